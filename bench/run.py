@@ -199,6 +199,25 @@ def _opens(path: Path) -> Iterator[Row]:
     measure_peaks([first, second])
     yield Row(first)
     yield Row(second, "2.5 × the half", 2.5 * first.seconds, UNITS["GB"])
+    yield from _tables(path)
+
+
+def _tables(path: Path) -> Iterator[Row]:
+    """The same session opened with its node table, which the first command writes."""
+    cat = _job("cat of the same file", ("cat", path))
+    jobs = [_job("turnlog show --turn 250000", (TURNLOG, "show", path, "--turn", "250000"))]
+    jobs += [
+        _job(f"turnlog {name}, first rows", ("sh", "-c", f"{TURNLOG} {name} {path} | head -20"))
+        for name in ("show", "turns", "tree")
+    ]
+    writing = _job("turnlog show, which writes the table", jobs[0].command)
+    measure([writing], 1)
+    measure([cat, *jobs], 5)
+    measure_peaks(jobs)
+    for job in jobs:
+        yield Row(job, "0.3 s", 0.3, PEAK_LIMIT)
+    yield Row(cat)
+    yield Row(writing)
 
 
 def _edits(folder: Path) -> Iterator[Row]:

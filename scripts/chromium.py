@@ -23,6 +23,10 @@ FONTS = """<?xml version="1.0"?>
   <dir>{place}/fonts</dir>
   <dir>/usr/share/fonts</dir>
   <cachedir>{place}/fonts-cache</cachedir>
+  <alias>
+    <family>monospace</family>
+    <prefer><family>DejaVu Sans Mono</family><family>Liberation Mono</family></prefer>
+  </alias>
 </fontconfig>
 """
 INFLATE = """

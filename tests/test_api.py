@@ -147,6 +147,23 @@ def test_rows_of_a_session_have_plain_values(root: Path, name: str) -> None:
     assert {type(value) for row in rows for value in values_in(row)} <= set(PLAIN)
 
 
+@pytest.mark.parametrize("by", ["call", "tool", "file", "turn"])
+def test_carrying_costs_have_plain_values_and_add_up(root: Path, by: str) -> None:
+    log = turnlog.open()
+    rows = log.session().carrying(by=by)
+    assert {type(value) for row in rows for value in values_in(row)} <= set(PLAIN)
+    assert sum(row["cost_usd"] for row in rows) == pytest.approx(
+        log.session().cost["cost_usd"], abs=1e-9
+    )
+    told = log.stats("carrying", by="session")
+    assert {type(value) for row in told for value in values_in(row)} <= set(PLAIN)
+
+
+def test_carrying_costs_by_anything_else_are_refused(root: Path) -> None:
+    with pytest.raises(UsageError, match="cannot group by model: choose from call, tool"):
+        turnlog.open().session().carrying(by="model")
+
+
 def test_the_samples_have_plain_values_and_one_type_per_column(root: Path) -> None:
     log = turnlog.open(Path(turnlog.__file__).with_name("samples"))
     for rows in (log.stats("daily", by=["project", "model"]), log.stats("blocks"), log.calls()):

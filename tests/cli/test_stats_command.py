@@ -319,7 +319,7 @@ def test_every_table_and_column_of_the_index_is_described(tmp_path: Path) -> Non
     with open_index(path):
         tables = tables_of(path)
     described = sections()
-    assert len(tables) == 13
+    assert len(tables) == 14
     for table in tables:
         named = set(re.findall(r"`(\w+)`", described[table.name]))
         assert set(table.columns) - named == set(), table.name
@@ -342,3 +342,24 @@ def test_every_column_of_every_report_is_described(tmp_path: Path) -> None:
         columns: dict[str, Any] = {name: run_report(index.db, name).columns for name in REPORTS}
     for name, names in columns.items():
         assert [each for each in names if f"`{each}`" not in told] == [], name
+
+
+def test_months_are_compared_with_a_plan(project: Path, turnlog: Run) -> None:
+    write_days(project)
+    told = json.loads(turnlog("stats", "monthly", "--plan", "2", "--json").out)
+    (row,) = told["rows"]
+    assert row["plan_usd"] == 2
+    assert row["plan_share"] == pytest.approx(row["cost_usd"] / 2)
+    assert told["total"]["plan_share"] == row["plan_share"]
+    lines = turnlog("stats", "monthly", "--plan", "2").out.splitlines()
+    assert lines[-1] == "$2.11 at list prices, $2.00 for the subscription: 1.1 times as much"
+
+
+@pytest.mark.parametrize("options", [["daily"], ["monthly", "--by", "project"], ["tool"]])
+def test_only_months_are_compared_with_a_plan(
+    project: Path, turnlog: Run, options: list[str]
+) -> None:
+    write_days(project)
+    outcome = turnlog("stats", *options, "--plan", "100")
+    assert outcome.code == 2
+    assert "turnlog stats monthly --plan 100" in outcome.err

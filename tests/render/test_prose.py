@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnlog.render.html.prose import LONGEST, prose_html
+from turnlog.render.html.prose import LONGEST, prose_html, rendered, sanitized
 
 
 def test_markdown_is_formatted() -> None:
@@ -63,6 +63,19 @@ def test_nothing_runs_loads_or_styles(text: str) -> None:
         assert 'href="vbscript' not in inside
         assert " on" not in inside.partition(' title="')[0]
         assert "style=" not in inside.partition(' title="')[0]
+
+
+def test_the_parser_alone_escapes_tags() -> None:
+    html = rendered("<script>x</script> <img src=x onerror=y> ![a](https://example.com/p.png)")
+    assert "<script" not in html
+    assert "<img" not in html
+
+
+def test_the_sanitizer_alone_drops_what_is_not_allowed() -> None:
+    html = "<script>x</script><p onclick=x style=y>a</p><img src=x onerror=y><svg onload=x></svg>"
+    links = "".join(f"<a href='{kind}:x'>l</a>" for kind in ("javascript", "data", "file"))
+    assert sanitized(html) == "<p>a</p>"
+    assert "href" not in sanitized(links)
 
 
 def test_controls_and_overrides_are_spelled_out() -> None:

@@ -25,7 +25,7 @@ from support.build import (
 from support.page_texts import texts_of_page, texts_of_turn
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
-from turnlog.render.html.page_options import PageOptions
+from turnlog.render.html.page_options import LONGEST, PageOptions
 from turnlog.render.html.session_pages import (
     SessionPages,
     count_masked,
@@ -181,6 +181,20 @@ def test_long_texts_are_clipped_and_long_turns_come_in_ranges(opened: Opened) ->
     )
     assert len(whole_page(whole, 1)["rows"]) == 303
     assert whole_page(whole, 1)["rows"][1]["result"] == "y" * 500
+
+
+def test_a_huge_text_is_cut_before_it_is_masked(opened: Opened) -> None:
+    huge = "x " * LONGEST
+    whole = opened(
+        user(huge),
+        assistant(text(huge), call("Write", {"file_path": "a", "content": huge}, "A")),
+        result("A", huge, tool_use_result={"structuredPatch": [{"lines": [f"+{huge}"]}]}),
+    )
+    page = SessionPages(whole).page(1, PageOptions(clip=None))
+    assert len(json.dumps(page)) < 7 * LONGEST
+    did = page["rows"][2]
+    assert (len(did["result"]), did["cut"]["result"]) == (LONGEST, 2 * LONGEST)
+    assert len(whole_page(whole, 1)["rows"][2]["result"]) == 2 * LONGEST
 
 
 def test_images_are_data_urls_of_bitmaps_only(opened: Opened) -> None:

@@ -22,7 +22,7 @@ class LongSession:
         if path == "head":
             return self.head(int(query.get("since", 1)))
         if path == "turns":
-            return [self.page(n, 0, 200) for n in range(first, last + 1)]
+            return [self.page(n, 0, 200) for n in range(first, min(last, self.count) + 1)]
         if path == "rows":
             return self.page(int(query["n"]), first, last)
         if path == "labels":
@@ -31,6 +31,8 @@ class LongSession:
             turns = [n for n in range(1, self.count + 1) if query["q"] == f"prompt of turn {n}"]
             matches = [{"turn": n, "row": 0, "line": n * 20, "field": "text"} for n in turns]
             return {"matches": matches, "is_complete": True}
+        if path == "findings":
+            return []
         raise KeyError(path)
 
     def head(self, since: int) -> Fields:
@@ -80,8 +82,5 @@ def _row(n: int, place: int) -> Fields:
     call: Fields = {"type": "call", "name": "Bash", "title": f"call {place} of turn {n}"}
     call |= {"line": line, "result_line": line, "id": f"{n}-{place}", "outcome": "1 line"}
     call |= {"is_error": False, "is_edit": False, "duration_ms": 10, "size": 2, "style": "text"}
-    return (
-        call
-        | {"body": [], "input": {"command": "x"}, "result": "ok", "agent": None}
-        | {"images": []}
-    )
+    rest: Fields = {"body": [], "input": {"command": "x"}, "result": "ok", "agent": None}
+    return call | rest | {"images": list[str]()}

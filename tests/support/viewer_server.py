@@ -71,13 +71,14 @@ class SessionBackend:
     def _of_branch(self, kind: str, query: Query) -> Any:
         pages = SessionPages(self.session, PageOptions(leaf=query.get("leaf")))
         first, last = int(query.get("first", 1)), int(query.get("last", 0))
+        turns = range(first, min(last, len(pages.turns)) + 1)
         if kind == "rows":
             clip = None if "whole" in query else CLIP
             options = PageOptions(first=first, count=last - first, clip=clip)
             return pages.page(int(query["n"]), options)
         answers = {
             "head": lambda: pages.head(int(query.get("since", 1))),
-            "turns": lambda: [pages.page(n) for n in range(first, last + 1)],
+            "turns": lambda: [pages.page(n) for n in turns],
             "labels": lambda: pages.labels(first, last),
             "find": lambda: find_text(pages, query["q"]),
             "lanes": lambda: lanes_of(pages),

@@ -79,7 +79,7 @@ class WebServer:
         self, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
     ) -> Answer:
         """Ask with exactly these headers, besides `Host`."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, value in {"Host": self.host, **(headers or {})}.items():

@@ -67,33 +67,33 @@ def test_a_refresh_that_fails_is_remembered_and_tried_again(tmp_path: Path) -> N
 def test_a_session_stays_open_and_grows(tmp_path: Path) -> None:
     opened: list[Path] = []
 
-    def opener(path: Path) -> Session:
+    def opener(store: Store, path: Path) -> Session:
         opened.append(path)
         return open_session(path)
 
-    cache = SessionCache(opener, kept=2)
+    store, cache = Store(tmp_path), SessionCache(opener, kept=2)
     paths = [tmp_path / f"{number}.jsonl" for number in range(3)]
     for path in paths:
         path.write_bytes(LINES[: LINES.index(b"\n") + 1])
-        with cache.use(path) as first:
+        with cache.use(store, path) as first:
             assert len(first.pages(None).turns) == 1
     with paths[2].open("ab") as file:
         file.write(LINES[LINES.index(b"\n") + 1 :])
-    with cache.use(paths[2]) as again:
+    with cache.use(store, paths[2]) as again:
         assert len(again.pages(None).turns) == 2
     assert opened == paths
-    with cache.use(paths[0]):
+    with cache.use(store, paths[0]):
         assert len(opened) == 4  # it was closed to make room
 
 
 def test_a_file_that_is_gone_is_not_found(tmp_path: Path) -> None:
-    cache = SessionCache()
+    store, cache = Store(tmp_path), SessionCache()
     path = tmp_path / f"{SESSION}.jsonl"
     path.write_bytes(LINES)
-    with cache.use(path) as opened:
+    with cache.use(store, path) as opened:
         assert opened.session.nodes
     path.unlink()
-    with pytest.raises(NotFound, match="cannot be read"), cache.use(path):
+    with pytest.raises(NotFound, match="cannot be read"), cache.use(store, path):
         pass
 
 

@@ -125,6 +125,7 @@ def test_without_the_guard_every_program_reaches_the_data(home: Path) -> None:
 def test_the_url_works_once(home: Path) -> None:
     with running_server(home) as server:
         assert server.ask("/open/guessed").status == 401
+        assert server.ask(server.landing, method="HEAD").status == 401  # of a link preview
         answer = server.ask(server.landing)
         assert answer.status == 303
         assert answer.headers["location"] == "/"

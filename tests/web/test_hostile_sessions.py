@@ -38,6 +38,7 @@ PAGES = (
     "/cost",
     "/tools",
     "/files",
+    "/live",
 )
 
 

@@ -29,6 +29,7 @@ ADDRESSES = [
     "/tools",
     "/files",
     "/files?path=/home/ada/shop/a.py",
+    "/live",
 ]
 RUN_AXE = """() => axe.run(document, {resultTypes: ["violations"]}).then((found) => found.violations
   .filter((each) => each.impact === "serious" || each.impact === "critical")
@@ -167,7 +168,9 @@ def test_two_sessions_are_compared_with_their_prompts_aligned(
     page: Page, server: WebServer
 ) -> None:
     page.goto(f"{server.origin}/sessions?project=shop")
-    for box in page.locator(".session-row input").all()[:2]:
+    boxes = page.locator(".session-row input")
+    expect(boxes).to_have_count(2)
+    for box in boxes.all():
         box.check()
     page.get_by_role("link", name="Compare two sessions").click()
     rows = page.locator("table.aligned tbody tr")

@@ -134,6 +134,32 @@ def test_dragging_over_bars_zooms(page: Page, address: str) -> None:
     assert (days[0], days[-1], len(days)) == ("2026-10-10", "2026-10-20", 11)
 
 
+@pytest.mark.parametrize(
+    ("unit", "first", "last", "query"),
+    [
+        ("day", "2026-10-01", "2026-10-03", "since=2026-10-01&until=2026-10-03"),
+        ("week", "2026-10-05", "2026-10-26", "since=2026-10-05&until=2026-11-01"),
+        ("month", "2026-01", "2026-02", "since=2026-01-01&until=2026-02-28"),
+        (
+            "block",
+            "2026-10-05T20:00:00Z",
+            "2026-10-05T20:00:00Z",
+            "since=2026-10-05T20%3A00%3A00Z&until=2026-10-06T01%3A00%3A00.000Z",
+        ),
+    ],
+)
+def test_a_zoom_includes_the_whole_last_period(
+    page: Page, address: str, unit: str, first: str, last: str, query: str
+) -> None:
+    page.goto(origin(address) + "/cost?by=day")
+    script = "async (given) => (await import('/viewer/charts.js')).zoomAddress(...given)"
+    found = page.evaluate(script, [f"{origin(address)}/cost?by=day&since=7d", unit, first, last])
+    assert found == f"{origin(address)}/cost?by=day&{query}"
+    answer = page.goto(found)
+    assert answer
+    assert answer.status == 200
+
+
 def test_a_tooltip_shows_the_mark_below_the_pointer_and_the_focused_one(
     page: Page, address: str
 ) -> None:

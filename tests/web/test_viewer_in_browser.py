@@ -199,6 +199,10 @@ def test_the_inspector_tells_about_the_selected_message(
     ]
     with shown(browser, rich, "?line=3") as page:
         inspector = page.locator(".tl-inspector")
+        marked = page.locator(".tl-found")
+        marked.wait_for()
+        assert marked.inner_text() == "loss: a call is open"
+        assert page.get_by_role("button", name="1 finding").is_visible()
         assert page.locator(".tl-selected").get_attribute("data-line") == "3"
         for told in (
             "claude-opus-5",
@@ -285,6 +289,14 @@ def test_the_branch_switcher_shows_another_branch(browser: Browser, rich: Sessio
         page.locator(".tl-prompt", has_text="the old way").wait_for()
 
 
+def test_a_link_to_a_line_of_another_branch_opens_that_branch(
+    browser: Browser, rich: SessionBackend
+) -> None:
+    with shown(browser, rich, "?line=17") as page:
+        page.locator(".tl-selected", has_text="the old way").wait_for()
+        assert selected_line(page) == "17"
+
+
 def test_a_compaction_shows_what_was_lost(browser: Browser, rich: SessionBackend) -> None:
     with shown(browser, rich) as page:
         page.get_by_role("button", name="what was lost").click()
@@ -366,6 +378,19 @@ def test_long_texts_are_clamped_until_asked_for(browser: Browser, tmp_path: Path
         assert len(output.text_content() or "") < 51_000
         output.get_by_role("button", name="show all").click()
         until(lambda: len(output.text_content() or "") == 200_000)
+
+
+def test_colours_of_output_are_shown_and_other_sequences_spelled_out(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / f"{SESSION}.jsonl"
+    printed = "\x1b[1;31mred\x1b[0m plain \x1b[38;5;9mrest\x1b[2J"
+    path.write_bytes(session(user("q"), assistant(call("Bash", {}, "A")), result("A", printed)))
+    with shown(browser, SessionBackend(open_session(path))) as page:
+        page.locator(".tl-call .tl-unfold").click()
+        output = page.locator(".tl-call pre").last
+        assert output.text_content() == "red plain rest<ESC>[2J"
+        assert output.locator(".tl-ansi-red.tl-ansi-bold").all_text_contents() == ["red"]
 
 
 def test_a_session_of_fifty_thousand_turns_is_scrolled_anywhere(browser: Browser) -> None:

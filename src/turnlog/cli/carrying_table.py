@@ -6,6 +6,8 @@ from turnlog.cli.terminal import dim, echo, style
 from turnlog.render.carrying_view import CarryingRow, CarryingView
 from turnlog.text import exact_money, file_size, money
 
+READABLE = 34
+"""Cells of a name that are worth more than a column of figures."""
 LEAST = 0.00005
 """Dollars that are shown as more than zero."""
 
@@ -18,14 +20,14 @@ def echo_carrying(view: CarryingView, limit: int, directory: str | None) -> None
     rows = view.rows[: limit or None]
     is_call = view.by == "call"
     columns = [
-        Column("size", is_number=True, expendable=2),
-        Column(view.by, is_path=view.by == "file", is_filling=True),
-        Column("sent", is_number=True, expendable=3),
+        Column("size", is_number=True, expendable=3),
+        Column(view.by, is_path=view.by == "file", is_filling=True, width=READABLE),
+        Column("sent", is_number=True, expendable=2),
         Column("carried", is_number=True, expendable=4),
-        Column("output", is_number=True, expendable=5),
+        Column("output", is_number=True, expendable=6),
         Column("cost", is_number=True),
         *([Column("turn", is_number=True, expendable=1)] if is_call else []),
-        *([Column("turn cost", is_number=True, expendable=6)] if is_call else []),
+        *([Column("turn cost", is_number=True, expendable=5)] if is_call else []),
     ]
     cells = [_cells(row, is_call, directory) for row in rows]
     total = ["", "total", "", "", "", exact_money(view.cost_usd), *([""] * (2 * is_call))]

@@ -16,6 +16,13 @@ def open_named(store: Store, text: str) -> Session:
     return open_session(find_session(store, text).path)
 
 
+def open_lazily(store: Store, text: str) -> Session:
+    """Open the session that an argument names, to show parts of it; with its table if large."""
+    from turnlog.index.session_tables import open_cached_session
+
+    return open_cached_session(store, find_session(store, text).path)
+
+
 def leaf_of(session: Session, uuid: str | None) -> int | None:
     """Return the rank of a leaf by its uuid; None for the active one."""
     return session.tree.rank_of(session.node(uuid).uuid) if uuid else None
@@ -31,8 +38,8 @@ class LinePlace(NamedTuple):
 
     session: Session
     """The session, or a sub-agent inside its file."""
-    leaf: int
-    """Leaf of the branch that contains it."""
+    leaf: int | None
+    """Leaf of the branch that contains it; None for the active one."""
     turn: int
     line: int
     """The effective line, if several have the same uuid."""
@@ -40,6 +47,8 @@ class LinePlace(NamedTuple):
 
 def place_of(session: Session, line: int) -> LinePlace:
     """Find the turn that contains a line, on the active branch or another one."""
+    if number := session.turn_at(line):
+        return LinePlace(session, None, number, line)
     for holder in _holders(session):
         node = next((each for each in holder.nodes if each.line == line), None)
         rank = _rank_of(holder, node) if isinstance(node, ChainNode) else None

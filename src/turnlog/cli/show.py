@@ -15,13 +15,13 @@ from turnlog.cli.arguments import (
     session_argument,
 )
 from turnlog.cli.output import echo_lines, plain_masked, to_json
-from turnlog.cli.sessions import leaf_of, open_named, place_of
+from turnlog.cli.sessions import leaf_of, open_lazily, place_of
 from turnlog.cli.terminal import Look, is_coloured, style
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
 from turnlog.render.json_views import turn_view
 from turnlog.render.markdown import to_markdown
-from turnlog.render.rows import ViewOptions, rows_of
+from turnlog.render.rows import ViewOptions, chosen_turns, rows_of
 from turnlog.render.terminal_text import Terminal
 from turnlog.store.paths import Store
 from turnlog.text import harmless
@@ -77,7 +77,7 @@ def command(store: Store, session: str, pager: bool | None, **view: Any) -> None
       turnlog show last --json | jq '.[0].prompt'
     """
     form = _format(view.pop("form"), view.pop("as_json"), view.pop("output"))
-    opened = open_named(store, session)
+    opened = open_lazily(store, session)
     leaf = leaf_of(opened, view.pop("leaf"))
     if view["line"] is not None:
         if view["turn"] or leaf is not None:
@@ -115,8 +115,7 @@ def _markdown(session: Session, options: ViewOptions) -> Iterator[str]:
 
 
 def _json(session: Session, options: ViewOptions) -> Iterator[str]:
-    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
-    chosen = [turn for turn in turns if options.turn in (None, turn.n)]
+    chosen = chosen_turns(session, options)
     # to_json masks, and knows the names of fields.
     yield to_json([turn_view(session, turn, reveal=True) for turn in chosen], indent=2)
 

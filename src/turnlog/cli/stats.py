@@ -18,17 +18,26 @@ from turnlog.cli.arguments import (
 from turnlog.cli.completions import complete_model
 from turnlog.cli.drawing import draw_report
 from turnlog.cli.indexing import ON_STDERR
-from turnlog.cli.layouts import layout_of
+from turnlog.cli.layouts import layout_of, number
 from turnlog.cli.output import echo_json, width
 from turnlog.cli.tables import echo_csv
 from turnlog.cli.terminal import dim, echo, echo_masked, masked_value
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.reports.reports import CARRYING, REPORTS, Filters, Report, Row
+from turnlog.index.reports.reports import (
+    CARRYING,
+    REPORTS,
+    Filters,
+    Report,
+    Row,
+    compare_with_plan,
+)
 from turnlog.index.service import report as compute_report
 from turnlog.store.paths import Store
+from turnlog.text import money
 
 SHOWN = 30
 """Rows of a table by default."""
+VERDICT = ("cost_usd", "plan_usd", "plan_share")
 
 
 class StatsOptions(NamedTuple):
@@ -41,6 +50,8 @@ class StatsOptions(NamedTuple):
     """`table`, `json`, `csv` or `svg`."""
     by: tuple[str, ...] = ()
     """Dimensions to group by besides those of the report."""
+    plan: float | None = None
+    """Dollars per month of a subscription to compare with."""
 
     @property
     def size(self) -> int | None:
@@ -65,6 +76,12 @@ class StatsOptions(NamedTuple):
 )
 @click.option("--by", metavar="NAME,…", help="Group by project, model, branch, session … as well.")
 @click.option("--order", metavar="COLUMN", help="Sort by this JSON column, largest first.")
+@click.option(
+    "--plan",
+    type=click.FloatRange(0, min_open=True, max=1e9),
+    metavar="USD",
+    help="Compare months with a subscription at USD a month.",
+)
 @limit_option("rows", None, f"; by default {SHOWN} in a table")
 @click.option(
     "--format",
@@ -92,14 +109,16 @@ def command(store: Store, report: str, **options: Any) -> None:
     \b
     Examples:
       turnlog stats --since 7d
-      turnlog stats weekly --by project,model --csv -o weeks.csv
-      turnlog stats carrying --by file --since 30d
+      turnlog stats session --order cost_usd -n 10
+      turnlog stats carrying --by file --csv -o files.csv
       turnlog stats daily --by model --format svg -o cost.svg
     """
     filters = _filters(options)
     by = tuple(filter(None, (options.pop("by") or "").split(",")))
     wanted = StatsOptions(form=chosen_format(options), by=by, **options)
     told = compute_report(store, report, filters, by=by, feedback=ON_STDERR)
+    if wanted.plan:
+        told = compare_with_plan(told, wanted.plan)
     if not told.rows and wanted.form in ("table", "svg"):
         raise NotFound(f"nothing to report in {store.projects}", "turnlog --samples stats")
     _print(_ordered(told, wanted.order), wanted)
@@ -133,9 +152,18 @@ def _print(told: Report, wanted: StatsOptions) -> None:
     else:
         for line in draw_report(told, rows, width(), wanted.order, wanted.by):
             echo(line)
+        if wanted.plan:
+            echo(_verdict(told))
         if len(rows) < len(told.rows):
             hint = f"{len(rows)} of {len(told.rows)} rows; --limit 0 shows all"
             echo(dim(hint), err=True)
+
+
+def _verdict(told: Report) -> str:
+    """Return how the cost of all months compares with that of the subscription."""
+    cost, plan, share = (number(told.total, name) for name in VERDICT)
+    ratio = "" if share is None else f": {share:.1f} times as much"
+    return f"{money(cost)} at list prices, {money(plan)} for the subscription{ratio}"
 
 
 def _chart(told: Report, rows: list[Row], wanted: StatsOptions) -> str:

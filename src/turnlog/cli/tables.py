@@ -8,6 +8,7 @@ import csv
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 from turnlog.cli.output import cells_of, fit, fit_path, width
@@ -18,6 +19,8 @@ from turnlog.text import harmless
 GAP = "  "
 READABLE = 12
 """Cells that a text keeps while there are columns to omit instead."""
+MEASURED = 1000
+"""Rows that determine the widths of a table that is printed while it is computed."""
 NARROWEST = 4
 """Cells that a text keeps in any terminal."""
 
@@ -100,6 +103,19 @@ def echo_table(columns: Sequence[Column]) -> None:
     if columns and columns[0].cells:
         for line in Table(columns, width()).lines():
             echo(line)
+
+
+def echo_rows(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table that fits the terminal; a very long one while its rows are computed."""
+    rows = iter(rows)
+    first = list(islice(rows, MEASURED))
+    if first:
+        # The widths of a long table are those of its first rows; later numbers may be wider.
+        table = Table(with_rows(columns, first), width())
+        for line in table.lines():
+            echo(line)
+        for row in rows:
+            echo(table.row(row).rstrip())
 
 
 def draw_table(columns: Sequence[Column], room: int) -> list[str]:

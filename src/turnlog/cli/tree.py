@@ -7,8 +7,9 @@ import msgspec
 
 from turnlog.cli.arguments import json_option, output_option, reveal_option, session_argument
 from turnlog.cli.output import cells_of, echo_json, fit, plain_masked, width
-from turnlog.cli.sessions import open_named
+from turnlog.cli.sessions import open_lazily
 from turnlog.cli.terminal import dim, echo
+from turnlog.conversation.continuations import previous_of
 from turnlog.conversation.nodes import BoundaryNode
 from turnlog.conversation.session import Session
 from turnlog.render.tree_drawing import draw_tree, milestones
@@ -49,16 +50,16 @@ def command(store: Store, session: str, reveal: bool, as_json: bool) -> None:
       turnlog tree last
       turnlog tree 3f2a --json
     """
-    opened = open_named(store, session)
+    opened = open_lazily(store, session)
     if as_json:
         echo_json(_views(opened))
         return
-    links = opened.links
-    if links.previous:
-        echo(dim(f"goes on with {links.previous}"))
+    if previous := previous_of(opened.path):
+        echo(dim(f"goes on with {previous}"))
     for line in draw_tree(opened, reveal):
         echo(_fitted(plain_masked(line, keep_indent=True), width()))
-    for follower in links.next:
+    # Last, because a search through all lines of a large session takes a while.
+    for follower in opened.links.next:
         echo(dim(f"continued in {follower}"))
 
 

@@ -1,5 +1,6 @@
 """turnlog turns: list the turns of a session, one row each."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import click
@@ -12,13 +13,14 @@ from turnlog.cli.arguments import (
     session_argument,
 )
 from turnlog.cli.output import echo_json, plain
-from turnlog.cli.sessions import leaf_of, open_named
-from turnlog.cli.tables import Column, echo_table, with_rows
+from turnlog.cli.sessions import leaf_of, open_lazily
+from turnlog.cli.tables import Column, echo_rows
 from turnlog.conversation.prompts import RESUMED_AFTER, prompt_label
 from turnlog.conversation.session import Session
-from turnlog.conversation.turns import Turn
+from turnlog.conversation.turn_figures import TurnFigures, outline_of
+from turnlog.format.entries import User
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.render.json_views import cost_of_messages, prompt_of, turn_view, usage_view
+from turnlog.render.json_views import turn_view
 from turnlog.render.terminal_text import times_apart
 from turnlog.store.paths import Store
 from turnlog.text import exact_money
@@ -35,6 +37,8 @@ COLUMNS = (
     Column("cost", is_number=True, look="dim"),
 )
 MINUTE = timedelta(minutes=1)
+PART = 200
+"""Turns to read at once."""
 
 
 @click.command("turns")
@@ -68,28 +72,40 @@ def command(
       turnlog turns last
       turnlog turns 3f2a --json | jq '.[] | .cost_usd'
     """
-    opened = open_named(store, session)
+    opened = open_lazily(store, session)
     rank = leaf_of(opened, leaf)
-    turns = opened.turns if rank is None else opened.turns_to(rank)
     if as_json:
+        turns = opened.turns if rank is None else opened.turns_to(rank)
         threshold = resumed_after * MINUTE
         echo_json([turn_view(opened, turn, reveal=True, resumed_after=threshold) for turn in turns])
         return
-    echo_table(with_rows(COLUMNS, (_cells(opened, turn) for turn in turns)))
+    echo_rows(COLUMNS, _rows(opened, rank))
 
 
-def _cells(session: Session, turn: Turn) -> list[str]:
-    """Describe a turn without reading its calls: their inputs and results are most of a file."""
+def _rows(session: Session, leaf: int | None) -> Iterator[list[str]]:
+    """Yield a row for each turn, read in parts: a session may have 500,000 turns."""
+    turns = session.turns if leaf is None else session.turns_to(leaf)
+    for start in range(0, len(turns), PART):
+        if leaf is None:
+            outline = session.outline(start, start + PART)
+            prompts = session.prompts(start, start + PART)
+        else:
+            outline = outline_of(turns[start : start + PART])
+            prompts = [turn.prompt for turn in turns[start : start + PART]]
+        figures = map(TurnFigures, *outline.values())
+        entries = session.entries(filter(None, prompts))
+        for n, (turn, prompt) in enumerate(zip(figures, prompts, strict=True), start + 1):
+            entry = next(entries) if prompt else None
+            label = prompt_label(entry) if isinstance(entry, User) else ""
+            yield _cells(n, turn, label)
+
+
+def _cells(n: int, turn: TurnFigures, label: str) -> list[str]:
     moment = parse_timestamp(turn.started)
     clock = moment.astimezone().strftime("%m-%d %H:%M") if moment else ""
-    messages = [message for message in turn.messages if not message.is_synthetic]
-    usage, (cost, _) = usage_view(messages), cost_of_messages(messages)
-    tokens = sum(getattr(usage, name) for name in usage.__struct_fields__)
-    failed = sum(call.result is not None and call.is_error for call in turn.calls)
     working, elapsed = times_apart(turn.working_ms, turn.elapsed_ms)
     mark = "" if turn.kind == "typed" else f"({(turn.kind or 'start').replace('_', ' ')}) "
     mark += "" if turn.is_complete else "(no answer) "
-    label = prompt_of(session, turn, reveal=True, text_of=prompt_label)
-    counts = [f"{len(turn.calls):,}", f"{failed:,}" if failed else "", f"{tokens:,}"]
-    times = [working, elapsed]
-    return [str(turn.n), clock, mark + plain(label), *times, *counts, exact_money(cost)]
+    failed = f"{turn.failed:,}" if turn.failed else ""
+    figures = [f"{turn.calls:,}", failed, f"{turn.tokens:,}", exact_money(turn.cost_usd)]
+    return [str(n), clock, mark + plain(label), working, elapsed, *figures]

@@ -4,6 +4,7 @@ The API reports tokens per request, not per block, so every number here is an es
 costs scale it to the recorded usage; only the ratio between blocks matters there.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -72,8 +73,10 @@ def size_of_json(value: Any) -> BlockSize:
     """Return the size of a value in JSON; Struct values count as the objects they are views of."""
     try:
         size = len(msgspec.json.encode(value))
-    except (UnicodeEncodeError, TypeError, msgspec.MsgspecError):  # a lone surrogate
-        size = len(repr(value))
+    except UnicodeEncodeError:  # a lone surrogate
+        size = len(json.dumps(msgspec.to_builtins(value)))
+    except RecursionError:  # nested almost as deep as the decoder allows
+        size = 0
     return BlockSize(size, size / BYTES_PER_TOKEN)
 
 

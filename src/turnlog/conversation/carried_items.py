@@ -175,6 +175,8 @@ class ItemReader:
                 is_thinking = isinstance(block, ThinkingBlock | RedactedThinkingBlock)
                 kind = "thinking" if is_thinking else "answer"
                 item = self.item((kind, self._name(node.message_id, node)), kind, node)
+                if isinstance(block, TextBlock) and not item.title:
+                    item.title = (given(block.text) or "")[:LONGEST_TITLE]
             size = size_of_block(block)
             self._grow(item, size)
             spoken.items[item] = None
@@ -204,7 +206,7 @@ class ItemReader:
             item = self._add_to_node(node, kind, rest)
             if not item.title:
                 text = prompt_label(entry) if kind == "prompt" else full_text(entry)
-                item.title = text[:LONGEST_TITLE]
+                item.title = text[:LONGEST_TITLE] or " ".join(node.blocks)
 
     def _add_result(self, call: str, block: ToolResultBlock) -> None:
         # Only the first result of a call is sent, and none whose call is missing.

@@ -75,8 +75,11 @@ class CarriedPath:
             self._prices.append(0.0)
             self._sent.append(0)
 
-    def measure(self, prompt: int) -> None:
-        """Scale the items added since the last request to the growth of the prompt since then."""
+    def measure(self, prompt: int) -> CarriedItem | None:
+        """Scale the items added since the last request to the growth of the prompt since then.
+
+        Return an item for growth that they do not explain, such as reminders, if there is any.
+        """
         # A request of 50,000 tokens after one of 40,000: what was added in between took 10,000. The
         # first request also contains the system prompt, so nothing can be concluded from it.
         before = self._marks[-1] if self._marks else None
@@ -96,7 +99,18 @@ class CarriedPath:
             self._ends[place] = self._end(place) + item.tokens
         self._scaled = len(self._items)
         system = before.system if before else max(0.0, prompt - self._total)
+        filler = self._fill(prompt - system - self._total)
         self._marks.append(_Mark(len(self._items), prompt, system))
+        return filler
+
+    def _fill(self, tokens: float) -> CarriedItem | None:
+        # Without it, everything behind would be found too far ahead, in another zone of the cache.
+        if tokens <= 0:
+            return None
+        filler = CarriedItem("system", 0, tokens=tokens, is_scaled=True)
+        self.push(filler)
+        self._scaled = len(self._items)
+        return filler
 
     def spread(self, zones: Sequence[Zone], system: CarriedItem) -> None:
         """Spread the cost of a prompt over the items; the remainder is the system prompt's.

@@ -52,15 +52,16 @@ def carrying_of(session: Session, excluded: frozenset[str] = frozenset()) -> Car
     `excluded` are ids of messages that count elsewhere: other sessions contain them as well.
     """
     ledger = _Ledger()
+    inside = [agent for agent in session.subagents if agent.root is not None]
     for charges in charges_of(session):
         counted = [m for m in charges.messages if m.id is None or m.id not in excluded]
         payments = {node.index: message for message in counted for node in message.nodes}
         if charges.agent or not charges.is_by_subagents:
             _Walk(ledger, charges.session, payments, charges.agent).run()
         elif counted:
-            for agent in session.subagents:
-                if agent.root is not None:
-                    _Walk(ledger, session.open_subagent(agent), payments, agent).run()
+            for agent in inside:
+                _Walk(ledger, session.open_subagent(agent), payments, agent).run()
+            inside = []
         # Messages without a place in a tree: repeated by progress entries, or without a uuid.
         for message in counted:
             if ledger.begin(message):
@@ -75,6 +76,8 @@ class _Ledger:
         self.items: dict[ItemKey, CarriedItem] = {}
         self.conversations = 0
         self.agents: dict[str, SubAgent] = {}
+        self.fillers: list[tuple[CarriedItem, CarriedItem]] = []
+        """Tokens that no item explains, and the item for the system prompt that pays for them."""
         self._charged: set[int] = set()
         self._messages: list[Message] = []
         """Keeps charged messages alive, so that no two have the same `id()`."""
@@ -122,6 +125,8 @@ class _Ledger:
 
     def close(self) -> Carrying:
         """Return the result, with the items of sub-agents in the turns that started them."""
+        for filler, system in self.fillers:
+            system.carried += filler.carried
         turns: dict[str, TurnRef | None] = {}
         for item in self.items.values():
             if item.agent and item.turn is None:
@@ -221,10 +226,12 @@ class _Walk:
         self._asked.add(first)
         paid = self._payments.get(node.index)
         prompt = prompt_tokens(paid or message)
+        system = self._ledger.system(turn, self._agent)
         if prompt and not message.is_synthetic:
-            self._path.measure(prompt)
+            filler = self._path.measure(prompt)
+            if filler:
+                self._ledger.fillers.append((filler, system))
         if paid and self._ledger.begin(paid):
-            system = self._ledger.system(turn, self._agent)
             items = self._read.messages.get(node.index)
             self._ledger.charge(paid, self._path, system, items)
 

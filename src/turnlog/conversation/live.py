@@ -214,7 +214,7 @@ class _FollowedSession:
         except OSError:
             return
         if self._folder_changed is not None:
-            for agent in subagents_in_files(path, []):
+            for agent in subagents_in_files(path, [], lambda call_id: None):
                 self._agents.setdefault(agent.path, _FollowedAgent(agent))
 
     def _reported(self, figures: LiveFigures, now: float) -> StateSince | None:

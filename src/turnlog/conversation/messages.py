@@ -75,7 +75,12 @@ def join_messages(nodes: Iterable[Node]) -> list[Message]:
             name = node.index
         groups.setdefault(name, []).append(node)
         previous = node
-    return [Message(tuple(group), _merged_usage(group)) for group in groups.values()]
+    return list(map(join_group, groups.values()))
+
+
+def join_group(nodes: list[AssistantNode]) -> Message:
+    """Return the message that some lines form."""
+    return Message(tuple(nodes), _merged_usage(nodes))
 
 
 def repeated_messages(repeating: Iterable[tuple[Node, Entry]]) -> list[Message]:

@@ -40,6 +40,8 @@ class NodeLog:
 
     slug: str | None = None
     """The client's latest nickname for the session, also used as its plan's file name (2.1.x)."""
+    slug_index: int = -1
+    """Rank of the node that has it; -1 if there is none."""
     _derived: tuple[str, ...] = ("tree",)
     """Cached properties to recompute when the file has grown."""
 
@@ -125,6 +127,11 @@ class NodeLog:
             raise NotFound(f"no entry {uuid!r} in {self.path}", f"turnlog entries {self.id}")
         return found[0]
 
+    @property
+    def extent(self) -> ReadExtent:
+        """The part of the file that was read, up to the end of its last whole line."""
+        return self._extent
+
     def _read_appended(self) -> None:
         # Drop what came from an unfinished last line: it is read again from the extent's end.
         start = self._extent
@@ -147,7 +154,7 @@ class NodeLog:
             self.problems.append(Problem(self.path, line.number, line.offset, why))
         for position, entry in enumerate(decoded.entries):
             if isinstance(entry, ChainEntry) and entry.slug:
-                self.slug = entry.slug
+                self.slug, self.slug_index = entry.slug, len(self.nodes)
             node = node_of(len(self.nodes), line, position, entry)
             share_values(node, self.nodes[-1] if self.nodes else None)
             self.nodes.append(node)

@@ -4,7 +4,7 @@ Their entries are in files of their own, in the session's folder (2.1.29 on) or 
 (2.0.x), or in sidechains of the session's own file (before 2.0).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,16 +41,17 @@ class SubAgent:
         return str(self.meta.get("description") or self.meta.get("agentType") or self.id)
 
 
-def subagents_in_files(session: Path, calls: list[Call]) -> list[SubAgent]:
+def subagents_in_files(
+    session: Path, agent_calls: Iterable[Call], find_call: Callable[[str | None], Call | None]
+) -> list[SubAgent]:
     """Return the sub-agents of a session that have files, linked to the calls that started them."""
-    started = {call.agent_id: call.id for call in calls if call.agent_id}
+    started = {call.agent_id: call.id for call in agent_calls if call.agent_id}
     paths = (path for path in _paths(session) if not _is_outside(path, session.parent))
     found = [_describe(path, started) for path in paths if is_readable(path)]
     # A sub-agent's own sub-agents are in the same folder as all others of the session, so only
     # those that one of its calls started belong to it.
     if session.stem.startswith("agent-"):
-        own = {call.id for call in calls}
-        return [agent for agent in found if agent.call_id in own]
+        return [agent for agent in found if find_call(agent.call_id)]
     return found
 
 

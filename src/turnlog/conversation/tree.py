@@ -178,14 +178,15 @@ class Tree:
     def _overrules(self, noted: int, note: TipNode, tip: int) -> bool:
         # The user went back to `noted`, an ancestor of the last tip. That choice holds only until
         # something is said after it.
-        if self._is_above(noted, tip):
+        if self.is_above(noted, tip):
             return note.is_explicit and self.chain[tip].index < note.index
         if note.is_explicit:
             return True
         is_aside = self.chain[noted].is_sidechain and not self.chain[tip].is_sidechain
         return not (is_aside or self._is_replaced(noted))
 
-    def _is_above(self, rank: int, leaf: int) -> bool:
+    def is_above(self, rank: int, leaf: int) -> bool:
+        """Return whether a node is a leaf or above it, as the client resolves parents."""
         seen: set[int] = set()
         while leaf >= 0 and leaf not in seen:
             seen.add(leaf)

@@ -6,6 +6,7 @@ The turns of a branch contain each of its nodes exactly once.
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import NamedTuple
 
 from turnlog.conversation.calls import Call
 from turnlog.conversation.messages import Message
@@ -79,6 +80,17 @@ class Turn:
         return working_ms(self.started, self.nodes)
 
 
+class EarlierTurns(NamedTuple):
+    """The turns before the first one of a partial branch."""
+
+    number: int = 0
+    last_time: str | None = None
+    """The latest time of any entry of the last of them."""
+
+
+NO_TURNS = EarlierTurns()
+
+
 def elapsed_ms(started: str | None, nodes: Iterable[ChainNode]) -> int | None:
     """Return the time from a start to the last answer, result or interruption of some nodes."""
     start, end = parse_timestamp(started), parse_timestamp(_ended(started, nodes))
@@ -111,6 +123,7 @@ def split_turns(
     messages: Sequence[Message],
     calls: Sequence[Call],
     cuts: Container[int] = frozenset[int](),
+    earlier: EarlierTurns = NO_TURNS,
 ) -> list[Turn]:
     """Return the turns of a branch; entries before the first prompt belong to the first turn.
 
@@ -122,9 +135,11 @@ def split_turns(
         starts = [0]
     ends = [*starts[1:], len(branch)][: len(starts)]
     turns: list[Turn] = []
-    for n, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
+    last = earlier.last_time
+    for n, (start, end) in enumerate(zip(starts, ends, strict=True), earlier.number + 1):
         nodes = list(branch[start if n > 1 else 0 : end])
-        turns.append(_turn(n, branch[start], nodes, turns[-1] if turns else None))
+        turns.append(_turn(n, branch[start], nodes, last))
+        last = turns[-1].last_time
     _assign_to_turns(turns, messages, calls)
     return turns
 
@@ -160,13 +175,12 @@ def _with_cuts(branch: Sequence[ChainNode], starts: list[int], cuts: Container[i
     return sorted([*starts, *added])
 
 
-def _turn(n: int, first: ChainNode, nodes: list[ChainNode], before: Turn | None) -> Turn:
+def _turn(n: int, first: ChainNode, nodes: list[ChainNode], last: str | None) -> Turn:
     prompt = first if isinstance(first, UserNode) else None
     kind = prompt.prompt if prompt else PromptKind.META
-    last = before.last_time if before else None
     then, now = parse_timestamp(last), parse_timestamp(first.time)
     idle = now - then if then and now else None
-    return Turn(n, prompt, nodes, round_of(kind, before is None, last, first.time), idle=idle)
+    return Turn(n, prompt, nodes, round_of(kind, n == 1, last, first.time), idle=idle)
 
 
 def _assign_to_turns(turns: list[Turn], messages: Sequence[Message], calls: Sequence[Call]) -> None:

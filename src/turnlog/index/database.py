@@ -63,6 +63,11 @@ def index_path(store: Store, environment: Mapping[str, str] = os.environ) -> Pat
     return Path(cache_directory(environment), f"index-{name:08x}.db")
 
 
+def tables_folder(index: Path) -> Path:
+    """Return the directory of the node tables that are deleted together with an index."""
+    return index.with_suffix(".tables")
+
+
 @contextmanager
 def open_index(path: Path) -> Generator[Index]:
     """Open an index, rebuilding it if it is damaged or was written by another version."""
@@ -205,7 +210,7 @@ def _version(db: sqlite3.Connection) -> str | None:
 
 def discard_index(path: Path) -> None:
     """Delete an index, because FTS5 keeps the words of deleted texts until a rebuild."""
-    if path.exists():
+    if path.exists() or tables_folder(path).exists():
         with _alone(path):
             _remove(path)
 
@@ -213,6 +218,9 @@ def discard_index(path: Path) -> None:
 def _remove(path: Path) -> None:
     for name in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         name.unlink(missing_ok=True)
+    tables = tables_folder(path)
+    for table in tables.iterdir() if tables.is_dir() else ():
+        table.unlink(missing_ok=True)
 
 
 def _created(path: Path) -> sqlite3.Connection:

@@ -94,9 +94,16 @@ def _carrying_report(
     store: Store, filters: "Filters", by: tuple[str, ...], feedback: Feedback
 ) -> "Report":
     from turnlog.index.reports.carrying_report import carrying_report
+    from turnlog.index.reports.report_cache import cached_answer
+    from turnlog.index.reports.reports import CARRYING, Report
 
     with synced_index(store, feedback=feedback) as index, feedback.progress() as progress:
-        return carrying_report(index, store, filters, by, progress)
+        found = cached_answer(
+            index,
+            [CARRYING, filters, by],
+            lambda: carrying_report(index, store, filters, by, progress),
+        )
+    return Report(*found)
 
 
 def carrying_tree(
@@ -111,10 +118,16 @@ def carrying_tree(
     are merged.
     """
     from turnlog.index.reports.carrying_report import nest_costs
+    from turnlog.index.reports.report_cache import cached_answer
     from turnlog.index.reports.reports import EVERYTHING
 
+    chosen = filters or EVERYTHING
     with synced_index(store, feedback=feedback) as index, feedback.progress() as progress:
-        return nest_costs(index, store, filters or EVERYTHING, progress, least)
+        return cached_answer(
+            index,
+            ["carrying tree", chosen, least],
+            lambda: nest_costs(index, store, chosen, progress, least),
+        )
 
 
 def list_calls(

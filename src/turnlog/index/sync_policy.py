@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from turnlog.errors import Unavailable
 from turnlog.format.private_files import create_private_folder, touch_private
 from turnlog.index.connection_pool import pooled_index
 from turnlog.index.database import Index, index_path, open_index
@@ -35,6 +36,9 @@ AGE = 60
 # Without `-P`, Python would run a `turnlog.py` in the current directory: a stranger's repository,
 # in which the client calls the status line.
 SYNC = [sys.executable, "-P", "-m", "turnlog", "sync"]
+
+SKIPPED = "turnlog: skipped "
+"""The start of a line about a file that cannot be read."""
 
 _is_deferred = ContextVar("_is_deferred", default=False)
 """Whether queries leave the index as it is."""
@@ -97,10 +101,18 @@ def run_sync(store: Store) -> None:
     """Bring an index up to date in a process of its own, and wait for it."""
     import subprocess
 
-    environment = {**os.environ, "CLAUDE_CONFIG_DIR": str(store.root)}
-    subprocess.run(
-        SYNC, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+    done = subprocess.run(
+        SYNC,
+        env={**os.environ, "CLAUDE_CONFIG_DIR": str(store.root)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
     )
+    # Files that cannot be read are reported as well, and the others indexed.
+    errors = [line for line in done.stderr.splitlines() if not line.startswith(SKIPPED)]
+    if done.returncode and errors:
+        raise Unavailable(errors[-1].removeprefix("turnlog: "))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from turnlog.errors import UsageError
 from turnlog.format.atomic import written_beside
 from turnlog.render.json_views import turn_view
 from turnlog.render.markdown import to_markdown
-from turnlog.render.rows import ViewOptions, rows_of
+from turnlog.render.rows import ViewOptions, chosen_turns, rows_of
 from turnlog.render.terminal_text import Terminal
 from turnlog.secrets import mask_value
 from turnlog.text import harmless, one_line, safe_json
@@ -44,8 +44,7 @@ def _text(session: Session, options: ViewOptions) -> Iterator[str]:
 
 
 def _json(session: Session, options: ViewOptions) -> Iterator[str]:
-    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
-    chosen = [turn for turn in turns if options.turn in (None, turn.n)]
+    chosen = chosen_turns(session, options)
     # Masked as a whole, because names of fields reveal more secrets than their values do.
     value = msgspec.to_builtins([turn_view(session, turn, reveal=True) for turn in chosen])
     shown = value if options.reveal else mask_value(value)

@@ -7,11 +7,12 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.conversation.calls import Call
-from turnlog.conversation.cost import cost_of, understates_output, unpriced_models
+from turnlog.conversation.cost import understates_output
 from turnlog.conversation.messages import Message, add_usage
 from turnlog.conversation.nodes import BoundaryNode
 from turnlog.conversation.prompts import RESUMED_AFTER, ide_context, prompt_label, prompt_text
 from turnlog.conversation.session import Session
+from turnlog.conversation.turn_figures import cost_of_messages
 from turnlog.conversation.turns import Turn
 from turnlog.format.entries import User
 from turnlog.format.json_values import is_object
@@ -207,15 +208,6 @@ def prompt_of(session: Session, turn: Turn, reveal: bool, text_of: Callable[[Use
 def usage_view(messages: Sequence[Message]) -> UsageView:
     """Return the total tokens of messages."""
     return UsageView(**add_usage(message.usage for message in messages))
-
-
-def cost_of_messages(messages: Sequence[Message]) -> tuple[float | None, list[str]]:
-    """Return the cost of messages, None if a price is unknown, and the models without a price."""
-    unpriced = {name for m in messages for name in unpriced_models(m.model, m.usage)}
-    costs = [cost_of(m.model, m.usage, m.started) for m in messages]
-    # A partial sum would look like the whole cost, so one unknown price makes the total unknown.
-    known = [cost for cost in costs if cost is not None]
-    return (round(sum(known), 10) if len(known) == len(costs) else None), sorted(unpriced)
 
 
 def changed_file(call: CallView) -> str | None:

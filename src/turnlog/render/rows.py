@@ -25,6 +25,7 @@ from turnlog.conversation.prompts import (
 )
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
+from turnlog.conversation.turn_figures import HIDDEN_NODES
 from turnlog.conversation.turns import Turn
 from turnlog.format.blocks import TextBlock, ThinkingBlock, local_command_text
 from turnlog.format.entries import Assistant, User
@@ -55,7 +56,7 @@ class ViewOptions:
     details: bool = False
     """Add what only pages show: inputs, results and images."""
     longest: int | None = None
-    """Cut texts after so many characters before they are masked; None for whole texts."""
+    """Characters after which a text is cut before it is masked, as for a line of 300 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class CallDetails:
     result: str | None
     result_line: int | None
     agent_id: str | None
+    whole_size: int | None = None
+    """Characters of the result if it was cut."""
     images: list[ImageData] = field(default_factory=list[ImageData])
 
 
@@ -158,26 +161,31 @@ NOTED = {
 }
 WHOLE = frozenset({None, "end_turn", "tool_use", "stop_sequence", "pause_turn"})
 """Stop reasons of complete messages."""
-HIDDEN_NODES = frozenset({PromptKind.META, PromptKind.TOOL_RESULT})
 
 
 def rows_of(
     session: Session, options: ViewOptions, shown: frozenset[Path] = frozenset()
 ) -> Iterator[Row]:
     """Yield the rows of a session; sub-agents whose files are in `shown` are skipped."""
-    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
-    calls = {call.id for call in session.calls}
     # Sub-agents that start from a copy of the same context contain each other's calls. Without
     # `shown`, A would show B, which would show A, and so on.
     own = [
-        agent for agent in session.subagents if agent.call_id in calls and agent.path not in shown
+        agent
+        for agent in session.subagents
+        if agent.path not in shown and session.find_call(agent.call_id)
     ]
     builder = RowBuilder(session, options, own, shown.union(agent.path for agent in own))
     if session.slug and options.turn is None and not shown:
         yield NoteRow(builder.masked(f"session {session.id}: {session.slug}"))
-    for turn in turns:
-        if options.turn in (None, turn.n):
-            yield from builder.turn(turn)
+    for turn in chosen_turns(session, options):
+        yield from builder.turn(turn)
+
+
+def chosen_turns(session: Session, options: ViewOptions) -> Sequence[Turn]:
+    """Return the turns to show: one of them, or all of a branch."""
+    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
+    # A slice, because a session opened with its node table builds turns when they are asked for.
+    return turns if options.turn is None else turns[max(0, options.turn - 1) : options.turn]
 
 
 class RowBuilder:
@@ -235,7 +243,9 @@ class RowBuilder:
         )
 
     def _recorded(self, entry: User) -> str | None:
-        return self._named("prompt", prompt_text(entry)) if self.options.details else None
+        return (
+            self._named("prompt", self._cut(prompt_text(entry))) if self.options.details else None
+        )
 
     def _ide_notes(self, node: ChainNode) -> Iterator[Row]:
         """Yield the context that the editor added to a prompt."""
@@ -266,12 +276,13 @@ class RowBuilder:
         yield from map(self._did, calls)
 
     def _did(self, call: Call) -> Row:
-        detail = self.session.detail(call)
-        style, body = body_of(call.name, detail)
-        # A page shows the result itself, so the same text need not be masked twice.
+        detail = self._cut_detail(self.session.detail(call))
+        # A page shows the result itself, so the same text need not be split and masked twice.
+        drawn = replace(detail, result=None, persisted=None) if self.options.details else detail
+        style, body = body_of(call.name, drawn)
         body = [] if self.options.details and style == "text" else body
         # Mask the arguments before the title is cut from them: half a secret is not recognized.
-        given = detail.input if self.options.reveal else mask_value(self._cut(detail.input))
+        given = detail.input if self.options.reveal else mask_value(detail.input)
         return CallRow(
             name=self.masked(call.name),
             title=self.masked(title_of(call.name, replace(detail, input=given))),
@@ -288,13 +299,16 @@ class RowBuilder:
         )
 
     def _details(self, call: Call, detail: Detail) -> CallDetails:
+        output = detail.output
+        shown = self._cut(output)
         return CallDetails(
             id=call.id,
             # Masked by the names that the JSON of a turn has: fields reveal more than values do.
             input=self._named("input", detail.input),
-            result=self._named("result", detail.output),
+            result=self._named("result", shown),
             result_line=call.result.line if call.result else None,
             agent_id=self.agents[call.id].id if call.id in self.agents else call.agent_id,
+            whole_size=None if output == shown else len(output or ""),
             images=result_images(self.session, call, detail.result),
         )
 
@@ -340,17 +354,23 @@ class RowBuilder:
     def _is_selected(self, node: ChainNode | None) -> bool:
         return node is not None and node.line == self.options.line
 
-    def _named(self, name: str, value: Any) -> Any:
-        value = self._cut(value)
-        return value if self.options.reveal else mask_value({name: value})[name]
+    def _cut_detail(self, detail: Detail) -> Detail:
+        if self.options.longest is None:
+            return detail
+        return replace(
+            detail, input=self._cut(detail.input), structured=self._cut(detail.structured)
+        )
 
     def _cut(self, value: Any) -> Any:
-        # Masking a line of 300 MB would take minutes; a page shows only the start of it.
+        """Return a value whose texts have at most the longest length; no secret is cut in half."""
         return value if self.options.longest is None else cut_texts(value, self.options.longest)
 
+    def _named(self, name: str, value: Any) -> Any:
+        return value if self.options.reveal else mask_value({name: value})[name]
+
     def masked(self, text: str) -> str:
-        text = self._cut(text)
-        return text if self.options.reveal else mask(text)
+        shown: str = self._cut(text)
+        return shown if self.options.reveal else mask(shown)
 
 
 def _ended(turn: Turn) -> TurnEndRow:

@@ -9,6 +9,7 @@ from turnlog.conversation.call_titles import call_title, todo_list
 from turnlog.conversation.calls import Detail
 from turnlog.format.json_values import Fields, is_array, is_object
 
+LONG = 1_000_000
 BOXES = {"completed": "☑", "in_progress": "◐"}
 
 
@@ -44,8 +45,15 @@ def _todos(given: Fields) -> list[str]:
 def _any_outcome(structured: Fields, detail: Detail) -> str:
     if detail.result is None:
         return "no result"
-    count = len(detail.result.splitlines())
+    count = _count_lines(detail.result)
     return _counted(count, "line") if count > 1 else ""
+
+
+def _count_lines(text: str) -> int:
+    # Splitting a text of 300 MB makes millions of objects; its other line breaks do not matter.
+    if len(text) > LONG:
+        return text.count("\n") + (not text.endswith("\n"))
+    return len(text.splitlines())
 
 
 def _counted(number: int, noun: str) -> str:

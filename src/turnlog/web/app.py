@@ -102,7 +102,9 @@ def _landing_route(access: Access) -> Callable[[Request], Any]:
     async def land(request: Request) -> Response:
         """Exchange a one-time token for the cookie."""
         is_own = is_own_peer(request.scope.get("client"), request.scope.get("server"))
-        secret = access.redeem(request.path_params["token"]) if is_own else None
+        # Programs that preview links ask for the head; that must not use the token up.
+        is_visit = is_own and request.method == "GET"
+        secret = access.redeem(request.path_params["token"]) if is_visit else None
         if secret is None:
             message = "this URL was already used, or is not for you: start turnlog web again"
             return Response(
@@ -128,7 +130,8 @@ def _page_route(library: Library, page: Page) -> Callable[[Request], Any]:
             asked = _asked(library, request)
             if page.csv and request.query_params.get("format") == "csv":
                 return _csv_response(page.csv(asked), page.name)
-            return _html(render(page.template, page.name, **page.values(asked)))
+            values = page.values(asked) | {"notice": library.refresher.notice}
+            return _html(render(page.template, page.name, **values))
 
         try:
             return await run_in_thread(work)

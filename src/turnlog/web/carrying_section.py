@@ -12,7 +12,14 @@ from turnlog.render.charts.flame_graph import FlameCell, flame_graph
 from turnlog.render.charts.svg import ChartOptions
 from turnlog.store.paths import Store
 from turnlog.text import exact_money
-from turnlog.web.report_data import PageLinks, Params, address, filters_in, stats_command
+from turnlog.web.report_data import (
+    PageLinks,
+    Params,
+    address,
+    filters_in,
+    session_link,
+    stats_command,
+)
 
 LONGEST = 600
 """Seconds that the first computation may take."""
@@ -97,4 +104,4 @@ def _link(keys: tuple[str, ...], links: PageLinks) -> str | None:
         return address("/files", path=keys[4])
     # Below a session comes the line of a turn, or a name such as that of the system prompt.
     line = next((key for key in keys[2:3] if key.isdecimal()), None)
-    return address(f"/sessions/{keys[1]}", line=line)
+    return session_link(keys[1], line)

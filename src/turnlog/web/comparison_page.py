@@ -60,7 +60,7 @@ def _read(library: Library, key: str) -> ComparedSession:
     listed = _listed(library, found)
     with deferred_sync():
         calls = service.call_summary(found.store, found.path)
-    with library.sessions.use(found.path) as opened:
+    with library.sessions.use(found.store, found.path) as opened:
         pages = opened.pages(None)
         prompts = pages.labels(1, MOST_PROMPTS)
         lines = [(turn.prompt or turn.nodes[0]).line for turn in pages.turns[:MOST_PROMPTS]]

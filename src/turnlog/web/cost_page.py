@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.index.reports.reports import Report, ReportRequest, Row
+from turnlog.index.reports.reports import Report, ReportRequest, Row, compare_with_plan
 from turnlog.render.charts.report_charts import (
     ReportChart,
     axis_label,
@@ -26,6 +26,7 @@ from turnlog.web.report_data import (
     filters_in,
     number_in,
     reports_of,
+    session_link,
     stats_command,
 )
 
@@ -160,7 +161,7 @@ def _name(row: Row, key: str) -> str:
 
 def _row_link(row: Row, view: CostGrouping) -> str | None:
     if view.report == "session":
-        return f"/sessions/{row['session']}"
+        return session_link(str(row["session"]))
     if view.report == "branch":
         names = {name: str(row[name] or "") for name in ("branch", "project")}
         return address("/sessions", **names)
@@ -216,46 +217,38 @@ def _whole(value: float | None) -> str:
     return f"{value or 0:,.0f}"
 
 
-def _share(value: float, price: float) -> str:
-    """Return a value as a multiple of a price, or as a share of it.
-
-    >>> _share(250, 100), _share(40, 100)
-    ('2.5×', '40%')
-    """
-    if not price:
+def _share(row: Row) -> str:
+    """Return the cost as a multiple of the plan's price, or as a share of it."""
+    share = _number(row, "plan_share")
+    if share is None:
         return ""
-    return f"{value / price:.1f}×" if value >= price else percent(value / price)
+    return f"{share:.1f}×" if share >= 1 else percent(share)
 
 
 def _plan(monthly: Report, price: float | None, params: Params) -> dict[str, Any] | None:
     """Compare the cost of each month with a subscription at a price per month."""
     if price is None:
         return None
-    months = [row for row in monthly.rows if row["month"]]
-    value = sum(_count(row, "cost_usd") for row in months)
+    told = compare_with_plan(monthly, price)
     rows = [
-        {
-            "month": row["month"],
-            "cost": money(_count(row, "cost_usd")),
-            "share": _share(_count(row, "cost_usd"), price),
-        }
-        for row in months[::-1]
+        {"month": row["month"], "cost": money(_count(row, "cost_usd")), "share": _share(row)}
+        for row in told.rows[::-1]
+        if row["month"]
     ]
-    paid = price * len(months)
     return {
         "price": money(price),
         "rows": rows,
-        "value": money(value),
-        "paid": money(paid),
-        "share": _share(value, paid),
-        "command": stats_command("monthly", params),
+        "value": money(_count(told.total, "cost_usd")),
+        "paid": money(_count(told.total, "plan_usd")),
+        "share": _share(told.total),
+        "command": stats_command("monthly", params, "--plan", f"{price:g}"),
     }
 
 
-LINKS: dict[str, Callable[[str], str]] = {
+LINKS: dict[str, Callable[[str], str | None]] = {
     "model": lambda key: address("/sessions", model=key),
     "project": lambda key: address("/sessions", project=key),
-    "session": lambda key: f"/sessions/{key}",
+    "session": session_link,
 }
 """Where bars lead, by report. Bars over time are no links, since dragging over them zooms."""
 FIGURE_NAMES = {

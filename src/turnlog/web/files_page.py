@@ -21,9 +21,12 @@ from turnlog.web.report_data import (
     address,
     csv_of,
     filters_in,
+    masked_row,
     reports_of,
+    session_link,
     stats_command,
     top_rows,
+    unmasked_reports,
 )
 
 SHOWN = 15
@@ -35,7 +38,7 @@ AGES = (("7 days", "7d"), ("30 days", "30d"), ("90 days", "90d"), ("year", "365d
 def files_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
     """Return the values of the page about all files."""
     filters = filters_in(params)
-    files, rereads = reports_of(
+    files, rereads = unmasked_reports(
         stores, [ReportRequest("file", filters), ReportRequest("rereads", filters)]
     )
     links = PageLinks("/files", params)
@@ -48,7 +51,7 @@ def files_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
             _ranked("Files read most often", files, "reads", params),
             _ranked("Files read again in the same session", rereads, "rereads", params, _again),
         ],
-        "files": [_file(row) for row in files.rows[:MOST_ROWS]],
+        "files": [_file(masked_row(row)) for row in files.rows[:MOST_ROWS]],
         "rest": max(len(files.rows) - MOST_ROWS, 0),
         "csv": links.to(format="csv"),
         "command": stats_command("file", params),
@@ -70,7 +73,7 @@ def _ranked(
 ) -> dict[str, Any]:
     rows = [
         RankedRow(str(row["path"]), _number(row, column), note=note(row) if note else "")
-        for row in top_rows(report, column, SHOWN)
+        for row in map(masked_row, top_rows(report, column, SHOWN))
     ]
     return {
         "title": title,
@@ -162,7 +165,7 @@ def _history(rows: Sequence[Row]) -> str:
 def _call(row: Row) -> dict[str, Any]:
     return {
         "time": _local(row["time"]),
-        "link": f"/sessions/{row['session']}?line={row['line']}",
+        "link": session_link(str(row["session"]), line=str(row["line"])),
         "session": row["title"] or row["session"],
         "name": row["name"],
         "branch": row["branch"] or "",

@@ -25,6 +25,7 @@ from turnlog.web.report_data import (
     address,
     choice,
     reports_of,
+    session_link,
     stats_command,
 )
 from turnlog.web.session_health import expiring, unresumable
@@ -36,6 +37,8 @@ CHECKED = 4 << 20
 """Bytes of sessions to check while a page waits; `turnlog check` does the rest."""
 YEAR = timedelta(weeks=53)
 SHOWN_EXPIRING = 5
+Recent = Mapping[Store, Sequence[ListedSession]]
+"""The sessions of each store that were active last."""
 
 
 class _Periods(NamedTuple):
@@ -61,6 +64,7 @@ def overview_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
         ],
     )
     links = PageLinks("/", params)
+    recent = {store: recent_sessions(store, RECENT) for store in stores}
     return {
         "figure": figure,
         "figures": [(NAMES[each], links.to(figure=each), each == figure) for each in FIGURES],
@@ -77,8 +81,8 @@ def overview_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
             "calendar": stats_command("daily", {"since": f"{starts.year:%Y-%m-%d}"}),
             "week": stats_command("hour", {"since": f"{starts.year:%Y-%m-%d}"}, "--order", figure),
         },
-        "sessions": _recent(stores),
-        "attention": [*_broken(stores), *_expiring(stores)],
+        "sessions": _recent(recent),
+        "attention": [*_broken(recent), *_expiring(stores)],
     }
 
 
@@ -152,16 +156,16 @@ def _week_map(report: Report, figure: str) -> str:
     return report_chart(ReportChart("hour", report.rows, (), figure, options))
 
 
-def _recent(stores: Sequence[Store]) -> list[dict[str, Any]]:
-    found = [session for store in stores for session in recent_sessions(store, RECENT)]
-    live = {id_ for store in stores for id_ in live_sessions(store)}
+def _recent(recent: Recent) -> list[dict[str, Any]]:
+    found = [session for sessions in recent.values() for session in sessions]
+    live = {id_ for store in recent for id_ in live_sessions(store)}
     found.sort(key=lambda session: (session.id in live, session.last_active), reverse=True)
     return [_session(session, live) for session in found[:RECENT]]
 
 
 def _session(session: ListedSession, live: set[str]) -> dict[str, Any]:
     return {
-        "link": f"/sessions/{session.id}",
+        "link": session_link(session.id),
         "title": mask(session.title or "") or session.id,
         "project": mask(session.project or ""),
         "age": age(datetime.fromtimestamp(session.last_active, UTC)),
@@ -172,14 +176,13 @@ def _session(session: ListedSession, live: set[str]) -> dict[str, Any]:
     }
 
 
-def _broken(stores: Sequence[Store]) -> list[Mapping[str, Any]]:
+def _broken(recent: Recent) -> list[Mapping[str, Any]]:
     """Return recent sessions that would not resume in full; checks a few that were not checked."""
     found: list[Mapping[str, Any]] = []
-    for store in stores:
-        recent = recent_sessions(store, RECENT)
-        findings = {each.id: each.finding for each in recent if each.finding}
-        findings |= _check(store, [each.path for each in recent if not each.is_checked])
-        for each in recent:
+    for store, sessions in recent.items():
+        findings = {each.id: each.finding for each in sessions if each.finding}
+        findings |= _check(store, [each.path for each in sessions if not each.is_checked])
+        for each in sessions:
             if message := findings.get(each.id):
                 title = mask(each.title or "") or each.id
                 found.append(_notice(each.id, title, message, f"turnlog check {each.id[:8]}"))
@@ -214,5 +217,5 @@ def _expiring(stores: Sequence[Store]) -> list[Mapping[str, Any]]:
 
 
 def _notice(id_: str | None, title: str, message: str, command: str) -> Mapping[str, Any]:
-    link = f"/sessions/{id_}" if id_ else None
+    link = session_link(id_) if id_ else None
     return {"link": link, "title": title, "message": message, "command": command}

@@ -14,7 +14,7 @@ from turnlog.store.paths import Store
 
 PAUSE = 2.0
 """Seconds between the end of a refresh and the next one."""
-FIRST = 20.0
+FIRST = 5.0
 """Seconds that the first request waits for the first refresh."""
 
 
@@ -41,6 +41,13 @@ class Refresher:
     def is_ready(self) -> bool:
         """Whether the first refresh has ended."""
         return self._first.is_set()
+
+    @property
+    def notice(self) -> str | None:
+        """A line for the top of pages; None if they are current."""
+        if not self.is_ready:
+            return "Indexing sessions for the first time: this page is not complete yet."
+        return f"The index could not be updated: {self.problem}" if self.problem else None
 
     def request(self) -> None:
         """Start a refresh unless one runs or has just ended; wait only for the very first."""

@@ -5,7 +5,7 @@ import io
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from turnlog.errors import UsageError
 from turnlog.index.filters import ReportFilters, filters_of
@@ -66,23 +66,31 @@ def number_in(params: Params, name: str) -> float | None:
 
 def reports_of(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> list[Report]:
     """Compute reports over all stores, masked."""
+    return [_masked_report(report) for report in unmasked_reports(stores, requests)]
+
+
+def unmasked_reports(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> list[Report]:
+    """Compute long reports, of which a page shows and masks a few rows with `masked_row`."""
     batches = [report_batch(store, requests) for store in stores]
-    joined = [
+    return [
         reports[0] if len(reports) == 1 else _join(reports, stores)
         for reports in zip(*batches, strict=True)
     ]
-    return [_masked_report(report) for report in joined]
 
 
 def _masked_report(report: Report) -> Report:
-    rows = [_masked(row) for row in report.rows]
+    rows = [masked_row(row) for row in report.rows]
     return report._replace(rows=rows, unpriced_models=mask_value(report.unpriced_models))
 
 
-def _masked(row: Row) -> Row:
+def masked_row(row: Row) -> Row:
     """Mask the texts of a row; numbers and dates need no scan."""
-    texts = {name: value for name, value in row.items() if isinstance(value, str | list)}
-    return row | mask_value(texts)
+    texts = {
+        name: value
+        for name, value in row.items()
+        if isinstance(value, str | list) and name not in TIMES
+    }
+    return row | mask_value(texts) if texts else row
 
 
 def _join(reports: Sequence[Report], stores: Sequence[Store]) -> Report:
@@ -185,6 +193,16 @@ def address(page: str, /, **params: str | None) -> str:
     '/files?path=%2Fhome%2Fada%2Fa+b.py'
     """
     return PageLinks(page, {}).to(**params)
+
+
+def session_link(id_: str, line: str | None = None) -> str | None:
+    """Return the address of a session; None for a file that belongs to no session.
+
+    >>> session_link("a?b", line="7"), session_link("/home/ada/agent-1.jsonl")
+    ('/sessions/a%3Fb?line=7', None)
+    """
+    # Reports name a file without a session by its path, which no address may contain.
+    return None if "/" in id_ else address(f"/sessions/{quote(id_, safe='')}", line=line)
 
 
 def stats_command(report: str, params: Params, *options: str) -> str:

@@ -28,7 +28,7 @@ CHECKED = 64 << 20
 @contextmanager
 def _opened(request: PageRequest) -> Generator[OpenedSession]:
     found = request.library.find(request.path["key"])
-    with request.library.sessions.use(found.path) as opened:
+    with request.library.sessions.use(found.store, found.path) as opened:
         yield opened
 
 
@@ -50,13 +50,12 @@ def turns(request: PageRequest) -> list[Fields]:
 
 def rows(request: PageRequest) -> Fields:
     """Return a range of the rows of one turn, with whole texts if asked for."""
-    first = request.number("first", 0, ANY)
-    count = request.number("last", first + MOST_ROWS, ANY) - first
+    first, count = _row_range(request)
     options = PageOptions(
         leaf=request.text("leaf"),
         clip=None if request.text("whole") == "1" else CLIP,
         first=first,
-        count=max(0, min(count, MOST_ROWS)),
+        count=count,
     )
     with _opened(request) as opened:
         return opened.pages(options.leaf).page(request.number("n", 1, ANY), options)
@@ -95,7 +94,8 @@ def find(request: PageRequest) -> Fields:
 
 def agent(request: PageRequest) -> Fields:
     """Return the rows of a sub-agent."""
-    options = PageOptions(first=request.number("first", 0, ANY))
+    first, count = _row_range(request)
+    options = PageOptions(first=first, count=count)
     with _opened(request) as opened:
         return agent_page(opened.session, request.path["id"], options)
 
@@ -112,6 +112,13 @@ def findings(request: PageRequest) -> list[Fields]:
         if opened.session.state.size > CHECKED:
             raise UsageError("too large to check here", f"turnlog check {opened.session.id}")
         return [mask_value(to_builtins(found)) for found in check_session(opened.session)]
+
+
+def _row_range(request: PageRequest) -> tuple[int, int]:
+    """Return the first row and the number of rows that a request asks for."""
+    first = request.number("first", 0, ANY)
+    count = request.number("last", first + MOST_ROWS, ANY) - first
+    return first, max(0, min(count, MOST_ROWS))
 
 
 def _range(request: PageRequest, most: int) -> tuple[int, int]:

@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock, RLock
 
-from turnlog.conversation.session import Session, open_session
+from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
+from turnlog.index.session_tables import open_cached_session
 from turnlog.render.html.page_options import PageOptions
 from turnlog.render.html.session_pages import SessionPages
+from turnlog.store.paths import Store
 
 KEPT = 8
 """Sessions that stay open."""
@@ -50,20 +52,22 @@ class _Slot:
 
     @property
     def size(self) -> int:
-        return len(self.opened.session.nodes) if self.opened else 0
+        return self.opened.session.nodes_in_memory if self.opened else 0
 
 
 class SessionCache:
     """The sessions used most recently."""
 
-    def __init__(self, opener: Callable[[Path], Session] = open_session, kept: int = KEPT) -> None:
+    def __init__(
+        self, opener: Callable[[Store, Path], Session] = open_cached_session, kept: int = KEPT
+    ) -> None:
         self._open = opener
         self._kept = kept
         self._lock = Lock()
         self._slots: OrderedDict[Path, _Slot] = OrderedDict()
 
     @contextmanager
-    def use(self, path: Path) -> Generator[OpenedSession]:
+    def use(self, store: Store, path: Path) -> Generator[OpenedSession]:
         """Hold a current session for the time of a `with` block."""
         with self._lock:
             slot = self._slots.setdefault(path, _Slot())
@@ -72,7 +76,7 @@ class SessionCache:
         with slot.lock:
             try:
                 if slot.opened is None:
-                    slot.opened = OpenedSession(self._open(path))
+                    slot.opened = OpenedSession(self._open(store, path))
                 else:
                     slot.opened.refresh()
             except OSError as error:

@@ -119,16 +119,7 @@ def assemble(
     )
     recorder = _recorder(options, path, resumed, workspace)
     history = FileHistory(store, recorder, cwd, partial(_may_copy, workspace))
-    facts = SessionFacts(
-        path.stem,
-        path,
-        cwd,
-        cwd,
-        mode.value,
-        entrypoint=options.entrypoint,
-        env_file=fresh_env_file(store, path.stem),
-        variables=settings.command_env,
-    )
+    facts = _hook_facts(path, options, settings, mode, fresh_env_file(store, path.stem))
     files = MemoryFiles(cwd, store.root, limits=memory_limits(store, options, workspace.may_read))
     tools: dict[str, Tool] = {}
     hooks = Hooks(settings.hooks, facts, rule_filter(tools, workspace), _allowed(settings))
@@ -153,6 +144,21 @@ def assemble(
     )
     parts.hooks.means = HookMeans(parts)
     return parts
+
+
+def _hook_facts(
+    path: Path, options: ChatOptions, settings: Settings, mode: ApprovalMode, env_file: Path | None
+) -> SessionFacts:
+    return SessionFacts(
+        path.stem,
+        path,
+        options.cwd,
+        options.cwd,
+        mode.value,
+        entrypoint=options.entrypoint,
+        env_file=env_file,
+        variables=settings.command_env,
+    )
 
 
 def _may_copy(workspace: Workspace, path: Path) -> bool:

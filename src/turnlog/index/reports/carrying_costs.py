@@ -98,13 +98,12 @@ def session_costs(
     units = [unit for unit in _units(index.db, store) if _is_in(unit, project)]
     known = dict(index.db.execute("SELECT path, state FROM carrying"))
     _compute(index, [unit for unit in units if known.get(unit.path) != unit.state], progress)
-    statement = "SELECT costs FROM carrying WHERE path = ?"
+    by_path = {unit.path: unit for unit in units}
     decoder = msgspec.json.Decoder(SessionCosts)
-    for unit in units:
-        # A file that disappeared while it was read has no costs.
-        if row := index.db.execute(statement, (unit.path,)).fetchone():
-            costs = decoder.decode(row[0])
-            yield CarriedSession(unit.id, unit.path, unit.project, unit.title, costs)
+    # Not every unit has a row: its file may have disappeared while it was read.
+    for path, costs in index.db.execute("SELECT path, costs FROM carrying"):
+        if unit := by_path.get(path):
+            yield CarriedSession(unit.id, path, unit.project, unit.title, decoder.decode(costs))
 
 
 def _is_in(unit: _Unit, project: str | None) -> bool:

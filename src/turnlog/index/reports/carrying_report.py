@@ -17,7 +17,7 @@ from turnlog.index.reports.carrying_costs import (
 )
 from turnlog.index.reports.reports import CARRYING, Filters, Report, Row
 from turnlog.index.sync_policy import Progress
-from turnlog.secrets import mask_start
+from turnlog.secrets import mask, mask_start
 from turnlog.store.paths import Store
 
 FIGURES = ("items", "bytes", "sent", "carried_usd", "output_usd", "cost_usd")
@@ -176,7 +176,7 @@ def _path(piece: _Piece) -> Iterator[tuple[str, str]]:
 def _node(name: str, key: str) -> dict[str, Any]:
     return {
         "name": mask_start(name, LONGEST_NAME),
-        "key": key,
+        "key": mask(key),
         "value": 0.0,
         "children": {},
     }

@@ -8,11 +8,13 @@ import os
 import sqlite3
 import time
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from turnlog import __version__
-from turnlog.index.database import unless_busy
+from turnlog.index.database import Index, unless_busy
 from turnlog.index.ingest.change_check import generation
 from turnlog.index.reports.reports import EVERYTHING, Filters, Report, query, run_report
 
@@ -45,6 +47,21 @@ def cached_report(
     if len(report.rows) <= MOST_ROWS:
         _keep(db, question, current, json.dumps(report))
     return report
+
+
+def cached_answer(index: Index, question: Any, compute: Callable[[], Any]) -> Any:
+    """Return JSON that depends on the session files alone, from the cache if none has changed."""
+    # `compute` may reconnect, so `index.db` is looked up each time.
+    key = json.dumps([__version__, question])
+    before = generation(index.db)
+    statement = "SELECT answer FROM answers WHERE question = ? AND generation = ?"
+    if cached := index.db.execute(statement, (key, before)).fetchone():
+        return json.loads(cached[0])
+    answer = compute()
+    # A sync of another process in the meantime: the answer may be of the old or the new figures.
+    if generation(index.db) == before:
+        _keep(index.db, key, before, json.dumps(answer))
+    return answer
 
 
 def _keep(db: sqlite3.Connection, question: str, current: int, answer: str) -> None:

@@ -96,6 +96,24 @@ def run_report(
     return Report(name, columns, rows, total, [str(row["model"] or "unknown") for row in unpriced])
 
 
+def compare_with_plan(report: Report, price: float) -> Report:
+    """Return a monthly report with the share that each month's cost is of a subscription."""
+    if report.columns[0] != "month" or "project" in report.columns or "model" in report.columns:
+        hint = f"turnlog stats monthly --plan {price:g}"
+        raise UsageError("only months can be compared with a plan", hint)
+    rows = [row | _plan_columns(row, price) for row in report.rows]
+    months = sum(row["month"] is not None for row in rows)
+    total = report.total | _plan_columns(report.total, price * months)
+    columns = [*report.columns, *_plan_columns({}, 0)]
+    return report._replace(columns=columns, rows=rows, total=total)
+
+
+def _plan_columns(row: Row, price: float) -> Row:
+    cost = row.get("cost_usd")
+    share = cost / price if isinstance(cost, int | float) and price else None
+    return {"plan_usd": price, "plan_share": share}
+
+
 def run_query_file(
     db: sqlite3.Connection, name: str, values: dict[str, str | float | None]
 ) -> Report:

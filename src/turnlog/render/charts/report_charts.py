@@ -1,5 +1,6 @@
 """Draw the rows of a report: bars over time, ranked bars, a map of the week, or quantiles."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
@@ -9,11 +10,12 @@ from turnlog.errors import UsageError
 from turnlog.render.charts.bars import RankedRow, StackPart, ranked_bars, stacked_bars
 from turnlog.render.charts.distributions import Spread, quantile_strips
 from turnlog.render.charts.heat_maps import week_grid
-from turnlog.render.charts.svg import ChartOptions, Value, plain_number
+from turnlog.render.charts.svg import ChartOptions, Value, number, plain_number
 from turnlog.text import exact_money, short_count, short_duration
 
 Rows = Sequence[Mapping[str, Any]]
 STYLES = Path(__file__).parents[1] / "html" / "viewer"
+MARGIN, HEADING = 14.0, 24.0
 MOST_BARS = 30
 """Rows of a ranked chart; the table has the rest."""
 STEPS = {"daily": ("day", 1), "weekly": ("week", 7), "monthly": ("month", 31)}
@@ -198,10 +200,19 @@ def _label(row: Mapping[str, Any], wanted: ReportChart, names: tuple[str, ...]) 
 def standalone(svg: str) -> str:
     """Return a chart as a file of its own, with the styles that a page would load."""
     styles = "".join((STYLES / name).read_text("utf-8") for name in ("theme.css", "charts.css"))
-    # A file has no page behind it: it paints its own background, in both colour schemes.
-    ground = ":root { background: var(--background); padding: 8px; }\n"
+    # A file has no page around it: it brings a heading, a margin, and a ground in both schemes.
+    ground = ":root { background: var(--background); }\n"
     at = svg.index(">") + 1
-    return f"{svg[:at]}<style>{styles}{ground}</style>{svg[at:]}\n"
+    title = svg[svg.index("<title>") + 7 : svg.index("</title>")]
+    heading = f'<text x="0" y="-14" class="tl-label tl-heading">{title}</text>'
+    start = re.sub(r'viewBox="0 0 (\S+) (\S+)"', _with_margin, svg[:at])
+    return f"{start}<style>{styles}{ground}</style>{svg[at:-6]}{heading}</svg>\n"
+
+
+def _with_margin(found: re.Match[str]) -> str:
+    width, height = (float(each) for each in found.groups())
+    view = (-MARGIN, -MARGIN - HEADING, width + 2 * MARGIN, height + 2 * MARGIN + HEADING)
+    return f'viewBox="{" ".join(map(number, view))}"'
 
 
 QUANTILES = ("p25", "p50", "p75", "p95", "slowest")
@@ -218,10 +229,16 @@ FIGURES = {
 HEADS = {
     "latency": "Duration of calls",
     "cache": "Tokens sent",
-    "carrying": "Carrying cost, estimated",
+    "carrying": "Estimated carrying cost",
 }
 """What a chart shows, where that is more than one column."""
-SUBJECTS = {"latency": "tool", "cache": "day", "blocks": "five-hour block", "rereads": "file"}
+SUBJECTS = {
+    "hour": "hour of the week",
+    "latency": "tool",
+    "cache": "day",
+    "blocks": "five-hour block",
+    "rereads": "file",
+}
 DIMENSIONS = {
     "tool": ("name",),
     "file": ("path",),

@@ -8,6 +8,8 @@ from turnlog.render.charts.svg import SERIES, Value
 OTHER = "other"
 """Name of the series that holds all that have no colour of their own."""
 SHADES = 4
+LEAST = 1e-12
+"""Values that are drawn as nothing: below this, powers of ten lose their digits."""
 
 
 def ticks(largest: float, count: int = 4) -> list[float]:
@@ -16,7 +18,7 @@ def ticks(largest: float, count: int = 4) -> list[float]:
     >>> ticks(7.3), ticks(0.9, 2)
     ([0.0, 2.0, 4.0, 6.0, 8.0], [0.0, 0.5, 1.0])
     """
-    if largest <= 0:
+    if largest < LEAST:
         return [0.0, 1.0]
     power = 10.0 ** floor(log10(largest / count))
     step = next(size * power for size in (1, 2, 5, 10) if size * power * count >= largest * 0.999)

@@ -7,11 +7,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.turns import Turn
 from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.jsonl import read_lines
 from turnlog.render.html.page_rows import row_json
 from turnlog.render.html.session_pages import SessionPages
 
@@ -47,16 +48,14 @@ def candidate_turns(pages: SessionPages, text: str) -> Iterable[Turn]:
     # turnlog wrote it itself ("interrupted by the user") or the client escaped it.
     if len(pages.turns) < 200 or not PLAIN.fullmatch(text):
         return pages.turns
+    numbers = {pages.turn_at(line) for line in matching_lines(pages.session.path, text)} - {None}
+    return (pages.turns[number - 1] for number in sorted(filter(None, numbers)))
+
+
+def matching_lines(path: Path, text: str) -> Iterator[int]:
+    """Yield the numbers of the lines whose bytes contain a text in any case."""
     needle = text.lower().encode()
-    lines = matching_lines(pages, needle)
-    return (turn for turn in pages.turns if lines.intersection(node.index for node in turn.nodes))
-
-
-def matching_lines(pages: SessionPages, needle: bytes) -> set[int]:
-    """Return the indexes of the entries whose lines contain some bytes in any case."""
-    nodes: list[ChainNode] = [node for turn in pages.turns for node in turn.nodes]
-    found = pages.session.lines_of(nodes)
-    return {node.index for node, line in found if needle in line.raw.lower()}
+    return (line.number for line in read_lines(path) if needle in line.raw.lower())
 
 
 def _snippet(fields: Fields, pattern: re.Pattern[str]) -> Fields | None:

@@ -11,7 +11,7 @@ from turnlog.errors import NotFound
 from turnlog.format.json_values import Fields
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.html.page_options import PageOptions
-from turnlog.render.html.session_pages import SessionPages, agents_of
+from turnlog.render.html.session_pages import SessionPages
 from turnlog.render.json_views import cost_of_messages, usage_view
 from turnlog.secrets import mask
 
@@ -53,7 +53,7 @@ def lanes_of(pages: SessionPages) -> list[Fields]:
     session = pages.session
     branch = [node for turn in pages.turns for node in turn.nodes]
     lanes = [{"id": None, "label": "session", "line": None, **_activity(session, branch)}]
-    for about in agents_of(session, pages.turns)[:MOST_LANES]:
+    for about in pages.agents()[:MOST_LANES]:
         inner = session.open_subagent(find_agent(session, about["id"]))
         lanes.append(about | _activity(inner, inner.tree.chain))
     return lanes

@@ -2,7 +2,6 @@
 
 import json
 import os
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -39,7 +38,7 @@ def raw_line(session: Session, line: int) -> Fields:
     is_whole = node.size <= LONGEST_LINE
     raw = _read(session, node.offset, node.size if is_whole else LONGEST_TEXT * 4)
     about: Fields = {"line": line, "kind": mask(node.kind), "offset": node.offset}
-    about |= {"size": node.size, "is_whole": is_whole}
+    about |= {"size": node.size, "is_whole": is_whole, **_place(session, node)}
     found = values_of(Line(raw, node.offset, line)) if is_whole else []
     if not found:
         text = raw.decode("utf-8", "backslashreplace")
@@ -47,6 +46,18 @@ def raw_line(session: Session, line: int) -> Fields:
     masked = [mask_value(value) for value in found]
     shown = [json.dumps(_shortened(value), indent=2, ensure_ascii=False) for value in masked]
     return about | {"text": "\n".join(shown)}
+
+
+def _place(session: Session, node: Node) -> Fields:
+    """Return the turn of a line; for a line of another branch, where that branch ends."""
+    turn = session.turn_at(node.line)
+    if turn is not None or not isinstance(node, ChainNode):
+        return {"turn": turn, "leaf": None}
+    tree = session.tree
+    rank = tree.rank_of(node.uuid)
+    while rank in tree.children:
+        rank = tree.children[rank][-1]
+    return {"turn": None, "leaf": None if rank is None else tree.chain[rank].uuid}
 
 
 def context_at_line(session: Session, line: int) -> Fields:
@@ -154,13 +165,12 @@ def _shortened(value: Any) -> Any:
 
 
 def _node_at(session: Session, line: int) -> Node:
-    nodes = session.nodes
-    place = bisect_left(nodes, line, key=lambda node: node.line)
-    if place < len(nodes) and nodes[place].line == line:
-        return nodes[place]
+    if node := session.node_at(line):
+        return node
     for problem in session.problems:
         if problem.line == line:
-            return Node(-1, line, problem.offset, LONGEST_LINE + 1, 0, "malformed", None)
+            size = len(_read(session, problem.offset, LONGEST_LINE + 1))
+            return Node(-1, line, problem.offset, size, 0, "malformed", None)
     raise NotFound(f"no entry at line {line} of {session.path.name}")
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 CLIP = 50_000
 """Characters of a text that a page contains; the rest is loaded on demand."""
 LONGEST = 1_000_000
-"""Characters of a text that can be loaded at all, unless whole texts are asked for."""
+"""Characters of a text that are masked and sent at all, unless whole texts are exported."""
 MOST_ROWS = 200
 """Rows of a turn that a page contains; the rest is loaded on demand."""
 MOST_LABELS = 2_000

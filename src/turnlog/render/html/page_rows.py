@@ -61,7 +61,7 @@ def _call_json(row: CallRow) -> Fields:
         "is_error": row.is_error,
         "is_edit": row.name in CHANGING and not row.is_error and details.result is not None,
         "duration_ms": row.duration_ms,
-        "size": len(details.result.encode("utf-8", "replace")) if details.result else 0,
+        "size": details.whole_size or len((details.result or "").encode("utf-8", "replace")),
         "style": row.style,
         "body": row.body,
         "input": details.input,
@@ -69,6 +69,8 @@ def _call_json(row: CallRow) -> Fields:
         "agent": details.agent_id,
         "images": list(map(_data_url, details.images)),
     }
+    if details.whole_size:
+        fields["cut"] = {"result": details.whole_size}
     given = details.input if is_object(details.input) else {}
     if row.name == "TodoWrite":
         fields["todos"] = [_todo(todo) for todo in todo_list(given)]
@@ -87,6 +89,7 @@ def _data_url(image: ImageData) -> str:
 
 def _clipped(fields: Fields, clip: int) -> Fields:
     """Clip the long texts of a row and name them in `cut`."""
+    whole: dict[str, int] = fields.pop("cut", {})
     cut: dict[str, int] = {}
     shown: Fields = {}
     for name, value in fields.items():
@@ -96,6 +99,7 @@ def _clipped(fields: Fields, clip: int) -> Fields:
             shown[name] = value
         else:
             shown[name] = _clip_value(value, clip, partial(cut.__setitem__, name))
+    cut |= whole
     return shown | {"cut": cut} if cut else shown
 
 

@@ -28,12 +28,21 @@ def prose_html(text: str) -> str | None:
     """
     if len(text) > LONGEST:
         return None
+    # Bidi overrides and escapes are spelled out: `a <U+202E>b` cannot pose as another text.
+    return sanitized(rendered(harmless(text)))
+
+
+def rendered(text: str) -> str:
+    """Return Markdown as HTML; tags in the text are escaped."""
+    return _parser().render(text)
+
+
+def sanitized(html: str) -> str:
+    """Return HTML with nothing but the allowed tags, attributes and kinds of links."""
     import nh3
 
-    # Bidi overrides and escapes are spelled out: `a <U+202E>b` cannot pose as another text.
-    rendered: str = _parser().render(harmless(text))
     return nh3.clean(
-        rendered,
+        html,
         tags=set(TAGS),
         attributes={"a": {"href", "title"}, "ol": {"start"}, "td": {"align"}, "th": {"align"}},
         url_schemes=set(SCHEMES),

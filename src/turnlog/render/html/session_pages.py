@@ -10,20 +10,21 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 
+from turnlog.conversation.calls import Call
+from turnlog.conversation.milestones import Milestones
 from turnlog.conversation.models import window_of
-from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, UserNode
+from turnlog.conversation.nodes import BoundaryNode, ChainNode
 from turnlog.conversation.prompts import prompt_label
 from turnlog.conversation.session import Session
+from turnlog.conversation.subagents import SubAgent
+from turnlog.conversation.turn_figures import Outline, models_of, outline_of
 from turnlog.conversation.turns import Turn
 from turnlog.errors import NotFound
 from turnlog.format.entries import User
 from turnlog.format.json_values import Fields, is_array, is_object
-from turnlog.format.tools import CHANGING
 from turnlog.render.html.page_options import LONGEST, PageOptions
 from turnlog.render.html.page_rows import message_json, row_json
-from turnlog.render.json_views import cost_of_messages, usage_view
-from turnlog.render.rows import HIDDEN_NODES, AnswerRow, Row, RowBuilder, TurnEndRow, ViewOptions
-from turnlog.render.tree_drawing import milestones
+from turnlog.render.rows import AnswerRow, Row, RowBuilder, TurnEndRow, ViewOptions
 from turnlog.secrets import MASKED, mask, mask_start
 from turnlog.store.catalog import describe, locate_session
 from turnlog.text import one_line
@@ -32,7 +33,20 @@ LABEL = 120
 """Characters of a turn's label in the outline."""
 MOST_BRANCHES = 200
 PLACEHOLDER = re.compile(MASKED)
-SHOWN_BLOCKS = frozenset({"text", "thinking", "tool_use"})
+COLUMNS = {
+    "line": "line",
+    "kind": "kind",
+    "time": "started",
+    "calls": "calls",
+    "errors": "errors",
+    "edits": "edits",
+    "rows": "rows",
+    "tokens": "tokens",
+    "cost": "cost_usd",
+    "context": "context",
+    "compactions": "compactions",
+}
+"""Columns of the outline, and the figures that they show."""
 
 
 class SessionPages:
@@ -43,19 +57,28 @@ class SessionPages:
         self.options = options or PageOptions()
 
     @cached_property
-    def leaf(self) -> int | None:
-        """The rank of the branch's leaf; None if the session is empty."""
-        if self.options.leaf is None:
-            return self.session.tree.active_leaf
-        rank = self.session.tree.rank_of(self.options.leaf)
+    def leaf(self) -> ChainNode | None:
+        """The entry at which the branch ends; None if the session is empty."""
+        active = self.session.active_leaf
+        wanted = self.options.leaf
+        # The tree of a large session is not read unless another branch is wanted.
+        if wanted is None or (active and active.uuid == wanted):
+            return active
+        rank = self.session.tree.rank_of(wanted)
         if rank is None:
-            raise NotFound(f"no entry {self.options.leaf!r} in {self.session.path}")
-        return rank
+            raise NotFound(f"no entry {wanted!r} in {self.session.path}")
+        return self.session.tree.chain[rank]
+
+    @property
+    def is_active(self) -> bool:
+        """True for the branch that the client resumes."""
+        return self.leaf == self.session.active_leaf
 
     @cached_property
-    def turns(self) -> list[Turn]:
-        is_active = self.leaf == self.session.tree.active_leaf
-        return self.session.turns if is_active else self.session.turns_to(self.leaf)
+    def turns(self) -> Sequence[Turn]:
+        if self.is_active or self.leaf is None:
+            return self.session.turns
+        return self.session.turns_to(self.session.tree.rank_of(self.leaf.uuid))
 
     def head(self, since: int = 1) -> Fields:
         """Return the session's facts, its branches, its sub-agents and its outline.
@@ -71,21 +94,30 @@ class SessionPages:
             "session": self.facts(self._outline),
             "branches": branches_of(self.session),
             "outline": outline,
-            "agents": agents_of(self.session, self.turns),
+            "agents": self.agents(),
             "masked": None,
             "findings": [],
         }
 
     @cached_property
     def _outline(self) -> Fields:
-        return outline_columns(self.turns)
+        return outline_columns(self._figures)
+
+    @cached_property
+    def _figures(self) -> Outline:
+        names = [*COLUMNS.values(), "model"]
+        is_active = self.is_active
+        return self.session.outline(names=names) if is_active else outline_of(self.turns, names)
 
     def labels(self, first: int, last: int) -> list[str]:
         """Return the labels of some turns, in one line each."""
-        turns = self.turns[max(0, first - 1) : last]
-        prompts = [turn.prompt for turn in turns if turn.prompt]
-        entries = self.session.entries(prompts)
-        return [_label(next(entries)) if turn.prompt else "" for turn in turns]
+        start = max(0, first - 1)
+        if self.is_active:
+            prompts = self.session.prompts(start, last)
+        else:
+            prompts = [turn.prompt for turn in self.turns[start:last]]
+        entries = self.session.entries(filter(None, prompts))
+        return [_label(next(entries)) if prompt else "" for prompt in prompts]
 
     def page(self, n: int, options: PageOptions | None = None) -> Fields:
         """Return the rows of a turn, or the range of them that the options ask for."""
@@ -116,34 +148,48 @@ class SessionPages:
         """Return the facts of a session for the top of its page."""
         session = self.session
         about = describe(locate_session(session.path))
-        said = [message for turn in self.turns for message in turn.messages]
         costs = outline["cost"]
         project = mask(about.cwd or "")
+        models = session.models if self.is_active else models_of(self.turns)
         return {
             "id": session.id,
             "title": mask(about.title or session.slug or session.id),
             "slug": mask(session.slug or ""),
             "project": project,
             "branch": mask(about.branch or ""),
-            "models": sorted({mask(m.model) for m in said if m.model and not m.is_synthetic}),
+            "models": sorted(map(mask, models)),
             "client_version": session.client_version,
             "started": next((turn.started for turn in self.turns if turn.started), None),
             "ended": next((t.last_time for t in reversed(self.turns) if t.last_time), None),
             "resume": f"claude --resume {session.id}",
             "turns": len(self.turns),
-            "lines": session.nodes[-1].line if session.nodes else 0,
+            "lines": session.last_line,
             "size": session.state.size,
             "calls": sum(outline["calls"]),
             "errors": sum(outline["errors"]),
             "edits": sum(outline["edits"]),
             "tokens": sum(outline["tokens"]),
             "cost_usd": None if None in costs else round(sum(costs), 6),
-            "leaf": self._leaf_uuid,
+            "leaf": self.leaf.uuid if self.leaf else None,
         }
 
-    @property
-    def _leaf_uuid(self) -> str | None:
-        return None if self.leaf is None else self.session.tree.chain[self.leaf].uuid
+    def agents(self) -> list[Fields]:
+        """Return the sub-agents of the session with their calls, without opening their files."""
+        agents = self.session.subagents
+        calls = [self.session.find_call(agent.call_id) for agent in agents]
+        turns = map(self._turn_of, calls)
+        return [_agent(*each) for each in zip(agents, calls, turns, strict=True)]
+
+    def _turn_of(self, call: Call | None) -> int | None:
+        return self.turn_at(call.use.line) if call else None
+
+    def turn_at(self, line: int) -> int | None:
+        """Return the turn that contains a line; None if the line is not on the branch."""
+        return self.session.turn_at(line) if self.is_active else self._turns_by_line.get(line)
+
+    @cached_property
+    def _turns_by_line(self) -> dict[int, int]:
+        return {node.line: turn.n for turn in self.turns for node in turn.nodes}
 
     @cached_property
     def _builder(self) -> RowBuilder:
@@ -199,72 +245,30 @@ def count_masked(value: object) -> int:
     return sum(map(count_masked, value)) if is_array(value) else 0
 
 
-def outline_columns(turns: Sequence[Turn]) -> Fields:
+def outline_columns(figures: Outline) -> Fields:
     """Return the outline of some turns, one list per column."""
-    names = "n line kind time calls errors edits rows tokens cost context window compactions"
-    rows = list(map(_outline_row, turns))
-    return {name: [row[i] for row in rows] for i, name in enumerate(names.split())}
-
-
-def _outline_row(turn: Turn) -> tuple[object, ...]:
-    said = [message for message in turn.messages if not message.is_synthetic]
-    usage = usage_view(said)
-    last = usage_view(said[-1:])
-    return (
-        turn.n,
-        (turn.prompt or turn.nodes[0]).line,
-        str(turn.kind or ""),
-        turn.started,
-        len(turn.calls),
-        sum(call.is_error for call in turn.calls) + sum(m.is_synthetic for m in turn.messages),
-        sum(c.name in CHANGING and c.result is not None and not c.is_error for c in turn.calls),
-        sum(map(_count_rows, turn.nodes)) + 1,
-        sum(getattr(usage, name) for name in usage.__struct_fields__),
-        cost_of_messages(said)[0],
-        last.input_tokens + last.cache_creation_input_tokens + last.cache_read_input_tokens,
-        window_of(said[-1].model or "") if said else 0,
-        sum(isinstance(node, BoundaryNode) for node in turn.nodes),
-    )
-
-
-def _count_rows(node: ChainNode) -> int:
-    """Estimate the number of rows of an entry without reading it."""
-    if isinstance(node, AssistantNode):
-        return sum(kind in SHOWN_BLOCKS for kind in node.blocks) if node.blocks else 1
-    if isinstance(node, UserNode):
-        return node.prompt not in HIDDEN_NODES
-    return isinstance(node, BoundaryNode)
+    windows = {model: window_of(model) if model else 0 for model in set(figures["model"])}
+    columns: Fields = {"n": list(range(1, len(figures["line"]) + 1))}
+    columns |= {name: figures[figure] for name, figure in COLUMNS.items()}
+    return columns | {"window": [windows[model] for model in figures["model"]]}
 
 
 def branches_of(session: Session) -> list[Fields]:
     """Return the branches of a session, each with the prompt it ends with."""
-    stones, firsts = milestones(session)
-    depths: dict[int, int] = {}
-    waiting = [(rank, 1) for rank in reversed(firsts)]
-    while waiting:
-        rank, depth = waiting.pop()
-        depths[rank] = depth
-        waiting += [(following, depth + 1) for following in reversed(stones[rank].next)]
-    ends = [rank for rank in depths if not stones[rank].next][:MOST_BRANCHES]
-    return [
-        {
-            "leaf": _last_descendant(session, rank, stones[rank].is_active),
-            "line": stones[rank].node.line,
-            "label": _milestone_label(session, stones[rank].node),
-            "turns": depths[rank],
-            "is_active": stones[rank].is_active,
-        }
-        for rank in ends
-    ]
+    stones = session.milestones
+    return [_branch(session, stones, number) for number in stones.ends[:MOST_BRANCHES]]
 
 
-def _last_descendant(session: Session, rank: int, is_active: bool) -> str | None:
-    tree = session.tree
-    if is_active and tree.active_leaf is not None:
-        return tree.chain[tree.active_leaf].uuid
-    while rank in tree.children:
-        rank = tree.children[rank][-1]
-    return tree.chain[rank].uuid
+def _branch(session: Session, stones: Milestones, number: int) -> Fields:
+    node, is_active = stones.node(number), stones.is_active(number)
+    leaf = session.active_leaf if is_active else stones.last_entry(number)
+    return {
+        "leaf": leaf.uuid if leaf else None,
+        "line": node.line,
+        "label": _milestone_label(session, node),
+        "turns": stones.depth(number),
+        "is_active": is_active,
+    }
 
 
 def _milestone_label(session: Session, node: ChainNode) -> str:
@@ -278,21 +282,14 @@ def _label(entry: object) -> str:
     return words if len(words) <= LABEL else f"{words[: LABEL - 1]}…"
 
 
-def agents_of(session: Session, turns: Sequence[Turn]) -> list[Fields]:
-    """Return the sub-agents of a session with their calls, without opening their files."""
-    owners = {call.id: (turn, call) for turn in turns for call in turn.calls}
-    found: list[Fields] = []
-    for agent in session.subagents:
-        turn, call = owners.get(agent.call_id or "", (None, None))
-        found.append(
-            {
-                "id": agent.id,
-                "label": mask(agent.description),
-                "type": mask(str(agent.meta.get("agentType") or "")),
-                "turn": turn.n if turn else None,
-                "line": call.use.line if call else None,
-                "started": call.use.time if call else None,
-                "ended": call.result.time if call and call.result else None,
-            }
-        )
-    return found
+def _agent(agent: SubAgent, call: Call | None, turn: int | None) -> Fields:
+    shown = call if turn else None
+    return {
+        "id": agent.id,
+        "label": mask(agent.description),
+        "type": mask(str(agent.meta.get("agentType") or "")),
+        "turn": turn,
+        "line": shown.use.line if shown else None,
+        "started": shown.use.time if shown else None,
+        "ended": shown.result.time if shown and shown.result else None,
+    }

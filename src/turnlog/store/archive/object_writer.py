@@ -45,11 +45,11 @@ class ObjectWriter:
         list(self.pool.map(sync_folder, folders))
 
     def _write(self, raw: bytes) -> Chunk:
-        import zstandard
+        from backports import zstd
 
         name = hash_of(raw)
         if name not in self.known and name not in self.new:
-            packed = zstandard.compress(raw, LEVEL)
+            packed = zstd.compress(raw, LEVEL)
             write_atomic(self.objects.path(name), packed)
             self.new[name] = len(packed)
         return Chunk(name, len(raw))

@@ -98,12 +98,15 @@ def read_again(objects: Path, piece: Chunk) -> bytes:
 
 def _unpacked(packed: bytes, size: int) -> bytes | None:
     """Decompress one frame that declares exactly this size; return None for anything else."""
-    import zstandard
+    from backports import zstd
 
     # A decompression bomb is refused before memory is allocated for it: a frame that declares
     # 2 GiB, needs a large window, or continues after its declared end.
-    with suppress(zstandard.ZstdError, MemoryError):
-        if size <= PIECE and zstandard.frame_content_size(packed) == size:
-            decompressor = zstandard.ZstdDecompressor(max_window_size=PIECE)
-            return decompressor.decompress(packed, max_output_size=PIECE, allow_extra_data=False)
+    with suppress(zstd.ZstdError, MemoryError):
+        if size <= PIECE and zstd.get_frame_info(packed).decompressed_size == size:
+            limit = int(zstd.DecompressionParameter.window_log_max)
+            decompressor = zstd.ZstdDecompressor(options={limit: PIECE.bit_length() - 1})
+            raw = decompressor.decompress(packed, max_length=PIECE + 1)
+            is_one_frame = decompressor.eof and not decompressor.unused_data
+            return raw if is_one_frame and len(raw) == size else None
     return None

@@ -3,6 +3,7 @@
 const THEMES = ["auto", "light", "dark"];
 const PAGES = { o: "/", s: "/sessions", c: "/cost", t: "/tools", f: "/files", l: "/live" };
 const CHORD_MS = 1000;
+const RELOAD_MS = 3000;
 
 /** Whether a key belongs to a field that is being typed in. */
 export function isTyping(event) {
@@ -63,6 +64,7 @@ function onKey(event) {
 document.getElementById("theme-button").addEventListener("click", () => {
   setTheme(THEMES[(THEMES.indexOf(currentTheme()) + 1) % THEMES.length]);
 });
+if (document.getElementById("index-notice")) setTimeout(() => location.reload(), RELOAD_MS);
 // The viewer of a session has keys and a list of its own.
 if (document.getElementById("shortcuts")) {
   document.getElementById("shortcuts-button").addEventListener("click", openShortcuts);

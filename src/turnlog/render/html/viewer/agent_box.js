@@ -9,9 +9,10 @@ export const AGENT_ROWS = 30;
 /** Return the box of a sub-agent; `states` keeps what is unfolded while the turn is not mounted. */
 export function agentBox(id, states, viewer) {
   const about = viewer.store.head.agents.find((agent) => agent.id === id);
+  if (!about) return textElement("div", "tl-quiet tl-agent", `sub-agent ${id}: its file is not there`);
   const key = `agent:${id}`;
   const box = el("div", { class: "tl-agent" });
-  const button = el("button", { class: "tl-unfold", type: "button", "aria-expanded": "false" }, el("span", { class: "tl-kind", text: "sub-agent" }), textElement("span", "tl-title", about?.label ?? id));
+  const button = el("button", { class: "tl-unfold", type: "button", "aria-expanded": "false" }, el("span", { class: "tl-kind", text: "sub-agent" }), textElement("span", "tl-title", about.label));
   const body = el("div", { class: "tl-agent-rows" });
   const show = async (first) => {
     states.set(key, first);

@@ -77,7 +77,7 @@ function addArrowKeys(chart) {
 /** The address of this page for a range of periods, which are named by their start. */
 export function zoomAddress(address, unit, first, last) {
   const url = new URL(address);
-  url.searchParams.set("since", first);
+  url.searchParams.set("since", unit === "month" ? `${first}-01` : first);
   url.searchParams.set("until", endOf(unit, last));
   return url.href;
 }

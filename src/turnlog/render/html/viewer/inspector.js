@@ -100,11 +100,12 @@ export class Inspector {
   /** The context fill at the end of each turn, as a line. */
   fillChart() {
     const { context, window: windows } = this.viewer.store.outline;
-    const most = Math.max(1, ...context.slice(0, 50_000).map((value, t) => (windows?.[t] ? value / windows[t] : 0)));
-    const step = Math.max(1, Math.ceil(context.length / 300));
+    const fills = context.map((value, t) => (windows?.[t] ? value / windows[t] : 0));
+    const most = fills.reduce((one, other) => Math.max(one, other), 1);
+    const largest = context.reduce((one, other) => Math.max(one, other), 0);
+    const step = Math.max(1, Math.ceil(fills.length / 300));
     const points = [];
-    for (let t = 0; t < context.length; t += step) points.push(`${((t / Math.max(1, context.length - 1)) * 300).toFixed(1)},${(60 - ((windows?.[t] ? context[t] / windows[t] : 0) / most) * 56).toFixed(1)}`);
-    const largest = Math.max(0, ...context);
+    for (let t = 0; t < fills.length; t += step) points.push(`${((t / Math.max(1, fills.length - 1)) * 300).toFixed(1)},${(60 - (fills[t] / most) * 56).toFixed(1)}`);
     return svg("svg", { viewBox: "0 0 300 62", class: "tl-fill-chart", role: "img", "aria-label": `context fill by turn, at most ${tokens(largest)} tokens` }, svg("polyline", { points: points.join(" "), fill: "none" }));
   }
 

@@ -1,5 +1,6 @@
 // Rows of a turn as elements. Everything but prose goes through textContent.
 
+import { setOutput } from "./ansi.js";
 import { copyButton, el, insertHtml, textElement, visible } from "./dom.js";
 import { bytes, dateTime, duration, money, plural, tokens } from "./format.js";
 
@@ -105,9 +106,16 @@ function callRow(row, index, context) {
   ];
   const isOpen = Boolean(row.todos || row.html || row.images?.length) || (row.style === "diff" && row.body.length <= OPEN_DIFF);
   const body = unfolding(index, context, isOpen, "tl-call-body", head, () => callDetails(row, index, context));
-  if (row.is_error && row.result) body.append(textElement("div", "tl-failure", firstLines(row.result, 3)));
+  const isStopped = /^(denied|interrupted)/.test(row.outcome);
+  if (row.is_error && row.result && !isStopped) body.append(failure(row));
   if (row.agent && context.agent) body.append(context.agent(row.agent, index));
   return body;
+}
+
+function failure(row) {
+  const element = el("div", { class: "tl-failure" });
+  setOutput(element, firstLines(row.result, 3));
+  return element;
 }
 
 function firstLines(text, lines) {
@@ -150,14 +158,16 @@ function block(label, text, row, field, index, context) {
 /** Show at most 50 KB of a text, with a button for the rest. */
 function fill(element, text, row, field, index, context) {
   const isCut = row.cut?.[field] !== undefined;
-  element.textContent = visible(text.slice(0, CLAMP));
+  const set = field === "result" ? setOutput : (target, shown) => (target.textContent = visible(shown));
+  set(element, text.slice(0, CLAMP));
   if (text.length <= CLAMP && !isCut) return;
   const total = isCut ? row.cut[field] : text.length;
   const button = el("button", { class: "tl-button tl-more", type: "button", text: `show all (${bytes(total)})` });
   button.addEventListener("click", async () => {
     button.disabled = true;
     const whole = isCut ? await context.wholeRow(index) : row;
-    element.textContent = visible(field === "input" ? inputText(whole) : field === "body" ? whole.body.join("\n") : whole[field]);
+    set(element, field === "input" ? inputText(whole) : whole[field]);
+    if (whole.cut?.[field]) element.append(el("p", { class: "tl-quiet", text: `cut: the file has ${bytes(whole.cut[field])}` }));
   });
   element.append("\n", button);
 }

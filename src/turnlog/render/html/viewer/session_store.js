@@ -4,9 +4,10 @@
 
 export const PART_ROWS = 25;
 export const FOLD_ABOVE = 60;
-const BATCH = 20;
+const BATCH = 8;
 const MOST_PAGES = 400;
 const HEIGHTS = { prompt: 84, answer: 96, row: 27, end: 34, head: 30 };
+const MOST_ROWS_KEPT = 5_000;
 
 export class SessionStore {
   constructor(source, leaf = null) {
@@ -18,7 +19,10 @@ export class SessionStore {
     this.listeners = new Set();
   }
 
-  async open() {
+  /** Load the head, and at the same time the first turns if they are shown first. */
+  async open(isAtStart = false) {
+    const first = isAtStart ? this.source.turns(1, BATCH, this.leaf) : null;
+    if (first) this.pending.set(0, first.then((pages) => this.take(0, pages)).catch((error) => this.fail(0, error)));
     this.head = await this.source.head(this.leaf);
     this.outline = this.head.outline;
     this.split();
@@ -117,6 +121,7 @@ export class SessionStore {
   /** Every row of a turn, loaded if need be. */
   async wholePage(t) {
     const page = await this.page(t);
+    if (!page) return undefined;
     for (let first = 0; first < page.total; first += 200) {
       const last = Math.min(first + 200, page.total);
       if (!page.rows.slice(first, last).every(Boolean) || page.rows.length < last) await this.requestRows(t, first, last);
@@ -137,6 +142,7 @@ export class SessionStore {
 
   take(batch, pages) {
     this.pending.delete(batch);
+    this.error = null;
     for (const page of pages) {
       this.pages.delete(page.n - 1);
       this.pages.set(page.n - 1, page);
@@ -149,14 +155,19 @@ export class SessionStore {
   fail(batch, error) {
     this.error = error;
     setTimeout(() => this.pending.delete(batch), 2000);
-    this.tell([]);
+    const turns = Array.from({ length: BATCH }, (_, i) => batch * BATCH + i);
+    this.tell(turns);
   }
 
   /** Drop the turns loaded first, to bound the memory of a long visit. */
   forget() {
-    for (const t of this.pages.keys()) {
-      if (this.pages.size <= MOST_PAGES) return;
-      if (!this.isShown?.(t)) this.pages.delete(t);
+    let kept = 0;
+    for (const page of this.pages.values()) kept += page.rows.length;
+    for (const [t, page] of this.pages) {
+      if (kept <= MOST_ROWS_KEPT && this.pages.size <= MOST_PAGES) return;
+      if (this.isShown?.(t)) continue;
+      this.pages.delete(t);
+      kept -= page.rows.length;
     }
   }
 
@@ -180,7 +191,7 @@ export class SessionStore {
     const row = this.pages.get(t).rows[index];
     if (!row.cut || !this.source.rows) return row;
     const part = await this.source.rows(t + 1, index, index + 1, this.leaf, true);
-    return (this.pages.get(t).rows[index] = { ...row, ...part.rows[0], cut: undefined });
+    return (this.pages.get(t).rows[index] = { ...row, cut: undefined, ...part.rows[0] });
   }
 
   /** The turn (from 0) that contains a line: the last one that starts at or before it. */

@@ -1,6 +1,6 @@
 // The transcript: turns in a virtual list, with one selected row.
 
-import { copyButton, el } from "./dom.js";
+import { copyButton, el, visible } from "./dom.js";
 import { plural } from "./format.js";
 import { turnMarkdown } from "./markdown.js";
 import { rowElement, turnHead } from "./rows.js";
@@ -18,7 +18,7 @@ export class Transcript {
       rows: (item) => store.rowsIn(item),
     };
     this.list = new VirtualList(scroller, items, { onWindow: (first, last) => this.windowChanged(first, last) });
-    store.isShown = (t) => this.list.mounted.has(store.item(t));
+    store.isShown = (t) => [...this.list.mounted.keys()].some((item) => store.place(item).t === t);
     store.onChange((turns) => this.loaded(turns));
     this.onClick = (event) => this.clicked(event);
     scroller.addEventListener("click", this.onClick);
@@ -62,7 +62,7 @@ export class Transcript {
     const rows = this.store.rows(t, part);
     if (!rows) {
       section.classList.add("tl-loading");
-      section.append(el("div", { class: "tl-placeholder", text: this.store.outline.label[t] ?? "loading …" }));
+      section.append(el("div", { class: "tl-placeholder", text: visible(this.store.error?.message ?? this.store.outline.label[t] ?? "loading …") }));
       section.style.minHeight = `${this.store.estimate(item)}px`;
     } else if (this.store.isFolded(t)) section.append(...this.foldedRows(t, rows));
     else section.append(...rows.map((row, i) => this.row(t, this.store.rowRange(t, part).first + i, row)));
@@ -71,9 +71,22 @@ export class Transcript {
 
   row(t, index, row) {
     const element = rowElement(row, index, this.rowContext(t));
+    const finding = this.store.marks?.get(row.line) ?? this.store.marks?.get(row.result_line);
+    if (finding) element.append(this.findingMark(finding));
     const isSelected = this.selected && this.selected.t === t && this.selected.index === index;
     if (isSelected) this.mark(element);
     return element;
+  }
+
+  /** A note below a row at whose line `check` found something. */
+  findingMark(finding) {
+    const mark = el("button", { class: `tl-button tl-found tl-${finding.severity}`, type: "button", onclick: () => this.viewer.inspect("findings") });
+    mark.textContent = visible(`${finding.severity}: ${finding.message}`);
+    return mark;
+  }
+
+  refreshAll() {
+    for (const item of [...this.list.mounted.keys()]) this.list.refresh(item);
   }
 
   rowContext(t) {
@@ -143,7 +156,7 @@ export class Transcript {
     if (!isSelecting) return;
     this.selected = { t: turn, index: 0 };
     const page = await this.store.page(turn);
-    if (this.selected.t !== turn || !page) return;
+    if (this.selected?.t !== turn || !page) return;
     const prompt = page.rows.findIndex((row) => row?.type === "prompt");
     this.list.show(this.store.item(turn));
     this.select(turn, Math.max(0, prompt));
@@ -204,10 +217,15 @@ export class Transcript {
   }
 
   /** Show and select the row of a line. */
-  async goToLine(line) {
-    const t = this.store.turnOfLine(line);
+  async goToLine(line, t) {
     const page = await this.store.wholePage(t);
-    return this.goToRow(t, rowAt(page.rows, line));
+    if (page) await this.goToRow(t, rowAt(page.rows, line));
+  }
+
+  /** Whether a row of a turn stands for a line. */
+  async hasLine(t, line) {
+    const page = await this.store.wholePage(t);
+    return Boolean(page?.rows.some((row) => row.line === line || row.result_line === line));
   }
 
   async goToRow(t, index, isUnfolding = false) {

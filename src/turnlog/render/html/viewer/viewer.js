@@ -21,6 +21,7 @@ import { Transcript } from "./transcript.js";
 
 const WIDE = 1180;
 const NARROW = 760;
+const CHECKED = 32e6;
 
 /** Show a session inside an element; return the viewer, whose `ready` resolves when it is shown. */
 export function mountViewer(element, source, options = {}) {
@@ -57,7 +58,7 @@ class Viewer {
 
   /** Show a branch of the session, at a line, a turn or the start. */
   async open(state) {
-    const store = await new SessionStore(this.source, state.leaf || null).open();
+    const store = await new SessionStore(this.source, state.leaf || null).open(!state.line && !state.turn);
     this.transcript?.destroy();
     this.scroller.replaceChildren();
     this.store = store;
@@ -76,6 +77,7 @@ class Viewer {
     if (store.turnCount) await store.page(this.transcript.currentTurn());
     if (state.query) this.find.search(state.query);
     this.inspector.show();
+    this.loadFindings();
     document.dispatchEvent(new CustomEvent("turnlog:shown"));
   }
 
@@ -105,7 +107,7 @@ class Viewer {
       el("button", { class: "tl-button", type: "button", text: "?", title: "shortcuts", "aria-label": "shortcuts", onclick: () => showShortcuts(this) }),
     );
     if (this.lanes.isUseful) this.element.classList.add("tl-no-lanes");
-    this.header.replaceChildren(el("div", { class: "tl-head-row" }, title, search, buttons), el("div", { class: "tl-head-row tl-head-facts" }, this.facts(session), this.branchSelect(branches), this.findingsBadge()));
+    this.header.replaceChildren(el("div", { class: "tl-head-row" }, title, search, buttons), el("div", { class: "tl-head-row tl-head-facts" }, this.facts(session), this.jumpButtons(session), this.branchSelect(branches), this.findingsBadge()));
     for (const button of buttons.querySelectorAll("[data-toggles]")) button.setAttribute("aria-pressed", String(!this.element.classList.contains(button.dataset.toggles)));
   }
 
@@ -139,6 +141,23 @@ class Viewer {
       select.append(option);
     }
     return el("label", { class: "tl-branches" }, `${count(branches.length)} branches `, select);
+  }
+
+  /** Buttons for what the keys e and d do. */
+  jumpButtons(session) {
+    const button = (count, noun, column, isWanted) => (count ? el("button", { class: "tl-button", type: "button", text: plural(count, noun), title: `next ${noun}`, onclick: () => this.transcript.jump(1, column, isWanted) }) : "");
+    return el("span", { class: "tl-buttons" }, button(session.errors, "error", "errors", (row) => row.is_error), button(session.edits, "edit", "edits", (row) => row.is_edit));
+  }
+
+  /** Load what `check` found, to mark the lines concerned; large sessions are checked on demand. */
+  async loadFindings() {
+    const { head } = this.store;
+    if (!head.findings?.length && this.source.findings && head.session.size <= CHECKED) head.findings = await this.source.findings().catch(() => []);
+    this.store.marks = new Map(head.findings?.filter((finding) => finding.line).map((finding) => [finding.line, finding]));
+    if (!this.store.marks.size) return;
+    this.header.querySelector(".tl-badge")?.remove();
+    this.header.querySelector(".tl-head-facts").append(this.findingsBadge());
+    this.transcript.refreshAll();
   }
 
   findingsBadge() {
@@ -193,11 +212,15 @@ class Viewer {
     return address({ leaf: this.store.leaf, line });
   }
 
+  /** Go to a line, also if it is on another branch or hidden in a turn. */
   async goToLine(line) {
-    const t = this.store.turnOfLine(line);
-    const page = await this.store.wholePage(t);
-    if (!page) return;
-    await this.transcript.goToLine(line);
+    let t = this.store.turnOfLine(line);
+    if (!(await this.transcript.hasLine(t, line)) && this.source.raw) {
+      const place = await this.source.raw(line).catch(() => null);
+      if (place?.turn) t = place.turn - 1;
+      else if (place?.leaf && place.leaf !== this.store.leaf) return this.open({ leaf: place.leaf, line });
+    }
+    await this.transcript.goToLine(line, t);
     this.say(`line ${line}, turn ${t + 1}`);
   }
 

@@ -1,0 +1,115 @@
+"""The figures of a turn: what an outline shows of it, computed from nodes alone."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from turnlog.conversation.calls import Call
+from turnlog.conversation.cost import cost_of, unpriced_models
+from turnlog.conversation.messages import Message, add_usage
+from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, UserNode
+from turnlog.conversation.prompts import PromptKind
+from turnlog.conversation.turns import Turn
+from turnlog.format.blocks import Usage
+from turnlog.format.tools import CHANGING
+
+HIDDEN_NODES = frozenset({PromptKind.META, PromptKind.TOOL_RESULT})
+"""User lines that are not shown, unless everything is."""
+SHOWN_BLOCKS = frozenset({"text", "thinking", "tool_use"})
+
+Outline = dict[str, list[Any]]
+"""Figures of consecutive turns: a list per figure."""
+
+
+class TurnFigures(NamedTuple):
+    """The figures of one turn."""
+
+    line: int
+    """The line of its prompt."""
+    kind: str
+    """The kind of its prompt; empty without one."""
+    started: str | None
+    calls: int
+    failed: int
+    """Calls whose result is an error."""
+    errors: int
+    """Failed calls, and answers that the client wrote in place of the model."""
+    edits: int
+    """Calls that changed a file."""
+    rows: int
+    """An estimate of its rows."""
+    tokens: int
+    cost_usd: float | None
+    context: int
+    """Tokens of the last request."""
+    model: str | None
+    """The model that answered last."""
+    compactions: int
+    working_ms: int | None
+    elapsed_ms: int | None
+    is_complete: bool
+
+
+def figures_of(turn: Turn) -> TurnFigures:
+    """Return the figures of a turn."""
+    said = [message for message in turn.messages if not message.is_synthetic]
+    failed = sum(call.is_error for call in turn.calls)
+    return TurnFigures(
+        line=(turn.prompt or turn.nodes[0]).line,
+        kind=str(turn.kind or ""),
+        started=turn.started,
+        calls=len(turn.calls),
+        failed=failed,
+        errors=failed + sum(message.is_synthetic for message in turn.messages),
+        edits=sum(map(_is_edit, turn.calls)),
+        rows=sum(map(_count_rows, turn.nodes)) + 1,
+        tokens=sum(add_usage(message.usage for message in said).values()),
+        cost_usd=cost_of_messages(said)[0],
+        context=_prompt_tokens(said[-1].usage) if said else 0,
+        model=said[-1].model if said else None,
+        compactions=sum(isinstance(node, BoundaryNode) for node in turn.nodes),
+        working_ms=turn.working_ms,
+        elapsed_ms=turn.elapsed_ms,
+        is_complete=turn.is_complete,
+    )
+
+
+FIGURES = TurnFigures._fields
+
+
+def outline_of(turns: Iterable[Turn], names: Sequence[str] = FIGURES) -> Outline:
+    """Return figures of some turns as columns."""
+    rows = list(map(figures_of, turns))
+    return {name: [getattr(row, name) for row in rows] for name in names}
+
+
+def models_of(turns: Iterable[Turn]) -> list[str]:
+    """Return the models that answered in some turns, sorted."""
+    said = (message for turn in turns for message in turn.messages if not message.is_synthetic)
+    return sorted({message.model for message in said if message.model})
+
+
+def cost_of_messages(messages: Sequence[Message]) -> tuple[float | None, list[str]]:
+    """Return the cost of messages, None if a price is unknown, and the models without a price."""
+    unpriced = {name for m in messages for name in unpriced_models(m.model, m.usage)}
+    costs = [cost_of(m.model, m.usage, m.started) for m in messages]
+    # A partial sum would look like the whole cost, so one unknown price makes the total unknown.
+    known = [cost for cost in costs if cost is not None]
+    return (round(sum(known), 10) if len(known) == len(costs) else None), sorted(unpriced)
+
+
+def _is_edit(call: Call) -> bool:
+    return call.name in CHANGING and call.result is not None and not call.is_error
+
+
+def _prompt_tokens(usage: Usage) -> int:
+    counts = add_usage([usage])
+    return sum(counts.values()) - counts["output_tokens"]
+
+
+def _count_rows(node: ChainNode) -> int:
+    """Estimate the number of rows of an entry without reading it."""
+    if isinstance(node, AssistantNode):
+        return sum(kind in SHOWN_BLOCKS for kind in node.blocks) if node.blocks else 1
+    if isinstance(node, UserNode):
+        return node.prompt not in HIDDEN_NODES
+    return isinstance(node, BoundaryNode)

@@ -1,0 +1,82 @@
+"""Node tables of large sessions, kept next to the index.
+
+A table only saves time: if it is missing, damaged or outdated, the session is read from its file,
+with the same result.
+"""
+
+import os
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from turnlog.conversation.node_table import StaleTable, read_table, write_table
+from turnlog.conversation.session import Session, open_session
+from turnlog.conversation.table_session import TableSession
+from turnlog.format.private_files import secure_folder
+from turnlog.index.database import current_version, index_path, tables_folder
+from turnlog.store.paths import Store
+
+SMALLEST = 4 << 20
+"""Bytes of a session file from which on a table is kept: smaller ones are read in no time."""
+LONGEST_TAIL = 8 << 20
+TAIL_SHARE = 8
+"""A table is rebuilt when an eighth of a file, and at least 8 MB, was appended since."""
+MOST_TABLES = 64
+SUFFIX = ".nodes"
+
+
+def open_cached_session(
+    store: Store, path: Path, environment: Mapping[str, str] = os.environ
+) -> Session:
+    """Open a session with the same result as `open_session`; a large one with its node table."""
+    if path.stat().st_size < SMALLEST:
+        return open_session(path)
+    file = table_path(index_path(store, environment), path)
+    return _open_with_table(path, file) or _open_and_keep(path, file)
+
+
+def table_path(index: Path, session: Path) -> Path:
+    """Return the path of a session's table."""
+    name = f"{session.stem[:80]}-{zlib.crc32(str(session.absolute()).encode()):08x}{SUFFIX}"
+    return tables_folder(index) / name
+
+
+def _open_with_table(path: Path, file: Path) -> Session | None:
+    table = read_table(file, current_version())
+    if table is None or table.head.path != str(path.absolute()):
+        return None
+    try:
+        session = TableSession(path, table)
+    except StaleTable:
+        return None
+    longest = max(LONGEST_TAIL, session.state.size // TAIL_SHARE)
+    return session if session.tail_size <= longest else None
+
+
+def _open_and_keep(path: Path, file: Path) -> Session:
+    """Read a session and write its table."""
+    from turnlog.conversation.table_builder import build_table
+
+    session = open_session(path)
+    parts = build_table(session, current_version())
+    if parts:
+        with suppress(
+            OSError
+        ):  # a full disk or a read-only cache: the session is open all the same
+            secure_folder(file.parent)
+            write_table(file, *parts)
+            _remove_oldest(file)
+    return session
+
+
+def _remove_oldest(newest: Path) -> None:
+    """Keep the newest tables of sessions that still exist."""
+    found = [file for file in newest.parent.glob(f"*{SUFFIX}") if file != newest]
+    kept = 1
+    for file in sorted(found, key=lambda each: each.stat().st_mtime_ns, reverse=True):
+        table = read_table(file, current_version()) if kept < MOST_TABLES else None
+        if table and Path(table.head.path).exists():
+            kept += 1
+        else:
+            file.unlink(missing_ok=True)
