@@ -52,6 +52,7 @@ LONG_SIZE = 25 * UNITS["MB"]
 LINES = 1_000_000
 PEAK_LIMIT = 150 * UNITS["MB"]
 INDEX_PEAK = 300 * UNITS["MB"]
+EXPORT_PEAK = 60 * UNITS["MB"]
 QUICK_ROUNDS = 8
 """How many times as often jobs of a tenth of a second are measured."""
 
@@ -176,14 +177,20 @@ def _shows(store: Path) -> Iterator[Row]:
     count = sum(1 for _ in path.open("rb"))
     text = _job(f"turnlog show, {count:,} lines", (TURNLOG, "show", path), store)
     markdown = _job("turnlog show --format md", (TURNLOG, "show", path, "--format", "md"), store)
+    exported = CACHE / "exported.html"
+    command = (TURNLOG, "export", path, "--yes", "-o", exported)
+    html = _job("turnlog export, to HTML", command, store)
     found = install_claude_code_log(CACHE / "claude-code-log")
     page = CACHE / "long.html"
     peers = [_job("claude-code-log, to HTML", (found, path, "-o", page))] if found else []
-    jobs = [text, markdown, *peers]
+    jobs = [text, markdown, html, *peers]
     measure(jobs, 3)
     measure_peaks(jobs)
+    for job, written in ((html, exported), *((peer, page) for peer in peers)):
+        job.name += f" ({written.stat().st_size / UNITS['MB']:.1f} MB)"
     yield Row(text, "1 s", 1)
     yield Row(markdown, "1 s", 1)
+    yield Row(html, "1 s", 1, EXPORT_PEAK)
     yield from map(Row, peers)
 
 

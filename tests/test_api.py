@@ -357,7 +357,13 @@ def test_redaction_reports_placeholders_and_can_be_undone(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("x.md", "## 1. fix the"), ("x.txt", "  1 ❯"), ("x.JSON", "[\n  {")]
+    ("name", "start"),
+    [
+        ("x.html", "<!doctype html>"),
+        ("x.md", "# Rounding\n"),
+        ("x.txt", "Rounding\nsession 5e551011-"),
+        ("x.JSON", "[\n  {"),
+    ],
 )
 def test_a_session_is_exported_by_extension(
     root: Path, tmp_path: Path, name: str, start: str
@@ -368,7 +374,7 @@ def test_a_session_is_exported_by_extension(
 
 
 def test_an_export_of_an_unknown_kind_is_refused(root: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"\.md, \.json, \.txt"):
+    with pytest.raises(UsageError, match=r"\.html, \.md, \.json, \.txt"):
         turnlog.open().session().export(tmp_path / "x.docx")
 
 

@@ -6,7 +6,7 @@ the log was opened with `reveal=True`. This module adapts types; the rules are i
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,7 +27,8 @@ from turnlog.index.filters import ReportFilters, SearchFilters, filters_of, sele
 from turnlog.index.service import LIMIT, SearchRequest, list_calls, report, run_sql, search_sessions
 from turnlog.render.carrying_view import carrying_view
 from turnlog.render.costs import session_cost
-from turnlog.render.export import export_session
+from turnlog.render.depth import Depth
+from turnlog.render.export import ExportChoices, export_options, export_session
 from turnlog.render.plain_rows import (
     PlainRow,
     call_rows,
@@ -36,7 +37,6 @@ from turnlog.render.plain_rows import (
     report_rows,
     turn_rows,
 )
-from turnlog.render.rows import ViewOptions
 from turnlog.render.touched_files import touched_files
 from turnlog.secrets import mask_value
 from turnlog.store.catalog import SessionFile, describe, locate_session, select_sessions
@@ -317,13 +317,21 @@ class LoggedSession:
         return plain_row(summarise_redaction(outcome, dry_run))
 
     def export(
-        self, path: AnyPath, *, full: bool = False, thinking: bool = True, overwrite: bool = False
+        self,
+        path: AnyPath,
+        *,
+        full: bool = False,
+        overwrite: bool = False,
+        **choices: Unpack[ExportChoices],
     ) -> Path:
-        """Write the session to a .md, .json or .txt file; `full` unfolds outputs."""
+        """Write the session to an .html, .md, .json or .txt file; `full` is `depth="full"`."""
+        _require_known("export", choices, ExportChoices)
         target = Path(path).expanduser()
+        options = export_options(target, choices, reveal=self._reveal)
+        if full and options.depth is None:
+            options = replace(options, depth=Depth.FULL)
         if not overwrite:
             require_absent(target)
-        options = ViewOptions(full=full, thinking=thinking, reveal=self._reveal)
         export_session(self._opened(), target, options)
         return target
 

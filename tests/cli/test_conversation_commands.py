@@ -62,6 +62,11 @@ def test_show_tells_what_was_asked_said_and_done(project: Path, turnlog: Run) ->
     outcome = turnlog("show", ID)
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.splitlines() == [
+        "Fix the total",
+        f"session {SESSION} · /home/ada/shop · main",
+        "2026-11-15 06:00 · 2 turns · 120 tokens · $0.0018 · claude-opus-5-5",
+        f"cd /home/ada/shop && claude --resume {SESSION}",
+        "",
         "  1 ❯ Fix the total",
         "",
         "✗ Bash pytest  2 lines  1.0s",
@@ -87,7 +92,7 @@ def test_show_tells_what_was_asked_said_and_done(project: Path, turnlog: Run) ->
 def test_show_one_turn_of_another_branch(project: Path, turnlog: Run) -> None:
     write(project, *TALK)
     out = turnlog("show", ID, "--turn", "2", "--branch", nth(8)).out
-    assert out.splitlines()[:3] == ["  2 ❯ Try again", "", "Old answer."]
+    assert out.splitlines()[5:8] == ["  2 ❯ Try again", "", "Old answer."]
 
 
 def test_show_a_turn_that_is_not_there(project: Path, turnlog: Run) -> None:
@@ -126,12 +131,14 @@ def test_a_branch_that_is_not_there(
 def test_show_as_markdown(project: Path, turnlog: Run) -> None:
     write(project, *TALK)
     lines = turnlog("show", ID, "--format", "md", "--turn", "1").out.splitlines()
-    assert lines[:5] == [
-        "## 1. Fix the total",
+    start = lines.index("## 1. Fix the total")
+    assert lines[:3] == ["# Fix the total", "", f"- Session: `{SESSION}`"]
+    assert lines[start + 2 : start + 7] == [
+        "*2026-11-15 06:00:01*",
         "",
         "> Fix the total",
         "",
-        "✗ **Bash** `pytest` → 2 lines",
+        "* ✗ **Bash** `pytest` → 2 lines",
     ]
 
 
@@ -156,7 +163,13 @@ def test_show_without_thinking(project: Path, turnlog: Run) -> None:
 
 def test_show_a_session_without_turns(project: Path, turnlog: Run) -> None:
     write(project, line("summary", summary="x", leaf_uuid=nth(1)))
-    assert turnlog("show", ID).out == ""
+    assert turnlog("show", ID).out.splitlines() == [
+        "x",
+        f"session {SESSION} · -home-ada-shop",
+        "0 turns · 0 tokens · $0.0000",
+        f"claude --resume {SESSION}",
+        "",
+    ]
     assert json.loads(turnlog("show", ID, "--format", "json").out) == []
 
 

@@ -59,6 +59,8 @@ EXTRA = {
     "mv": "{} --to /somewhere --dry-run",
     "edit": """{} --strip-thinking --dry-run; {} --compress --dry-run;
         {} --repair --json --dry-run""",
+    "export": """{} -o -; {} -o - --no-js; {} -o - --format md --depth full;
+        {} -o - --format txt --depth full; {} -o - --format json; -a -o out""",
     "rename": "{} name --dry-run",
     "schema": "--list",
     "forget": "--all --yes",

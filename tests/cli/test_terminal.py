@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.build import session, user
+from support.build import assistant, call, result, session, text, user
 from turnlog.cli.terminal import dim, echo, is_coloured, style
 
 
@@ -68,17 +68,38 @@ def test_a_pager_shows_colours_unless_the_user_wants_none(
 ) -> None:
     path = project / "11111111-0000-4000-8000-000000000000.jsonl"
     path.write_bytes(session(user("Hello")))
-    less = tmp_path / "less"
+    monkeypatch.setenv("NO_COLOR", no_color)
+    settings, *lines = paged(monkeypatch, tmp_path, "show", str(path))
+    assert [settings, next(line for line in lines if "❯" in line)] == expected
+
+
+def test_the_pager_opens_at_the_line_that_was_asked_for(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project / "11111111-0000-4000-8000-000000000000.jsonl"
+    answers = [assistant(text(f"answer {n}\n" * 9), message_id=f"m{n}") for n in range(9)]
+    called = assistant(call("Bash", {"command": "make"}, "A"), message_id="x")
+    path.write_bytes(session(user("Hello"), *answers, called, result("A", "made")))
+    monkeypatch.setenv("NO_COLOR", "1")
+    settings, *lines = paged(monkeypatch, tmp_path, "show", str(path), "--line", "11")
+    assert settings.startswith("LESS=-R +")
+    place = int(settings.removeprefix("LESS=-R +").removesuffix("g"))
+    assert lines[place - 1].startswith("● Bash make")
+    assert lines[place].strip() == "made"
+
+
+def paged(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> list[str]:
+    """Run a command on a terminal with a pager that prints its settings first."""
+    less = folder / "less"
     less.write_text('#!/bin/sh\necho "LESS=$LESS"\ncat\n')
     less.chmod(0o755)
-    settings = {"PAGER": str(less), "TERM": "xterm", "NO_COLOR": no_color, "LESS": ""}
-    for name, value in settings.items():
+    for name, value in {"PAGER": str(less), "TERM": "xterm", "LESS": ""}.items():
         monkeypatch.setenv(name, value)
     leader, follower = os.openpty()
-    command = [sys.executable, "-m", "turnlog", "show", str(path)]
+    command = [sys.executable, "-m", "turnlog", *arguments]
     subprocess.run(command, stdin=follower, stdout=follower, check=True)
     os.close(follower)
-    assert printed_on(leader).split("\r\n")[:2] == expected
+    return printed_on(leader).split("\r\n")
 
 
 def printed_on(leader: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 import turnlog
-from turnlog.render.export import EXPORTS
+from turnlog.render.export import FORMATS
 
 PLAIN = (str, int, float, bool, datetime, type(None))
 
@@ -33,5 +33,5 @@ def test_rows_have_plain_values(session_file: Path, reveal: bool) -> None:
 
 def test_every_export_succeeds(session_file: Path, tmp_path: Path) -> None:
     session = turnlog.open().session(session_file)
-    for suffix in EXPORTS:
-        assert session.export(tmp_path / f"x{suffix}", full=True).is_file()
+    for form in FORMATS:
+        assert session.export(tmp_path / f"x.{form}", full=True).is_file()

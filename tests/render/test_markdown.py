@@ -30,6 +30,8 @@ def test_a_session(opened: Opened) -> None:
     assert "\n".join(to_markdown(rows_of(whole, ViewOptions()))) == snapshot("""\
 ## 1. The total is zero.
 
+*2026-11-15 06:00:01*
+
 > The total is zero.
 > Fix it.
 
@@ -40,32 +42,39 @@ I'll look:
 
 - here
 
-✗ **Bash** `pytest -q` → 2 lines
+* ✗ **Bash** → 2 lines
 
-```
-failed
-badly
-```
+  ```sh
+  pytest -q
+  ls
+  ```
 
-• **Edit** `cart.py` → +1 -1
+  ```
+  failed
+  badly
+  ```
 
-```diff
-@@ -1 +1 @@
--return 0
-+return sum(items)
-```
+* **Edit** `cart.py` → +1 -1
+
+  ```diff
+  @@ -1 +1 @@
+  -return 0
+  +return sum(items)
+  ```
 
 *the conversation was compacted here (manual, 1,000 tokens before)*
 
 *summary of what came before*
 
----
+*6s · 60 tokens · $0.0009*
 
 ## 2. Thanks
 
+*2026-11-15 06:00:10*
+
 > Thanks
 
----
+*0s · 0 tokens · $0.0000*
 """)
 
 
@@ -75,12 +84,29 @@ badly
 )
 def test_a_fence_is_longer_than_any_backticks_in_it(body: list[str], fence: str) -> None:
     lines = document(did("ls", body=body), full=True)
-    assert lines[2:] == [fence, *body, fence, ""]
+    assert lines[2:] == [f"  {line}" for line in (fence, *body, fence)] + [""]
 
 
 def test_a_title_cannot_end_its_code_span() -> None:
-    (line, _) = document(did("echo `date`\nls", outcome="1 lines"))
-    assert line == "• **Bash** `echo ˋdateˋ` → 1 lines"
+    (line, _) = document(did("echo `date`", outcome="1 line"))
+    assert line == "* **Bash** `` echo `date` `` → 1 line"
+
+
+def test_a_command_of_several_lines_is_complete() -> None:
+    lines = document(did("cd /srv\nmake", outcome="9 lines"))
+    assert lines == ["* **Bash** → 9 lines", "", "  ```sh", "  cd /srv", "  make", "  ```", ""]
+
+
+def test_headings_of_answers_are_below_those_of_turns() -> None:
+    said = AnswerRow("# Plan\n\n```sh\n# a comment\n```\n##### Deep")
+    assert document(said)[:-1] == [
+        "### Plan",
+        "",
+        "```sh",
+        "# a comment",
+        "```",
+        "###### Deep",
+    ]
 
 
 def test_the_output_of_a_call_is_there_only_in_full_or_if_it_failed() -> None:
@@ -90,20 +116,20 @@ def test_the_output_of_a_call_is_there_only_in_full_or_if_it_failed() -> None:
     assert len(document(did("x", body=body), full=True)) == 2 + 12 + 3
 
 
-def test_what_a_sub_agent_did_is_quoted() -> None:
-    inner: list[Row] = [PromptRow(1, "typed", "look", None), AnswerRow("one\n\ntwo")]
-    lines = "\n".join(document(did("Look", name="Agent", rows=inner)))
-    assert lines.splitlines()[1:] == [
+def test_what_a_sub_agent_did_is_quoted_below_its_call() -> None:
+    inner: list[Row] = [PromptRow(1, "typed", "look", None), AnswerRow("# one\n\ntwo")]
+    lines = document(did("Look", name="Agent", rows=inner))
+    assert lines[1:-1] == [
         "",
-        "> ## 1. look",
-        ">",
-        "> > look",
-        "",
-        "> one",
-        ">",
-        "> two",
+        "  > ### 1. look",
+        "  >",
+        "  > > look",
+        "  >",
+        "  > #### one",
+        "  >",
+        "  > two",
     ]
 
 
 def test_a_prompt_without_text_has_a_heading_all_the_same() -> None:
-    assert document(PromptRow(3, "image", "", None)) == ["## 3. ", "", ""]
+    assert document(PromptRow(3, "image", "", None)) == ["## 3. ", "", "*image*", "", ""]

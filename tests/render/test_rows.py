@@ -153,14 +153,6 @@ def test_a_default_permission_mode_is_not_worth_a_word(opened: Opened) -> None:
     assert asked == PromptRow(1, "typed", "q1", moment(1))
 
 
-def test_the_nickname_of_a_session_comes_first(opened: Opened) -> None:
-    whole = opened(user("q1"), assistant(text("a1"), slug="reactive-imagining-pony"))
-    assert notes(list(rows_of(whole, ViewOptions()))) == [
-        f"session {SESSION}: reactive-imagining-pony"
-    ]
-    assert notes(list(rows_of(whole, ViewOptions(turn=1)))) == []
-
-
 def test_a_turn_has_a_working_time_and_an_elapsed_time(opened: Opened) -> None:
     whole = opened(
         user("q1"),

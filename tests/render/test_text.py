@@ -196,3 +196,54 @@ def test_the_output_of_a_call_that_went_well_is_folded_away() -> None:
 def test_what_a_sub_agent_did_is_indented() -> None:
     row = did("Look", rows=[ThoughtRow("hm"), AnswerRow("seen")])
     assert lines(row)[1:] == ["  ┃ <thought>  ∴ hm</>", "  ┃ <text>seen</>", "  ┃"]
+
+
+def wide(row: Row, width: int) -> list[str]:
+    return list(Terminal(plainly, full=False, width=width).draw([row]))
+
+
+def test_prose_breaks_between_words_and_aligns_below_list_items() -> None:
+    said = AnswerRow("- a list item that is long\n\nProse with a https://example.org/long/address.")
+    assert wide(said, 16) == [
+        "• a list item",
+        "  that is long",
+        "",
+        "Prose with a",
+        "https://example.org/long/address.",
+        "",
+    ]
+
+
+def test_code_is_not_broken() -> None:
+    line = "x = " + "1 + " * 20
+    assert wide(AnswerRow(f"```\n{line}\n```"), 20)[1] == line.rstrip()
+
+
+def test_tables_are_laid_out() -> None:
+    table = "| Name | `Count` |\n|---|--:|\n| one | 1 |\n| a \\| b | 22 |\nafter"
+    assert wide(AnswerRow(table), 80) == [
+        "Name  │ Count",
+        "──────┼──────",
+        "one   │ 1",
+        "a | b │ 22",
+        "after",
+        "",
+    ]
+
+
+def test_cells_of_a_table_that_does_not_fit_are_wrapped() -> None:
+    table = "| Key | Meaning |\n|---|---|\n| a | some words to be wrapped |"
+    assert wide(AnswerRow(table), 20) == [
+        "Key │ Meaning",
+        "────┼───────────────",
+        "a   │ some words to",
+        "    │ be wrapped",
+        "",
+    ]
+
+
+def test_the_row_that_was_asked_for_is_known_by_its_line() -> None:
+    terminal = Terminal(plainly, full=False)
+    drawn = list(terminal.draw([AnswerRow("one\ntwo"), did("ls", is_open=True, body=["a"])]))
+    assert terminal.opened_at is not None
+    assert drawn[terminal.opened_at].startswith("● Bash ls")

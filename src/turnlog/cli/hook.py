@@ -170,8 +170,8 @@ def _switch(store: Store, project: Path | None, is_on: bool) -> None:
         n for n in Spool(places["spool"]).notes() if str(folder) in ancestors(n.route.project)
     ]
     verb = "waiting (send now: turnlog hook send)" if is_on else "held"
-    told = f"; {plural(len(inside), 'note')} {verb}" if inside else ""
-    echo(f"{'on' if is_on else 'off'}  {folder}{told}")
+    details = f"; {plural(len(inside), 'note')} {verb}" if inside else ""
+    echo(f"{'on' if is_on else 'off'}  {folder}{details}")
 
 
 @command.command("send")
@@ -211,8 +211,8 @@ def send(ctx: click.Context, again: bool, as_json: bool) -> None:
 def _tell(reports: list[SendReport]) -> None:
     for report in reports:
         others = {"open": report.open, "refused": report.refused}
-        told = "".join(f", {count:,} {name}" for name, count in others.items() if count)
-        echo(f"{report.session}  {plural(report.sent, 'span')} sent{told}")
+        details = "".join(f", {count:,} {name}" for name, count in others.items() if count)
+        echo(f"{report.session}  {plural(report.sent, 'span')} sent{details}")
         for link in report.links:
             echo(f"  {plain(link)}")
 

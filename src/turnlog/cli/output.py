@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -13,9 +12,9 @@ from typing import Any
 import msgspec
 
 from turnlog.cli.terminal import echo_masked, masked, masked_value
+from turnlog.render.text_layout import NARROW, cells_of
 from turnlog.text import one_line, safe_json
 
-NARROW = re.compile(r"[\x20-\x7e\xa1-\xac\xae-\u02ff…❯→•–—‘’“”]*")
 AT_ONCE = 64
 """Lines to print per write."""
 
@@ -44,19 +43,6 @@ def plain_masked(text: str, keep_indent: bool = False) -> str:
     if keep_indent:
         return one_line(text.expandtabs(4)).rstrip()
     return one_line(text).strip()
-
-
-def cells_of(text: str) -> int:
-    """Return the width of a text in terminal cells; wide characters take two.
-
-    >>> cells_of("日本"), cells_of("ab")
-    (4, 2)
-    """
-    if NARROW.fullmatch(text):
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
 
 
 def wrap(text: str, room: int, indent: str = "") -> Iterator[str]:

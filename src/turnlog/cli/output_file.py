@@ -24,11 +24,16 @@ def redirect_output(ctx: click.Context, param: click.Parameter, value: str | Non
     path = Path(value)
     if not path.absolute().parent.is_dir():
         raise NotFound(f"{path.parent} is not a directory", f"mkdir -p {path.parent}")
+    require_outside_store(ctx, path)
+    ctx.with_resource(_stdout_to(path))
+    return value
+
+
+def require_outside_store(ctx: click.Context, path: Path) -> None:
+    """Raise UsageError if a file to write is among the sessions of the store."""
     # A typo such as `show last -o SESSION.jsonl` would destroy a conversation, without an undo.
     if isinstance(ctx.obj, Store) and path.resolve().is_relative_to(ctx.obj.projects.resolve()):
         raise UsageError(f"{path} is in {ctx.obj.projects}", f"{ctx.command_path} -o ./{path.name}")
-    ctx.with_resource(_stdout_to(path))
-    return value
 
 
 @contextmanager

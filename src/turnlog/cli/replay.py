@@ -81,12 +81,12 @@ def _serve(session: Session, port: int, strict: bool, key: str | None) -> None:
 
     from turnlog.agent.replay.server import ReplayServer
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         for line in text.splitlines():
             echo(plain(line), err=True)
 
     key = key or f"replay-{secrets.token_hex(16)}"
-    with ReplayServer(session, tell, port, strict, key=key) as server:
+    with ReplayServer(session, report, port, strict, key=key) as server:
         echo(server.url)
         echo_masked(key)  # the one secret that is meant to be seen
         server.serve_forever()

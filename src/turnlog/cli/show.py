@@ -1,5 +1,6 @@
 """turnlog show: print a session as a readable transcript, Markdown or JSON."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,17 +15,15 @@ from turnlog.cli.arguments import (
     reveal_option,
     session_argument,
 )
-from turnlog.cli.output import echo_lines, plain_masked, to_json
+from turnlog.cli.output import echo_lines, plain_masked, width
 from turnlog.cli.sessions import leaf_of, open_lazily, place_of
 from turnlog.cli.terminal import Look, is_coloured, style
-from turnlog.conversation.session import Session
-from turnlog.errors import NotFound, UsageError
-from turnlog.render.json_views import turn_view
-from turnlog.render.markdown import to_markdown
-from turnlog.render.rows import ViewOptions, chosen_turns, rows_of
+from turnlog.errors import UsageError
+from turnlog.render.depth import Depth
+from turnlog.render.export import EXTENSIONS, LINES, require_turn, text_lines
+from turnlog.render.rows import ViewOptions
 from turnlog.render.terminal_text import Terminal
 from turnlog.store.paths import Store
-from turnlog.text import harmless
 
 LOOKS: dict[str, tuple[Look, ...]] = {
     "prompt": ("green", "bold"),
@@ -85,12 +84,16 @@ def command(store: Store, session: str, pager: bool | None, **view: Any) -> None
             raise UsageError(message, f"turnlog show {session} --line {view['line']}")
         opened, leaf, view["turn"], view["line"] = place_of(opened, view["line"])
     options = ViewOptions(leaf=leaf, **view)
-    _require_turn(opened, options)
-    lines = FORMS[form](opened, options)
-    if form == "text" and (pager or (pager is None and _is_terminal())):
-        # None lets click find out whether the pager shows colours, and tell `less` to.
-        color = None if is_coloured(sys.stdout) else False
-        click.echo_via_pager((f"{line}\n" for line in lines), color)
+    require_turn(opened, options.turn, options.leaf)
+    depth = Depth.FULL if options.full or form == "json" else Depth.CALLS
+    if form != "text":
+        echo_lines(LINES[form](opened, options, depth))
+        return
+    is_paged = pager or (pager is None and sys.stdout.isatty())
+    terminal = Terminal(_paint, options.full, width() if is_paged else 0)
+    lines = text_lines(opened, options, depth, terminal)
+    if is_paged:
+        _page(lines, terminal, options.line is not None)
     else:
         echo_lines(lines)
 
@@ -99,37 +102,29 @@ def _format(form: str | None, as_json: bool, output: str | None) -> str:
     """Return the output format: the chosen one, else the one that a file's extension names."""
     if as_json and form not in (None, "json"):
         raise UsageError(f"--json cannot be combined with --format {form}", "turnlog show --help")
-    extension = Path(output).suffix.lower() if output else ""
-    return "json" if as_json else form or EXTENSIONS.get(extension, "text")
+    named = EXTENSIONS.get(Path(output).suffix.lower()) if output else None
+    if named == "html" and not (form or as_json):
+        raise UsageError("show prints no HTML", f"turnlog export SESSION -o {output}")
+    return "json" if as_json else form or (named if named in LINES and named != "txt" else "text")
 
 
-def _text(session: Session, options: ViewOptions) -> Iterator[str]:
-    def paint(text: str, role: str) -> str:
-        return style(plain_masked(text, keep_indent=True), *LOOKS.get(role, ()))
-
-    return Terminal(paint, options.full).draw(rows_of(session, options))
+def _paint(text: str, role: str) -> str:
+    return style(plain_masked(text, keep_indent=True), *LOOKS.get(role, ()))
 
 
-def _markdown(session: Session, options: ViewOptions) -> Iterator[str]:
-    return map(harmless, to_markdown(rows_of(session, options), options.full))
-
-
-def _json(session: Session, options: ViewOptions) -> Iterator[str]:
-    chosen = chosen_turns(session, options)
-    # to_json masks, and knows the names of fields.
-    yield to_json([turn_view(session, turn, reveal=True) for turn in chosen], indent=2)
-
-
-def _require_turn(session: Session, options: ViewOptions) -> None:
-    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
-    if options.turn and options.turn > len(turns):
-        message = f"{session.path.name} has {len(turns)} turns, no turn {options.turn}"
-        raise NotFound(message, f"turnlog turns {session.id[:8]}")
-
-
-def _is_terminal() -> bool:
-    return sys.stdout.isatty()
-
-
-FORMS = {"text": _text, "md": _markdown, "json": _json}
-EXTENSIONS = {".md": "md", ".markdown": "md", ".json": "json"}
+def _page(lines: Iterator[str], terminal: Terminal, is_placed: bool) -> None:
+    """Show lines in a pager, which opens at the line that was asked for."""
+    # None lets click find out whether the pager shows colours, and tell `less` to.
+    color = None if is_coloured(sys.stdout) else False
+    shown = list(lines) if is_placed else lines
+    before = os.environ.get("LESS")
+    if is_placed and terminal.opened_at:
+        # Other pagers ignore the variable and start at the top.
+        os.environ["LESS"] = f"{before or '-R'} +{terminal.opened_at + 1}g"
+    try:
+        click.echo_via_pager((f"{line}\n" for line in shown), color)
+    finally:
+        if before is None:
+            os.environ.pop("LESS", None)
+        else:
+            os.environ["LESS"] = before

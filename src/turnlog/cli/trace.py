@@ -167,11 +167,11 @@ def _write(
 
 def _print_reports(reports: list[SendReport], names_target: bool, shows_links: bool) -> None:
     for report in reports:
-        told = f"{plural(report.turns, 'turn')}, {plural(report.sent, 'span')} sent"
+        summary = f"{plural(report.turns, 'turn')}, {plural(report.sent, 'span')} sent"
         others = {"skipped": report.skipped, "open": report.open, "failed": report.failed}
-        told += "".join(f", {count:,} {name}" for name, count in others.items() if count)
-        told += f" to {plain(report.target)}" if names_target else ""
-        echo(f"{report.session}  {told}")
+        summary += "".join(f", {count:,} {name}" for name, count in others.items() if count)
+        summary += f" to {plain(report.target)}" if names_target else ""
+        echo(f"{report.session}  {summary}")
         for link in report.links if shows_links else []:
             echo(f"  {plain(link)}")
 
@@ -211,6 +211,6 @@ def _cells(span: Span, depth: int, start: int) -> list[str]:
     when = local_time(moment) if depth == 0 else f"+{(span.begins - start) / 1e9:.3f}s"
     marks = {"failed": span.error is not None, "interrupted": span.is_interrupted}
     marks["open"] = not span.is_final
-    told = " ".join(mark for mark, is_so in marks.items() if is_so)
+    summary = " ".join(mark for mark, is_so in marks.items() if is_so)
     working, elapsed = times_apart(span.working_ms, span.elapsed_ms)
-    return [name, when, lasted, working if elapsed else "", told]
+    return [name, when, lasted, working if elapsed else "", summary]

@@ -5,7 +5,8 @@ again.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,8 @@ class NodeLog:
 
     slug: str | None = None
     """The client's latest nickname for the session, also used as its plan's file name (2.1.x)."""
+    _file: int | None = None
+    """The descriptor of the file while it is kept open."""
     slug_index: int = -1
     """Rank of the node that has it; -1 if there is none."""
     _derived: tuple[str, ...] = ("tree",)
@@ -107,11 +110,25 @@ class NodeLog:
 
     def lines_of(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Line]]:
         """Yield the lines of some nodes, in the given order."""
-        file = open_descriptor(self.path)
+        file = open_descriptor(self.path) if self._file is None else self._file
         try:
             for node in nodes:
                 yield node, Line(read_at(file, node.size, node.offset), node.offset, node.line)
         finally:
+            if file != self._file:
+                os.close(file)
+
+    @contextmanager
+    def kept_open(self) -> Generator[None]:
+        """Keep the file open, because opening it for each entry takes longer than reading it."""
+        if self._file is not None:
+            yield
+            return
+        self._file = file = open_descriptor(self.path)
+        try:
+            yield
+        finally:
+            self._file = None
             os.close(file)
 
     def node(self, uuid: str) -> ChainNode:

@@ -46,13 +46,17 @@ def subagents_in_files(
 ) -> list[SubAgent]:
     """Return the sub-agents of a session that have files, linked to the calls that started them."""
     started = {call.agent_id: call.id for call in agent_calls if call.agent_id}
-    paths = (path for path in _paths(session) if not _is_outside(path, session.parent))
-    found = [_describe(path, started) for path in paths if is_readable(path)]
+    found = (_describe(path, started) for path in _paths(session))
     # A sub-agent's own sub-agents are in the same folder as all others of the session, so only
-    # those that one of its calls started belong to it.
+    # those that one of its calls started belong to it. Checked first, because it is cheap: a
+    # session with 100 sub-agents would otherwise check 10,000 paths.
     if session.stem.startswith("agent-"):
-        return [agent for agent in found if find_call(agent.call_id)]
-    return found
+        found = (agent for agent in found if find_call(agent.call_id))
+    return [
+        agent
+        for agent in found
+        if not _is_outside(agent.path, session.parent) and is_readable(agent.path)
+    ]
 
 
 def subagents_inside(log: NodeLog, sidechains: Tree, calls: list[Call]) -> list[SubAgent]:

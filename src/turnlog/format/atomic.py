@@ -7,17 +7,21 @@ removed by the next write of the same file.
 
 import errno
 import os
-from collections.abc import Generator
+import stat
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from turnlog.errors import Conflict, Unavailable
+from turnlog.errors import Conflict, Unavailable, UsageError
 from turnlog.format.locks import lock
 from turnlog.format.portable import CREATE, DIRECTORY, NOFOLLOW, NONBLOCK
 from turnlog.format.private_files import create_private_folder
+from turnlog.format.regular_files import open_regular
 
 TEMPORARY_SUFFIX = ".tmp"
 LONGEST_NAME = 100
+HEAD = 1 << 16
+"""Bytes by which a file of turnlog's own is recognized."""
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -45,6 +49,39 @@ def require_absent(path: Path) -> None:
     """Raise Conflict if something is at a path, so that it is not overwritten by mistake."""
     if os.path.lexists(path):
         raise Conflict(f"{path} exists", "overwrite=True")
+
+
+def require_replaceable(
+    path: Path, command: str, is_agreed: bool, is_own: Callable[[bytes], bool]
+) -> None:
+    """Raise UsageError if writing would replace a file that turnlog did not write.
+
+    The file cannot be restored: no journal keeps what `--to package.json` would overwrite. `is_own`
+    judges the start of a file; `command` is the hint: the command that replaces it anyway.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise UsageError(f"{path} is not a regular file", f"{_command_of(command)} --help")
+    if not is_agreed and (stat.S_ISLNK(mode) or not _starts_own(path, is_own)):
+        raise UsageError(f"{path} exists, and turnlog did not write it", command)
+
+
+def _command_of(line: str) -> str:
+    """Return the first two words of a command line: `turnlog trace`."""
+    return " ".join(line.split()[:2])
+
+
+def _starts_own(path: Path, is_own: Callable[[bytes], bool]) -> bool:
+    """Return whether a file is empty or starts like one of turnlog's own."""
+    try:
+        with open_regular(path) as file:
+            start = file.read(HEAD)
+    except OSError:
+        return False
+    return not start or is_own(start)
 
 
 @contextmanager

@@ -1,58 +1,223 @@
-"""Write a session to a file: Markdown, JSON or text, by the extension of its name."""
+"""Export a session as an HTML page, Markdown, JSON or text; `show` prints the same lines.
+
+Exports are written while the session is read, so that a large one takes little memory.
+"""
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, TypedDict
 
 import msgspec
 
 from turnlog.conversation.session import Session
-from turnlog.errors import UsageError
+from turnlog.errors import NotFound, UsageError
 from turnlog.format.atomic import written_beside
+from turnlog.render.depth import Depth, rows_at, view_at
+from turnlog.render.html.encryption import PageKey, derive_key
 from turnlog.render.json_views import turn_view
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, chosen_turns, rows_of
+from turnlog.render.session_facts import session_facts
 from turnlog.render.terminal_text import Terminal
 from turnlog.secrets import mask_value
 from turnlog.text import harmless, one_line, safe_json
 
 PRIVATE = 0o600
+FORMATS = ("html", "md", "json", "txt")
+EXTENSIONS = {
+    ".html": "html",
+    ".htm": "html",
+    ".md": "md",
+    ".markdown": "md",
+    ".json": "json",
+    ".txt": "txt",
+}
+"""The format that the extension of a file names."""
+OWN = (
+    rb'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+    rb'<meta name="generator" content="turnlog export">'
+    rb"|# [^\n]*\n\n- Session: `"
+    rb'|\[\n  \{\n    "n": \d+,\n    "line": \d+,\n    "prompt_uuid": '
+    rb"|[^\n]*\nsession [^ \n]+ \xc2\xb7 "
+)
+"""A regex for the starts of turnlog's own exports, of each format."""
+DEPTHS = {"html": Depth.FULL, "md": Depth.CALLS, "json": Depth.FULL, "txt": Depth.CALLS}
+"""The depth of each format unless another one is asked for."""
 
 
-def export_session(session: Session, path: Path, options: ViewOptions) -> None:
-    """Write a session to a private file, which appears when all of it is written."""
-    export = EXPORTS.get(path.suffix.lower())
-    if export is None:
-        raise UsageError(f"cannot export to {path}: expected a name in {', '.join(EXPORTS)}")
-    with written_beside(path, PRIVATE) as (descriptor, beside):
-        # Lone surrogates, which session files may contain, have no UTF-8.
-        with os.fdopen(os.dup(descriptor), "w", encoding="utf-8", errors="replace") as file:
-            file.writelines(f"{line}\n" for line in export(session, options))
+@dataclass(frozen=True)
+class ExportOptions:
+    """Options for an export."""
+
+    format: str = "html"
+    depth: Depth | None = None
+    """How much to export; by default everything in HTML and JSON, else without outputs."""
+    turn: int | None = None
+    """Only this turn."""
+    leaf: int | None = None
+    """The branch that ends here; the active one by default, and in HTML all of them."""
+    thinking: bool = True
+    reveal: bool = False
+    """Show secrets instead of masking them; HTML is made to be shared and always masked."""
+    is_static: bool = False
+    """Write HTML without scripts."""
+    key: PageKey | None = None
+    """Encrypt HTML."""
+
+    @property
+    def chosen_depth(self) -> Depth:
+        return self.depth or DEPTHS[self.format]
+
+    @property
+    def view(self) -> ViewOptions:
+        """The options for rows."""
+        is_full = self.chosen_depth is Depth.FULL
+        return ViewOptions(
+            self.turn, self.leaf, full=is_full, thinking=self.thinking, reveal=self.reveal
+        )
+
+
+class ExportChoices(TypedDict, total=False):
+    """The options of an export, as a library user names them."""
+
+    depth: str
+    turn: int
+    thinking: bool
+    js: bool
+    """False for HTML without scripts."""
+    password: str
+
+
+def export_options(path: Path, choices: ExportChoices, reveal: bool = False) -> ExportOptions:
+    """Return the options of an export to a file, whose extension names the format."""
+    depth, password = choices.get("depth"), choices.get("password")
+    if depth is not None and depth not in list(Depth):
+        raise UsageError(f"no depth {depth!r}: expected one of {', '.join(Depth)}")
+    options = ExportOptions(
+        format=format_of(path),
+        depth=Depth(depth) if depth else None,
+        turn=choices.get("turn"),
+        thinking=choices.get("thinking", True),
+        reveal=reveal,
+        is_static=not choices.get("js", True),
+        key=derive_key(password) if password else None,
+    )
+    if options.format != "html" and (options.is_static or options.key):
+        raise UsageError(f"only HTML can be encrypted or without scripts, not {options.format}")
+    return options
+
+
+def format_of(path: Path) -> str:
+    """Return the format that a file's extension names; raise UsageError if it names none."""
+    found = EXTENSIONS.get(path.suffix.lower())
+    if found is None:
+        names = ", ".join(f".{name}" for name in FORMATS)
+        message = f"cannot export to {path}: expected a name in {names}"
+        raise UsageError(message, f"turnlog export SESSION -o {path.with_suffix('.html').name}")
+    return found
+
+
+def export_session(
+    session: Session, path: Path, options: ExportOptions, staging: Path | None = None
+) -> None:
+    """Write a session to a private file, which appears when all of it is written.
+
+    `staging` is a directory for the unfinished file, on the same file system.
+    """
+    staged = staging / path.name if staging else path
+    with written_beside(staged, PRIVATE) as (descriptor, beside):
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            write_export(session, file, options)
         beside.replace(path)
 
 
-def _markdown(session: Session, options: ViewOptions) -> Iterator[str]:
-    return map(harmless, to_markdown(rows_of(session, options), options.full))
+def is_own_export(start: bytes) -> bool:
+    """Return whether a file starts like one that turnlog exported."""
+    return re.match(OWN, start) is not None
 
 
-def _text(session: Session, options: ViewOptions) -> Iterator[str]:
-    def uncoloured(text: str, role: str) -> str:
-        return one_line(text.expandtabs(4)).rstrip()
+def write_export(session: Session, file: BinaryIO, options: ExportOptions) -> None:
+    """Write a session to a stream."""
+    require_turn(session, options.turn, options.leaf)
+    if options.format == "html":
+        _write_html(session, file, options)
+        return
+    for line in LINES[options.format](session, options.view, options.chosen_depth):
+        # Lone surrogates, which session files may contain, have no UTF-8.
+        file.write(f"{line}\n".encode("utf-8", "replace"))
 
-    return Terminal(uncoloured, options.full).draw(rows_of(session, options))
+
+def require_turn(session: Session, turn: int | None, leaf: int | None = None) -> None:
+    """Raise NotFound if a branch has no such turn."""
+    turns = session.turns if leaf is None else session.turns_to(leaf)
+    if turn and turn > len(turns):
+        message = f"{session.path.name} has {len(turns)} turns, no turn {turn}"
+        raise NotFound(message, f"turnlog turns {session.id[:8]}")
 
 
-def _json(session: Session, options: ViewOptions) -> Iterator[str]:
+def _write_html(session: Session, file: BinaryIO, options: ExportOptions) -> None:
+    # Late: the packages that render and sanitize Markdown are needed for HTML alone.
+    from turnlog.render.html.session_file import FileOptions, write_session_file
+    from turnlog.render.html.static_page import write_static_file
+
+    if options.is_static and options.key:
+        raise UsageError("a page without JavaScript cannot be encrypted", "turnlog export --help")
+    leaf = None if options.leaf is None else session.tree.chain[options.leaf].uuid
+    chosen = FileOptions(
+        options.chosen_depth,
+        options.turn,
+        leaf,
+        options.thinking,
+        # By default as in the web app: complete outputs, without reminders and attachments.
+        injected=options.depth is Depth.FULL,
+        key=options.key,
+    )
+    (write_static_file if options.is_static else write_session_file)(session, file, chosen)
+
+
+def uncoloured(text: str, role: str) -> str:
+    """Return a text on one line, safe for a terminal; the style of text files."""
+    return one_line(text.expandtabs(4)).rstrip()
+
+
+def text_lines(
+    session: Session, options: ViewOptions, depth: Depth, terminal: Terminal | None = None
+) -> Iterator[str]:
+    """Yield a session as text, by default for a file: uncoloured, without breaking lines."""
+    terminal = terminal or Terminal(uncoloured, options.full)
+    yield from terminal.head(session_facts(session, options.reveal))
+    yield from terminal.draw(rows_at(rows_of(session, options), depth))
+
+
+def markdown_lines(session: Session, options: ViewOptions, depth: Depth) -> Iterator[str]:
+    """Yield a session as Markdown."""
+    facts = session_facts(session, options.reveal)
+    rows = rows_at(rows_of(session, options), depth)
+    return map(harmless, to_markdown(rows, options.full, facts))
+
+
+def json_lines(session: Session, options: ViewOptions, depth: Depth) -> Iterator[str]:
+    """Yield the turns of a session as one JSON document, turn by turn."""
     chosen = chosen_turns(session, options)
-    # Masked as a whole, because names of fields reveal more secrets than their values do.
-    value = msgspec.to_builtins([turn_view(session, turn, reveal=True) for turn in chosen])
-    shown = value if options.reveal else mask_value(value)
-    yield safe_json(json.dumps(shown, ensure_ascii=False, indent=2))
+    if not chosen:
+        yield "[]"
+        return
+    yield "["
+    for place, turn in enumerate(chosen, 1):
+        value = msgspec.to_builtins(turn_view(session, turn, reveal=True))
+        # Masked as a whole, because names of fields reveal more secrets than their values do.
+        shown = view_at(value if options.reveal else mask_value(value), depth)
+        text = safe_json(json.dumps(shown, ensure_ascii=False, indent=2))
+        yield "  " + text.replace("\n", "\n  ") + ("" if place == len(chosen) else ",")
+    yield "]"
 
 
-EXPORTS: dict[str, Callable[[Session, ViewOptions], Iterator[str]]] = {
-    ".md": _markdown,
-    ".json": _json,
-    ".txt": _text,
+LINES: dict[str, Callable[[Session, ViewOptions, Depth], Iterator[str]]] = {
+    "md": markdown_lines,
+    "json": json_lines,
+    "txt": text_lines,
 }

@@ -1,56 +1,148 @@
-"""Render rows as Markdown."""
+"""Render rows as Markdown: turns are sections, calls are list items with their output below."""
 
+import re
 from collections.abc import Iterable, Iterator
 
+from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.rows import AnswerRow, CallRow, NoteRow, PromptRow, Row, ThoughtRow, TurnEndRow
-from turnlog.render.terminal_text import FOLDED
+from turnlog.render.session_facts import SessionFacts
+from turnlog.render.terminal_text import FOLDED, prompt_about, times_text
+from turnlog.text import exact_money, plural
 
 QUOTE = "> "
+INDENT = "  "
+LABEL = 120
+TURN_LEVEL, DEEPEST = 2, 6
+"""Levels of headings: a turn's, and the deepest that Markdown has."""
+HEADING = re.compile(r"(#{1,6})(?=[ \t]|$)")
+FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
-def to_markdown(rows: Iterable[Row], full: bool = False) -> Iterator[str]:
-    """Yield the lines of a Markdown document."""
+def to_markdown(
+    rows: Iterable[Row], full: bool = False, facts: SessionFacts | None = None
+) -> Iterator[str]:
+    """Yield the lines of a Markdown document, with a title if there are facts for it."""
+    if facts:
+        yield from _head(facts)
+    yield from _document(rows, full, TURN_LEVEL)
+
+
+def _document(rows: Iterable[Row], full: bool, level: int) -> Iterator[str]:
     for row in rows:
-        yield from _lines(row, full)
+        yield from _lines(row, full, level)
         yield ""
 
 
-def _lines(row: Row, full: bool) -> Iterator[str]:
+def _head(facts: SessionFacts) -> Iterator[str]:
+    yield f"# {_first_line(facts.title or facts.slug or facts.id)}"
+    yield ""
+    project = _code(facts.project) + (f", branch {_code(facts.branch)}" if facts.branch else "")
+    rows = {
+        "Session": _code(facts.id),
+        "Project": project,
+        "Time": facts.period,
+        "Size": facts.size,
+        "Models": ", ".join(map(_code, facts.models)),
+        "Client": facts.client_version or "",
+        "Resume": _code(facts.resume),
+    }
+    yield from (f"- {name}: {value}" for name, value in rows.items() if value)
+    yield ""
+
+
+def _lines(row: Row, full: bool, level: int) -> Iterator[str]:
     match row:
         case PromptRow():
-            yield f"## {row.n}. {_first_line(row.text)}"
-            yield ""
-            yield from _quoted(row.text)
+            yield from _prompt(row, level)
         case AnswerRow():
-            yield row.text
+            yield from nested_headings(row.text, level)
         case ThoughtRow():
             yield from _quoted(f"*thinking:* {row.text}")
         case NoteRow():
             yield row.text if full or row.is_open else f"*{_first_line(row.text)}*"
         case CallRow():
-            yield from _call(row, full)
+            yield from _call(row, full, level)
         case TurnEndRow():
-            yield "---"
+            yield f"*{_turn_facts(row)}*"
 
 
-def _call(row: CallRow, full: bool) -> Iterator[str]:
-    mark = "✗" if row.is_error else "•"
+def _prompt(row: PromptRow, level: int) -> Iterator[str]:
+    yield f"{'#' * level} {row.n}. {_first_line(row.text)}"
+    yield ""
+    moment = parse_timestamp(row.time)
+    clock = moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
+    if about := ", ".join(filter(None, (clock, prompt_about(row)))):
+        yield f"*{about}*"
+        yield ""
+    yield from _quoted(row.text)
+
+
+def nested_headings(text: str, level: int) -> Iterator[str]:
+    """Yield the lines of an answer, its headings moved below those of a level.
+
+    >>> list(nested_headings("# One\\n```\\n# code\\n```\\n## Two", 2))
+    ['### One', '```', '# code', '```', '#### Two']
+    """
+    fence = ""
+    for line in text.split("\n"):
+        mark = FENCE.match(line)
+        if mark and (not fence or (mark[1].startswith(fence) and not line.strip(" `~"))):
+            fence = "" if fence else mark[1]
+        heading = None if fence else HEADING.match(line)
+        if heading:
+            deeper = min(DEEPEST, len(heading[1]) + level)
+            yield f"{'#' * deeper}{line[heading.end() :]}"
+        else:
+            yield line
+
+
+def _call(row: CallRow, full: bool, level: int) -> Iterator[str]:
+    title = row.title.strip()
+    is_short = "\n" not in title and len(title) <= LABEL
+    mark = "✗ " if row.is_error else ""
     outcome = f" → {row.outcome}" if row.outcome else ""
-    # A backtick would end the code span; the modifier letter looks alike.
-    yield f"{mark} **{row.name}** `{_first_line(row.title).replace('`', 'ˋ')}`{outcome}"
+    # Another mark than answers use, or a call would join the list that an answer ends with.
+    yield f"* {mark}**{row.name}** {_code(title) if is_short and title else ''}".rstrip() + outcome
+    if not is_short:
+        yield from _item(_fenced(title.split("\n"), "sh" if row.name == "Bash" else ""))
     is_whole = full or row.is_open or row.style == "diff"
     body = row.body if is_whole else row.body[:FOLDED] if row.is_error else []
     if body:
-        # A fence has to be longer than any run of backticks in the code that it encloses.
-        fence = "`" * max(3, 1 + max(_longest_run(line) for line in body))
-        yield ""
-        yield f"{fence}{'diff' if row.style == 'diff' else ''}"
-        yield from body
-        yield fence
-    for inner in row.rows:
-        yield ""
-        lines = "\n".join(_lines(inner, full)).split("\n")
-        yield from (f"{QUOTE}{line}".rstrip() for line in lines)
+        yield from _item(_fenced(body, "diff" if row.style == "diff" else ""))
+    if row.rows:
+        inner = "\n".join(_document(row.rows, full, level + 1)).rstrip("\n").split("\n")
+        yield from _item(f"{QUOTE}{line}".rstrip() for line in inner)
+
+
+def _item(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines as a paragraph of a list item."""
+    yield ""
+    yield from (f"{INDENT}{line}".rstrip() for line in lines)
+
+
+def _fenced(lines: list[str], language: str) -> Iterator[str]:
+    # A fence has to be longer than any run of backticks in the code that it encloses.
+    fence = "`" * max(3, 1 + max(map(_longest_run, lines)))
+    yield f"{fence}{language}"
+    yield from lines
+    yield fence
+
+
+def _code(text: str) -> str:
+    """Return a code span, whose delimiters are longer than any run of backticks in it.
+
+    >>> _code("ls"), _code("echo `date`")
+    ('`ls`', '`` echo `date` ``')
+    """
+    run = _longest_run(text)
+    return f"{'`' * (run + 1)} {text} {'`' * (run + 1)}" if run else f"`{text}`"
+
+
+def _turn_facts(row: TurnEndRow) -> str:
+    facts = [times_text(row.working_ms, row.elapsed_ms), plural(row.tokens, "token")]
+    if row.cost_usd is not None:
+        facts.append(exact_money(row.cost_usd))
+    return " · ".join(filter(None, facts))
 
 
 def _quoted(text: str) -> Iterator[str]:
@@ -59,12 +151,8 @@ def _quoted(text: str) -> Iterator[str]:
 
 def _first_line(text: str) -> str:
     lines = text.strip().splitlines()
-    return lines[0][:120] if lines else ""
+    return lines[0][:LABEL] if lines else ""
 
 
 def _longest_run(line: str) -> int:
-    longest = run = 0
-    for character in line:
-        run = run + 1 if character == "`" else 0
-        longest = max(longest, run)
-    return longest
+    return max(map(len, re.findall("`+", line)), default=0)

@@ -175,8 +175,6 @@ def rows_of(
         if agent.path not in shown and session.find_call(agent.call_id)
     ]
     builder = RowBuilder(session, options, own, shown.union(agent.path for agent in own))
-    if session.slug and options.turn is None and not shown:
-        yield NoteRow(builder.masked(f"session {session.id}: {session.slug}"))
     for turn in chosen_turns(session, options):
         yield from builder.turn(turn)
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from turnlog.render.rows import AnswerRow, CallRow, NoteRow, PromptRow, Row, ThoughtRow, TurnEndRow
+from turnlog.render.session_facts import SessionFacts
+from turnlog.render.text_layout import cells_of, is_table, lay_out_table, table_at, wrap_line
 from turnlog.text import duration, exact_money
 
 Style = Callable[[str, str], str]
@@ -16,22 +18,54 @@ APART = 1000
 FOLDED = 8
 """Lines of a failed call's output that are shown without --full."""
 DIFF_FOLDED = 24
+NARROWEST = 20
+"""Cells that a nested transcript keeps."""
 LINE_LIMIT = 1000
 """Longer lines are cut, except with --full."""
 
 
 class Terminal:
-    """Draws rows with a style, folded or in full."""
+    """Draws rows with a style, folded or in full, for a width; 0 breaks no lines."""
 
-    def __init__(self, style: Style, full: bool) -> None:
+    def __init__(self, style: Style, full: bool, width: int = 0) -> None:
         self.style = style
         self.full = full
+        self.width = width
+        self.drawn = 0
+        """Lines drawn so far."""
+        self.opened_at: int | None = None
+        """The number of lines before the row that was asked for, once it is drawn."""
+
+    def head(self, facts: SessionFacts) -> Iterator[str]:
+        """Yield the title of a session, its project, times and cost, and how to resume it."""
+        for line in self._head(facts):
+            self.drawn += 1
+            yield line
+
+    def _head(self, facts: SessionFacts) -> Iterator[str]:
+        yield from self._wrapped(facts.title or facts.slug or facts.id, "heading")
+        place = [f"session {facts.id}", facts.slug, facts.project, facts.branch]
+        about = [facts.period, facts.size, ", ".join(facts.models)]
+        for line in (place, about):
+            yield from self._wrapped(" · ".join(filter(None, line)), "dim")
+        # On one line, however long, so that it can be copied.
+        yield self.style(facts.resume, "code")
+        yield ""
 
     def draw(self, rows: Iterable[Row], indent: str = "") -> Iterator[str]:
         """Yield the lines of rows."""
         for row in rows:
+            if getattr(row, "is_open", False) and self.opened_at is None:
+                self.opened_at = self.drawn
             for line in self._row(row):
+                self.drawn += 1
                 yield f"{indent}{line}".rstrip()
+
+    def _wrapped(self, text: str, role: str, lead: str = "", more: str = "") -> Iterator[str]:
+        """Yield a text in lines that break between words; `more` starts those after the first."""
+        room = self.width - len(lead) if self.width else 0
+        for place, part in enumerate(wrap_line(text, room)):
+            yield self.style(f"{more if place else lead}{part}", role)
 
     def _row(self, row: Row) -> Iterator[str]:
         match row:
@@ -55,28 +89,51 @@ class Terminal:
         label = f" ({about})" if about else ""
         lines = row.text.splitlines() or [""]
         shown = lines if self.full or row.is_open else lines[:DIFF_FOLDED]
-        yield self.style(f"{row.n:>3} ❯{label} {self._cut(shown[0])}", "prompt")
+        indent = " " * 6
+        yield from self._wrapped(
+            f"{label} {self._cut(shown[0])}", "prompt", f"{row.n:>3} ❯", indent
+        )
         for line in shown[1:]:
-            yield self.style(f"      {self._cut(line)}", "prompt")
+            yield from self._wrapped(self._cut(line), "prompt", indent, indent)
         if len(shown) < len(lines):
             yield self.style(f"      {_more(len(lines) - len(shown))}", "dim")
         yield ""
 
     def _answer(self, text: str) -> Iterator[str]:
-        """Colour the Markdown of an answer without reflowing it, so that code stays as it is."""
+        """Colour the Markdown of an answer; code stays as it is, tables and prose are laid out."""
+        lines = text.strip("\n").splitlines()
         in_code = False
-        for line in text.strip("\n").splitlines():
+        place = 0
+        while place < len(lines):
+            line = lines[place]
+            place += 1
             if line.lstrip().startswith("```"):
                 in_code = not in_code
                 yield self.style(line, "dim")
             elif in_code:
                 yield self.style(line, "code")
             elif line.startswith("#"):
-                yield self.style(line.lstrip("# "), "heading")
+                yield from self._wrapped(line.lstrip("# "), "heading")
+            elif is_table(lines, place - 1):
+                rows = table_at(lines, place - 1)
+                yield from self._table(rows)
+                place += len(rows)
             else:
-                # Style first: it removes control characters, and must not see the escape sequences
-                # that inline styles add.
-                yield INLINE.sub(self._inline, self.style(BULLET.sub(r"\1• ", line), "text"))
+                yield from map(self._prose, wrap_line(BULLET.sub(r"\1• ", line), self.width))
+
+    def _prose(self, line: str) -> str:
+        # Style first: it removes control characters, and must not see the escape sequences that
+        # inline styles add.
+        return INLINE.sub(self._inline, self.style(line, "text"))
+
+    def _table(self, rows: list[list[str]]) -> Iterator[str]:
+        shown = [[INLINE.sub(r"\2", cell) for cell in row] for row in rows]
+        is_ruled = False
+        for number, cells in lay_out_table(shown, self.width, gap=3):
+            if number and not is_ruled:
+                yield self.style("─┼─".join("─" * cells_of(cell) for cell in cells), "dim")
+                is_ruled = True
+            yield self.style(" │ ".join(cells).rstrip(), "text" if number else "bold")
 
     def _inline(self, found: re.Match[str]) -> str:
         return self.style(found[2], "code" if found[1] == "`" else "bold")
@@ -85,14 +142,14 @@ class Terminal:
         lines = row.text.splitlines()
         shown = lines if self.full or row.is_open else lines[:3]
         for line in shown:
-            yield self.style(f"  ∴ {self._cut(line)}", "thought")
+            yield from self._wrapped(self._cut(line), "thought", "  ∴ ", "    ")
         if len(shown) < len(lines):
             yield self.style(f"  ∴ {_more(len(lines) - len(shown))}", "dim")
 
     def _note(self, row: NoteRow) -> Iterator[str]:
         role = "error" if row.is_error else "note"
         for line in row.text.splitlines() if row.is_open else [self._short(row.text)]:
-            yield self.style(f"── {line}", role)
+            yield from self._wrapped(line, role, "── ", "   ")
 
     def _call(self, row: CallRow) -> Iterator[str]:
         mark = self.style("✗", "error") if row.is_error else self.style("●", "ok")
@@ -100,7 +157,10 @@ class Terminal:
         title = self.style(self._short(row.title), "text")
         yield f"{mark} {self.style(row.name, 'tool')} {title}  {self.style(facts, 'dim')}"
         yield from self._body(row)
-        yield from self.draw(row.rows, indent="  ┃ ")
+        inside = Terminal(
+            self.style, self.full, max(NARROWEST, self.width - 4) if self.width else 0
+        )
+        yield from inside.draw(row.rows, indent="  ┃ ")
 
     def _body(self, row: CallRow) -> Iterator[str]:
         # Diffs are what the user reviews, errors explain what follows; other output is noise by

@@ -22,6 +22,8 @@ SHORTEST = 6
 """Minimum length of a secret."""
 KEY_START = "PRIVATE KEY"
 """Part of the first line of every private key in PEM or PGP armour."""
+REMEMBERED = 4_000_000
+"""Maximum total length of texts that are remembered with their masked form."""
 PRIVATE = frozenset("d p q dp dq qi k".split())
 """Secret members of a JSON Web Key, which has a member `kty`."""
 
@@ -34,6 +36,12 @@ def mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
     >>> mask("password = 'tr0ub4dor&3'")
     "password = '[password:882a2a]'"
     """
+    if len(text) <= SHORT or placeholder is not placeholder_for:
+        return _mask(text, placeholder)
+    return _recent.masked(text)
+
+
+def _mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
     # Repeat, because masking a secret can expose another one that was glued to it.
     for _ in range(ROUNDS):
         found = find_secrets(text)
@@ -41,6 +49,36 @@ def mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
             break
         text = _replace(text, found, placeholder)
     return text
+
+
+class _Recent:
+    """Long texts masked before, within a limit of memory.
+
+    A session holds most texts twice: the output of a command is a result and a structured result,
+    and both are shown by several views.
+    """
+
+    def __init__(self) -> None:
+        self._masked: dict[str, str] = {}
+        self._length = 0
+
+    def masked(self, text: str) -> str:
+        found = self._masked.get(text)
+        if found is None:
+            found = _mask(text)
+            if len(text) <= REMEMBERED // 4:
+                self._remember(text, found)
+        return found
+
+    def _remember(self, text: str, masked: str) -> None:
+        self._length += len(text)
+        if self._length > REMEMBERED:
+            self._masked.clear()
+            self._length = len(text)
+        self._masked[text] = masked
+
+
+_recent = _Recent()
 
 
 @lru_cache(8192)

@@ -2,7 +2,6 @@
 
 import base64
 import re
-import stat
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -11,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.errors import UsageError
-from turnlog.format.regular_files import open_regular
+from turnlog.format.atomic import require_replaceable
 from turnlog.trace.trace_settings import TraceSettings
 
 TRACES = "/v1/traces"
@@ -23,8 +22,6 @@ OWN_EVENTS = re.compile(
     rb'\{"traceEvents":\[(?:\]|\n\{"name":"process_name","args":\{"name":"[^"]*"\},"ph":"M",)'
 )
 """The start of Perfetto files written by turnlog."""
-HEAD = 1 << 16
-"""Bytes within which an OTLP file written by turnlog names its writer."""
 HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -67,30 +64,14 @@ class FileTarget(Struct, frozen=True):
     is_perfetto: bool = False
 
     def require_replaceable(self, command: str, is_agreed: bool) -> None:
-        """Raise UsageError if writing would replace a file that turnlog did not write.
-
-        The file cannot be restored: no journal keeps what `--to package.json` would overwrite.
-        `command` is the hint: the command that replaces it anyway.
-        """
-        try:
-            mode = self.path.lstat().st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-            raise UsageError(f"{self.path} is not a regular file", "turnlog trace --help")
-        if not is_agreed and (stat.S_ISLNK(mode) or not _is_own_trace(self.path)):
-            raise UsageError(f"{self.path} exists, and turnlog did not write it", command)
+        """Raise UsageError if writing would replace a file that is no trace of turnlog's."""
+        require_replaceable(self.path, command, is_agreed, _is_own_trace)
 
 
-def _is_own_trace(path: Path) -> bool:
-    """Return whether a file is empty or a trace that turnlog wrote."""
-    try:
-        with open_regular(path) as file:
-            start = file.read(HEAD)
-    except OSError:
-        return False
+def _is_own_trace(start: bytes) -> bool:
+    """Return whether a file starts like a trace that turnlog wrote."""
     is_otlp = start.startswith(b'{"resourceSpans":[') and b'"scope":{"name":"turnlog"' in start
-    return not start or is_otlp or OWN_EVENTS.match(start) is not None
+    return is_otlp or OWN_EVENTS.match(start) is not None
 
 
 def target_of(settings: TraceSettings) -> Target | FileTarget:

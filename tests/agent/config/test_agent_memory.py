@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from turnlog.agent.config.agent_definitions import AgentDefinition
-from turnlog.agent.config.agent_memory import memory_folder, memory_told
+from turnlog.agent.config.agent_memory import memory_context, memory_folder
 
 
 def place_of(
@@ -40,11 +40,11 @@ def test_it_can_be_turned_off() -> None:
 @pytest.mark.parametrize("listed", ["line\n" * 300, "x" * 30_000])
 def test_of_a_long_list_the_start_is_told(tmp_path: Path, listed: str) -> None:
     (tmp_path / "MEMORY.md").write_text(listed)
-    told = memory_told(tmp_path)
+    told = memory_context(tmp_path)
     assert told.endswith("(This is only its start: make it shorter.)")
     assert len(told) < 26_000
     assert told.count("line") < 210
 
 
 def test_a_list_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert memory_told(tmp_path).endswith("MEMORY.md is empty.")
+    assert memory_context(tmp_path).endswith("MEMORY.md is empty.")

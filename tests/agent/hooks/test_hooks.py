@@ -470,7 +470,7 @@ class Broken:
 @pytest.mark.parametrize("kind", ["prompt", "agent", "mcp_tool"])
 def test_whatever_becomes_of_a_hook_the_work_goes_on(tmp_path: Path, kind: str) -> None:
     hooks = hooks_of(tmp_path, "PreToolUse", "", type=kind)
-    hooks.means = Broken()
+    hooks.resources = Broken()
     outcome = asyncio.run(hooks.fire("PreToolUse", "Bash", BASH))
     assert (outcome.block, outcome.errors) == (
         False,

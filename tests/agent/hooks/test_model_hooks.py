@@ -12,7 +12,7 @@ from turnlog.agent.hooks.runs import Firing
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.events import Notice
 from turnlog.agent.permissions.policy import VerdictKind
-from turnlog.agent.subagents.hook_evaluation import ANSWER_TOOL, HookMeans
+from turnlog.agent.subagents.hook_evaluation import ANSWER_TOOL, ConversationResources
 from turnlog.format.json_values import Fields, is_object
 from turnlog.format.survey import is_known_kind, survey_file
 from turnlog.store.paths import Store
@@ -24,7 +24,7 @@ ECHO = called(("t1", "Echo", {"text": "x"}))
 def hooked(store: Store, project: Path, event: str, kind: str = "prompt", **more: object) -> Parts:
     handler = {"type": kind, "prompt": "All well?", **more}
     parts = make_parts(store, project, {event: [{"hooks": [handler]}]}, retries=0)
-    parts.hooks.means = HookMeans(parts)
+    parts.hooks.resources = ConversationResources(parts)
     return parts
 
 
@@ -243,7 +243,7 @@ def test_a_small_model_is_asked_unless_the_hook_names_one(
 ) -> None:
     if variable:
         monkeypatch.setenv("ANTHROPIC_DEFAULT_HAIKU_MODEL", variable)
-    assert HookMeans(parts).model(named) == expected
+    assert ConversationResources(parts).model(named) == expected
 
 
 def test_an_agent_finds_out_with_tools(store: Store, project: Path, api: ScriptedApi) -> None:
@@ -290,7 +290,7 @@ def test_an_agents_own_calls_have_hooks_but_none_that_ask_a_model(
     log = {"type": "command", "command": f"cat >> {heard}"}
     agent = {"type": "agent", "prompt": "All well?"}
     parts = make_parts(store, project, {"PreToolUse": [{"hooks": [log, agent]}], "Stop": [log]})
-    parts.hooks.means = HookMeans(parts)
+    parts.hooks.resources = ConversationResources(parts)
     answer_hooks(api, called(("h1", "Echo", {"text": "y"})), decided(ok=True, reason=""))
     api.replies[:] = [ECHO, said("Done.")]
     chat(parts, "go")

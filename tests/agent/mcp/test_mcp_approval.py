@@ -54,7 +54,7 @@ def places(store: Store, project: Path) -> Places:
 
 def names(found: Approved) -> tuple[str, str]:
     """The servers that start, and those that wait."""
-    return " ".join(found.configs), " ".join(found.waiting)
+    return " ".join(found.configs), " ".join(found.pending)
 
 
 def test_servers_of_a_project_wait_until_they_are_approved(places: Places) -> None:
@@ -174,7 +174,7 @@ def test_a_server_of_the_project_cannot_name_the_key(places: Places) -> None:
     fields = {"url": "https://shop.example/${ANTHROPIC_API_KEY:-none}", "headers": {"x": "${SHOP}"}}
     write(places.root / ".mcp.json", mcpServers={"a": fields})
     environment = {"ANTHROPIC_API_KEY": "key", "SHOP": "shop"}
-    config = find_servers(places.store, places.settings(), environment).waiting["a"]
+    config = find_servers(places.store, places.settings(), environment).pending["a"]
     assert (config.url, config.headers) == ("https://shop.example/none", {"x": "shop"})
 
 

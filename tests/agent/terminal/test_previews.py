@@ -12,7 +12,7 @@ from turnlog.agent.permissions import Verdict
 from turnlog.agent.permissions.asking import Question
 from turnlog.agent.permissions.policy import AccessDecision, VerdictKind, strictest
 from turnlog.agent.terminal.call_preview import CallPlace, preview
-from turnlog.agent.terminal.event_text import Teller
+from turnlog.agent.terminal.event_text import EntryRenderer
 from turnlog.agent.terminal.folding import LEAST, PAGE, Unfolding, fold_rows
 from turnlog.agent.terminal.permission_prompt import Asking, head_of
 
@@ -179,7 +179,7 @@ def test_all_reasons_are_told() -> None:
     verdict = strictest(findings)
     question = Question("t1", "Bash", {"command": "x"}, verdict)
     assert head_of(question)[1] == "for 200 reasons, listed above"
-    call, reasons = Teller(bare, ROOT).question(question)
+    call, reasons = EntryRenderer(bare, ROOT).question(question)
     assert call.lines == ["● Bash x"]
     assert reasons.lines == [f"  • no rule allows a{number}" for number in range(200)]
 

@@ -10,7 +10,7 @@ from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.permissions.policy import VerdictKind
 from turnlog.agent.session.entry_builders import REJECTED_TEXT, STOPPED
 from turnlog.agent.terminal.chat_driver import last_turns
-from turnlog.agent.terminal.event_text import Teller
+from turnlog.agent.terminal.event_text import EntryRenderer
 from turnlog.agent.terminal.listings import ContextShare, context_rows, permission_rows
 from turnlog.agent.terminal.screen_protocol import ScrollbackItem
 from turnlog.agent.terminal.slash_commands import session_items, sessions_in
@@ -25,8 +25,8 @@ def bare(value: str, role: str) -> str:
     return value
 
 
-def teller() -> Teller:
-    return Teller(bare, ROOT)
+def renderer() -> EntryRenderer:
+    return EntryRenderer(bare, ROOT)
 
 
 def said(content: Any, **more: Any) -> Fields:
@@ -49,8 +49,8 @@ def lines(shown: ScrollbackItem | None) -> list[str]:
 
 
 def call(*entries: Fields, seconds: float | None = None) -> list[str]:
-    told = teller()
-    return [lines(told.tell(entry, seconds)) for entry in entries][-1]
+    rendered = renderer()
+    return [lines(rendered.render(entry, seconds)) for entry in entries][-1]
 
 
 def test_a_prompt_stands_behind_its_mark() -> None:
@@ -95,9 +95,9 @@ def test_a_command_in_the_background_is_told_by_its_name() -> None:
 
 def test_what_a_command_prints_cannot_control_the_terminal() -> None:
     style = make_style(is_coloured=False)
-    told = Teller(style, ROOT)
-    told.tell(use("Bash", command="x\x1b[2J"))
-    shown = told.tell(result("\x1b[31mred\x07\r50%\r100%"))
+    rendered = EntryRenderer(style, ROOT)
+    rendered.render(use("Bash", command="x\x1b[2J"))
+    shown = rendered.render(result("\x1b[31mred\x07\r50%\r100%"))
     assert (
         "".join(lines(shown)).replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "")
         == "● Bash x<ESC>[2J    100%"
@@ -136,22 +136,22 @@ def test_a_call_that_was_not_run_says_no_more() -> None:
 
 
 def test_a_call_that_was_begun_is_told_as_interrupted() -> None:
-    told = teller()
-    told.tell(use("Bash", command="make"))
-    told.begin("t1")
-    assert lines(told.tell(REFUSED, 3.2)) == ["✗ Bash make  interrupted  3.2s"]
-    told.tell(use("Bash", command="make"))
-    told.question(asked("Bash", command="make"))
-    assert lines(told.tell(REFUSED)) == ["  ✗ interrupted"]
+    rendered = renderer()
+    rendered.render(use("Bash", command="make"))
+    rendered.begin("t1")
+    assert lines(rendered.render(REFUSED, 3.2)) == ["✗ Bash make  interrupted  3.2s"]
+    rendered.render(use("Bash", command="make"))
+    rendered.question(asked("Bash", command="make"))
+    assert lines(rendered.render(REFUSED)) == ["  ✗ interrupted"]
 
 
 def test_of_a_call_of_before_it_is_not_known_how_far_it_came() -> None:
-    told = Teller(bare, ROOT, is_past=True)
-    told.tell(use("Bash", command="make"))
-    assert lines(told.tell(REFUSED)) == ["✗ Bash make  refused or interrupted"]
-    told.tell(use("Bash", command="make"))
+    rendered = EntryRenderer(bare, ROOT, is_past=True)
+    rendered.render(use("Bash", command="make"))
+    assert lines(rendered.render(REFUSED)) == ["✗ Bash make  refused or interrupted"]
+    rendered.render(use("Bash", command="make"))
     feedback = result("No, the user said:\nuse\nninja", is_error=True, toolDenialKind=REJECTED)
-    assert lines(told.tell(feedback)) == ["✗ Bash make  refused: use ninja"]
+    assert lines(rendered.render(feedback)) == ["✗ Bash make  refused: use ninja"]
 
 
 def asked(tool: str, **given: Any) -> Question:
@@ -159,22 +159,22 @@ def asked(tool: str, **given: Any) -> Question:
 
 
 def test_what_was_shown_with_the_question_is_not_shown_again() -> None:
-    told = teller()
-    told.tell(use("Bash", command="ls"))
-    (question,) = told.question(asked("Bash", command="ls", description="List"))
+    rendered = renderer()
+    rendered.render(use("Bash", command="ls"))
+    (question,) = rendered.question(asked("Bash", command="ls", description="List"))
     assert question.lines == ["● Bash ls  List"]
-    shown = told.tell(result("a"))
+    shown = rendered.render(result("a"))
     assert lines(shown) == ["    a"]
     assert shown
     assert shown.is_attached
 
 
 def test_a_refusal_is_told_with_what_the_user_said() -> None:
-    told = teller()
-    told.tell(use("Bash", command="ls"))
-    told.question(asked("Bash", command="ls"))
+    rendered = renderer()
+    rendered.render(use("Bash", command="ls"))
+    rendered.question(asked("Bash", command="ls"))
     text = "…rejected. To tell you how to proceed, the user said:\nuse find"
-    shown = told.tell(result(text, is_error=True, toolDenialKind="user-rejected"))
+    shown = rendered.render(result(text, is_error=True, toolDenialKind="user-rejected"))
     assert lines(shown) == ["  ✗ refused: use find"]
 
 

@@ -31,7 +31,7 @@ from turnlog.agent.session.file_history import FileHistory
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import Resumed, go_on
 from turnlog.agent.session.rewind import OUTSIDE, why_apart
-from turnlog.agent.subagents.hook_evaluation import HookMeans
+from turnlog.agent.subagents.hook_evaluation import ConversationResources
 from turnlog.agent.workspace.ids import new_slug
 from turnlog.agent.workspace.project_directories import EVERY_SOURCE, SettingSource
 from turnlog.agent.workspace.tool import Tool
@@ -93,15 +93,16 @@ def assemble(
     settings: Settings,
     path: Path,
     resumed: Resumed,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> Parts:
     """Return the parts of a chat for a session file; the tools are added later.
 
-    `tell` gets what the user should know before the chat starts.
+    `notify` gets messages for the user before the chat starts.
     """
     cwd = options.cwd
     mode = starting_mode(options, settings, resumed)
     choice = choose(options.model or resumed.model or settings.model, os.environ)
+    # The first one is the session's own directory, which is the root of the workspace.
     places = [*settings.directories[1:], *options.directories]
     consent = Consent(settings, mode, options.allow, options.deny)
     # The callbacks name what is created further down: tools use them only once the chat runs.
@@ -126,7 +127,7 @@ def assemble(
     found = files.at_start()
     memory = _remembered(found, hooks)
     for problem in (*files.problems, *_left_out(store, cwd, found)):
-        tell(problem)
+        notify(problem)
     parts = Parts(
         choice=choice,
         model=Model(),
@@ -142,7 +143,8 @@ def assemble(
         limits=_limits(options, settings),
         backups=history,
     )
-    parts.hooks.means = HookMeans(parts)
+    # Set last, as the two refer to each other.
+    parts.hooks.resources = ConversationResources(parts)
     return parts
 
 
@@ -171,6 +173,7 @@ def memory_limits(
 ) -> MemoryLimits:
     """Return which memory files a chat loads."""
     return MemoryLimits(
+        # Read anew for each file, as the user may approve imports in the middle of a chat.
         is_approved=lambda path: path in import_choices(store, options.cwd).approved,
         may_read=may_read,
         uses_user=SettingSource.USER in options.sources,
@@ -249,8 +252,8 @@ def _about(memory: Memory) -> Fields:
     why = memory.loaded
     about = {"file_path": memory.path, "memory_type": memory.kind, "load_reason": why.reason}
     about |= {"trigger_file_path": why.trigger, "parent_file_path": why.parent}
-    told = {name: str(value) for name, value in about.items() if value is not None}
-    return told | ({"globs": list(why.globs)} if why.globs else {})
+    fields = {name: str(value) for name, value in about.items() if value is not None}
+    return fields | ({"globs": list(why.globs)} if why.globs else {})
 
 
 def _system(options: ChatOptions, parts: list[str]) -> list[str]:

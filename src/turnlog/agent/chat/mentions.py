@@ -47,6 +47,7 @@ async def mention_blocks(
     command, brings only what may be read without asking.
     """
     named = {path: None for text in written for path in mentioned_paths(text, workspace.cwd)}
+    # Typed paths come last: the user is asked about one that is both written and typed.
     named |= dict.fromkeys(mentioned_paths(typed, workspace.cwd), ask)
     blocks: list[Fields] = []
     for path, asked in named.items():
@@ -54,7 +55,7 @@ async def mention_blocks(
         if verdict.kind is VerdictKind.ASK and await _is_agreed(path, verdict, rules, asked):
             verdict = Verdict(VerdictKind.ALLOW, "the user agreed")
         if verdict.kind is VerdictKind.ALLOW:
-            blocks += await _told(path, workspace)
+            blocks += await _blocks_of(path, workspace)
         elif verdict.kind is VerdictKind.ASK:
             blocks.append(_reminder(NOT_READ.format(path=path, why=verdict.reason), ""))
     return blocks
@@ -72,6 +73,7 @@ async def _is_agreed(path: Path, verdict: Verdict, rules: Rules, ask: Ask | None
 def _found(text: str, cwd: Path) -> Iterator[Path]:
     for quoted, plain in MENTION.findall(text):
         name = quoted or plain.replace("\\ ", " ")
+        # In `look at @a.py.` the dot ends the sentence, but a file may also be called `a.`.
         for each in (name, name.rstrip(PUNCTUATION)):
             path = cwd / expand_user(each)
             if each and is_there(path):
@@ -79,7 +81,7 @@ def _found(text: str, cwd: Path) -> Iterator[Path]:
                 break
 
 
-async def _told(path: Path, workspace: Workspace) -> list[Fields]:
+async def _blocks_of(path: Path, workspace: Workspace) -> list[Fields]:
     if path.is_dir():
         names = sorted(each.name + "/" * each.is_dir() for each in path.iterdir())
         return [_reminder(f"What is in {path}:", "\n".join(names[:MOST_NAMES]))]
@@ -102,5 +104,5 @@ async def _content(path: Path, workspace: Workspace) -> str | list[Fields]:
 
 
 def _reminder(head: str, text: str) -> Fields:
-    told = "\n".join(filter(None, (head, text)))
-    return {"type": "text", "text": f"<system-reminder>\n{told}\n</system-reminder>"}
+    content = "\n".join(filter(None, (head, text)))
+    return {"type": "text", "text": f"<system-reminder>\n{content}\n</system-reminder>"}

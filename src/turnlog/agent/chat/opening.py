@@ -96,6 +96,7 @@ class Chat:
     async def _start(self, prompt: Prompt, source: str) -> AsyncGenerator[Event]:
         self._take_name()
         if isinstance(prompt, str) and source != NOTICE:
+            # A custom command called `compact` takes precedence.
             if prompt.split()[:1] == ["/compact"] and not self.prompts.find(prompt):
                 return self.loop.compact(prompt.partition("/compact")[2].strip())
             prompt = await self.prompts.read(prompt)
@@ -111,6 +112,7 @@ class Chat:
 
     async def close(self, reason: str = "other") -> None:
         """Close the chat: run SessionEnd hooks, stop servers and background commands."""
+        # SessionEnd hooks may call MCP tools, so servers are stopped after them.
         await end_session(self.parts, reason)
         await self.parts.workspace.shells.close()
         await self.servers.close()
@@ -126,6 +128,8 @@ async def open_chat(
     `ask` is asked about calls, `approve` about what the project brings along: where nobody can be
     asked, configuration of an untrusted directory can only restrict.
     """
+    # Trust is decided first: everything below reads files of the project, and what they may do
+    # depends on it.
     trust = await _trust(store, options, approve)
     settings = _load_settings(store, options, trust)
     path, resumed = _session_of(store, options)
@@ -134,6 +138,7 @@ async def open_chat(
         outside = _outside_imports(store, options, settings)
         await ask_for_imports(store, options.cwd, outside, approve)
     notes = _refusal(settings)
+    # Before the first subprocess is started and the model's client reads its variables.
     os.environ.update(settings.env)
     notes += sandbox_notes(settings.sandbox)
     notes += [ELSEWHERE] if path.stem in live_sessions(store) else []
@@ -160,8 +165,9 @@ async def open_chat(
     home = store.root if settings.keeps_memory else None
     agents = Agents(path, parts, definitions, prompts, home, place)
     parts.tools |= toolbox(agents.tool(), *_skills(chat), *chat.servers.tools)
+    # Claimed only when nothing can fail any more: a chat that did not open must not look open.
     claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
-    chat.loop.told += await start_session(parts, _source(options), chat.notes.append)
+    chat.loop.pending_context += await start_session(parts, _source(options), chat.notes.append)
     if wants_watch(parts.hooks):
         watched = settings_files.files_of(store, options.cwd)
         parts.hooks.keep(watch(parts.hooks, watched, partial(take_variables, parts)))
@@ -276,5 +282,5 @@ def _skills(chat: Chat) -> list[Tool]:
 def _states(found: Approved, failed: set[str]) -> list[Fields]:
     """Return each server with its status, in the client's words."""
     states = {name: "failed" if name in failed else "connected" for name in found.configs}
-    states |= dict.fromkeys(found.waiting, "pending")
+    states |= dict.fromkeys(found.pending, "pending")
     return [{"name": name, "status": status} for name, status in states.items()]

@@ -28,7 +28,7 @@ RECORDED = (
     "<command-message>{name}</command-message>\n<command-name>/{name}</command-name>\n"
     "<command-args>{arguments}</command-args>"
 )
-"""How clients record a typed command."""
+"""The form in which clients record a typed command."""
 
 
 class PipedPrompt(str):
@@ -67,17 +67,19 @@ class Prompts:
         typed = text.typed if isinstance(text, PipedPrompt) else text
         found = self.find(text)
         if not found:
-            await self._tell_files(typed)
+            await self._attach_files(typed)
             return str(text)
         command, arguments = found
-        await self._hear(command, arguments, text)
+        await self._run_hooks(command, arguments, text)
+        # With `cat log | turnlog chat -p /fix`, paths in the log must not be attached as if they
+        # were typed.
         named = self.find(typed)
         body = await self._expand(command, arguments, self._loop.parts, named[1] if named else "")
         if command.model:
             self._lend(command.model)
-        self._loop.told.append(skill_text(command, body.text))
+        self._loop.pending_context.append(skill_text(command, body.text))
         # A command is a prompt that was written beforehand; a skill is a text for the model.
-        await self._tell_files(typed, () if command.is_skill else body.written)
+        await self._attach_files(typed, () if command.is_skill else body.written)
         return RECORDED.format(name=command.name, arguments=arguments)
 
     async def _expand(
@@ -88,7 +90,7 @@ class Prompts:
         self._loop.parts.hooks.add(command.hooks)
         return await expand(command, arguments, place, typed)
 
-    async def _hear(self, command: CustomCommand, arguments: str, text: str) -> None:
+    async def _run_hooks(self, command: CustomCommand, arguments: str, text: str) -> None:
         """Run UserPromptExpansion hooks for a typed command."""
         about = {
             "command_name": command.name,
@@ -96,10 +98,10 @@ class Prompts:
             "command_source": f"{command.origin.partition(':')[0]}Settings",
             "prompt": text,
         }
-        why, told = await expand_command(self._loop.parts, about)
+        why, context = await expand_command(self._loop.parts, about)
         if why:
             raise ToolError(why)
-        self._loop.told += told
+        self._loop.pending_context += context
 
     async def preload(self, name: str, parts: Parts) -> Prompt | None:
         """Return a skill's text for a sub-agent; None if the model may not use it."""
@@ -124,17 +126,18 @@ class Prompts:
 
         return skill_tool(known, take_up) if known else None
 
-    async def _tell_files(self, typed: str, written: Sequence[str] = ()) -> None:
+    async def _attach_files(self, typed: str, written: Sequence[str] = ()) -> None:
         """Attach the files mentioned in typed text or in a command's file."""
         parts = self._loop.parts
         blocks = await mention_blocks(typed, parts.workspace, parts.rules, parts.ask, written)
         if blocks:
-            self._loop.told.append(blocks)
+            self._loop.pending_context.append(blocks)
 
     def begin_turn(self) -> None:
         """Reset the model and rules that a command set for the previous turn."""
         parts = self._loop.parts
         parts.rules.for_turn = ()
+        # Compared by identity: if the user has chosen another model since, that choice stays.
         if parts.choice is self._lent:
             parts.choice = self._usual
 
@@ -159,6 +162,7 @@ async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:
     """Return the output of a shell command; raise `ToolError` if it is not allowed or fails."""
     directory = workspace.settle()
     access = Runs(text, running=workspace.activity.running)
+    # A verdict may take a second, in which the screen must not freeze.
     verdict = await asyncio.to_thread(rules.decide, "Bash", [access], workspace)
     if verdict.kind is not VerdictKind.ALLOW:
         raise ToolError(f"`{text}` may not run: {verdict.reason}; see allowed-tools")

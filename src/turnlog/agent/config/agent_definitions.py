@@ -102,7 +102,7 @@ def load_agents(
             is_project = known.is_project(path)
             definition = known.read(path, partial(read_agent, is_project=is_project))
             if definition and not known.may_act(path, _wants(definition)):
-                definition = _without_means(definition)
+                definition = _without_privileges(definition)
             if definition:
                 found[definition.name] = definition
     return found
@@ -116,10 +116,10 @@ def _wants(agent: AgentDefinition) -> list[str]:
         "memory": agent.memory,
         "skills": agent.skills,
     }
-    return [name for name, said in wants.items() if said]
+    return [name for name, value in wants.items() if value]
 
 
-def _without_means(agent: AgentDefinition) -> AgentDefinition:
+def _without_privileges(agent: AgentDefinition) -> AgentDefinition:
     mode = None if agent.permission_mode in WIDER else agent.permission_mode
     # `memory: user` would open ~/.claude/agent-memory: notes of the user's agents to read, and
     # to write for their next tasks, in any project. `skills: deploy` would run the commands in a
@@ -161,7 +161,7 @@ def _servers(listed: Any) -> Fields:
 
 
 def _hooks(fields: Fields, is_project: bool) -> dict[str, list[Fields]]:
-    """Its hooks: what it calls the end of its turn is for others that of a sub-agent."""
+    """Return its hooks; `Stop` in its file means SubagentStop for the session."""
     found = groups_of(fields.get("hooks"), is_project=is_project)
     ends = [*found.pop("Stop", []), *found.pop("SubagentStop", [])]
     return found | ({"SubagentStop": ends} if ends else {})
@@ -170,6 +170,7 @@ def _hooks(fields: Fields, is_project: bool) -> dict[str, list[Fields]]:
 def _names(entry: str, tool: str, server: str | None) -> bool:
     """Return whether a list entry names a tool, ignoring its parentheses."""
     entry = entry.partition("(")[0]
+    # A definition written for `Task` also allows or denies `Agent`, as the tool is called now.
     if entry in ("*", tool) or (entry in CALLS and tool in CALLS):
         return True
     owner = f"{TOOLS}{server}" if server else server_in(tool)

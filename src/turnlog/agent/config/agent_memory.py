@@ -13,7 +13,7 @@ from turnlog.agent.workspace.project_directories import CONFIG, is_within, proje
 FOLDERS = {"project": "agent-memory", "local": "agent-memory-local"}
 """Below `.claude` of the project; that of the user lies in the store (as documented)."""
 BY_PROJECT = "agent-memory-projects"
-"""In the store: what agents that a project defines keep with the user."""
+"""Directory in the store for user-level memory of agents that a project defines."""
 PLAIN = re.compile(r"\w[\w .-]*")
 LIST = "MEMORY.md"
 MOST_LINES = 200
@@ -56,14 +56,15 @@ def _place_of(root: Path) -> Path:
     return Path(BY_PROJECT, hashlib.sha256(os.fsencode(project)).hexdigest()[:16])
 
 
-def memory_told(folder: Path) -> str:
+def memory_context(folder: Path) -> str:
     """Return the prompt part that explains the memory, with the start of its index."""
     path = folder / LIST
+    # The agent writes this folder unasked: a link to another file would be read to it.
     listed = (read_text(path) or "") if is_within(path, [folder]) else ""
     raw = "\n".join(listed.splitlines()[:MOST_LINES]).encode()[:MOST_BYTES]
     start = raw.decode("utf-8", "ignore").strip()
-    told = KEPT.format(folder=folder, list=LIST)
+    head = KEPT.format(folder=folder, list=LIST)
     if not start:
-        return f"{told}\n\n{LIST} is empty."
+        return f"{head}\n\n{LIST} is empty."
     rest = "" if start == listed.strip() else "\n\n(This is only its start: make it shorter.)"
-    return f"{told}\n\n{LIST} says:\n\n{start}{rest}"
+    return f"{head}\n\n{LIST} says:\n\n{start}{rest}"

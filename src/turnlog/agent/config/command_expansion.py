@@ -46,11 +46,12 @@ class Expanded(Struct, frozen=True):
 async def expand(
     command: CustomCommand, arguments: str, place: CommandContext, typed: str | None = None
 ) -> Expanded:
-    """Make a prompt of a command: fill in arguments and run the shell commands in its text.
+    """Expand a command into a prompt: fill in arguments and run its shell commands.
 
     `typed` is the part of the arguments that a person typed; all of them if None.
     """
     filler = _Filler(command, arguments, place)
+    # Filled once more with what was typed only: piped arguments must not attach files.
     typist = _Filler(command, arguments if typed is None else typed, place)
     parts: list[str] = []
     written: list[str] = []
@@ -107,11 +108,13 @@ class _Filler:
         if found[1]:
             return self._variables[found[1]]
         slashes = found[2]
+        # One backslash escapes a placeholder; two are two backslashes in front of its value.
         if len(slashes) == 1:
             return found[0][1:]
         self.is_used = True
         number = found[3] or found[4]
         if number:
+            # Python refuses to convert numbers of more than 4,300 digits.
             known = len(number) <= LONGEST_NUMBER and int(number) < len(self._each)
             return slashes + self._each[int(number)] if known else found[0]
         if found[5] == ARGUMENTS:

@@ -57,9 +57,10 @@ def load_commands(
     found: dict[str, CustomCommand] = {}
     for command in _all(known):
         wants = {"hooks": command.hooks, "allowed-tools": command.allowed_tools}
-        may_act = known.may_act(command.path, [name for name, said in wants.items() if said])
+        may_act = known.may_act(command.path, [name for name, value in wants.items() if value])
         plain = msgspec.structs.replace(command, hooks={}, allowed_tools=())
         found[command.name] = command if may_act else plain
+    # `/deploy` also finds `ops:deploy`, unless there is a `/deploy` itself.
     for command in list(found.values()):
         found.setdefault(command.name.rpartition(":")[2], command)
     return found
@@ -114,6 +115,6 @@ def _skills(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[Custo
 
 
 def _description(fields: Fields, body: str) -> str:
-    told = [text_of(fields.get("description")), text_of(fields.get("when_to_use"))]
+    parts = [text_of(fields.get("description")), text_of(fields.get("when_to_use"))]
     first = body.strip().partition("\n\n")[0].lstrip("# ").replace("\n", " ")
-    return " ".join(filter(None, told if told[0] else [first, told[1]]))
+    return " ".join(filter(None, parts if parts[0] else [first, parts[1]]))

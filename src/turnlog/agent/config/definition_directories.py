@@ -97,6 +97,7 @@ class DefinitionFiles:
     def read(self, path: Path, read: Callable[[Path], Definition | None]) -> Definition | None:
         """Return the definition in a file; report any error instead of raising it."""
         if self.is_project(path):
+            # PyYAML is slow: the frontmatter of a thousand files would delay the start by seconds.
             self._room -= len(head_of(read_text(path) or ""))
             if self._room < 0:
                 self._report(f"{path} is not loaded: {TOO_LONG}")
@@ -154,16 +155,16 @@ def markdown_files(folder: Path, report: Report = lambda problem: None) -> list[
     whole home directory that was moved there, or a folder that contains itself by a mount.
     """
     found: list[Path] = []
-    waiting = [(folder, 0)]
+    pending = [(folder, 0)]
     room = MOST_ENTRIES
-    while waiting:
-        place, depth = waiting.pop()
+    while pending:
+        place, depth = pending.pop()
         entries = list_entries(place, room, report)
         room -= len(entries)
         for entry in entries:
             is_inner = entry.is_dir(follow_symlinks=False)
             if is_inner and depth < DEEPEST:
-                waiting.append((Path(entry.path), depth + 1))
+                pending.append((Path(entry.path), depth + 1))
             elif is_inner:
                 report(f"{entry.path} is not searched: it is nested too deeply")
             elif entry.name.endswith(".md"):
@@ -184,7 +185,7 @@ def list_entries(folder: Path, most: int, report: Report) -> "list[os.DirEntry[s
 
 
 def read_text(path: Path) -> str | None:
-    """Return a file's text; None for one that cannot be read, or is no regular file."""
+    """Return a file's text; None if it cannot be read or is not a regular file."""
     try:
         return read_regular(path, LARGEST).decode("utf-8", "replace")
     except OSError:

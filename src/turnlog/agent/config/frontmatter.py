@@ -99,6 +99,7 @@ def _fields(head: str) -> Fields:
     whole = _yaml(head)
     if is_object(whole):
         return whole
+    # Common and no YAML: `argument-hint: [file] [line]`, or `description: Use when: …`.
     starts = [match.start() for match in FIELD.finditer(head)]
     if len(starts) > MOST_FIELDS:
         raise HeadError(f"its head is no YAML and has more than {MOST_FIELDS} fields")
@@ -134,6 +135,7 @@ def _loader() -> "type[BaseLoader]":
     """Make the loader, on first use: loading yaml takes a while."""
     import yaml
 
+    # BaseLoader builds strings, lists and mappings only: no tag can construct an object.
     class Loader(yaml.BaseLoader):
         """Reads texts, lists and mappings, without aliases and not too deep."""
 

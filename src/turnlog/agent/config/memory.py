@@ -120,7 +120,7 @@ class MemoryFiles:
         """Files that are not loaded, and why."""
         self._limits = limits
         self._project = project_root(self.cwd)
-        self._seen: set[Path] = set()
+        self._loaded: set[Path] = set()
         self._room = MOST_IMPORTS
         # Counted separately, or a project's texts would displace the user's rules.
         self._text_room = dict.fromkeys((True, False), MOST_TEXT)
@@ -144,6 +144,7 @@ class MemoryFiles:
         path = path.resolve()
         found: list[Memory] = []
         uses_project = self._limits.uses_project
+        # Those of the working directory and above were loaded at the start.
         if path.is_relative_to(self.cwd) and uses_project:
             below = [each for each in path.parents if each.is_relative_to(self.cwd)]
             for folder in reversed(below[:-1]):
@@ -165,7 +166,7 @@ class MemoryFiles:
 
     def _in_folder(self, folder: Path, why: Loaded = AT_START) -> Iterator[Memory]:
         yield from self._read(folder / "CLAUDE.md", MemoryKind.PROJECT, why)
-        if folder / CONFIG != self.home:  # the user's own is no project's
+        if folder / CONFIG != self.home:  # the user's own directory
             yield from self._read(folder / CONFIG / "CLAUDE.md", MemoryKind.PROJECT, why)
             yield from self._rules(folder / CONFIG / "rules", MemoryKind.PROJECT, why)
         yield from self._read(folder / "CLAUDE.local.md", MemoryKind.LOCAL, why)
@@ -192,7 +193,7 @@ class MemoryFiles:
     ) -> Iterator[Memory]:
         """Yield a file's imports, then the file."""
         real = real_path(path)
-        if real in self._seen or not self._is_there(path, hops):
+        if real in self._loaded or not self._is_there(path, hops):
             return
         if not self._may_load(path, kind, hops):
             return
@@ -204,7 +205,8 @@ class MemoryFiles:
         raw = read_text(path)
         if raw is None or "\0" in raw:
             return
-        self._seen.add(real)
+        # Before its imports are read, so that two files importing each other end here.
+        self._loaded.add(real)
         try:
             _, body = split_head(raw)
         except HeadError as error:
@@ -222,8 +224,8 @@ class MemoryFiles:
         size, is_shared = path.stat().st_size, kind in SHARED
         if size > self._text_room[is_shared]:
             if not self._is_cut:  # one line, as thousands of files may follow
-                told = f"memory files have more than {MOST_TEXT >> 20} MiB together"
-                self._report(f"{path} is not loaded: {told}; nor are others that are too long")
+                why = f"memory files have more than {MOST_TEXT >> 20} MiB together"
+                self._report(f"{path} is not loaded: {why}; nor are others that are too long")
             self._is_cut = True
             return False
         self._text_room[is_shared] -= size
@@ -264,6 +266,7 @@ class MemoryFiles:
         if not target.is_relative_to(root):
             return False
         inner = str(target.relative_to(root))
+        # Expanded lazily, as `{a,b}{a,b}…` stands for very many patterns.
         each = (one for pattern in patterns for one in _expand(pattern))
         try:
             anchored = [f"/{one.lstrip('/')}" for one in islice(each, MOST_PATTERNS)]
@@ -281,7 +284,7 @@ class MemoryFiles:
                 yield path
 
     def _is_there(self, path: Path, hops: int) -> bool:
-        """Return whether a file is to be read: no directory that a text mentions with an @."""
+        """Return whether a memory file exists; an `@` mention of a directory does not count."""
         try:
             mode = path.stat().st_mode
         except (OSError, ValueError):  # a name that no file can have
@@ -290,14 +293,14 @@ class MemoryFiles:
 
     def _may_load(self, path: Path, kind: MemoryKind, hops: int = 0) -> bool:
         """Return whether a file may be sent to the model; record why not."""
-        told = ""
+        problem = ""
         if not self._limits.may_read(path):
-            told = f"{path} is not loaded: a rule denies reading it"
+            problem = f"{path} is not loaded: a rule denies reading it"
         elif kind in SHARED and self._escapes(path, hops):
-            told = f"{path} is not loaded: it links to {real_path(path)}, outside of the project"
-        if told:
-            self._report(told)
-        return not told
+            problem = f"{path} is not loaded: it links to {real_path(path)}, outside of the project"
+        if problem:
+            self._report(problem)
+        return not problem
 
     def _report(self, problem: str) -> None:
         if problem not in self.problems:
@@ -324,7 +327,7 @@ class MemoryFiles:
 
 
 def _state_of(path: Path) -> FileState:
-    """Return what changes whenever a file does."""
+    """Return values that change whenever the file does."""
     try:
         status = path.stat()
     except OSError:
@@ -358,12 +361,12 @@ def _expand(pattern: str) -> list[str]:
     ['src/*.ts', 'src/*.tsx']
     """
     done: list[str] = []
-    waiting = [pattern]
-    while waiting and len(done) + len(waiting) <= MOST_PATTERNS:
-        head, brace, rest = waiting.pop().partition("{")
+    pending = [pattern]
+    while pending and len(done) + len(pending) <= MOST_PATTERNS:
+        head, brace, rest = pending.pop().partition("{")
         inner, close, tail = rest.partition("}")
         if not brace or not close:
             done.append(head + brace + rest)
         else:
-            waiting += [f"{head}{each}{tail}" for each in reversed(inner.split(","))]
-    return [pattern] if waiting else done
+            pending += [f"{head}{each}{tail}" for each in reversed(inner.split(","))]
+    return [pattern] if pending else done

@@ -125,8 +125,8 @@ class Settings(Struct, frozen=True):
     @property
     def keeps_memory(self) -> bool:
         """Whether sub-agents may have persistent memory."""
-        said = self._highest(source.content.auto_memory_enabled for source in self.sources)
-        return said is not False
+        setting = self._highest(source.content.auto_memory_enabled for source in self.sources)
+        return setting is not False
 
     @property
     def env(self) -> dict[str, str]:
@@ -143,6 +143,7 @@ class Settings(Struct, frozen=True):
         found: dict[str, str] = {}
         for source, name, value in self._variables():
             if not source.is_project:
+                # `env` has the user's value already; the source with the higher precedence counts.
                 found.pop(name, None)
             elif not is_own(name) and not is_routing(name):
                 found[name] = value
@@ -221,7 +222,9 @@ class Settings(Struct, frozen=True):
 
         Such rules are skipped, as the client does (2.1.325 observed).
         """
-        senseless = [told for source in self._sources_of_rules() for told in _senseless(source)]
+        senseless = [
+            problem for source in self._sources_of_rules() for problem in _senseless(source)
+        ]
         return [*self.skipped, *senseless]
 
     @property
@@ -269,11 +272,12 @@ class Settings(Struct, frozen=True):
         """Return the permission policy, with additional rules on top."""
         sources = self._sources_of_rules()
         only_managed = len(sources) < len(self.sources)
+        # `--allowedTools` must not widen what an organisation restricts; denials always count.
         allowed = () if only_managed else extra_allow
         return Policy(
-            deny=(*_rules(sources, lambda said: said.deny), *extra_deny),
-            ask=tuple(_rules(sources, lambda said: said.ask)),
-            allow=(*_rules(sources, lambda said: said.allow), *allowed),
+            deny=(*_rules(sources, lambda permissions: permissions.deny), *extra_deny),
+            ask=tuple(_rules(sources, lambda permissions: permissions.ask)),
+            allow=(*_rules(sources, lambda permissions: permissions.allow), *allowed),
             mode=mode,
             cwd=cwd,
             directories=tuple(dict.fromkeys((*self.directories, *directories))),
@@ -288,6 +292,7 @@ class Settings(Struct, frozen=True):
         managed = self._managed()
         if any(source.content.disable_all_hooks for source in managed):
             return ()
+        # A user can turn off all hooks except those of the organisation.
         disabled = self._highest(source.content.disable_all_hooks for source in self.sources)
         only = any(source.content.allow_managed_hooks_only for source in managed)
         return managed if disabled or only else self.sources
@@ -302,13 +307,13 @@ class Settings(Struct, frozen=True):
 
     @staticmethod
     def _joined(lists: Iterable[list[str] | None]) -> tuple[str, ...] | None:
-        said = [each for each in lists if each is not None]
-        return tuple(one for each in said for one in each) if said else None
+        present = [each for each in lists if each is not None]
+        return tuple(one for each in present for one in each) if present else None
 
     @staticmethod
     def _highest(values: Iterable[Any]) -> Any:
-        said = [value for value in values if value is not None]
-        return said[-1] if said else None
+        present = [value for value in values if value is not None]
+        return present[-1] if present else None
 
 
 def load(
@@ -330,6 +335,7 @@ def load(
     own = [_read_own(store)] if has_own else []
     for path, _ in settings_files(root, wanted):
         # In the home directory, the project's `.claude` is the user's own.
+        # Such a file needs no trust.
         is_shared = path.parent != store.root
         if path != store.settings and _is_there(path, skipped):
             base = _base_of(path, root)
@@ -342,7 +348,7 @@ def load(
 
 
 def _is_there(path: Path, skipped: list[str]) -> bool:
-    """Return whether a settings file is to be read; note one that is no regular file.
+    """Return whether a settings file can be read; record one that is not a regular file.
 
     Opening a FIFO of that name would wait forever.
     """
@@ -370,8 +376,8 @@ def _project_source(path: Path, base: Path, is_project: bool, is_trusted: bool) 
     content = read(path)
     if is_trusted:
         return SettingsSource(path, base, content, is_project=is_project)
-    kept = _restricting(content)
-    return SettingsSource(path, base, kept, is_project=True, ignored=tuple(_lost(content, kept)))
+    used = _restricting(content)
+    return SettingsSource(path, base, used, is_project=True, ignored=tuple(_lost(content, used)))
 
 
 def _restricting(content: SettingsContent) -> SettingsContent:
@@ -388,10 +394,10 @@ def _restricting(content: SettingsContent) -> SettingsContent:
     )
 
 
-def _lost(content: SettingsContent, kept: SettingsContent) -> Iterator[str]:
+def _lost(content: SettingsContent, used: SettingsContent) -> Iterator[str]:
     """Return the names of the settings that are ignored in a file."""
-    said, rest = msgspec.to_builtins(content), msgspec.to_builtins(kept)
-    for name, value in said.items():
+    written, rest = msgspec.to_builtins(content), msgspec.to_builtins(used)
+    for name, value in written.items():
         if name in ("permissions", "sandbox") and value:
             inner = rest[name]
             yield from (f"{name}.{each}" for each in value if _is_lost(value[each], inner[each]))
@@ -399,8 +405,8 @@ def _lost(content: SettingsContent, kept: SettingsContent) -> Iterator[str]:
             yield name
 
 
-def _is_lost(said: Any, kept: Any) -> bool:
-    return said not in (None, {}, []) and said != kept
+def _is_lost(written: Any, used: Any) -> bool:
+    return written not in (None, {}, []) and written != used
 
 
 def _given_source(text: str, root: Path) -> SettingsSource:
@@ -448,16 +454,20 @@ def _decode(text: str, name: str, hint: str) -> SettingsContent:
 
 
 def _rules(
-    sources: Iterable[SettingsSource], said: Callable[[Permissions], list[str] | None]
+    sources: Iterable[SettingsSource], select: Callable[[Permissions], list[str] | None]
 ) -> Iterator[Rule]:
     for source in sources:
-        yield from sound_rules(said(source.permissions) or [], source.base, str(source.path))
+        yield from sound_rules(select(source.permissions) or [], source.base, str(source.path))
 
 
 def _senseless(source: SettingsSource) -> Iterator[str]:
     """Yield a message for each invalid rule: what is wrong, and its consequence."""
-    said = source.permissions
-    for rules, effect in ((said.allow, ""), (said.ask, NOT_ASKED), (said.deny, NOT_DENIED)):
+    permissions = source.permissions
+    for rules, effect in (
+        (permissions.allow, ""),
+        (permissions.ask, NOT_ASKED),
+        (permissions.deny, NOT_DENIED),
+    ):
         for rule in rules or []:
             try:
                 parse_rule(rule, source.base, str(source.path))

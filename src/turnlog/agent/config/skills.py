@@ -43,6 +43,7 @@ def listing(commands: Iterable[CustomCommand], budget: int = BUDGET) -> str:
     for command in sorted(commands, key=lambda each: each.name):
         line = f"- {command.name}: {command.description[:LONGEST]}"
         budget -= len(line)
+        # Beyond the budget a skill keeps its name, so that the model can still invoke it.
         lines.append(line if budget >= 0 else f"- {command.name}")
     return "\n".join(lines)
 

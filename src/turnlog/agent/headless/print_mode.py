@@ -32,7 +32,7 @@ from turnlog.text import safe_json
 
 Write = Callable[[str], None]
 KEY = "ANTHROPIC_API_KEY"
-"""What is told where a key comes from it; a token is told as none (observed: 2.1.325)."""
+"""The reported source of an API key; a token is reported as "none" (2.1.325, observed)."""
 SUBTYPES = {
     "max_turns": "error_max_turns",
     "max_budget": "error_max_budget_usd",
@@ -73,7 +73,7 @@ class Printer:
         self._messages: list[Fields] = []
         """Messages to print at the end."""
         self._cost = 0.0
-        self._has_told = False
+        self._has_result = False
         """Whether any turn succeeded."""
         self._is_stopped = False
         self.is_error = False
@@ -86,26 +86,28 @@ class Printer:
                     await self._run(prompt, source)
                     if self._is_stopped:
                         break
-        finally:  # also where whoever started it does not wait for what runs in the background
-            if self._style is Style.JSON and self._has_told:
+        finally:  # also when cancelled while waiting for background commands
+            if self._style is Style.JSON and self._has_result:
                 self._write(_encoded(self._messages if self._is_verbose else self._messages[-1]))
 
     async def _run(self, prompt: Prompt, source: str) -> None:
         self._print(init_message(self._chat))
         async with aclosing(self._chat.send(prompt, source)) as events:
             async for event in events:
-                self._tell(event)
+                self._show(event)
 
     def stop(self) -> bool:
         """Interrupt the turn and start no other; return whether one was running."""
         self._is_stopped = True
         return self._chat.loop.interrupt()
 
-    def _tell(self, event: Event) -> None:
+    def _show(self, event: Event) -> None:
         if isinstance(event, TurnEnded):
             self._cost += event.cost
+            # An answer that declines is an answer: only a turn that failed sets the exit code.
             self.is_error = event.reason not in ("done", "refused")
             self._end(event)
+        # stream-json has a message of its own for this: `api_retry`.
         elif isinstance(event, Retrying) and self._style is not Style.STREAM:
             wait = f"{event.wait:.0f} s (try {event.attempt} of {event.attempts})"
             self._note(f"{event.reason}; trying again in {wait}")
@@ -118,12 +120,13 @@ class Printer:
     def _end(self, ended: TurnEnded) -> None:
         result = result_message(self._chat, ended, self._cost)
         if self._style is Style.TEXT:
-            told = "\n".join([result.get("result") or "", *result.get("errors", [])]).strip()
-            self._write(f"\n{told}" if self._has_told else told)
-        self._has_told = True
+            text = "\n".join([result.get("result") or "", *result.get("errors", [])]).strip()
+            self._write(f"\n{text}" if self._has_result else text)
+        self._has_result = True
         self._print(result)
 
     def _print(self, message: Fields) -> None:
+        # A message with a `uuid` of its own keeps it: that of the recorded entry.
         held = {"session_id": self._chat.parts.recorder.facts.session_id, "uuid": str(uuid4())}
         if self._style is Style.STREAM:
             self._write(_encoded(held | message))
@@ -192,8 +195,8 @@ def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
         result = {"tool_use_result": entry["toolUseResult"]} if "toolUseResult" in entry else {}
         yield {"type": "user", "message": entry["message"], **shared, **result}
     elif entry.get("subtype") == "compact_boundary":
-        told = entry["compactMetadata"]
-        metadata = {"trigger": told["trigger"], "pre_tokens": told["preTokens"]}
+        recorded = entry["compactMetadata"]
+        metadata = {"trigger": recorded["trigger"], "pre_tokens": recorded["preTokens"]}
         yield {
             "type": "system",
             "subtype": "compact_boundary",
@@ -220,15 +223,15 @@ def result_message(chat: Chat, ended: TurnEnded, cost: float) -> Fields:
     if subtype == "success":
         return result | {"result": ended.text}
     limits = chat.parts.limits
-    told = {
+    messages = {
         "max_turns": f"Reached maximum number of turns ({limits.max_turns})",
         "max_budget": f"Reached maximum budget (${limits.max_budget})",
     }
-    return result | {"errors": [told.get(ended.reason, "The turn was interrupted")]}
+    return result | {"errors": [messages.get(ended.reason, "The turn was interrupted")]}
 
 
 async def read_prompts(lines: AsyncIterable[str]) -> AsyncIterator[Prompt]:
-    """Prompts from JSON lines, as programs write them: `{"type": "user", "message": …}`."""
+    """Yield the prompts in JSON lines of the form `{"type": "user", "message": …}`."""
     async for line in lines:
         if line.strip():
             prompt = _prompt_in(line)

@@ -26,6 +26,8 @@ async def incoming(
     news = asyncio.Event()
     listen(parts, news.set)
     coming = aiter(prompts)
+    # One read is always pending, and notifications do not cancel it: a line that was just read
+    # would be lost.
     asked = asyncio.ensure_future(anext(coming, None))
     try:
         while True:
@@ -36,7 +38,7 @@ async def incoming(
             elif (prompt := asked.result()) is not None:
                 yield prompt, PROGRAM
                 asked = asyncio.ensure_future(anext(coming, None))
-            elif not await _is_heard(parts, news, _patience(environment)):
+            elif not await _is_notified(parts, news, _patience(environment)):
                 return
     finally:
         asked.cancel()
@@ -44,14 +46,15 @@ async def incoming(
 
 async def _either(asked: asyncio.Future[Prompt | None], news: asyncio.Event) -> None:
     """Wait for the next prompt, or for something in the background to end."""
-    heard = asyncio.ensure_future(news.wait())
-    await asyncio.wait({asked, heard}, return_when=asyncio.FIRST_COMPLETED)
-    heard.cancel()
+    notified = asyncio.ensure_future(news.wait())
+    await asyncio.wait({asked, notified}, return_when=asyncio.FIRST_COMPLETED)
+    notified.cancel()
     news.clear()
 
 
-async def _is_heard(parts: Parts, news: asyncio.Event, patience: float | None) -> bool:
+async def _is_notified(parts: Parts, news: asyncio.Event, patience: float | None) -> bool:
     """Wait for the next background notification; return whether there was one."""
+    # Nothing runs any more, but a command may have ended since the last look.
     if not parts.workspace.shells.running:
         return bool(parts.workspace.shells.ended)
     try:

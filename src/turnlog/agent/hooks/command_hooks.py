@@ -41,9 +41,10 @@ def command_of(firing: Firing, facts: SessionFacts) -> HookCommand:
     return HookCommand(
         argv=_argv(firing, facts),
         shown=text,
+        # A command may have removed the directory that it was in; hooks run all the same.
         cwd=facts.cwd if facts.cwd.is_dir() else facts.project,
         environment=_environment(firing, facts),
-        stdin=msgspec.json.encode(firing.told) + b"\n",
+        stdin=msgspec.json.encode(firing.payload) + b"\n",
         timeout=firing.timeout,
     )
 
@@ -60,9 +61,9 @@ async def run_command(event: str, name: str, command: HookCommand) -> HookRun:
         given.seek(0)
         code, problem = await _run(command, given, out, err)
         seconds = time.monotonic() - started
-        printed, told = _read(out), _read(err) or problem
+        stdout, stderr = _read(out), _read(err) or problem
     late = command.timeout if code is None else None
-    return HookRun(event, name, command.shown, code, printed, told, seconds, late)
+    return HookRun(event, name, command.shown, code, stdout, stderr, seconds, late)
 
 
 def _argv(firing: Firing, facts: SessionFacts) -> tuple[str, ...]:
@@ -78,8 +79,10 @@ def _argv(firing: Firing, facts: SessionFacts) -> tuple[str, ...]:
 
 
 def _environment(firing: Firing, facts: SessionFacts) -> dict[str, str]:
-    held = firing.environment | facts.variables
-    kept = {name: value for name, value in held.items() if not name.startswith("OTEL_")}
+    # OTEL_* configure the exporter of the agent: an instrumented hook would mix its spans with
+    # those.
+    inherited = firing.environment | facts.variables
+    passed = {name: value for name, value in inherited.items() if not name.startswith("OTEL_")}
     added = {
         PROJECT: str(facts.project),
         "CLAUDE_CODE_SESSION_ID": facts.session_id,
@@ -89,7 +92,7 @@ def _environment(firing: Firing, facts: SessionFacts) -> dict[str, str]:
     if EVENTS[firing.event].leaves_variables and facts.env_file:
         create_private_folder(facts.env_file.parent)
         added["CLAUDE_ENV_FILE"] = str(facts.env_file)
-    return kept | added
+    return passed | added
 
 
 def _file() -> IO[bytes]:
@@ -118,6 +121,7 @@ async def _run(
         return None, ""
     finally:
         if process.returncode is None:
+            # Shielded, so that a second interruption does not leave children of the hook behind.
             await asyncio.shield(end_process(process))
 
 
@@ -126,6 +130,8 @@ def _read(file: IO[bytes]) -> str:
     return file.read(MOST_OUTPUT).decode("utf-8", "replace")
 
 
+# What the script itself prints goes to stderr. Only `env -0` writes to stdout, where a NUL ends
+# each value: the value of a variable may hold line breaks, but no NUL.
 READ = 'set -a; . "$0" >&2; env -0'
 PATIENCE = 10.0
 OWN = frozenset({"_", "PWD", "OLDPWD", "SHLVL"})
@@ -148,6 +154,8 @@ async def left_variables(path: Path) -> dict[str, str]:
     command = HookCommand(argv, str(path), path.parent, environment, b"", PATIENCE)
     run = await run_command("SessionStart", "SessionStart", command)
     pairs = [pair.partition("=") for pair in run.stdout.split("\0") if "=" in pair]
+    # A hook of the project could leave ANTHROPIC_BASE_URL, and `claude` or curl would send the key
+    # there.
     found = {name: value for name, _, value in pairs if name not in OWN and not is_routing(name)}
     is_new = {name for name, value in found.items() if os.environ.get(name) != value}
     return {name: found[name] for name in sorted(is_new)} if run.exit_code == 0 else {}

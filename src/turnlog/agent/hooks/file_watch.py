@@ -24,12 +24,18 @@ async def watch(
     after: Callable[[], Awaitable[None]],
     pause: float = PAUSE,
 ) -> None:
-    """Tell hooks of changes for as long as it is let; `settings` are files by what they are, and
-    `after` is done when hooks have heard of another file."""
+    """Fire hooks when a watched file changes, until cancelled.
+
+    `settings` maps settings files to their names in the payload; `after` runs after FileChanged.
+    """
+    # Polled, as a few `stat` calls a second cost nothing and also work where inotify does not: on
+    # network file systems and in some containers.
     known = _look(hooks, settings)
     while True:
         await asyncio.sleep(pause)
         now = _look(hooks, settings)
+        # A file that a hook has just asked to watch is not in `known`: its first state is no
+        # change.
         for path in [each for each in now if each in known and known[each] != now[each]]:
             if path in settings:
                 about = {"source": settings[path], "file_path": str(path)}

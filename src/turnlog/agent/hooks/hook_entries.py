@@ -24,15 +24,17 @@ def progress_line(run: HookRun, call_id: str) -> Fields:
 def attachment_lines(outcome: HookOutcome, call_id: str) -> list[Fields]:
     """Build an entry for each hook, and for its messages to the model and the user.
 
-    `call_id` is that of the call, or an id of its own for what is about no call.
+    `call_id` is the id of the call, or a new id for events without a call.
     """
-    lines = [_attachment(_told_of(run), run, call_id) for run in outcome.runs if _is_told(run)]
+    lines = [
+        _attachment(_run_fields(run), run, call_id) for run in outcome.runs if _is_recorded(run)
+    ]
     for run in outcome.runs[-1:]:
         if outcome.context:
-            told = {"type": "hook_additional_context", "content": outcome.context}
-            seen = [{"content": reminder(outcome.context, run.name)}]
-            line = _attachment(told, run, call_id)
-            lines.append(line | {"rendered": seen, "renderedRole": "system"})
+            content = {"type": "hook_additional_context", "content": outcome.context}
+            rendered = [{"content": reminder(outcome.context, run.name)}]
+            line = _attachment(content, run, call_id)
+            lines.append(line | {"rendered": rendered, "renderedRole": "system"})
         if outcome.system_message:
             shown = {"type": "hook_system_message", "content": outcome.system_message}
             lines.append(_attachment(shown, run, call_id))
@@ -78,8 +80,8 @@ def news_text(run: HookRun) -> str:
 
 def reminder(texts: Iterable[str], name: str) -> str:
     """Wrap hook output in a system reminder, so that it does not read as the user's words."""
-    told = "\n".join(texts)
-    return f"<system-reminder>\n{name} hook additional context: {told}\n</system-reminder>"
+    context = "\n".join(texts)
+    return f"<system-reminder>\n{name} hook additional context: {context}\n</system-reminder>"
 
 
 def _info(run: HookRun) -> Fields:
@@ -87,12 +89,12 @@ def _info(run: HookRun) -> Fields:
     return {"command": run.command, **prompt, "durationMs": round(run.seconds * 1000)}
 
 
-def _is_told(run: HookRun) -> bool:
+def _is_recorded(run: HookRun) -> bool:
     """Return whether a hook produced output; one without leaves no entry (2.1.325, observed)."""
     return run.exit_code != 0 or bool(run.stdout.strip())
 
 
-def _told_of(run: HookRun) -> Fields:
+def _run_fields(run: HookRun) -> Fields:
     took = {"command": run.command, "durationMs": round(run.seconds * 1000)}
     printed = {"stdout": run.stdout, "stderr": run.stderr, "exitCode": run.status or run.exit_code}
     if run.timeout is not None:
@@ -104,6 +106,7 @@ def _told_of(run: HookRun) -> Fields:
         return {"type": "hook_blocking_error", "blockingError": error}
     if outcome.errors:
         return {"type": "hook_non_blocking_error"} | printed | took
+    # JSON tells the client what to do; only plain text is content.
     content = "" if run.stdout.lstrip().startswith("{") else run.stdout.strip()
     return {"type": "hook_success", "content": content} | printed | took
 

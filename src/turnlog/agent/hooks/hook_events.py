@@ -1,4 +1,4 @@
-"""Hook events, and what a hook may do at each, as the client documents them."""
+"""Hook events and what hooks may do at each, as the client documents them."""
 
 from msgspec import Struct
 
@@ -16,8 +16,8 @@ class HookEvent(Struct, frozen=True):
     kinds: frozenset[str] = PLAIN
     """Hook types allowed at this event."""
     can_block: bool = False
-    """Whether exit code 2 and `decision: block` count: what was about to happen does not, or, where
-    it has happened, the model is told why it should not have."""
+    """Whether exit code 2 and `decision: block` count: they prevent the action, or, if it has
+    already happened, send the reason to the model."""
     plain_text_is_context: bool = False
     """Whether plain text on stdout is sent to the model."""
     has_mode: bool = False
@@ -28,7 +28,7 @@ class HookEvent(Struct, frozen=True):
     """Whether `continue` and `systemMessage` are ignored."""
     leaves_variables: bool = False
     """Whether a hook may set variables for later commands."""
-    tells_late: bool = False
+    delivers_late: bool = False
     """Whether output of background hooks is delivered to the model here."""
     timeout: float = LONGEST_WAIT
 
@@ -41,7 +41,7 @@ EVENTS = {
         can_block=True,
         plain_text_is_context=True,
         has_mode=True,
-        tells_late=True,
+        delivers_late=True,
         timeout=30.0,
     ),
     "UserPromptExpansion": HookEvent(
@@ -55,7 +55,7 @@ EVENTS = {
     "ConfigChange": HookEvent(can_block=True, is_mute=True),
     "PostToolUse": HookEvent(ALL, can_block=True, has_mode=True, is_tool=True),
     "PostToolUseFailure": HookEvent(ALL, can_block=True, has_mode=True, is_tool=True),
-    "PostToolBatch": HookEvent(ALL, can_block=True, has_mode=True, tells_late=True),
+    "PostToolBatch": HookEvent(ALL, can_block=True, has_mode=True, delivers_late=True),
     "Notification": HookEvent(is_mute=True),
     "SubagentStart": HookEvent(),
     "SubagentStop": HookEvent(ALL, can_block=True, has_mode=True),

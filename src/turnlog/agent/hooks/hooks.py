@@ -28,7 +28,7 @@ from turnlog.agent.hooks.matchers import (
 from turnlog.agent.hooks.mcp_hooks import filled
 from turnlog.agent.hooks.outputs import HookOutcome, merge_outcomes, read_answer
 from turnlog.agent.hooks.payload import SessionFacts
-from turnlog.agent.hooks.prompt_hooks import Means, judge
+from turnlog.agent.hooks.prompt_hooks import HookResources, judge
 from turnlog.agent.hooks.runs import Failed, Firing, HookReply, HookRun, timed
 from turnlog.agent.workspace.spilled_results import fit_text
 from turnlog.format.json_values import Fields
@@ -57,7 +57,7 @@ class Hooks:
         allowed: Allowed = ANYTHING,
     ) -> None:
         self.facts = facts
-        self.means: Means | None = None
+        self.resources: HookResources | None = None
         """Model and MCP access for prompt, agent and MCP hooks."""
         self.news: list[str] = []
         """Messages of background hooks that wake the model."""
@@ -90,10 +90,13 @@ class Hooks:
             held = self._groups.get(event, [])
             self._groups[event] = [*held, *(each for each in more if each not in held)]
 
-    def within(self, means: Means, more: Groups) -> "Hooks":
+    def within(self, resources: HookResources, more: Groups) -> "Hooks":
         """Return the hooks of a nested conversation, with groups of its own added."""
+        # A shallow copy: `_background` and `_used` stay shared, so that closing the session also
+        # ends the hooks of sub-agents, and a hook with `once` runs once in all conversations
+        # together.
         inner = copy(self)
-        inner.means, inner._groups = means, dict(self._groups)
+        inner.resources, inner._groups = resources, dict(self._groups)
         inner.news, inner._late = [], []
         inner.add(more)
         return inner
@@ -115,18 +118,20 @@ class Hooks:
     async def fire(self, event: str, matched: str | None, fields: Fields) -> HookOutcome:
         """Run the hooks of an event whose matcher fits `matched`, and merge their outcomes."""
         name = f"{event}:{matched}" if matched else event
-        told = self.facts.told(event, fields)
-        waiting: list[Firing] = []
+        payload = self.facts.payload(event, fields)
+        awaited: list[Firing] = []
         for handler, is_project in self._chosen(event, matched, fields):
             limit = self._timeout(event, handler)
-            firing = Firing(event, name, handler, told, limit, is_project)
+            firing = Firing(event, name, handler, payload, limit, is_project)
             if self._is_aside(firing):
                 self.keep(self._run_aside(firing))
             else:
-                waiting.append(firing)
-        runs = await asyncio.gather(*map(self._run, waiting))
-        outcomes = [self._heard(run) for run in runs]
-        if EVENTS[event].tells_late:
+                awaited.append(firing)
+        runs = await asyncio.gather(*map(self._run, awaited))
+        outcomes = [self._outcome_of(run) for run in runs]
+        if EVENTS[event].delivers_late:
+            # Merged like the output of a hook, so that the limit on its length applies to it as
+            # well.
             outcomes.append(HookOutcome(context=[*self._late, *self.news]))
             self._late, self.news = [], []
         outcome = merge_outcomes(outcomes)
@@ -160,15 +165,17 @@ class Hooks:
             if not matches(group.get("matcher"), matched):
                 continue
             for handler in objects_in(group.get("hooks")):
-                same = key_of(group, handler)
-                if same in seen | self._used or not self._is_meant(event, handler, fields):
+                key = key_of(group, handler)
+                if key in seen | self._used or not self._is_meant(event, handler, fields):
                     continue
-                seen.add(same)
+                seen.add(key)
+                # `once` counts only for hooks of skills (documented).
                 if handler.get("once") and "skill" in group:
-                    self._used.add(same)
+                    self._used.add(key)
                 yield handler, bool(group.get("is_project"))
 
     def _is_meant(self, event: str, handler: Fields, fields: Fields) -> bool:
+        # At events without a tool call there is nothing to match: the hook never runs (documented).
         rule = handler.get("if")
         if not isinstance(rule, str):
             return True
@@ -199,17 +206,19 @@ class Hooks:
         return await (self._call(firing) if firing.kind == "mcp_tool" else self._judge(firing))
 
     async def _call(self, firing: Firing) -> HookReply:
-        if self.means is None:
+        if self.resources is None:
             raise Failed(f"MCP server {firing.text('server')} is not connected")
-        given: Fields = filled(firing.handler.get("input") or {}, firing.told)
-        return HookReply(await self.means.call(firing.text("server"), firing.text("tool"), given))
+        given: Fields = filled(firing.handler.get("input") or {}, firing.payload)
+        return HookReply(
+            await self.resources.call(firing.text("server"), firing.text("tool"), given)
+        )
 
     async def _judge(self, firing: Firing) -> HookReply:
-        if self.means is None:
+        if self.resources is None:
             raise Failed("there is no model to ask")
-        return await judge(firing, self.means)
+        return await judge(firing, self.resources)
 
-    def _heard(self, run: HookRun) -> HookOutcome:
+    def _outcome_of(self, run: HookRun) -> HookOutcome:
         outcome = read_answer(run)
         if outcome.signal:
             self.ring(outcome.signal)
@@ -221,14 +230,16 @@ class Hooks:
 
     async def _run_aside(self, firing: Firing) -> None:
         run = await self._run(firing)
-        outcome = self._heard(run)
+        outcome = self._outcome_of(run)
         self._late += [*outcome.context, *filter(None, [outcome.system_message])]
         if run.exit_code == 2 and firing.handler.get("asyncRewake"):
             self._wake(news_text(run))
 
     def _wake(self, text: str) -> None:
-        """Let the model hear something at once, but not for ever: its answer may be what a hook
-        complains of next."""
+        """Wake the model with a message; after too many times in a row, deliver it later.
+
+        A hook that complains about each answer would otherwise never let it rest.
+        """
         if self.wakes == MOST_WAKES:
             self._late.append(text)
             return

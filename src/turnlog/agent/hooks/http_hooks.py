@@ -49,7 +49,8 @@ async def post(firing: Firing, allowed: Allowed) -> HookReply:
         if not reaches(url, allowed.urls):
             raise Failed(f"{url} is not among the allowedHttpHookUrls of the settings")
         headers = {b"Content-Type": b"application/json"} | headers_of(firing, allowed)
-        body = msgspec.json.encode(firing.told)
+        body = msgspec.json.encode(firing.payload)
+        # No timeout of its own: `timed` ends the whole request after the timeout of the hook.
         async with AsyncClient(timeout=None) as client:
             request = await _checked_request(client, URL(url), headers, body)
             response = await client.send(request, stream=True)
@@ -95,6 +96,8 @@ def headers_of(
     firing: Firing, allowed: Allowed, environment: Mapping[str, str] | None = None
 ) -> dict[bytes, bytes]:
     """Return the headers of a hook, substituting variables that both it and the settings allow."""
+    # Without the allowlist, a hook in a project's file could send any variable to its own server:
+    # `X: $GITHUB_TOKEN`.
     known = firing.environment if environment is None else environment
     named = firing.handler.get("allowedEnvVars")
     names = {each for each in named if isinstance(each, str)} if is_array(named) else set[str]()

@@ -64,6 +64,7 @@ def matches(matcher: object, value: str | None) -> bool:
     try:
         return any(re.search(matcher, name) for name in names)
     except re.error:
+        # An invalid pattern matches nothing: it must not end the session.
         return False
 
 

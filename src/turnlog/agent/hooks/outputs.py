@@ -102,8 +102,9 @@ class _Answer(CamelView):
 def read_answer(run: HookRun) -> HookOutcome:
     """Return the outcome of one hook run."""
     if run.exit_code is None:
-        told = f"{run.name} hook took longer than {run.timeout:g} s, so it counts for nothing: "
-        return HookOutcome(errors=[told + run.command], runs=[run])
+        message = f"{run.name} hook took longer than {run.timeout:g} s, so it counts for nothing: "
+        return HookOutcome(errors=[message + run.command], runs=[run])
+    # Only a command can block by exit code 2. An HTTP server that is down must not stop the agent.
     if run.exit_code and run.kind != "command":
         return HookOutcome(errors=[_failure(run, run.stderr)], runs=[run])
     answer, problem = _parse(run)
@@ -126,6 +127,8 @@ def merge_outcomes(outcomes: Sequence[HookOutcome]) -> HookOutcome:
     made = {each.decision for each in outcomes}
     decision: Decision | None = next((each for each in STRICTEST if each in made), None)
     block = any(each.block for each in outcomes)
+    # Only hooks that agree with the result explain it: the reason of an `allow` would mislead
+    # beside a `deny`.
     counted = [each for each in outcomes if each.block == block and each.decision == decision]
     inputs = [each.updated_input for each in outcomes if each.updated_input is not None]
     outputs = [each.updated_output for each in outcomes if each.updated_output is not UNSET]
@@ -162,6 +165,7 @@ def _parse(run: HookRun) -> tuple[_Answer | None, str]:
         return None, ""
     try:
         value = msgspec.json.decode(text)
+    # Text that only starts like JSON is plain text.
     except msgspec.DecodeError:
         return None, ""
     try:
@@ -186,6 +190,7 @@ def _outcome(run: HookRun, answer: _Answer) -> HookOutcome:
     rules = EVENTS[run.event]
     specific = given(answer.hook_specific_output) or _Specific()
     named = given(specific.hook_event_name)
+    # One script may serve several events; fields for another event do not count at this one.
     if named and named != run.event:
         specific = _Specific()
     context = (given(specific.additional_context) or "").strip()
@@ -211,6 +216,7 @@ def _outcome(run: HookRun, answer: _Answer) -> HookOutcome:
 
 
 def _harmless(sequence: str) -> str:
+    # All or nothing: a sequence that moves the cursor could overwrite a permission prompt.
     return sequence if SIGNALS.fullmatch(sequence) else ""
 
 
@@ -219,8 +225,8 @@ def _first_given(*values: Any) -> Any:
 
 
 def _about_call(outcome: HookOutcome, answer: _Answer, specific: _Specific) -> HookOutcome:
-    said = given(specific.permission_decision) or given(answer.decision)
-    decision = DECISIONS[said] if said else None
+    permission = given(specific.permission_decision) or given(answer.decision)
+    decision = DECISIONS[permission] if permission else None
     return msgspec.structs.replace(
         outcome,
         block=decision == "deny",

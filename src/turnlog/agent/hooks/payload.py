@@ -26,7 +26,7 @@ class SessionFacts:
     title: str = ""
     """Session title set by a hook, until the next prompt."""
 
-    def told(self, event: str, fields: Fields) -> Fields:
+    def payload(self, event: str, fields: Fields) -> Fields:
         """Return the payload of a hook."""
         common: Fields = {
             "session_id": self.session_id,

@@ -26,10 +26,10 @@ class Judgement(Struct, frozen=True):
     """Whether the condition can never become true."""
 
 
-class Means(Protocol):
+class HookResources(Protocol):
     """Access to the model and MCP tools that a conversation gives its hooks.
 
-    Each raises `Failed` where it comes to nothing.
+    All methods raise `Failed` on failure.
     """
 
     async def ask(self, question: str, model: str, is_about_conversation: bool) -> str:
@@ -45,26 +45,27 @@ class Means(Protocol):
         ...
 
 
-async def judge(firing: Firing, means: Means) -> HookReply:
+async def judge(firing: Firing, resources: HookResources) -> HookReply:
     """Let a model decide; return the output a command hook would have printed."""
     question, model = question_of(firing), firing.text("model")
     if firing.kind == "agent":
-        said = await means.examine(question, model)
+        reply = await resources.examine(question, model)
     else:
-        said = await means.ask(question, model, firing.event in STOPS)
-    judgement = read_judgement(said)
+        reply = await resources.ask(question, model, firing.event in STOPS)
+    judgement = read_judgement(reply)
     if judgement is None:
-        raise Failed("the model gave no decision", HookReply(said))
+        raise Failed("the model gave no decision", HookReply(reply))
     return HookReply(_answer(firing, judgement))
 
 
 def question_of(firing: Firing) -> str:
     """Return the prompt of a hook with the payload inserted or appended."""
-    prompt, told = firing.text("prompt"), msgspec.json.encode(firing.told).decode()
-    places = {"$ARGUMENTS": told, "\\$": "$"}
+    prompt, payload = firing.text("prompt"), msgspec.json.encode(firing.payload).decode()
+    places = {"$ARGUMENTS": payload, "\\$": "$"}
+    # Replaced in one pass: `$ARGUMENTS` in the payload itself is left alone.
     question = PLACE.sub(lambda found: places[found[0]], prompt)
     has_place = any(found[0] == "$ARGUMENTS" for found in PLACE.finditer(prompt))
-    return question if has_place else f"{question}\n\nARGUMENTS: {told}"
+    return question if has_place else f"{question}\n\nARGUMENTS: {payload}"
 
 
 def read_judgement(text: str) -> Judgement | None:

@@ -22,7 +22,7 @@ class Firing(Struct, frozen=True):
     """The event with its subject, such as `PreToolUse:Bash`."""
     handler: Fields
     """The hook's settings."""
-    told: Fields
+    payload: Fields
     """The payload as JSON."""
     timeout: float
     is_project: bool = False
@@ -86,6 +86,7 @@ async def timed(firing: Firing, shown: str, work: Awaitable[HookReply]) -> HookR
     try:
         async with asyncio.timeout(firing.timeout):
             reply = await work
+    # A late hook neither blocks nor allows: `exit_code` is None.
     except TimeoutError:
         code, late, reply = None, firing.timeout, HookReply("")
     except Failed as error:

@@ -68,8 +68,13 @@ async def _ask_until_answered(
         try:
             return await receive()
         except Faltered as error:
+            # The retry starts the answer over. Blocks that were recorded so far must not stay in
+            # the chain: a call without a result, for example, would make the API refuse every later
+            # request.
             parts.recorder.abandon()
             attempt += 1
+            # With `retry-after: 3600`, as for an exhausted quota, the user should decide and not
+            # sit waiting.
             if attempt > parts.limits.retries or (error.wait or 0.0) > MOST_PATIENT:
                 raise
             wait = backoff(attempt) if error.wait is None else error.wait
@@ -83,6 +88,7 @@ async def _ask_until_answered(
 
 def backoff(attempt: int) -> float:
     """Return the seconds to wait before a retry: exponential backoff with jitter."""
+    # The jitter keeps sub-agents that failed together from retrying together.
     return min(SHORTEST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.75, 1.25)
 
 
@@ -94,23 +100,26 @@ async def _receive(turn: RunningTurn, request: Fields) -> StreamedMessage:
     """
     answer = StreamedMessage()
     recorder = turn.parts.recorder
-    waiting: Fields | None = None
+    pending: Fields | None = None
     try:
         async with turn.parts.model.ask(request) as stream:
             answer.request_id = stream.request_id
             async for event in stream.events:
                 finished = answer.take(event)
-                if waiting:
-                    _record(turn, answer, waiting["index"])
-                    turn.emit(Streamed(waiting))
-                waiting = event if finished else None
-                if not waiting:
+                if pending:
+                    # Recorded before it is emitted: a listener may crash, or be killed, on what it
+                    # is shown.
+                    _record(turn, answer, pending["index"])
+                    turn.emit(Streamed(pending))
+                pending = event if finished else None
+                if not pending:
                     turn.emit(Streamed(event))
         recorder.settle()
         return answer
     except asyncio.CancelledError:
-        if waiting:
-            _record(turn, answer, waiting["index"])
+        # Whatever was shown stays in the session: the user's next prompt may refer to it.
+        if pending:
+            _record(turn, answer, pending["index"])
         _keep_text(turn, answer)
         recorder.settle()
         raise

@@ -33,6 +33,8 @@ async def after_move(turn: RunningTurn, call_id: str) -> None:
     """Run CwdChanged hooks if a command changed the directory; they may set variables."""
     parts = turn.parts
     facts, place = parts.hooks.facts, parts.workspace.cwd
+    # `Hooks.within` shares the facts with sub-agents: the `cd` of a sub-agent must not move the
+    # hooks of the main conversation.
     if parts.agent_type or facts.cwd == place:
         return
     before, facts.cwd = facts.cwd, place
@@ -61,24 +63,25 @@ async def after_batch(
         }
         for call, outcome in calls
     ]
-    said = await parts.hooks.fire(BATCH, None, {"tool_calls": payload} | parts.about_agent)
-    note_hooks(turn, said, str(uuid4()))
-    if said.context:
-        turn.record(parts.recorder.meta(reminder(said.context, BATCH)))
-    if said.block and not said.stop:
-        turn.emit(Notice(said.reason, is_error=True))
-    return said if said.block or said.stop else None
+    hook_outcome = await parts.hooks.fire(BATCH, None, {"tool_calls": payload} | parts.about_agent)
+    note_hooks(turn, hook_outcome, str(uuid4()))
+    if hook_outcome.context:
+        turn.record(parts.recorder.meta(reminder(hook_outcome.context, BATCH)))
+    # `note_hooks` has shown the reason of a stop, but not that of a block.
+    if hook_outcome.block and not hook_outcome.stop:
+        turn.emit(Notice(hook_outcome.reason, is_error=True))
+    return hook_outcome if hook_outcome.block or hook_outcome.stop else None
 
 
-def note_hooks(turn: RunningTurn, said: HookOutcome, call_id: str) -> None:
+def note_hooks(turn: RunningTurn, outcome: HookOutcome, call_id: str) -> None:
     """Record a line for each hook that ran, and emit messages meant for the user."""
-    for run in said.runs:
+    for run in outcome.runs:
         line = progress_line(run, call_id)
         turn.parts.recorder.progress(line["data"], call_id, call_id)
-    for text in [*said.errors, *filter(None, [said.system_message, said.stop_reason])]:
-        turn.emit(Notice(text, is_error=text in said.errors))
+    for text in [*outcome.errors, *filter(None, [outcome.system_message, outcome.stop_reason])]:
+        turn.emit(Notice(text, is_error=text in outcome.errors))
 
 
-def note_stop(turn: RunningTurn, said: HookOutcome, name: str) -> None:
+def note_stop(turn: RunningTurn, outcome: HookOutcome, name: str) -> None:
     """Record that a hook ended the turn; the model sees the reason with the next prompt."""
-    turn.record(turn.parts.recorder.meta(stopped_text(said, name)))
+    turn.record(turn.parts.recorder.meta(stopped_text(outcome, name)))

@@ -44,9 +44,9 @@ async def compact(turn: RunningTurn, trigger: str, focus: str) -> bool:
         emit(Notice("Not compacted: that is turned off"))
         return False
     fields = {"trigger": trigger, "custom_instructions": focus}
-    said = await parts.hooks.fire("PreCompact", trigger, fields)
-    if said.block or not parts.recorder.chain:
-        emit(Notice(f"Not compacted: {said.reason or 'there is nothing to compact'}"))
+    outcome = await parts.hooks.fire("PreCompact", trigger, fields)
+    if outcome.block or not parts.recorder.chain:
+        emit(Notice(f"Not compacted: {outcome.reason or 'there is nothing to compact'}"))
         return False
     tokens = context_tokens(parts.recorder.chain)
     text = await _summarise(turn, focus)
@@ -55,9 +55,10 @@ async def compact(turn: RunningTurn, trigger: str, focus: str) -> bool:
         turn.record(entry)
     emit(Notice(f"Compacted {tokens:,} tokens into a summary; /rewind brings them back"))
     fields = {"trigger": trigger, "compact_summary": text}
-    said = await parts.hooks.fire("PostCompact", trigger, fields)
-    for error in said.errors:
+    outcome = await parts.hooks.fire("PostCompact", trigger, fields)
+    for error in outcome.errors:
         emit(Notice(error, is_error=True))
+    # What SessionStart hooks added at the start is part of what was summarised away.
     for context in await start_session(parts, "compact", lambda text: emit(Notice(text))):
         turn.record(parts.recorder.meta(context))
     return True
@@ -80,9 +81,11 @@ async def _summarise(turn: RunningTurn, focus: str) -> str:
     from turnlog.edit.compaction_entries import HEAD, TRANSCRIPT
 
     parts = turn.parts
-    asked = ASK + (FOCUS.format(focus=focus) if focus else "")
-    messages = messages_of([*parts.recorder.chain, meta(asked, None)], is_open=True)
+    prompt = ASK + (FOCUS.format(focus=focus) if focus else "")
+    messages = messages_of([*parts.recorder.chain, meta(prompt, None)], is_open=True)
     try:
+        # With the usual system prompt and tools, the history is read from the prompt cache:
+        # summarising 150,000 tokens then costs a tenth.
         answer = await ask_aside(parts, request_with(parts, messages), turn)
     except ModelError as error:
         if not is_too_long(error):
@@ -106,5 +109,7 @@ def _extracts(parts: Parts) -> str:
     nodes = [each for each in session.branch_to(session.tree.active_leaf) if each.uuid in since]
     turns = [turn for turn in session.turns if any(node.uuid in since for node in turn.nodes)]
     text = summary_text(session, turns, nodes, TransformOptions()) or HEAD
+    # A quarter, as the request fails where the history is too long: the rest of the window is for
+    # the work that follows.
     room = max(LEAST, sum(len(str(entry["message"])) for entry in chain if "message" in entry) // 4)
     return both_ends(text, room) + TRANSCRIPT.format(path=path)

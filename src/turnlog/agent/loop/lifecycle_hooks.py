@@ -35,20 +35,21 @@ FAILURES = {
 
 
 async def start_session(
-    parts: Parts, source: str, tell: Callable[[str], None] = lambda text: None
+    parts: Parts, source: str, notify: Callable[[str], None] = lambda text: None
 ) -> list[str]:
     """Run SessionStart hooks (startup, resume, clear, compact, fork).
 
-    Returns context for the model, and passes messages for the user to `tell`.
+    Returns context for the model, and passes messages for the user to `notify`.
     """
     fields = {"source": source, "model": parts.choice.model}
-    said = await parts.hooks.fire("SessionStart", source, fields)
+    outcome = await parts.hooks.fire("SessionStart", source, fields)
     await take_variables(parts)
+    # A new session has no file yet, so the title is written along with its first prompt.
     if source in NAMEABLE:
-        parts.hooks.facts.title = said.title
-    for text in [*said.errors, *filter(None, [said.system_message])]:
-        tell(text)
-    return _told(said, "SessionStart")
+        parts.hooks.facts.title = outcome.title
+    for text in [*outcome.errors, *filter(None, [outcome.system_message])]:
+        notify(text)
+    return _context_of(outcome, "SessionStart")
 
 
 async def end_session(parts: Parts, reason: str) -> None:
@@ -66,32 +67,34 @@ async def submit(turn: RunningTurn, text: str, source: str) -> tuple[str | None,
         return None, []
     parts = turn.parts
     if parts.agent_type:
-        said = await parts.hooks.fire("SubagentStart", parts.agent_type, parts.about_agent)
-        return None, _told(said, "SubagentStart")
+        outcome = await parts.hooks.fire("SubagentStart", parts.agent_type, parts.about_agent)
+        return None, _context_of(outcome, "SubagentStart")
     _announce(parts)
-    said = await parts.hooks.fire("UserPromptSubmit", None, {"prompt": text})
-    if said.block or said.stop:
+    outcome = await parts.hooks.fire("UserPromptSubmit", None, {"prompt": text})
+    if outcome.block or outcome.stop:
+        # The id that hooks have seen belongs to this prompt, which is not recorded: the next one
+        # gets its own.
         parts.recorder.next_prompt_id = None
-        return said.reason or said.stop_reason or "a hook did not let the prompt through", []
-    note_hooks(turn, said, str(uuid4()))
-    if title := said.title or parts.hooks.facts.title:
+        return outcome.reason or outcome.stop_reason or "a hook did not let the prompt through", []
+    note_hooks(turn, outcome, str(uuid4()))
+    if title := outcome.title or parts.hooks.facts.title:
         name_session(parts.recorder, title)
         parts.hooks.facts.title = ""
-    return None, _told(said, "UserPromptSubmit")
+    return None, _context_of(outcome, "UserPromptSubmit")
 
 
 async def expand_command(parts: Parts, about: Fields) -> tuple[str | None, list[str]]:
     """Run UserPromptExpansion hooks; return why they block a command, and context for the model."""
     _announce(parts)
     fields = {"expansion_type": "slash_command"} | about
-    said = await parts.hooks.fire("UserPromptExpansion", about["command_name"], fields)
-    if said.block or said.stop:
+    outcome = await parts.hooks.fire("UserPromptExpansion", about["command_name"], fields)
+    if outcome.block or outcome.stop:
         parts.recorder.next_prompt_id = None
-        return said.reason or said.stop_reason or "a hook did not let the command through", []
-    return None, _told(said, "UserPromptExpansion")
+        return outcome.reason or outcome.stop_reason or "a hook did not let the command through", []
+    return None, _context_of(outcome, "UserPromptExpansion")
 
 
-async def is_kept_going(turn: RunningTurn, text: str, is_again: bool) -> bool:
+async def should_continue(turn: RunningTurn, text: str, is_again: bool) -> bool:
     """Run Stop hooks; return whether they keep the model going, and record their feedback."""
     parts = turn.parts
     event = "SubagentStop" if parts.agent_type else "Stop"
@@ -99,19 +102,20 @@ async def is_kept_going(turn: RunningTurn, text: str, is_again: bool) -> bool:
     fields |= {"background_tasks": _running(parts), "session_crons": []} | parts.about_agent
     if parts.agent_type:
         fields["agent_transcript_path"] = str(parts.recorder.path)
-    said = await parts.hooks.fire(event, parts.agent_type, fields)
+    outcome = await parts.hooks.fire(event, parts.agent_type, fields)
     name = str(uuid4())
-    note_hooks(turn, said, name)
-    summary = [stop_summary_line(said, name)] if said.runs else []
-    for line in [*attachment_lines(said, name), *summary]:
+    note_hooks(turn, outcome, name)
+    summary = [stop_summary_line(outcome, name)] if outcome.runs else []
+    for line in [*attachment_lines(outcome, name), *summary]:
         turn.record(parts.recorder.follow(line))
-    if said.stop or not (said.block or said.context):
+    if outcome.stop or not (outcome.block or outcome.context):
         return False
-    turn.record(parts.recorder.follow(feedback_line(said, event)))
+    # Recorded last, so that the next request ends with it.
+    turn.record(parts.recorder.follow(feedback_line(outcome, event)))
     return True
 
 
-async def hear_failure(parts: Parts, error: ModelError, text: str) -> None:
+async def report_failure(parts: Parts, error: ModelError, text: str) -> None:
     """Run StopFailure hooks after an API error; `text` is the message shown to the user."""
     if parts.agent_type:
         return
@@ -142,5 +146,5 @@ def _running(parts: Parts) -> list[Fields]:
     ]
 
 
-def _told(said: HookOutcome, event: str) -> list[str]:
-    return [reminder(said.context, event)] if said.context else []
+def _context_of(outcome: HookOutcome, event: str) -> list[str]:
+    return [reminder(outcome.context, event)] if outcome.context else []

@@ -12,7 +12,7 @@ from turnlog.agent.loop.answering import ask_model
 from turnlog.agent.loop.compaction import AUTO, GO_ON, compact, compact_now, is_full
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.events import Event, Notice
-from turnlog.agent.loop.lifecycle_hooks import Prompt, hear_failure, is_kept_going, submit
+from turnlog.agent.loop.lifecycle_hooks import Prompt, report_failure, should_continue, submit
 from turnlog.agent.loop.notifications import Arrival, absorb
 from turnlog.agent.loop.request import build_request
 from turnlog.agent.loop.spending import Spending
@@ -34,7 +34,7 @@ class Loop:
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
-        self.told: list[Prompt] = []
+        self.pending_context: list[Prompt] = []
         """Context to send along with the next prompt."""
         self.more: Callable[[], list[Arrival]] = list
         """Returns prompts that arrived while the model was working."""
@@ -50,6 +50,7 @@ class Loop:
 
     async def _events(self, work: Work) -> AsyncGenerator[Event]:
         """Yield the events of a task as they come; closing the generator cancels the task."""
+        # The turn has its own task: interrupting it leaves the reader to get the `TurnEnded`.
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         spent = Spending()
         turn = RunningTurn(self.parts, spent.counting(events.put_nowait), spent)
@@ -71,17 +72,17 @@ class Loop:
 
     async def _turn(self, prompt: Prompt, source: str, turn: RunningTurn) -> None:
         """Run a turn and emit its end, also after errors and interruptions."""
-        self.parts.recorder.prompt_id = None
+        self.parts.recorder.prompt_id = None  # until it is set, `stop_here` records nothing
         reason, text = "failed", ""
         try:
-            try:
+            try:  # the handlers write to the session, too, which fails on a full disk
                 reason, text = await self._work(prompt, source, turn)
             except asyncio.CancelledError:
                 reason = "interrupted"
                 stop_here(turn)
             except ModelError as error:
                 text = record_failure(turn, error)
-                await hear_failure(self.parts, error, text)
+                await report_failure(self.parts, error, text)
             record_end(turn, prompt, source)
         except OSError as error:
             reason, text = "failed", not_written(self.parts, error, text)
@@ -97,10 +98,11 @@ class Loop:
             if answer.calls:
                 if ending := await run_calls(turn, answer.calls):
                     return ending, answer.text
+                # Not earlier: the API accepts no other message between a call and its result.
                 for arrived, how in [*absorb(self.parts), *self.more()]:
                     if why := await self._accept(arrived, how, turn):
                         turn.emit(Notice(why, is_error=True))
-            elif answer.stop_reason != "pause_turn":
+            elif answer.stop_reason != "pause_turn":  # the API goes on when asked again
                 if pushes == MOST_PUSHES or not await self._is_pushed(answer, pushes, turn):
                     return "refused" if answer.stop_reason == "refusal" else "done", answer.text
                 pushes += 1
@@ -114,8 +116,8 @@ class Loop:
         why, context = await submit(turn, text_of(prompt), source)
         if why:
             return why
-        record_prompt(turn, prompt, source, [*self.told, *context])
-        self.told = []
+        record_prompt(turn, prompt, source, [*self.pending_context, *context])
+        self.pending_context = []
         return None
 
     async def _answer(self, turn: RunningTurn) -> StreamedMessage:
@@ -142,4 +144,4 @@ class Loop:
         if answer.stop_reason == "max_tokens":
             turn.record(self.parts.recorder.meta(CUT_OFF))
             return True
-        return await is_kept_going(turn, answer.text, pushes > 0)
+        return await should_continue(turn, answer.text, pushes > 0)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.workspace.shell.background import BackgroundCommand
-from turnlog.agent.workspace.shell.processes import told_code
+from turnlog.agent.workspace.shell.processes import exit_status
 
 NOTICE = "system"
 """Source of a notification prompt."""
@@ -20,11 +20,11 @@ Arrival = tuple[Prompt, str]
 def listen(parts: Parts, wake: Callable[[], None]) -> None:
     """Queue a notification for each background command that ends, and wake the waiting turn."""
 
-    def heard(job: BackgroundCommand) -> None:
+    def enqueue(job: BackgroundCommand) -> None:
         parts.recorder.queue("enqueue", notice_of(job))
         wake()
 
-    parts.workspace.shells.on_end = heard
+    parts.workspace.shells.on_end = enqueue
     parts.hooks.wake = wake
 
 
@@ -55,13 +55,14 @@ def notice_of(job: BackgroundCommand) -> str:
 
 def summary_of(job: BackgroundCommand) -> str:
     """Return one sentence on how a command ended."""
-    code = told_code(job.running.code)
+    code = exit_status(job.running.code)
     how = f"failed with exit code {code}" if code else "completed (exit code 0)"
     return f'Background command "{job.title}" {how}'
 
 
 def _taken(parts: Parts, operation: str) -> str:
     text = notice_of(parts.workspace.shells.ended.pop(0))
+    # Only those of the main conversation were enqueued, by `listen`.
     if not parts.agent_type:
         parts.recorder.queue(operation, text if operation == "remove" else None)
     return text

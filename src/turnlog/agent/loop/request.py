@@ -26,10 +26,12 @@ def request_with(parts: Parts, messages: list[Fields]) -> Fields:
         "tools": _marked(definitions(parts.tools.values())),
         "messages": mark_messages(messages),
     }
+    # `[1m]` is a notation of clients: the API takes the plain id and a header.
     if choice.model.endswith(LONG_MARK):
         request["extra_headers"] = LONG_CONTEXT
     if choice.thinking_tokens:
         request["thinking"] = {"type": "enabled", "budget_tokens": choice.thinking_tokens}
+        # Thinking counts as output: the API refuses a budget that `max_tokens` does not exceed.
         request["max_tokens"] = max(choice.max_tokens, choice.thinking_tokens + 4096)
     return request
 
@@ -42,6 +44,8 @@ def _system(parts: Parts) -> list[str]:
 
 def mark_messages(messages: list[Fields]) -> list[Fields]:
     """Set cache breakpoints on the last two user messages."""
+    # The last one writes the cache for the next request; the one before reads what the previous
+    # request wrote.
     asked = [place for place, message in enumerate(messages) if message["role"] == "user"][-2:]
     return [
         message | {"content": _marked(message["content"])} if place in asked else message

@@ -45,7 +45,7 @@ class Spending:
     def add_aside(self, answer: StreamedMessage) -> None:
         """Count an answer outside the conversation."""
         cost = price_of(answer.model, answer.usage)
-        counts = {told: answer.usage.get(name) or 0 for name, told in COUNTED.items()}
+        counts = {reported: answer.usage.get(name) or 0 for name, reported in COUNTED.items()}
         self._add(answer.usage, cost, answer.seconds)
         self._add_models({answer.model: counts | {COST: cost}})
 
@@ -58,12 +58,12 @@ class Spending:
     def counting(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
         """Return an emit function that also counts the usage of sub-agents."""
 
-        def tell(event: Event) -> None:
+        def count(event: Event) -> None:
             if isinstance(event, Inside) and isinstance(event.event, TurnEnded):
                 self.add_agent(event.event)
             emit(event)
 
-        return tell
+        return count
 
     def ended(self, reason: str, text: str) -> TurnEnded:
         """Return the `TurnEnded` event."""
@@ -105,6 +105,7 @@ def context_tokens(chain: list[Fields]) -> int:
     for entry in reversed(chain):
         message = entry.get("message") if entry.get("type") == "assistant" else None
         usage = message.get("usage") if is_object(message) else None
+        # Answers that the client writes itself, such as API errors, count no tokens.
         if is_object(usage) and any(usage.get(name) for name in COUNTED):
             return sum(usage.get(name) or 0 for name in COUNTED)
     return 0

@@ -39,8 +39,8 @@ The user and the project have left instructions for this work. They come before 
 
 def memory_prompt(memories: Iterable[Memory]) -> list[str]:
     """Return memory files as parts of the system prompt; empty if there are none."""
-    told = [f"{memory.path} ({memory.kind}):\n\n{memory.text}" for memory in memories]
-    return ["\n\n".join([MEMORY, *told])] if told else []
+    texts = [f"{memory.path} ({memory.kind}):\n\n{memory.text}" for memory in memories]
+    return ["\n\n".join([MEMORY, *texts])] if texts else []
 
 
 def surroundings(cwd: Path, directories: Iterable[Path]) -> str:

@@ -72,14 +72,16 @@ async def run_calls(
     try:
         await batch.run()
     finally:
+        # Also when interrupted: the API refuses a history in which a call has no result.
         batch.record_rest()
+    # Context comes after all results, which must follow directly on their calls.
     for text in batch.context:
         turn.record(turn.parts.recorder.meta(text))
     if batch.ends_turn:
         stop_here(turn, was_call=True)
         return "interrupted"
-    said = None if batch.stop else await after_batch(turn, batch.outcomes)
-    stop = batch.stop or (said and (BATCH, said))
+    outcome = None if batch.stop else await after_batch(turn, batch.outcomes)
+    stop = batch.stop or (outcome and (BATCH, outcome))
     if stop:
         note_stop(turn, stop[1], stop[0])
     return "done" if stop else None
@@ -93,10 +95,10 @@ def stop_here(turn: RunningTurn, was_call: bool = False) -> None:
     recorder = turn.parts.recorder
     if not recorder.prompt_id:
         return
-    waiting = recorder.open_calls
-    for call in waiting:
+    open_calls = recorder.open_calls
+    for call in open_calls:
         turn.record(recorder.result(call, NOT_RUN, toolDenialKind=REJECTED))
-    is_call = was_call or waiting or recorder.ends_in_result
+    is_call = was_call or open_calls or recorder.ends_in_result
     turn.record(recorder.interruption(STOPPED_AT_CALL if is_call else STOPPED))
 
 
@@ -133,6 +135,8 @@ class _Batch:
                     for call in group:
                         tasks.create_task(self._carry_out(call))
             except BaseExceptionGroup as several:
+                # One error has cancelled the other calls; the turn handles a plain error, not a
+                # group.
                 raise several.exceptions[0] from None
             if self.ends_turn or self.stop:
                 break
@@ -183,8 +187,8 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
     try:
         admitted = await admit(parts, call)
     except Refused as refused:
-        if refused.said:
-            note_hooks(turn, refused.said, call["id"])
+        if refused.hook_outcome:
+            note_hooks(turn, refused.hook_outcome, call["id"])
         return _refusal(refused, f"PreToolUse:{call['name']}")
     except Invalid as error:
         text = f"<tool_use_error>{error}</tool_use_error>"
@@ -203,18 +207,23 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
     except Exception as error:  # whatever a tool does, the model is told and the loop goes on
         outcome = _failed(f"{type(error).__name__}: {error}")
     link_pull_request(parts.recorder, call["name"], admitted.input, outcome)
+    # Before the hooks of the call, so that their payload names the new directory.
     await after_move(turn, call["id"])
     return await _after(turn, call, admitted, outcome, monotonic() - started)
 
 
 def _refusal(refused: Refused, name: str) -> Done:
     if refused.kind != REJECTED:
-        stop = (name, refused.said) if refused.said and refused.said.stop else None
+        stop = (
+            (name, refused.hook_outcome)
+            if refused.hook_outcome and refused.hook_outcome.stop
+            else None
+        )
         return Done(
             _failed(refused.text), kind=refused.kind, ends_turn=refused.ends_turn, stop=stop
         )
-    told = FEEDBACK.format(text=refused.text) if refused.text else REJECTED_TEXT
-    outcome = ToolOutcome(told, REJECTED_DATA, is_error=True)
+    text = FEEDBACK.format(text=refused.text) if refused.text else REJECTED_TEXT
+    outcome = ToolOutcome(text, REJECTED_DATA, is_error=True)
     return Done(outcome, kind=REJECTED, ends_turn=refused.ends_turn)
 
 
@@ -224,15 +233,19 @@ async def _after(
     """Run the hooks that follow a call and apply their decisions to its outcome."""
     parts = turn.parts
     given = plain_input(admitted.input, parts)
-    event, said = await after_call(parts, call, given, outcome, seconds)
+    event, hook_outcome = await after_call(parts, call, given, outcome, seconds)
     name = f"{event}:{call['name']}"
-    for each in (admitted.said, said):
+    for each in (admitted.hook_outcome, hook_outcome):
         note_hooks(turn, each, call["id"])
-    if said.updated_output is not UNSET:
-        outcome = ToolOutcome(text_of(said.updated_output), said.updated_output)
-    told = [*admitted.said.context, *said.context, *([said.reason] if said.block else [])]
-    context = [reminder([text], name) for text in told]
-    stop = (name, said) if said.stop else None
+    if hook_outcome.updated_output is not UNSET:
+        outcome = ToolOutcome(text_of(hook_outcome.updated_output), hook_outcome.updated_output)
+    texts = [
+        *admitted.hook_outcome.context,
+        *hook_outcome.context,
+        *([hook_outcome.reason] if hook_outcome.block else []),
+    ]
+    context = [reminder([text], name) for text in texts]
+    stop = (name, hook_outcome) if hook_outcome.stop else None
     return Done(outcome, context + await _recalled(turn, admitted), stop=stop)
 
 
@@ -241,6 +254,7 @@ async def _recalled(turn: RunningTurn, admitted: Admitted) -> list[str]:
     parts = turn.parts
     touched = admitted.tool.touches(admitted.value, parts.workspace)
     paths = [each.path for each in touched if isinstance(each, Reads | Writes)]
+    # Calls of a group run in parallel, and the user can be asked one question at a time.
     ask = partial(_ask_alone, parts, parts.ask) if parts.ask else None
     texts = [text for path in paths for text in await parts.recall(path, ask, turn.emit)]
     return [f"<system-reminder>\n{text}\n</system-reminder>" for text in texts]
@@ -273,6 +287,7 @@ class _News:
         self._lines += text.count("\n")
         elapsed = monotonic() - self._started
         if self._call["name"] == "Bash" and elapsed >= self._next:
+            # A build of an hour leaves a dozen lines in the session instead of thousands.
             self._next = elapsed * 2
             data: Fields = {"type": "bash_progress", "output": self._tail}
             data |= {"fullOutput": self._tail, "elapsedTimeSeconds": round(elapsed)}

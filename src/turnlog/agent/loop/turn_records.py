@@ -16,6 +16,7 @@ from turnlog.format.json_values import Fields
 def record_prompt(turn: RunningTurn, prompt: Prompt, source: str, context: list[Prompt]) -> None:
     """Record a prompt, followed by the context that goes along with it."""
     parts, recorder = turn.parts, turn.parts.recorder
+    # A person has written, so hooks may wake the model again: see `Hooks._wake`.
     if source != NOTICE:
         parts.hooks.wakes = 0
     if source == NOTICE:
@@ -35,6 +36,7 @@ def record_prompt(turn: RunningTurn, prompt: Prompt, source: str, context: list[
 def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
     """Record the user's prompt after a snapshot of the changed files; return its entries."""
     uuid = str(uuid4())
+    # Before the prompt, so that rewinding to it finds the files as they were when it was sent.
     if parts.backups:
         parts.recorder.aside(parts.backups.snapshot_line(uuid))
     if source == SHELL and not isinstance(prompt, str):
@@ -59,7 +61,7 @@ def record_end(turn: RunningTurn, prompt: Prompt, source: str) -> None:
         recorder.tip("" if source == NOTICE else label_of(text_of(prompt)))
 
 
-def not_written(parts: Parts, error: OSError, said: str) -> str:
+def not_written(parts: Parts, error: OSError, answer: str) -> str:
     """Return the answer followed by the reason why the session could not be written."""
     place = error.filename or parts.recorder.path
-    return f"{said}\n{place}: {error.strerror or error}".strip()
+    return f"{answer}\n{place}: {error.strerror or error}".strip()

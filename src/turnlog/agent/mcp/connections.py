@@ -96,6 +96,7 @@ class Connections:
 
     async def close(self) -> None:
         """Stop all servers."""
+        # Not cancelled: each task leaves the SDK's context managers by itself, as they require.
         self._stop.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -104,13 +105,15 @@ class Connections:
         self.tools += [tool for tool in tools if tool.name not in known]
         # "a b" and "a_b" are spelt alike, and so are the tool c__d of a and the tool d of a__c.
         if taken := [tool.name for tool in tools if tool.name in known]:
-            told = f"left out, as another server has tools of these names: {', '.join(taken)}"
-            self.problems.append(f"MCP server {name}: {told}")
+            why = f"left out, as another server has tools of these names: {', '.join(taken)}"
+            self.problems.append(f"MCP server {name}: {why}")
 
     async def _start(
         self, name: str, config: ServerConfig, place: "_ServerPlace", seconds: float
     ) -> list[Tool]:
         ready: asyncio.Future[list[Tool]] = asyncio.get_running_loop().create_future()
+        # A file and not a pipe: nobody reads it while the server runs, and a full pipe would block
+        # it.
         with TextIOWrapper(tempfile.TemporaryFile(), errors="replace") as complaints:
             server = _Server(name, config, place, complaints)
             task = asyncio.create_task(_serve(server, ready, self._stop))
@@ -167,6 +170,7 @@ async def _serve(server: _Server, ready: asyncio.Future[list[Tool]], stop: async
             ready.set_result(tools)
             await stop.wait()
     except Exception as error:
+        # A connection that is lost later shows when one of its tools is called.
         if not ready.done():
             ready.set_exception(_first(error))
 
@@ -217,6 +221,7 @@ def _environment(server: _Server) -> dict[str, str]:
 async def _list_tools(client: "Client") -> "list[ServerTool]":
     page = await client.list_tools()
     tools = list(page.tools)
+    # A server that always names a next page must not keep the chat from starting.
     for _ in range(PAGES):
         if page.next_cursor is None:
             break
@@ -237,6 +242,7 @@ def _tool(server: str, client: "Client", tool: "ServerTool") -> Tool:
 
     return Tool(
         tool_name(server, tool.name),
+        # All descriptions are part of each request.
         (tool.description or "")[:LONGEST_DESCRIPTION],
         EMPTY | tool.input_schema,
         _as_it_is,

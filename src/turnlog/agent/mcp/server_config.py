@@ -95,6 +95,7 @@ def listed_servers(
     named: Mapping[str, Any], environment: Mapping[str, str], is_project: bool
 ) -> Servers:
     """Return the servers of a list in another file."""
+    # `${ANTHROPIC_API_KEY}` in a project's file would pass the key to its server.
     known = without_credentials(environment) if is_project else environment
     found = _servers({"mcpServers": dict(named)}, known)
     return found.of_project() if is_project else found
@@ -133,6 +134,8 @@ def _servers(listed: dict[str, Any], environment: Mapping[str, str]) -> Servers:
 
 
 def _config(fields: Any, environment: Mapping[str, str]) -> ServerConfig:
+    # The file must not decide this: `"is_project": false` would give a project's server the user's
+    # keys.
     config = msgspec.structs.replace(
         msgspec.convert(expand(fields, environment), ServerConfig), is_project=False
     )

@@ -78,6 +78,8 @@ class StreamedMessage:
                 return self._finish(self._open)
             case "message_delta":
                 self._end(event)
+            # The API may add event types at any time; clients are to ignore unknown ones
+            # (documented).
             case _:
                 pass
         return None
@@ -100,6 +102,7 @@ class StreamedMessage:
 
     def _end(self, event: Fields) -> None:
         given = {key: value for key, value in event["delta"].items() if value is not None}
+        # A null in `message_delta` must not overwrite what `message_start` counted.
         counted: dict[str, Any] = event.get("usage") or {}
         counts = {key: value for key, value in counted.items() if value is not None}
         self.message |= given | {"usage": self.usage | counts}

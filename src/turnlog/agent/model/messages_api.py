@@ -76,12 +76,13 @@ def refused(error: "APIError", model: str, hints: dict[int, str]) -> ModelError:
     from anthropic import APIStatusError
 
     if not isinstance(error, APIStatusError):
+        # The message may end up in logs, and a query may hold credentials.
         address = error.request.url.copy_with(query=None)
         return ModelError(f"no answer from {address}: {error.message}", "again in a while")
-    told = error.api_message or error.message
+    message = error.api_message or error.message
     where = f", request {error.request_id}" if error.request_id else ""
     return ModelError(
-        f"the Messages API refused {model}: {told} (status {error.status_code}{where})",
+        f"the Messages API refused {model}: {message} (status {error.status_code}{where})",
         hints.get(error.status_code, "again in a while"),
         error.status_code,
         error.request_id,

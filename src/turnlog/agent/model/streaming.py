@@ -50,8 +50,7 @@ TOO_LONG = ("prompt is too long", "context window", "context length", "context s
 
 
 class Faltered(ModelError):
-    """A failure that may have passed by the time of another try; `wait` is how long the API asks
-    to be left alone, in seconds."""
+    """A transient failure; `wait` is the delay in seconds that the API asks for."""
 
     def __init__(self, error: ModelError, wait: float | None = None) -> None:
         super().__init__(error.message, error.hint, error.status, error.request_id)
@@ -76,6 +75,7 @@ class Model:
 
     def prepare(self) -> None:
         """Import the official client in the background: that takes a second or two."""
+        # A daemon thread: who quits at once does not wait for the import.
         Thread(target=import_module, args=["anthropic"], daemon=True).start()
 
     def require_credentials(self) -> None:
@@ -99,8 +99,8 @@ class Model:
         except APIError as error:
             raise _failed(error, request["model"]) from error
         except (json.JSONDecodeError, _Lost, *_transport_errors()) as error:
-            told = f"the answer broke off: {error or type(error).__name__}"
-            raise Faltered(ModelError(told, "again in a while")) from error
+            message = f"the answer broke off: {error or type(error).__name__}"
+            raise Faltered(ModelError(message, "again in a while")) from error
 
     async def _begin(self, request: Fields) -> "AsyncStream[RawMessageStreamEvent]":
         from anthropic import AnthropicError, APIError
@@ -125,8 +125,10 @@ class Model:
 
 def is_too_long(error: ModelError) -> bool:
     """Return whether an error means that the conversation exceeds the context window."""
-    told = error.message.lower()
-    return error.status == 413 or (error.status == 400 and any(each in told for each in TOO_LONG))
+    message = error.message.lower()
+    return error.status == 413 or (
+        error.status == 400 and any(each in message for each in TOO_LONG)
+    )
 
 
 class _Lost(Exception):
@@ -140,6 +142,7 @@ async def _events(stream: Any) -> AsyncGenerator[Fields]:
         fields: Fields = event.to_dict(mode="json")
         is_whole = fields.get("type") == "message_stop"
         yield fields
+        # A server may keep the connection open after the last event.
         if is_whole:
             break
     if not is_whole:
@@ -155,16 +158,19 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 def _failed(error: "APIError", model: str) -> ModelError:
     from anthropic import APIStatusError
 
-    told = refused(error, model, HINTS)
+    failure = refused(error, model, HINTS)
     if not isinstance(error, APIStatusError):
-        return Faltered(told)
+        return Faltered(failure)
+    # An error in the middle of a stream arrives under status 200; its type says which it would have
+    # been.
     status = error.status_code if error.status_code >= 400 else STATUS.get(str(error.type), 500)
-    told.status = status
+    failure.status = status
     advised = error.response.headers.get("x-should-retry")
+    # `x-should-retry` is the advice of the API itself and overrides what the status suggests.
     passes = status in PASSING or status >= 500
     if advised == "false" or (not passes and advised != "true"):
-        return told
-    return Faltered(told, _asked_wait(error.response.headers))
+        return failure
+    return Faltered(failure, _asked_wait(error.response.headers))
 
 
 def _asked_wait(headers: Mapping[str, str]) -> float | None:
@@ -174,6 +180,7 @@ def _asked_wait(headers: Mapping[str, str]) -> float | None:
             return float(headers["retry-after-ms"]) / 1000
         if "retry-after" not in headers:
             return None
+        # HTTP allows seconds or a date; some proxies send the latter.
         named = headers["retry-after"]
         if named.replace(".", "", 1).isdigit():
             return float(named)

@@ -33,7 +33,7 @@ class PermissionReply(Struct, frozen=True):
     remember: tuple[str, ...] = ()
     """Rules that allow such calls from now on."""
     feedback: str = ""
-    """What the model is told with a refusal; without it, a refusal ends the turn."""
+    """Feedback for the model; a refusal without it ends the turn."""
 
 
 Ask = Callable[[Question], Awaitable[PermissionReply]]

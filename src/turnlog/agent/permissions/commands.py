@@ -54,7 +54,7 @@ class CommandFindings(Struct, frozen=True):
     general: tuple[AccessDecision, ...]
     parts: tuple[PartFindings, ...] = ()
     unclear: tuple[str, ...] = ()
-    """What the parser is not certain about."""
+    """Uncertainties of the parser."""
     to_run: str | None = None
     """The command with the names that its patterns match; None if it runs as it was written."""
     footprint: DirectoryUse = DirectoryUse()

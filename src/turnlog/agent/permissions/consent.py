@@ -39,14 +39,14 @@ def is_forbidden_to_root(mode: ApprovalMode) -> bool:
 
 
 def require_user(mode: ApprovalMode) -> None:
-    """Refuse to do all unasked as root, as the client does (2.1.325 observed)."""
+    """Refuse to bypass permissions as root, as the client does (2.1.325, observed)."""
     if is_forbidden_to_root(mode):
         hint = f"another user, or in a container {SANDBOX}=1"
         raise UsageError(f"root may not use the mode {mode.value}", hint)
 
 
 class Rules(Protocol):
-    """Says of calls whether they may run."""
+    """Decides whether calls may run."""
 
     mode: ApprovalMode
     for_turn: tuple[str, ...]
@@ -62,11 +62,11 @@ class Rules(Protocol):
         ...
 
     def standing(self, workspace: Workspace) -> Policy:
-        """By what it is decided, but for what holds for one turn."""
+        """Return the policy without the rules of the current turn."""
         ...
 
     def remember(self, rules: tuple[str, ...], is_kept: bool = True) -> None:
-        """Allow calls from now on, and in sessions to come if that is to be kept."""
+        """Allow calls from now on; with `is_kept`, also in later sessions."""
         ...
 
     def lent(self, mode: ApprovalMode | None, folder: Path | None) -> "Rules":
@@ -97,7 +97,7 @@ class RuleSettings(Protocol):
 
 
 class Consent:
-    """Grows as the user allows more."""
+    """The permissions of a session; they grow as the user allows more."""
 
     def __init__(
         self,
@@ -113,6 +113,8 @@ class Consent:
         self._allow = self._rules(allow, COMMAND_LINE)
         self._deny = self._rules(deny, COMMAND_LINE)
         self._folder: Path | None = None
+        # Parsing and merging all rules for each of thousands of search results would be slow; the
+        # key holds everything that a policy depends on.
         self._policy = lru_cache(maxsize=8)(self._make_policy)
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
@@ -130,24 +132,24 @@ class Consent:
         return self._folder is not None
 
     def policy(self, workspace: Workspace) -> Policy:
-        """By what calls are decided now."""
+        """Return the current policy."""
         return self._policy_with(workspace, self._rules(self.for_turn, COMMAND))
 
     def standing(self, workspace: Workspace) -> Policy:
-        """By what calls are decided when no command is being carried out."""
+        """Return the policy without the rules of the current turn."""
         return self._policy_with(workspace, [])
 
     def _policy_with(self, workspace: Workspace, passing: list[Rule]) -> Policy:
         # What was too long for the model is kept beside the session: it may be read from there.
-        kept = self._rules([f"Read(/{escaped(workspace.folder)}/**)"], OWN)
-        places, allow = tuple(workspace.directories), (*self._allow, *passing, *kept)
+        spilled = self._rules([f"Read(/{escaped(workspace.folder)}/**)"], OWN)
+        places, allow = tuple(workspace.directories), (*self._allow, *passing, *spilled)
         return self._policy(self.mode, workspace.cwd, places, allow)
 
     def _rules(self, texts: Sequence[str], source: str) -> list[Rule]:
         return list(sound_rules(texts, self._settings.root, source))
 
     def remember(self, rules: tuple[str, ...], is_kept: bool = True) -> None:
-        """Allow calls from now on, in this session, and in those to come if that is to be kept."""
+        """Allow calls from now on; with `is_kept`, also in later sessions."""
         file = self._settings.local_file
         self._allow += self._rules(rules, str(file) if is_kept else ANSWER)
         if is_kept:
@@ -158,6 +160,7 @@ class Consent:
 
         Rules that the user adds in either conversation count in both.
         """
+        # A shallow copy: `_allow` stays the same list, which both conversations extend.
         other = copy(self)
         is_disabled = mode is ApprovalMode.BYPASS and self._settings.is_bypass_disabled
         if mode and not is_disabled and not is_forbidden_to_root(mode):

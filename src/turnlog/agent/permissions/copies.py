@@ -29,6 +29,7 @@ def judge_copies(
         if is_link(source):
             yield AccessDecision(VerdictKind.ASK, f"{source} is a link")
         if is_folder(source):
+            # `cp -r a b` makes `b/a` if `b` exists and `b` if not, which may change before it runs.
             landing = (target, target / source.name)
             try:
                 yield from _judge_landing(source, landing, policy)

@@ -84,16 +84,16 @@ def entries_below(folder: Path, budget: Budget = COMPARISONS) -> Iterator[os.Dir
 
     Raises `UnknownValue` if there is too much to check, or something cannot be looked at.
     """
-    waiting = [os.fspath(folder)]
-    while waiting:
+    pending = [os.fspath(folder)]
+    while pending:
         try:
-            with os.scandir(waiting.pop()) as entries:
+            with os.scandir(pending.pop()) as entries:
                 for entry in entries:
                     budget.spend()
                     if len(os.fsencode(entry.path)) >= LONGEST_PATH:
                         raise UnknownValue(str(folder))
                     yield entry
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+                        pending.append(entry.path)
         except OSError as error:
             raise UnknownValue(str(folder)) from error

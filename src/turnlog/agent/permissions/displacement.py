@@ -49,8 +49,8 @@ def _sources(name: str, arguments: tuple[str, ...]) -> Iterable[str]:
 
 def footprint_of(displacement: Displacement, places: Places, policy: Policy) -> DirectoryUse:
     """Return the directories that a command depends on while it runs."""
-    kept = dict.fromkeys((policy.cwd, *filter(None, places)))
-    return DirectoryUse(tuple(kept), tuple(dict.fromkeys(displacement.paths)))
+    used = dict.fromkeys((policy.cwd, *filter(None, places)))
+    return DirectoryUse(tuple(used), tuple(dict.fromkeys(displacement.paths)))
 
 
 def judge_displacement(
@@ -66,6 +66,7 @@ def judge_displacement(
         if any(_is_at_or_above(path, place) for place in used):
             reason = f"it moves or removes {path}, where a command runs"
             yield AccessDecision(VerdictKind.ASK, reason, is_firm=is_firm)
+    # A single program that runs alone has no other command whose directory it could move.
     if displacement.is_unknown and (runs.running or not is_alone):
         reason = "what it moves or removes is only known when it runs"
         yield AccessDecision(VerdictKind.ASK, reason, is_firm=is_firm)
@@ -76,5 +77,6 @@ def judge_displacement(
 
 
 def _is_at_or_above(path: Path, place: Path) -> bool:
+    # `..` is resolved by the shell from the text and by the kernel from the directory itself.
     spellings = (Path(os.path.normpath(place)), real_path(place))
     return any(each.is_relative_to(name) for each in spellings for name in names_of(path))

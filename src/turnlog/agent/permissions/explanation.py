@@ -57,13 +57,13 @@ class Explanation(Struct, frozen=True, omit_defaults=True):
     reason: str
     parts: tuple[PartExplanation, ...]
     unclear: tuple[str, ...] = ()
-    """What the parser is not certain about."""
+    """Uncertainties of the parser."""
     general: tuple[FindingView, ...] = ()
     """Findings about the command as a whole, its redirections and its files."""
     rules_to_allow: tuple[str, ...] = ()
     """Rules that would allow the command from now on."""
     runs: str = ""
-    """What bash is given instead: the command with names in place of its patterns."""
+    """The command passed to bash: with names in place of its patterns."""
 
 
 def explain_command(text: str, policy: Policy) -> Explanation:

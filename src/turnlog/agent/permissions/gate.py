@@ -19,7 +19,7 @@ from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace
 from turnlog.format.json_values import Fields
 
 RULE, REJECTED = "permission-rule", "user-rejected"
-"""How the session names a refusal."""
+"""`toolDenialKind` values of refusals."""
 PATHS = ("file_path", "notebook_path")
 SETTABLE = (ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN)
 DENIED = "{tool} is not allowed: {why}"
@@ -49,20 +49,20 @@ class Refused(Exception):
     """A call that may not run."""
 
     def __init__(
-        self, text: str, kind: str, ends_turn: bool = False, said: HookOutcome | None = None
+        self, text: str, kind: str, ends_turn: bool = False, hook_outcome: HookOutcome | None = None
     ) -> None:
         super().__init__(text)
         self.text = text
-        """What the model is told."""
+        """The result for the model."""
         self.kind = kind
         self.ends_turn = ends_turn
-        """Whether it is as if the user had interrupted."""
-        self.said = said
-        """What the hooks say that do not allow it."""
+        """Whether the refusal ends the turn like an interruption."""
+        self.hook_outcome = hook_outcome
+        """The outcome of hooks that denied it."""
 
 
 class Invalid(ToolError):
-    """A call of a tool that there is not, or with an input that does not fit."""
+    """A call of an unknown tool, or with invalid input."""
 
 
 class Admitted(Struct, frozen=True):
@@ -72,8 +72,8 @@ class Admitted(Struct, frozen=True):
     input: Fields
     value: Any
     """The input as the tool reads it."""
-    said: HookOutcome
-    """What hooks had to say before it."""
+    hook_outcome: HookOutcome
+    """The outcome of PreToolUse hooks."""
     grant: Grant
 
 
@@ -111,24 +111,24 @@ class _Consented(Struct, frozen=True):
 
 
 async def admit(parts: Conversation, call: Fields) -> Admitted:
-    """Let a call pass, or raise why not."""
+    """Admit a call; raise `Refused` or `Invalid` if it may not run."""
     tool = parts.tools.get(call["name"])
     if tool is None:
         raise Invalid(NO_TOOL.format(name=call["name"]))
     value = _read(tool, call["input"])
-    told = plain_input(call["input"], parts)
-    about = {"tool_name": tool.name, "tool_input": told, "tool_use_id": call["id"]}
-    said = await parts.hooks.fire("PreToolUse", tool.name, about | parts.about_agent)
-    if said.decision == "deny" or said.block or said.stop:
-        why = said.reason or said.stop_reason or "a hook does not allow it"
-        raise Refused(f"{tool.name} was not allowed: {why}", RULE, said=said)
-    wanted = said.updated_input or call["input"]
-    value = _read(tool, wanted) if said.updated_input else value
+    tool_input = plain_input(call["input"], parts)
+    about = {"tool_name": tool.name, "tool_input": tool_input, "tool_use_id": call["id"]}
+    outcome = await parts.hooks.fire("PreToolUse", tool.name, about | parts.about_agent)
+    if outcome.decision == "deny" or outcome.block or outcome.stop:
+        why = outcome.reason or outcome.stop_reason or "a hook does not allow it"
+        raise Refused(f"{tool.name} was not allowed: {why}", RULE, hook_outcome=outcome)
+    wanted = outcome.updated_input or call["input"]
+    value = _read(tool, wanted) if outcome.updated_input else value
     judged = await _judge(parts, tool, value)
     verdict = judged.verdict
     basis = verdict.basis if verdict.kind is VerdictKind.ALLOW else Basis.HOOK
-    is_lifted = said.decision == "allow" and not verdict.is_firm
-    if said.decision == "ask" or (verdict.kind is VerdictKind.ASK and not is_lifted):
+    is_lifted = outcome.decision == "allow" and not verdict.is_firm
+    if outcome.decision == "ask" or (verdict.kind is VerdictKind.ASK and not is_lifted):
         about = parts.about_agent
         agent, kind = about.get("agent_id"), about.get("agent_type") or ""
         place = parts.workspace.cwd
@@ -138,7 +138,7 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
         if allowed.input is not wanted:
             value, wanted = _read(tool, allowed.input), allowed.input
             judged = await _judge(parts, tool, value)  # rules may still deny what a hook made of it
-    return Admitted(tool, wanted, value, said, judged.grant(basis, call["id"]))
+    return Admitted(tool, wanted, value, outcome, judged.grant(basis, call["id"]))
 
 
 async def _judge(parts: Conversation, tool: Tool, value: Any) -> _Judged:
@@ -169,17 +169,17 @@ def plain_input(given: Fields, parts: Conversation) -> Fields:
 
 async def _ask(parts: Conversation, question: Question) -> _Consented:
     """Ask whoever can be asked; raise if the answer is no."""
-    told = plain_input(question.input, parts)
-    about = {"tool_name": question.tool, "tool_input": told} | parts.about_agent
+    tool_input = plain_input(question.input, parts)
+    about = {"tool_name": question.tool, "tool_input": tool_input} | parts.about_agent
     if offered := suggestions(question.verdict.remember):
         about["permission_suggestions"] = offered
-    said = await parts.hooks.fire("PermissionRequest", question.tool, about)
-    if said.decision == "allow":
-        _take(parts, read_grants(said.permission_updates))
-        return _Consented(said.updated_input or question.input, Basis.HOOK)
-    if said.decision == "deny":
-        why = said.reason or "a hook does not allow it"
-        raise Refused(f"{question.tool} was not allowed: {why}", RULE, said.stop)
+    outcome = await parts.hooks.fire("PermissionRequest", question.tool, about)
+    if outcome.decision == "allow":
+        _take(parts, read_grants(outcome.permission_updates))
+        return _Consented(outcome.updated_input or question.input, Basis.HOOK)
+    if outcome.decision == "deny":
+        why = outcome.reason or "a hook does not allow it"
+        raise Refused(f"{question.tool} was not allowed: {why}", RULE, outcome.stop)
     if parts.ask is None:
         why = f"{question.tool} needs a permission that nobody is here to give"
         raise Refused(f"{why}: {question.verdict.reason}", RULE)

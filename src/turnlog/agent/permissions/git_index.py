@@ -40,7 +40,7 @@ SUBMODULE_MODE = SUBMODULE.to_bytes(4, "big")
 
 
 def doubt_index(subcommand: str, index: Path, top: Path) -> str | None:
-    """Say why the index may make a subcommand show files outside of the work tree."""
+    """Return why the index may make a subcommand show files outside of the work tree."""
     if subcommand not in SHOWING:
         return None
     try:

@@ -10,7 +10,7 @@ from turnlog.format.json_values import Fields
 
 RULE = re.compile(r"(?s)([^()]+)(?:\((.*)\))?")
 KEPT = frozenset({"localSettings"})
-"""Where what is allowed stays for sessions to come; turnlog writes to no other settings."""
+"""Destinations that persist; turnlog writes to no other settings."""
 PASSING = frozenset({"session"})
 
 

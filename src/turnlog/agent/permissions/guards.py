@@ -319,16 +319,16 @@ def _with_linked(folder: Path) -> Iterator[Path]:
 
     `zip -r`, `tar -h` and `cp -rL` follow them: with `src/top -> ..`, they pack all of the project.
     """
-    waiting, seen = [folder], list[Path]()
-    while waiting:
-        place = waiting.pop()
+    pending, seen = [folder], list[Path]()
+    while pending:
+        place = pending.pop()
         real = real_path(place)
         if any(map(real.is_relative_to, seen)):
             continue
         seen.append(real)
         yield place
         links = (Path(each.path) for each in entries_below(place, NAMES) if each.is_symlink())
-        waiting += filter(_may_be_folder, links)
+        pending += filter(_may_be_folder, links)
 
 
 def _guard_mentions(call: ProgramCall, policy: Policy) -> Iterator[AccessDecision]:

@@ -12,7 +12,7 @@ from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 
 UNKNOWN = re.compile(r"`|\$[({A-Za-z_]")
-"""What stands in a command for something that only the shell knows."""
+"""Placeholder in a command for text that only the shell knows."""
 
 
 def rule_filter(tools: Mapping[str, Tool], workspace: Workspace) -> Applies:

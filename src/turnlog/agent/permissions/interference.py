@@ -45,7 +45,7 @@ REASON = "one part changes what another one reads"
 
 
 class FileRole(Struct, frozen=True):
-    """How a part of a command uses files."""
+    """The file use of a part of a command."""
 
     changes: bool
     """Whether it may create, change or remove files."""

@@ -154,6 +154,7 @@ def without_wrappers(words: tuple[Word, ...]) -> tuple[Word, ...]:
         inner = _behind(words, wrapper)
         if not inner:
             return words
+        # xargs appends arguments from its input, which a rule for `rm x` must not cover.
         words = (*inner, UNKNOWN) if words[0].text == "xargs" else inner
     return words
 
@@ -208,6 +209,7 @@ def _operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 def _of_launcher(name: str, words: tuple[Word, ...]) -> Iterator[Inner]:
     launcher = LAUNCHERS.get(name)
+    # The shell reads commands from its input, which the arguments do not show.
     if name in STARTING_SHELLS and not any(not word.is_option for word in words[1:]):
         yield Inner(SimpleCommand((UNKNOWN,)), is_sure=False)
         return
@@ -284,6 +286,7 @@ def _of_shell(words: tuple[Word, ...]) -> Iterator[Inner]:
     for rank, word in enumerate(words[1:], 1):
         if not word.text.startswith(("-", "+")):
             break
+        # Letters are often joined: `bash -euxc 'rm x'`.
         if not word.text.startswith("--") and "c" in word.text:
             scripts = [each for each in words[rank + 1 :] if not each.is_option]
             yield from _of_text(scripts[0].text if scripts else HOLE)
@@ -293,6 +296,7 @@ def _of_shell(words: tuple[Word, ...]) -> Iterator[Inner]:
 
 def _of_text(text: str) -> Iterator[Inner]:
     """Yield the commands in a text that a shell would run."""
+    # A hole becomes a variable: unknown to the parser, and any number of words to bash.
     script = parse_script(text.replace(HOLE, "$_"))
     if sum(len(part.words) for part in script.parts) > MOST_ARGUMENTS:
         yield Inner(SimpleCommand((UNKNOWN,)), is_sure=False)

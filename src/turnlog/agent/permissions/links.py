@@ -26,12 +26,12 @@ class Way(Struct, frozen=True):
     """One reading of a path."""
 
     end: Path
-    """Where it leads; not a link."""
+    """The resolved path."""
     names: tuple[Path, ...]
-    """What the path is called at each link, before and after it is followed."""
+    """Spellings of the path at each link, before and after following it."""
     links: tuple[Path, ...]
     targets: tuple[Path, ...]
-    """Where the text of each link leads."""
+    """The target of each link as written."""
 
 
 class _Reading(Struct, frozen=True):
@@ -48,16 +48,16 @@ class _Reading(Struct, frozen=True):
 def ways_of(path: Path) -> tuple[Way, ...]:
     """Return every reading of a path, first the one that holds now.
 
-    Raises `UnknownValue` if an error keeps it from being told, or if there are too many links. The
-    cache holds for one verdict, because links change.
+    Raises `UnknownValue` on errors and if there are too many links. The cache holds for one
+    verdict, because links change.
     """
     parts = path.absolute().parts[1:]
-    waiting, found = [_Reading(ROOT, parts)], list[Way]()
-    while waiting:
+    pending, found = [_Reading(ROOT, parts)], list[Way]()
+    while pending:
         CLOCK.check()
-        if len(found) + len(waiting) > MOST_READINGS:
+        if len(found) + len(pending) > MOST_READINGS:
             raise UnknownValue(str(path))
-        found.append(_follow(waiting.pop(0), waiting))
+        found.append(_follow(pending.pop(0), pending))
     return tuple(found)
 
 
@@ -97,8 +97,10 @@ def _through(reading: _Reading, link: Path, rest: tuple[str, ...]) -> _Reading:
         raise UnknownValue(str(link)) from error
     links = (*reading.links, link)
     whole = reading.place.joinpath(text, *rest)
+    # Links in a circle, or a chain that grows the path without end.
     if len(links) > MOST_LINKS or len(os.fsencode(whole)) >= LONGEST_PATH:
         raise UnknownValue(str(link))
+    # Not normalised: `..` behind the link is the parent of where the link leads.
     place = ROOT if text.startswith("/") else reading.place
     parts = Path(text).parts[1:] if text.startswith("/") else Path(text).parts
     names = (*reading.names, _lexical(link, rest), Path(os.path.normpath(whole)))

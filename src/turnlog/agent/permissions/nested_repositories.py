@@ -47,9 +47,9 @@ def find_nested_problem(repository: Repository, *, may_grow: bool) -> str | None
 
 def _submodules(repository: Repository, own: tuple[Path, ...]) -> Iterator[Repository]:
     """Yield the submodules that the index names, and those inside of them."""
-    waiting, seen = [repository], {repository}
-    while waiting:
-        outer = waiting.pop()
+    pending, seen = [repository], {repository}
+    while pending:
+        outer = pending.pop()
         for name in submodules_in(outer.directory / "index"):
             # Git runs in no submodule that is not checked out.
             if not is_there(outer.top / name / ".git"):
@@ -58,7 +58,7 @@ def _submodules(repository: Repository, own: tuple[Path, ...]) -> Iterator[Repos
             yield inner
             if inner not in seen:
                 seen.add(inner)
-                waiting.append(inner)
+                pending.append(inner)
 
 
 def _repository_at(place: Path, own: tuple[Path, ...]) -> Repository:
@@ -97,11 +97,11 @@ def _repositories_below(top: Path, own: tuple[Path, ...]) -> Iterator[Repository
 
 def _kept_modules(modules: Path) -> Iterator[Repository]:
     """Yield the git directories of submodules, of which some may not be checked out now."""
-    waiting = [modules] if is_folder(modules) else []
-    while waiting:
-        folder = waiting.pop()
+    pending = [modules] if is_folder(modules) else []
+    while pending:
+        folder = pending.pop()
         if is_there(folder / "HEAD"):
             yield Repository(folder, folder)
-            waiting += [folder / MODULES] if is_folder(folder / MODULES) else []
+            pending += [folder / MODULES] if is_folder(folder / MODULES) else []
         else:
-            waiting += [each for each in folder.iterdir() if is_folder(each)]
+            pending += [each for each in folder.iterdir() if is_folder(each)]

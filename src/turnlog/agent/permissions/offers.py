@@ -1,4 +1,4 @@
-"""Rules that are offered to be saved: as narrow as they can be and still of use."""
+"""Offer rules to save: as narrow as possible while still useful."""
 
 import re
 from fnmatch import fnmatchcase
@@ -37,7 +37,7 @@ STEERED = {
 A rule is offered for one command, or for everything that follows `--`, which the script gets.
 """
 WITHOUT_SCRIPT = frozenset("check clippy doc fmt".split())
-"""Those of them that pass what follows `--` to a tool: `cargo clippy -- -C linker=./x`."""
+"""STEERED subcommands that pass what follows `--` to a tool: `cargo clippy -- -C linker=./x`."""
 STEERING = frozenset(
     """
     browser call config cwd dir editor git globalconfig init-module lockfile-path manifest-path
@@ -57,7 +57,7 @@ PATHS_FROM = "pathspec-from-file"
 """An option of many subcommands: git quotes lines of the file, which may be any, in its errors."""
 SHOWING_STASHES = frozenset(("list", "show"))
 SCRIPTS = frozenset("run run-script".split())
-"""Subcommands that leave it to the next argument."""
+"""Subcommands whose next argument names the script."""
 TOOLS = frozenset(
     "bundle cargo composer conda dotnet gradle kubectl mix npm pnpm rustup yarn".split()
 )
@@ -65,7 +65,7 @@ TOOLS = frozenset(
 INPUT = frozenset("- /dev/stdin /dev/fd/0 -f- --file=-".split())
 """Arguments that stand for a program's input."""
 NEVER = frozenset("sudo doas su eval exec".split())
-"""For which no rule is offered at all."""
+"""Programs for which no rule is offered."""
 
 
 def offers_for(part: SimpleCommand) -> tuple[str, ...]:
@@ -78,6 +78,7 @@ def offers_for(part: SimpleCommand) -> tuple[str, ...]:
     if is_program_input(part) or not _names_its_program(words):
         return ()
     source = part.source.strip()
+    # With a variable in it, a saved rule would allow whatever the variable holds next time.
     is_fixed = all(word.is_known for word in words) and not part.assignments
     return (f"Bash({source})",) if is_fixed and source and _is_writable(source) else ()
 
@@ -104,6 +105,7 @@ def _names_its_program(words: tuple[Word, ...]) -> bool:
     if name not in TOOLS and not runs_given_text(name):
         return True
     for rank, word in enumerate(words):
+        # Every word is looked at, as launchers nest: `npm exec -- node -e …`.
         name, behind = name_of(word), next(iter(words[rank + 1 :]), None)
         if _is_console(name):
             return False
@@ -130,6 +132,7 @@ def is_steered(words: tuple[Word, ...]) -> bool:
         return _reaches_outside(words[1:])
     if len(words) < 2 or words[1].text not in STEERED.get(words[0].text, ()):
         return False
+    # What follows `--` goes to the script, not to npm or cargo.
     own = takewhile(lambda word: word.text != "--", words[2:])
     return any(not word.is_known or _is_steering(word.text) for word in own)
 
@@ -151,6 +154,7 @@ def _reaches_outside(words: tuple[Word, ...]) -> bool:
 def _may_be_option(word: Word, option: str) -> bool:
     """Return whether a word is a long option or an abbreviation of it; a pattern may match one."""
     spellings = [f"--{option[:length]}" for length in range(1, len(option) + 1)]
+    # `git apply --unsafe-p*` becomes the option if a file has that name.
     if word.has_glob:
         return any(fnmatchcase(each, word.text) for each in spellings)
     return word.text.partition("=")[0] in spellings

@@ -39,7 +39,7 @@ BETWEEN_STARS = re.compile(
 """In a translated pattern: a star and the fixed text behind it, up to the next star."""
 SET = re.compile(r"\\.|(?P<set>\[(?:\\.|[^\]\\])+\])")
 MOST_DEPTHS = 4
-"""How often `**` may stand in a pattern; each of them is tried at every depth."""
+"""Maximum number of `**` in a pattern; each is tried at every depth."""
 WORKTREES = ("worktrees",)
 SETTINGS = ".config"
 
@@ -355,7 +355,7 @@ FOLDS: tuple[Callable[[str], str], ...] = (
     lambda text: normalize("NFC", text).casefold(),
     lambda text: normalize("NFC", text).lower(),
 )
-"""How names are compared: `casefold` makes two letters of `ß`, which `?` does not match."""
+"""Foldings to compare names by: `casefold` makes `ss` of `ß`, which `?` does not match."""
 
 
 def _both(folder: Path) -> tuple[Path, ...]:

@@ -32,7 +32,7 @@ class Verdict(Struct, frozen=True):
     reasons: tuple[str, ...] = ()
     """The reasons one by one; `reason` joins them."""
     basis: Basis = Basis.UNDERSTOOD
-    """What an allowed call rests on; decides how freely it runs."""
+    """The basis of an approval; it decides how confined the call runs."""
     command: str | None = None
     """Of an allowed command: its text as it must run, patterns replaced by what they matched."""
     footprint: DirectoryUse = DirectoryUse()
@@ -42,25 +42,25 @@ class Verdict(Struct, frozen=True):
 
 
 class Policy(Struct, frozen=True):
-    """By what calls are decided."""
+    """The rules and directories that calls are decided by."""
 
     deny: tuple[Rule, ...]
     ask: tuple[Rule, ...]
     allow: tuple[Rule, ...]
     mode: ApprovalMode
     cwd: Path
-    """Where commands run."""
+    """The directory in which commands run."""
     directories: tuple[Path, ...]
-    """Where work may be done; the first is where the session was started."""
+    """Working directories; the first is where the session was started."""
 
     @property
     def root(self) -> Path:
-        """Where patterns without a leading slash start: a command cannot change it."""
+        """The base of patterns without a leading slash, which no command can change."""
         return self.places[0]
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """Where patterns of rules that forbid start: `Read(.env)` holds in every directory."""
+        """The bases of deny and ask patterns: `Read(.env)` holds in every directory."""
         return self.directories or (self.cwd,)
 
 
@@ -75,7 +75,7 @@ class AccessDecision(Struct, frozen=True):
     is_guarded: bool = False
     """Whether no rule can allow it."""
     basis: Basis = Basis.UNDERSTOOD
-    """What an allowed access rests on; the default confines a command most."""
+    """The basis of an approval; the default confines a command most."""
     is_confinable: bool = False
     """Whether it does not matter in a command that runs confined, and that a rule allows."""
 

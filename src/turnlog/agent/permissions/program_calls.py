@@ -22,7 +22,7 @@ from turnlog.agent.permissions.programs import (
 from turnlog.agent.permissions.restrictions import takes_data
 
 SYSTEM = frozenset(("", "/bin", "/usr/bin"))
-"""Where a program of a known name is the known one."""
+"""Directories whose programs are what their names say."""
 SCRIPTED = frozenset("ed ex gsed sed vi vim".split())
 """Programs with commands of single letters that a file name follows: `s/a/b/gw.env`."""
 CREATING = frozenset("awk curl find gawk mawk nawk openssl perl sort uniq wget".split())
@@ -35,7 +35,7 @@ HARMLESS_GIT = frozenset(
 )
 """Subcommands that write no file that an argument names, unless an option says so."""
 SHOWING_GIT = frozenset("diff log show".split())
-"""Those of them that have an option for a file to write."""
+"""The subset with an option that names an output file."""
 OUTPUT = re.compile(r"-[A-Za-z]*[oO]|--?out|--o")
 """An option whose value is a file to write, in most programs."""
 LISTED = re.compile(r"-[^-]*[T@].*|--\w*-from.*|@.*")

@@ -12,7 +12,7 @@ from turnlog.agent.permissions.path_access import critical_paths, is_critical
 from turnlog.agent.permissions.programs import REMOVERS
 
 Places = tuple[Path | None, ...]
-"""Where a command may run; None where that is not known."""
+"""Directories in which a command may run; None if unknown."""
 RECURSIVE = re.compile(r"-[^-]*[rR].*|--r.*")
 GLOB = re.compile(r"[*?\[]")
 BEHIND = re.compile(rf".*{HOLE}((?:/[^/*?\[]+)+)", re.S)

@@ -68,7 +68,7 @@ EVALUATORS = frozenset(
 DECLARATIONS = frozenset("declare local readonly typeset".split())
 CONDITIONS = frozenset("[ [[ test".split())
 NAMING = frozenset("getopts mapfile read readarray unset wait".split())
-"""Those of them whose arguments are names of variables."""
+"""The subset whose arguments are names of variables."""
 NUMERIC = frozenset("-eq -ne -lt -le -gt -ge".split())
 PLAIN_NUMBER = re.compile(r"\"?(?:-?[0-9]+|\$[?#!$]|\$\{#\w+\})\"?")
 

@@ -23,12 +23,12 @@ SEARCHING = ("Grep", "Glob", "LS")
 FILES = ("Read", "Edit")
 COMMANDS = "Bash"
 TOOLS = "mcp__"
-"""How names of servers' tools start, and rules about them."""
+"""Prefix of MCP tool names and of rules about them."""
 DOMAIN = "domain:"
 
 
 class Match(Enum):
-    """How certainly a rule matches a call."""
+    """The certainty with which a rule matches a call."""
 
     NO = 0
     MAYBE = 1
@@ -42,10 +42,10 @@ class Rule(Struct, frozen=True):
     tool: str
     about: str | None
     base: Path
-    """What a leading slash stands for in a pattern of paths."""
+    """The directory that a leading slash in a path pattern refers to."""
     text: str
     source: str
-    """Where it is written."""
+    """The file or other source that defines it."""
     patterns: tuple[str, ...] = ()
     """Of commands."""
 
@@ -80,7 +80,7 @@ def parse_rule(text: str, base: Path, source: str) -> Rule:
 
 
 def _why_senseless(pattern: str) -> str:
-    """Say what is wrong with a pattern of paths; nothing if it can match."""
+    """Return what is wrong with a path pattern; empty if it can match."""
     if not any(mark in pattern for mark in "[\\!"):
         return ""
     from pathspec import GitIgnoreSpec

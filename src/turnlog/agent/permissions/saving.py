@@ -16,12 +16,12 @@ EMPTY = "{\n}\n"
 
 
 def save_rules(path: Path, rules: Iterable[str]) -> bool:
-    """Allow by these rules from now on, all else as it was; False if the file does already."""
+    """Add allow rules to a settings file; return False if it has them already."""
     return change_settings(path, lambda text: with_rules(text, rules))
 
 
 def change_settings(path: Path, change: Callable[[str], str]) -> bool:
-    """Put a change of its text into a settings file; False if that leaves it as it is.
+    """Apply a change to the text of a settings file; return False if nothing changes.
 
     A link is left alone: a repository could lead it to the user's own settings, and a rule for one
     project would then count for all.
@@ -36,6 +36,7 @@ def change_settings(path: Path, change: Callable[[str], str]) -> bool:
         raise UsageError(f"{path} is not valid: {error}", "correct it by hand") from error
     if changed == text:
         return False
+    # Replaced only if the file is still as it was read: the user may be editing it.
     if state:
         replace_file(path, [changed.encode()], state)
     else:
@@ -44,7 +45,7 @@ def change_settings(path: Path, change: Callable[[str], str]) -> bool:
 
 
 def with_rules(text: str, rules: Iterable[str]) -> str:
-    r"""Settings that allow by these rules as well.
+    r"""Return settings with additional allow rules.
 
     >>> with_rules('{"permissions": {"allow": ["Bash(ls)"]}}', ["Bash(ls)", "WebSearch"])
     '{"permissions": {"allow": ["Bash(ls)", "WebSearch"]}}'
@@ -58,6 +59,7 @@ def with_rules(text: str, rules: Iterable[str]) -> str:
         if rule in allow:
             continue
         if "permissions" not in held:
+            # Inserted into the text, which keeps the user's formatting and order.
             text = put_last(text, [], "permissions", {"allow": [rule]})
         elif "allow" not in held["permissions"]:
             text = put_last(text, ["permissions"], "allow", [rule])
@@ -67,7 +69,7 @@ def with_rules(text: str, rules: Iterable[str]) -> str:
 
 
 def with_name(text: str, key: str, name: str) -> str:
-    r"""Settings with one name more in a list.
+    r"""Return settings with another name in a list.
 
     >>> with_name('{"model": "opus"}', "enabledMcpjsonServers", "db")
     '{"model": "opus", "enabledMcpjsonServers": ["db"]}'

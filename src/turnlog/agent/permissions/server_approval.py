@@ -67,8 +67,8 @@ class Approved(Struct, frozen=True):
     """The servers that may start."""
 
     configs: dict[str, ServerConfig]
-    waiting: dict[str, ServerConfig]
-    """Those of the project that nobody has approved or refused."""
+    pending: dict[str, ServerConfig]
+    """Servers of the project that nobody has approved or refused."""
     problems: list[str]
     ignored: tuple[str, ...] = ()
     """Servers left out because the project is not trusted."""
@@ -100,14 +100,14 @@ def find_servers(
     refused = {name for choice in choices for name in choice.disabled}
     asked = {name: each for name, each in project.configs.items() if name not in refused}
     granted = _granted(asked, choices) if asked else {}
-    waiting = {
+    pending = {
         name: each for name, each in asked.items() if name not in {**granted, **local.configs}
     }
     # The user's servers come first: where two names make the same tool names, they keep theirs.
     own = {name: each for name, each in everywhere.configs.items() if name not in granted}
     project_only = {name: each for name, each in granted.items() if name not in local.configs}
     problems = [*local.problems, *project.problems, *everywhere.problems]
-    return Approved(own | local.configs | project_only, waiting, problems, left_out)
+    return Approved(own | local.configs | project_only, pending, problems, left_out)
 
 
 def _project_servers(root: Path, environment: Mapping[str, str]) -> Servers:
@@ -117,9 +117,9 @@ def _project_servers(root: Path, environment: Mapping[str, str]) -> Servers:
 
 def with_given(found: Approved, given: Servers) -> Approved:
     """Add the servers of the command line, which take precedence and need no approval."""
-    waiting = {name: each for name, each in found.waiting.items() if name not in given.configs}
+    pending = {name: each for name, each in found.pending.items() if name not in given.configs}
     problems = [*found.problems, *given.problems]
-    return Approved(found.configs | given.configs, waiting, problems, found.ignored)
+    return Approved(found.configs | given.configs, pending, problems, found.ignored)
 
 
 async def ask_for(found: Approved, settings: ServerSettings, approve: Ask | None) -> Approved:
@@ -128,10 +128,10 @@ async def ask_for(found: Approved, settings: ServerSettings, approve: Ask | None
     Where nobody can be asked they do not start, and a line says so.
     """
     if approve is None:
-        problems = found.problems + _note(found.waiting)
-        return Approved(found.configs, found.waiting, problems, found.ignored)
+        problems = found.problems + _note(found.pending)
+        return Approved(found.configs, found.pending, problems, found.ignored)
     configs = dict(found.configs)
-    for name, config in found.waiting.items():
+    for name, config in found.pending.items():
         reply = await approve(_question(name, config))
         key = ENABLED if reply.kind == "allow" else DISABLED
         change_settings(settings.local_file, partial(with_name, key=key, name=name))
@@ -141,10 +141,10 @@ async def ask_for(found: Approved, settings: ServerSettings, approve: Ask | None
     return Approved(configs, {}, found.problems, found.ignored)
 
 
-def _note(waiting: Mapping[str, ServerConfig]) -> list[str]:
-    names = ", ".join(waiting)
-    told = f"MCP servers of .mcp.json that nobody approved did not start: {names} ({ENABLED})"
-    return [told] if waiting else []
+def _note(pending: Mapping[str, ServerConfig]) -> list[str]:
+    names = ", ".join(pending)
+    note = f"MCP servers of .mcp.json that nobody approved did not start: {names} ({ENABLED})"
+    return [note] if pending else []
 
 
 def _question(name: str, config: ServerConfig) -> Question:
@@ -171,10 +171,10 @@ def _granted(
     """Return the servers that the files approve which may."""
     choices = list(choices)
     counted = [choice for choice in choices if _may_approve(choice)]
-    said = [choice.enables_all for choice in counted if choice.enables_all is not None]
+    answers = [choice.enables_all for choice in counted if choice.enables_all is not None]
     names = {name for choice in counted for name in choice.enabled}
     names |= {name for choice in choices if choice not in counted for name in _recorded(choice)}
-    takes_all = said[-1:] == [True]
+    takes_all = answers[-1:] == [True]
     return {name: each for name, each in asked.items() if takes_all or name in names}
 
 

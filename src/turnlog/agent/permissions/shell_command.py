@@ -50,7 +50,7 @@ class ShellCommand(Struct, frozen=True):
     inner: tuple[Inner, ...]
     """Every program that would run, including those that other programs start."""
     places: Places
-    """Where its parts may run."""
+    """Directories in which its parts may run."""
     policy: Policy
     runs: Runs
     """The command with what else runs at the same time."""
@@ -90,6 +90,7 @@ class ShellCommand(Struct, frozen=True):
 
 def parse_command(runs: Runs, policy: Policy) -> ShellCommand:
     script = parse_script(runs.command)
+    # Analysing parts against each other takes quadratic time.
     if sum(1 + len(part.words) for part in script.parts) > MOST_WORDS:
         script = Script(unclear=[f"it has more than {MOST_WORDS:,} words"], is_misread=True)
     try:
@@ -112,6 +113,7 @@ def _places(script: Script, inner: tuple[Inner, ...], cwd: Path) -> Places:
     """Return where parts may run; in a loop, `cd ..` leads further up each time."""
     parts = [without_wrappers(each.part.words) for each in inner if each.part.words]
     moves = any(words[0].text in MOVES for words in parts)
+    # Unknown, so that relative paths are not resolved anywhere.
     if (script.has_loop and moves) or any(map(_changes_directory, parts)):
         return (None,)
     return possible_directories(parts, cwd) or (None,)

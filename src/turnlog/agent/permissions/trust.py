@@ -24,7 +24,7 @@ from turnlog.format.regular_files import read_object
 from turnlog.store.paths import Store, imports_file, real_path, trust_file
 
 TRUST = "Trust"
-"""What the question is asked about, in the place of a tool."""
+"""Pseudo tool name of the question."""
 IMPORTS = "Imports"
 APPROVED, ASKED = "hasClaudeMdExternalIncludesApproved", "hasClaudeMdExternalIncludesWarningShown"
 APPROVED_HERE, REFUSED_HERE = "approved", "refused"
@@ -63,6 +63,7 @@ async def establish_trust(
     Where nobody can be asked, they stay untrusted.
     """
     unknown = [each for each in directories if not is_trusted(store, each, environment)]
+    # Nobody to ask: the chat goes on, and untrusted configuration can only restrict it.
     if not unknown or ask is None:
         known = tuple(each for each in directories if each not in unknown)
         return Trust(known, tuple(unknown))
@@ -86,8 +87,11 @@ def is_trusted(
     """
     known = _trusted_here(trust_file(environment))
     projects = _client_projects(store, environment)
+    # turnlog records the resolved path; the client may have recorded it unresolved.
     names = {str(directory.path), str(directory.path.resolve())}
     is_known = any(name in known or _is_accepted(projects.get(name)) for name in names)
+    # The client asks about the directory only: where links lead outside, its answer covers none of
+    # them.
     return is_known and all(str(link) in known for link in directory.links)
 
 
@@ -107,7 +111,7 @@ class ImportChoices(Struct, frozen=True):
     approved: frozenset[Path] = frozenset()
     refused: frozenset[Path] = frozenset()
     refuses_all: bool = False
-    """Whether the client was told that this project's memory may import none."""
+    """Whether the user refused all imports of this project in the client."""
 
     def is_known(self, path: Path) -> bool:
         """Return whether the user has decided about a file."""
@@ -121,7 +125,7 @@ async def ask_for_imports(
     ask: Ask,
     environment: Mapping[str, str] = os.environ,
 ) -> None:
-    """Ask whether memory files may import what is not of their project, unless that was said.
+    """Ask whether memory files may import files from outside the project, unless answered before.
 
     The answer is about the files that the question names: a `@~/.ssh/id_rsa` that a `git pull`
     adds is another question.
@@ -146,26 +150,26 @@ async def ask_for_imports(
 def import_choices(
     store: Store, root: Path, environment: Mapping[str, str] = os.environ
 ) -> ImportChoices:
-    """Return what the user said of files that the memory of a project imports from outside.
+    """Return the user's answers about files that a project's memory imports from outside.
 
     The client remembers one answer for all files (by the repository: observed). Its yes does not
     count, as it names none; its no does.
     """
     place = str(project_root(root))
     held = _lists(read_object(imports_file(environment)).get(place))
-    told = _client_projects(store, environment).get(place)
-    said: dict[str, Any] = told if is_object(told) else {}
+    value = _client_projects(store, environment).get(place)
+    fields: dict[str, Any] = value if is_object(value) else {}
     return ImportChoices(
         approved=frozenset(map(Path, held[APPROVED_HERE])),
         refused=frozenset(map(Path, held[REFUSED_HERE])),
-        refuses_all=bool(said.get(ASKED)) and not said.get(APPROVED) and not any(held.values()),
+        refuses_all=bool(fields.get(ASKED)) and not fields.get(APPROVED) and not any(held.values()),
     )
 
 
 def _lists(held: Any) -> dict[str, list[str]]:
     """Return the answers of a project; one for all files, as turnlog once kept it, names none."""
-    said: dict[str, Any] = held if is_object(held) else {}
-    lists = {name: said.get(name) for name in (APPROVED_HERE, REFUSED_HERE)}
+    value: dict[str, Any] = held if is_object(held) else {}
+    lists = {name: value.get(name) for name in (APPROVED_HERE, REFUSED_HERE)}
     return {
         name: [each for each in listed if isinstance(each, str)] if is_array(listed) else []
         for name, listed in lists.items()
@@ -182,6 +186,7 @@ def _is_accepted(project: Any) -> bool:
 
 
 def _trusted_here(path: Path) -> list[str]:
+    # A damaged file trusts nothing.
     with suppress(OSError, ValueError):
         held = json.loads(path.read_bytes())
         return [each for each in held if isinstance(each, str)] if is_array(held) else []

@@ -78,7 +78,7 @@ class Judged(NamedTuple):
 
 
 Matches = Callable[[Rule], bool]
-"""Whether a rule for a tool is about what is to be done with it."""
+"""Checks whether a rule for a tool covers a use of it."""
 
 
 def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
@@ -90,6 +90,7 @@ def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
         try:
             return _decide(tool, accesses, policy)
         except TooComplex as error:
+            # Firm, so that no rule or mode allows it: what could not be analysed may be anything.
             return strictest([AccessDecision(VerdictKind.ASK, str(error), is_firm=True)])
 
 
@@ -97,6 +98,7 @@ def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
 def new_verdict() -> Generator[None]:
     """Forget what an earlier verdict found out about the disk, and start with full budgets."""
     with LOCK, fresh_budgets():
+        # The disk changes between verdicts: a directory may be a link by now.
         for cached in (ways_of, linked_starts, config_targets, expand_glob):
             cached.cache_clear()
         yield
@@ -110,12 +112,14 @@ def _decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     if verdict.kind is not VerdictKind.ALLOW:
         return verdict
     if policy.mode is ApprovalMode.BYPASS:
+        # The command as written: in this mode nobody relies on the analysis, which may have
+        # replaced its patterns by names.
         return replace(verdict, basis=Basis.BYPASS, command=None)
     return _narrowed(verdict, tool, accesses, policy)
 
 
 def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
-    """Let a rule for commands count only where a command needs it.
+    """Apply a rule for commands only if the command needs it.
 
     With `Bash(git:*)`, `git status` still runs as confined as without the rule, `git commit` runs
     by the rule.
@@ -168,6 +172,7 @@ def _judge_all(tool: str, accesses: Sequence[Access], policy: Policy) -> Judged:
         else:
             findings.append(_judge_known(named, access, policy))
     if policy.mode is ApprovalMode.BYPASS:
+        # Deny and ask rules hold in every mode; only what merely lacks a rule is let through.
         findings = [each for each in findings if each.is_firm]
     return Judged(findings, command)
 
@@ -208,7 +213,8 @@ def _judge(
 
 
 def _unless_named(finding: AccessDecision, tool: CalledTool, policy: Policy) -> AccessDecision:
-    """Return the decision about a file; allow it if only the rule that the tool has was missing."""
+    """Return the decision about a file; a rule for the tool as a whole may allow it."""
+    # `Edit` alone allows edits, but not of protected files such as `.git/config`.
     if finding.kind is not VerdictKind.ASK or finding.is_firm or finding.is_guarded:
         return finding
     return _allowed(tool, policy, _is_general) or finding
@@ -222,6 +228,8 @@ def _judge_address(tool: CalledTool, url: str, policy: Policy) -> AccessDecision
         return found
     host = host_of(url)
     if host is None:
+        # `https://evil@good/` has two readings: where a rule denies hosts, bypassing must not
+        # choose one.
         is_ruled = any(names_tool(rule, tool.name) for rule in policy.deny)
         return AccessDecision(VerdictKind.ASK, f"the host of {url!r} is unclear", is_firm=is_ruled)
     if found := _allowed(tool, policy, matches):

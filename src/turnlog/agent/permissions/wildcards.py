@@ -26,6 +26,7 @@ def fits(pattern: str, text: str, *, in_holes: bool = False) -> bool:
     """
     start = pattern.partition(ANY)[0]
     known = text.partition(HOLE)[0] if in_holes else text
+    # A fast path: most rules differ from a command in their first word.
     if not (known.startswith(start) or (in_holes and start.startswith(known))):
         return False
     machine = _machine(pattern)

@@ -12,8 +12,10 @@ PIECE = 40
 def stream_events(body: Fields) -> Iterator[Fields]:
     """Yield the events that stream a message."""
     usage = body["usage"]
+    # The first event counts few output tokens, the last one all: clients must not add them up.
     begun: Fields = {"content": [], "stop_reason": None, "stop_sequence": None}
     yield {"type": "message_start", "message": body | begun | {"usage": usage | _STARTED}}
+    # The API sends pings, which clients have to ignore (documented).
     yield {"type": "ping"}
     for index, block in enumerate(body["content"]):
         hollow, deltas = _pieces_of(block)

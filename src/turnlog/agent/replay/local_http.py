@@ -70,11 +70,13 @@ class LocalServer(ThreadingHTTPServer):
     @property
     def hosts(self) -> set[str]:
         """Accepted values of the `Host` header."""
+        # Clients leave out the default port.
         bare = NAMES if self.port == 80 else ()
         return {*bare, *(f"{name}:{self.port}" for name in NAMES)}
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._room.acquire(blocking=False):
+            # Without waiting: a client that does not read must not hold up the others.
             request.settimeout(0)
             with suppress(OSError):
                 request.send(BUSY)
@@ -157,6 +159,7 @@ class LocalHandler(BaseHTTPRequestHandler):
         if not LENGTH.fullmatch(length) or int(length) > self.server.limits.body:
             raise RefusedRequest(413, "request_too_large", "no length, or too much of it")
         body = self.rfile.read(int(length))
+        # Reading has set it to what was left of the request's time; the response gets its own.
         self.connection.settimeout(self.server.limits.request_seconds)
         try:
             value = json.loads(body)

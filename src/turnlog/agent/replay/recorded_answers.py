@@ -54,6 +54,7 @@ class Track:
 
     def next_rank(self, request: str) -> int:
         """Return the index of the message for a request."""
+        # A client that lost the connection sends the same request again.
         if not self.last or request != self.last:
             self.last = request
             self.played += 1
@@ -90,10 +91,11 @@ def choose_track(tracks: list[Track], messages: object) -> Track:
     Of sub-agents that start the same, the one that is as far as the request, else one that is not
     over.
     """
+    # Sub-agents are told apart by their task, which is part of their first message.
     first = "\n".join(_texts(messages[:1])) if is_array(messages) else ""
     found = [each for each in tracks[1:] if each.key and each.key in first]
-    said = _count_answers(messages)
-    fitting = [each for each in found if each.played == said]
+    answered = _count_answers(messages)
+    fitting = [each for each in found if each.played == answered]
     going = [each for each in found if each.played < len(each.messages)]
     return [*fitting, *going, *found, tracks[0]][0]
 
@@ -101,9 +103,9 @@ def choose_track(tracks: list[Track], messages: object) -> Track:
 def new_messages(messages: object) -> list[Fields]:
     """Return the user's messages since the last answer, without client notes."""
     given = messages if is_array(messages) else []
-    said = [each for each in given if is_object(each)]
-    answers = [rank for rank, each in enumerate(said) if each.get("role") == "assistant"]
-    new = said[answers[-1] + 1 :] if answers else said
+    sent = [each for each in given if is_object(each)]
+    answers = [rank for rank, each in enumerate(sent) if each.get("role") == "assistant"]
+    new = sent[answers[-1] + 1 :] if answers else sent
     return [each for each in new if each.get("role") == "user"]
 
 
@@ -112,7 +114,7 @@ def difference(expected: list[Fields], received: list[Fields]) -> list[str]:
 
     Reminders do not count: each client makes its own.
     """
-    old, new = list(_told(expected)), list(_told(received))
+    old, new = list(_content_lines(expected)), list(_content_lines(received))
     if old == new:
         return []
     lines = difflib.unified_diff(old, new, "recorded", "received", lineterm="", n=1)
@@ -131,8 +133,8 @@ def _track(name: str, session: Session) -> Track:
     branch = session.branch_to(session.tree.active_leaf)
     messages = [each for each in join_messages(branch) if not each.is_synthetic]
     head = [node for node in branch if not isinstance(node, AssistantNode)][:1]
-    said = [value.get("message") for value in session.values(head)]
-    return Track(name, session, messages, "\n".join(_texts(said)))
+    prompts = [value.get("message") for value in session.values(head)]
+    return Track(name, session, messages, "\n".join(_texts(prompts)))
 
 
 def _answer(session: Session, message: Message) -> RecordedAnswer:
@@ -179,7 +181,7 @@ def _texts(messages: Iterable[object]) -> Iterator[str]:
                 yield text.strip()
 
 
-def _told(messages: list[Fields]) -> Iterator[str]:
+def _content_lines(messages: list[Fields]) -> Iterator[str]:
     """Return the content of messages as lines."""
     for message in messages:
         for block in _blocks(message.get("content")):
@@ -191,5 +193,5 @@ def _told(messages: list[Fields]) -> Iterator[str]:
                 yield f"result of {block.get('tool_use_id')}{failed}:"
                 yield from "\n".join(_texts([{"content": block.get("content")}])).splitlines()
             else:
-                kept = {name: block[name] for name in sorted(block) if name != "cache_control"}
-                yield json.dumps(kept)[:200]
+                fields = {name: block[name] for name in sorted(block) if name != "cache_control"}
+                yield json.dumps(fields)[:200]

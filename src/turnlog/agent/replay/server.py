@@ -23,16 +23,16 @@ USUAL = ClientLimits()
 MESSAGES, COUNT = "/v1/messages", "/v1/messages/count_tokens"
 WRONG_KEY = "export ANTHROPIC_API_KEY=KEY, as turnlog replay printed it"
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class ReplayServer(LocalServer):
-    """The API server; `tell` receives differences between requests and the recording."""
+    """The API server; `report` receives differences between requests and the recording."""
 
     def __init__(
         self,
         session: Session,
-        tell: Tell,
+        report: Report,
         port: int = 0,
         strict: bool = False,
         limits: ClientLimits = USUAL,
@@ -42,18 +42,20 @@ class ReplayServer(LocalServer):
         super().__init__(port, _Handler, limits)
         self._key = key
         self.tracks = tracks_of(session)
-        self._tell = tell
+        self._report = report
         self._strict = strict
         self._lock = Lock()
 
     def is_admitted(self, key: str) -> bool:
         """Return whether a request with this key is answered."""
+        # Compared in constant time: others on this machine could time the answers.
         return self._key is None or hmac.compare_digest(self._key.encode(), key.encode())
 
     def answer(self, request: Fields) -> RecordedAnswer:
         """Return the message for a request; raise `RefusedRequest` if strict and it differs."""
         messages = request.get("messages")
         with self._lock:
+            # Connections have threads of their own, and sub-agents send requests in parallel.
             track = choose_track(self.tracks, messages)
             was = (track.played, track.last)
             rank = track.next_rank(json.dumps(messages, sort_keys=True))
@@ -61,10 +63,11 @@ class ReplayServer(LocalServer):
             differs = difference(track.expected(rank), new_messages(messages)) if found else []
             why = self._trouble(track, rank, found, differs)
             if why and self._strict:
+                # A refused request does not count: once corrected, it gets this answer.
                 track.played, track.last = was
                 raise RefusedRequest(400, "invalid_request_error", why)
         if why:
-            self._tell(why)
+            self._report(why)
         return found or over(str(request.get("model")))
 
     def count(self, request: Fields) -> int:
@@ -129,6 +132,7 @@ class _Handler(LocalHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Cache-Control", "no-cache")
+        # The length is not known in advance: the end of the connection ends the response.
         self.send_header("Connection", "close")
         if answer.request_id:
             self.send_header("request-id", answer.request_id)

@@ -25,7 +25,7 @@ SNAPSHOT, DELTA = "file-history-snapshot", "file-history-delta"
 MARK = b'"file-history-'
 DEVICES = ("/proc", "/sys", "/dev")
 COPY = re.compile(r"[0-9a-f]{16}@v[0-9]{1,9}")
-"""How a copy is named."""
+"""The name of a copy."""
 
 
 class Backup(Struct, frozen=True):
@@ -40,9 +40,9 @@ class Backup(Struct, frozen=True):
 
     def fields(self) -> Fields:
         """Return the JSON fields of the backup."""
-        told: Fields = {"backupFileName": self.name, "version": self.version}
-        told["backupTime"] = self.time
-        return told if self.folder is None else told | {"realParentDir": self.folder}
+        fields: Fields = {"backupFileName": self.name, "version": self.version}
+        fields["backupTime"] = self.time
+        return fields if self.folder is None else fields | {"realParentDir": self.folder}
 
 
 class FileSnapshot(Struct):
@@ -72,6 +72,8 @@ def backup_name(path: Path, version: int) -> str:
 
 def copy_of(folder: Path, backup: Backup) -> Path | None:
     """Return the copy that a backup names, if it is a file of the folder itself."""
+    # A link in the place of the folder or the copy could bring any file of the user into the
+    # project.
     if not backup.name or folder.is_symlink():
         return None
     path = folder / backup.name
@@ -127,7 +129,7 @@ def snapshots_in(session: Path) -> list[FileSnapshot]:
     """Return all snapshots of a session, oldest first, with later updates applied."""
     found: dict[str, FileSnapshot] = {}
     for line in read_lines(session):
-        for value in _told(line):
+        for value in _history_values(line):
             _add(found, value, line.offset)
     return list(found.values())
 
@@ -137,10 +139,12 @@ def last_snapshot(session: Path) -> FileSnapshot | None:
     if not session.exists():
         return None
     lines: list[tuple[Fields, int]] = []
+    # A snapshot lists all files, so only updates after the last one matter: of a session of 100 MB,
+    # the last few lines are read.
     for line in read_lines_backwards(session):
-        told = list(_told(line))
-        lines += [(value, line.offset) for value in told]
-        if any(value.get("type") == SNAPSHOT for value in told):
+        values = list(_history_values(line))
+        lines += [(value, line.offset) for value in values]
+        if any(value.get("type") == SNAPSHOT for value in values):
             break
     found: dict[str, FileSnapshot] = {}
     for value, offset in reversed(lines):
@@ -148,7 +152,9 @@ def last_snapshot(session: Path) -> FileSnapshot | None:
     return next(reversed(found.values()), None)
 
 
-def _told(line: Line) -> Iterator[Fields]:
+def _history_values(line: Line) -> Iterator[Fields]:
+    # A fast path: nearly all lines are skipped without decoding. The bytes may also be part of a
+    # message that quotes a session; `_add` then ignores it by its type.
     if MARK in line.raw:
         yield from (value for value in values_of(line) if is_object(value))
 
@@ -160,6 +166,7 @@ def _add(found: dict[str, FileSnapshot], value: Fields, offset: int) -> None:
         name = str(held.get("messageId") or value.get("messageId"))
         backups = _backups(held.get("trackedFileBackups"))
         if name in found:
+            # An update repeats the id of the prompt whose snapshot it adds to.
             found[name].backups |= backups
         else:
             found[name] = FileSnapshot(name, str(held.get("timestamp") or ""), offset, backups)

@@ -14,7 +14,7 @@ from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.tools import CHANGING
 
 SLACK = timedelta(seconds=1)
-"""File systems and sessions tell the time differently."""
+"""Tolerance between the clocks of file systems and sessions."""
 
 ARRIVAL = timedelta(minutes=1)
 """Maximum time between writing a backup and the line that names it."""
@@ -65,9 +65,9 @@ def is_recorded_here(copy: Path, time: str) -> bool:
 
     Whoever writes a session chooses all times in it, but not when its files arrive here.
     """
-    told = parse_timestamp(time)
+    recorded = parse_timestamp(time)
     status = datetime.fromtimestamp(copy.lstat().st_ctime, UTC)
-    return told is not None and abs(status - told) <= ARRIVAL
+    return recorded is not None and abs(status - recorded) <= ARRIVAL
 
 
 def is_same(path: Path, copy: Path) -> bool:

@@ -1,7 +1,7 @@
 """Builders for session lines in the client's format, one per event; pure.
 
-A builder gives what is particular to its line. `chained` adds what all lines of a conversation
-have: who follows on whom, when, where.
+A builder returns the fields specific to its entry. `chained` adds those common to all entries of a
+conversation: parent, time, directory.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from turnlog.conversation.prompts import INTERRUPTION
 from turnlog.format.json_values import Fields
 
 VERSION = "2.1.325"
-"""The client whose format is written here; readers, turnlog too, tell by it what to expect of a
-file. All clients from 1.0.60 on resume files that name it (observed)."""
+"""The client version whose format is written. Readers, including turnlog, go by it; all clients
+from 1.0.60 on resume such files (observed)."""
 STOPPED = f"{INTERRUPTION}]"
 STOPPED_AT_CALL = f"{INTERRUPTION} for tool use]"
 REJECTED_TEXT = (
@@ -182,10 +182,10 @@ def failure(text: str, message_id: str, status: int | None, request_id: str | No
     """Build the entry of an API error in place of an answer."""
     kinds = {400: "invalid_request", 401: "authentication_failed", 429: "rate_limit"}
     server = "server_error" if status and status >= 500 else "unknown"
-    told: Fields = {"error": kinds.get(status or 0, server), "isApiErrorMessage": True}
-    told |= {"apiErrorStatus": status} if status else {}
-    told |= {"requestId": request_id} if request_id else {}
-    return synthetic(text, message_id) | told
+    fields: Fields = {"error": kinds.get(status or 0, server), "isApiErrorMessage": True}
+    fields |= {"apiErrorStatus": status} if status else {}
+    fields |= {"requestId": request_id} if request_id else {}
+    return synthetic(text, message_id) | fields
 
 
 def api_error(error: Fields, wait: float, attempt: int, attempts: int) -> Fields:
@@ -247,7 +247,7 @@ def compact_summary(text: str) -> Fields:
 
 
 def title(text: str, leaf: str) -> Fields:
-    """Return a title for the conversation up to a leaf; not a line of the conversation itself."""
+    """Build a title for the conversation up to a leaf; it is not part of the chain."""
     return {"type": "summary", "summary": text, "leafUuid": leaf}
 
 
@@ -259,7 +259,7 @@ def last_prompt(text: str, leaf: str, session_id: str) -> Fields:
 
 
 def pr_link(made: PullRequest, session_id: str, time: str) -> Fields:
-    """Return a pull request that the session made (2.1.29 on)."""
+    """Build the link to a pull request that the session created (clients from 2.1.29)."""
     return {
         "type": "pr-link",
         "sessionId": session_id,
@@ -271,7 +271,7 @@ def pr_link(made: PullRequest, session_id: str, time: str) -> Fields:
 
 
 def queue(operation: str, content: str | None, session_id: str, time: str) -> Fields:
-    """Return a prompt entered the queue, or left it."""
+    """Build the entry for a prompt that entered or left the queue."""
     held = {} if content is None else {"content": content}
     return {
         "type": "queue-operation",

@@ -31,17 +31,17 @@ from turnlog.store.paths import Store
 
 
 class Pen(Protocol):
-    """Writes the session: its recorder."""
+    """The part of the recorder that backups need."""
 
     path: Path
 
     @property
     def leaf(self) -> str | None:
-        """The line that is written last."""
+        """Uuid of the last entry."""
         ...
 
     def aside(self, entry: Fields) -> Any:
-        """Write a line that is no part of the conversation."""
+        """Append an entry outside the conversation."""
         ...
 
 
@@ -61,21 +61,21 @@ class FileHistory:
         self._pen = pen
         self._may_copy = may_copy or self._is_below_root
         self._changed: set[str] = set()
-        """Files that were changed by this process, not by whoever wrote the lines so far."""
+        """Files changed by this process; those of earlier lines may be anyone's claim."""
         self._lock = Lock()
         self._states: dict[str, FileState] = {}
-        """Files as they were when they were last looked at, to be spared another look."""
+        """State of each file when it was last compared with its copy."""
         before = last_snapshot(pen.path)
         self._backups: dict[str, Backup] = before.backups if before else {}
         self._current: set[str] = set()
-        """Files whose state at the current prompt is kept."""
+        """Files already backed up since the current prompt."""
         self._prompt: tuple[str, str] | None = None
 
     def _is_below_root(self, path: Path) -> bool:
         return is_within(path, [self.root])
 
     def snapshot_line(self, prompt_uuid: str) -> Fields:
-        """Return the line before a prompt: all files that were changed so far, as they are now."""
+        """Return the snapshot line of a prompt: the current state of all files changed so far."""
         with self._lock:
             known = [*self._backups.items()]
             self._backups = {
@@ -88,7 +88,7 @@ class FileHistory:
             return self._line(prompt_uuid, is_update=False)
 
     def before_change(self, path: Path) -> None:
-        """Keep a file that is about to change, unless this turn has kept it already."""
+        """Back up a file that is about to change, unless this turn already has."""
         name = tracking_name(path, self.root)
         with self._lock:
             if name in self._current:
@@ -118,6 +118,8 @@ class FileHistory:
         if not path.is_file():
             return backup if backup.name is None else self._keep(name, path, backup.version)
         state = FileState.of(path)
+        # Inode, size and modification time are as when the copy was compared: reading both files
+        # again at each prompt would be slow.
         if self._states.get(name) == state:
             return backup
         if copy and filecmp.cmp(path, copy, shallow=False):
@@ -126,6 +128,8 @@ class FileHistory:
         return self._keep(name, path, backup.version)
 
     def _keep(self, name: str, path: Path, version: int) -> Backup:
+        # A rewind, or another process with this session, may have left higher versions. Overwriting
+        # one would lose a state that a snapshot refers to.
         version = max(version, last_version(self.folder, path)) + 1
         copy = None
         if path.is_file():

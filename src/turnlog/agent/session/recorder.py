@@ -101,6 +101,7 @@ class Recorder:
 
     def block(self, message: Fields, block: Fields, index: int, request_id: str | None) -> Fields:
         """Record a finished block of an answer."""
+        # Remember where to go back to if the answer breaks off: see `abandon`.
         if message["id"] != self._message_id:
             self._message_id = message["id"]
             self._before_message = (len(self.chain), self.leaf)
@@ -176,6 +177,7 @@ class Recorder:
         tip = self.leaf
         if tip:
             self.aside(entry_builders.title(title, tip))
+        # The boundary has no parent; it refers to the history by `logicalParentUuid` alone.
         self.chain, self.leaf = [], None
         self._callers = {}
         first = self._add(entry_builders.boundary(tip, trigger, tokens))
@@ -240,6 +242,7 @@ class Recorder:
     def _append(self, entry: Fields) -> None:
         try:
             append_lines(self.path, [encoded(entry)])
+        # The folder is created with the first line: a chat without a prompt leaves nothing behind.
         except FileNotFoundError:
             create_private_folder(self.path.parent)
             append_lines(self.path, [encoded(entry)])
@@ -247,6 +250,8 @@ class Recorder:
     def _now(self) -> datetime:
         """Return the current time, made later than every earlier timestamp of the file."""
         now = datetime.now(UTC)
+        # Sessions have milliseconds. Some clients take the latest line for the tip, so no two
+        # lines may have the same time.
         now -= timedelta(microseconds=now.microsecond % 1000)
         self.last_time = max(now, self.last_time + TICK) if self.last_time > LONG_AGO else now
         return self.last_time

@@ -70,7 +70,7 @@ def reopen(path: Path) -> Resumed:
 
 
 def go_on(recorder: Recorder, resumed: Resumed) -> None:
-    """Return a recorder that continues the session."""
+    """Make a recorder continue a session."""
     recorder.chain = resumed.chain
     recorder.leaf = resumed.leaf
     recorder.missing = resumed.missing
@@ -80,7 +80,7 @@ def go_on(recorder: Recorder, resumed: Resumed) -> None:
 
 
 def fork(path: Path, copy: Path) -> None:
-    """Write the conversation of a session into a new one, which goes on by itself.
+    """Copy the conversation of a session into a new one.
 
     As client 2.1.325 does: lines keep their uuids, and nothing else of the session is copied.
     """
@@ -102,14 +102,17 @@ def latest_in(store: Store, cwd: Path) -> Path:
 def _log_of(path: Path) -> NodeLog:
     """Read a session's entries: all, or a sufficient tail."""
     if path.stat().st_size > SMALL:
+        # The fast path for long sessions. It is safe because `_is_sufficient` falls back to reading
+        # everything if anything in the tail refers to an entry before it.
         log = NodeLog(path, ReadExtent(_last_boundary(path)))
-        if _tells_all(log.tree):
+        if _is_sufficient(log.tree):
             return log
     return NodeLog(path)
 
 
 def _last_boundary(path: Path) -> int:
     for line in read_lines_backwards(path):
+        # The bytes may be quoted in a message, so a match is decoded before it counts.
         if BOUNDARY in line.raw:
             for value in values_of(line):
                 if is_object(value) and value.get("subtype") == "compact_boundary":
@@ -117,7 +120,7 @@ def _last_boundary(path: Path) -> int:
     return 0
 
 
-def _tells_all(tree: Tree) -> bool:
+def _is_sufficient(tree: Tree) -> bool:
     """Return whether a tail is sufficient: nothing in it refers to an earlier entry.
 
     The branch must start in the tail, and the leaf that the client noted must be in it.

@@ -1,7 +1,7 @@
-"""Goes back to before a prompt: the conversation, the files, or both. Planned first, then made.
+"""Rewind a conversation, its files or both to before a prompt: plan first, then apply.
 
-Nothing is taken away: the conversation goes on at an earlier entry and what came after stays in the
-file; what files were is kept in the journal. So going back can itself be undone.
+Nothing is lost: the conversation continues at an earlier entry, later ones stay in the file, and
+the journal keeps the previous content of files. So a rewind can itself be undone.
 """
 
 import os
@@ -46,7 +46,7 @@ from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
 from turnlog.store.paths import Store
 
 NOWHERE = "00000000-0000-0000-0000-000000000000"
-"""What the client writes where it notes that a branch was left (observed: 2.1.325)."""
+"""Leaf that the client records when the user leaves a branch (2.1.325, observed)."""
 
 OUTSIDE = "it is outside of the working directories"
 PROTECTED = "programs take commands from it"
@@ -74,7 +74,7 @@ class RewindScope(StrEnum):
 
 
 class Point(Struct, frozen=True):
-    """A prompt that one can go back to before."""
+    """A prompt that a session can be rewound to."""
 
     uuid: str
     text: str
@@ -86,15 +86,15 @@ class FileBack(Struct, frozen=True):
 
     path: Path
     copy: Path | None
-    """What it becomes; None for a file that was not there, and goes."""
+    """The copy to restore; None if the file did not exist and is deleted."""
     is_changed_outside: bool
     """Whether someone else has changed it since the session did."""
     is_lost: bool = False
-    """Whether the copy is gone, so that the file stays as it is."""
+    """Whether the copy is missing, so that the file cannot be restored."""
     is_created: bool = False
-    """Whether there is no such file now."""
+    """Whether the file does not exist now."""
     apart: str = ""
-    """Why it only goes back if it is chosen by itself; empty for an ordinary file."""
+    """Why it must be confirmed by itself; empty for an ordinary file."""
 
 
 class RewindPlan(Struct, frozen=True):
@@ -103,39 +103,39 @@ class RewindPlan(Struct, frozen=True):
     session: Path
     point: Point
     leaf: str | None
-    """The entry that the conversation goes on at; None for its very start."""
+    """The entry at which the conversation continues; None for its start."""
     tip: str | None
-    """Where it is now."""
+    """The current tip."""
     files: list[FileBack]
-    """The files that are not as they were."""
+    """Files that differ from their state at the prompt."""
 
     @property
     def usual(self) -> list[FileBack]:
-        """Files that go back with the others."""
+        """Files restored without a question of their own."""
         return [file for file in self.files if not file.apart and not file.is_lost]
 
     @property
     def apart(self) -> list[FileBack]:
-        """Files that only go back if they are chosen one by one."""
+        """Files restored only if confirmed one by one."""
         return [file for file in self.files if file.apart and not file.is_lost]
 
     @property
     def conflicts(self) -> list[FileBack]:
-        """Files that someone else has changed since."""
+        """Files that someone else changed since."""
         return [file for file in self.usual if file.is_changed_outside]
 
     @property
     def removed(self) -> list[FileBack]:
-        """Files that were not there at the prompt, and would be deleted."""
+        """Files to delete: they did not exist at the prompt."""
         return [file for file in self.usual if file.copy is None]
 
     @property
     def created(self) -> list[FileBack]:
-        """Files that are not there now, and would be."""
+        """Files to create: they do not exist now."""
         return [file for file in self.usual if file.is_created]
 
     def choosing(self, chosen: Collection[Path]) -> "RewindPlan":
-        """Return the plan with some of the files that stand apart among the usual ones."""
+        """Return the plan with some of the files that need confirmation confirmed."""
         files = [replace(file, apart="") if file.path in chosen else file for file in self.files]
         return replace(self, files=files)
 
@@ -145,9 +145,9 @@ class Rewound(Struct, frozen=True):
 
     session: Path
     tip: str | None
-    """Where the conversation was; None if it stayed there."""
+    """The previous tip; None if the conversation was not rewound."""
     change: str | None
-    """The journal's name for what was done to files, if anything was."""
+    """Journal id of the change to files, if any."""
 
 
 def rewind_points(session: Session) -> list[Point]:
@@ -159,7 +159,7 @@ def rewind_points(session: Session) -> list[Point]:
 def plan_rewind(
     store: Store, session: Session, prompt: str, root: Path, directories: Iterable[Path] = ()
 ) -> RewindPlan:
-    """Return what going back to before a prompt would do.
+    """Plan a rewind to before a prompt.
 
     `root` is the session's directory, `directories` are others that may be worked in.
     """
@@ -186,8 +186,9 @@ def apply_rewind(
     journal: Journal,
     overwrite: bool = False,
 ) -> Rewound:
-    """Go back. Files that someone else has changed are a `Conflict`, unless they may be lost."""
+    """Apply a rewind; raise `Conflict` if others changed a file, unless `overwrite` is set."""
     change = None
+    # Files first: if one of them cannot be restored, the conversation stays where it is.
     if scope is not RewindScope.CONVERSATION:
         if plan.conflicts and not overwrite:
             names = ", ".join(str(file.path) for file in plan.conflicts)
@@ -200,7 +201,7 @@ def apply_rewind(
 
 
 def undo_rewind(done: Rewound, session: Session, journal: Journal) -> None:
-    """Bring back what was before going back."""
+    """Undo a rewind."""
     if done.change:
         journal.undo(done.change)
     if done.tip:
@@ -214,6 +215,7 @@ def move_tip(session: Session, leaf: str | None, why: str) -> None:
     the client takes it for the tip, by whichever rule. Newer ones also heed lines that say where
     the tip is: one that the user left the branch on purpose, and one with the tip itself.
     """
+    # Another process may have appended to the session since it was planned.
     session.refresh()
     tree = session.tree
     rank = tree.rank_of(leaf)
@@ -263,8 +265,8 @@ def _files_back(
         if backup.name and not copy:
             yield FileBack(path, folder / backup.name, is_changed_outside=False, is_lost=True)
         elif not path.is_dir() and not _is_as(path, copy):
-            kept = (copy_of(folder, each) for each in _versions(snapshots, name))
-            outside = is_changed_outside(path, [*filter(None, kept)], changes.get(path))
+            copies = (copy_of(folder, each) for each in _versions(snapshots, name))
+            outside = is_changed_outside(path, [*filter(None, copies)], changes.get(path))
             is_created = not os.path.lexists(path)
             if copy and not is_created and not is_recorded_here(copy, _first_time(snapshots, copy)):
                 apart = apart or FOREIGN
@@ -272,7 +274,7 @@ def _files_back(
 
 
 def why_apart(path: Path, folders: Iterable[Path]) -> str:
-    """Say why a file does not go back with the others; nothing for an ordinary one.
+    """Return why a file must be confirmed by itself; empty for an ordinary one.
 
     The lines that name it may come from somebody else: `../.bash_profile` would run commands.
     """
@@ -318,6 +320,7 @@ def _restore(plan: RewindPlan, journal: Journal) -> str | None:
     for file in files:
         if file.copy:
             os.utime(file.path)  # so that whoever goes by its time sees that it changed
+    # The journal creates private folders, but these belong to the project.
     usual = 0o777 & ~_umask()
     for folder in record.folders if record else []:
         Path(folder).chmod(usual)
@@ -331,6 +334,8 @@ def _change(file: FileBack) -> Change:
 
 
 def _umask() -> int:
+    # The mask can only be read by setting it. A file that another thread creates at this moment is
+    # private rather than open to everyone.
     current = os.umask(0o077)
     os.umask(current)
     return current

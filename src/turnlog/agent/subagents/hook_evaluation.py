@@ -71,7 +71,7 @@ class AnswerInput(Input, frozen=True):
 
 
 @dataclass
-class HookMeans:
+class ConversationResources:
     """Model and MCP access for the hooks of one conversation."""
 
     parts: Parts
@@ -98,6 +98,7 @@ class HookMeans:
     async def examine(self, question: str, model: str) -> str:
         """Return the answer of a model with tools; calls that would ask are denied."""
         found: list[str] = []
+        # The loop records each turn, and this one belongs to no session.
         with TemporaryDirectory(prefix="turnlog-hook-") as folder:
             loop = Loop(self._examiner(Path(folder), model, found))
             try:
@@ -136,9 +137,10 @@ class HookMeans:
         """Return the parts of a conversation that only investigates."""
         parent = self.parts
         facts = msgspec.structs.replace(parent.recorder.facts, agent_id=f"{KIND}-{uuid4()}")
-        place = replace(parent.workspace, seen={}, todos=[], shells=Shells())
-        told = BY_LOOKING.format(path=parent.recorder.path)
+        place = replace(parent.workspace, read_states={}, todos=[], shells=Shells())
+        instructions = BY_LOOKING.format(path=parent.recorder.path)
         rules = parent.rules.lent(None, None)
+        # The instructions name the session file, which lies outside of the project.
         rules.for_turn += (f"Read(/{escaped(parent.recorder.path)})",)
         usable = {name: tool for name, tool in parent.tools.items() if name not in CALLS}
         return replace(
@@ -150,7 +152,7 @@ class HookMeans:
             hooks=parent.hooks.of_calls(),
             rules=rules,
             ask=None,
-            system=[DECIDE + told, surroundings(place.cwd, place.directories)],
+            system=[DECIDE + instructions, surroundings(place.cwd, place.directories)],
             limits=msgspec.structs.replace(parent.limits, max_turns=MOST_STEPS, max_budget=None),
             backups=None,
             agent_type=KIND,
@@ -164,6 +166,7 @@ async def _run(loop: Loop, question: str, found: list[str]) -> TurnEnded:
         async for event in events:
             if isinstance(event, TurnEnded):
                 ended = event
+            # The decision has been reported: what the model would still do has no effect.
             elif found:
                 loop.interrupt()
     assert ended, "every turn ends"
@@ -179,6 +182,6 @@ def _answer_tool(found: list[str]) -> Tool:
         found.append(msgspec.json.encode(given).decode())
         return ToolOutcome("Decided.")
 
-    told = "Say what you have decided. This ends your work."
+    description = "Say what you have decided. This ends your work."
     schema, read = schema_of(AnswerInput), reader_of(AnswerInput)
-    return Tool(ANSWER_TOOL, told, schema, read, lambda given, place: [Uses()], run)
+    return Tool(ANSWER_TOOL, description, schema, read, lambda given, place: [Uses()], run)

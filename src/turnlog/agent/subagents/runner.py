@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from turnlog.agent.config.agent_definitions import AgentDefinition
-from turnlog.agent.config.agent_memory import memory_folder, memory_told
+from turnlog.agent.config.agent_memory import memory_context, memory_folder
 from turnlog.agent.loop.answering import ask_for_tool
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.events import Event, Inside, Notice, Recorded, TurnEnded
@@ -27,7 +27,7 @@ from turnlog.agent.mcp.connections import Connections
 from turnlog.agent.mcp.server_config import listed_servers
 from turnlog.agent.model.model_names import model_named
 from turnlog.agent.session.recorder import Recorder
-from turnlog.agent.subagents.hook_evaluation import HookMeans
+from turnlog.agent.subagents.hook_evaluation import ConversationResources
 from turnlog.agent.subagents.overrides import NOT_ASKED, may_use, model_for, rules_for
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.ids import new_agent_id
@@ -90,9 +90,9 @@ class Agents:
     def tool(self) -> Tool:
         """Return the tool that starts a sub-agent."""
         kinds = [f"- {each.name}: {each.description}" for each in self.definitions.values()]
-        told = DESCRIPTION.format(kinds="\n".join(kinds))
+        description = DESCRIPTION.format(kinds="\n".join(kinds))
         schema, read = schema_of(TaskInput), reader_of(TaskInput)
-        return Tool(NAME, told, schema, read, _touches, self._run, is_parallel=True)
+        return Tool(NAME, description, schema, read, _touches, self._run, is_parallel=True)
 
     async def _run(
         self, given: TaskInput, workspace: Workspace, output: Output, grant: Grant
@@ -135,29 +135,37 @@ class Agents:
 
         place = replace(
             workspace,
-            seen={},
+            read_states={},
             todos=[],
             directories=list(workspace.directories),
             shells=Shells(),
             ask=ask,
         )
-        told = [surroundings(place.cwd, place.directories)]
-        told += [memory_told(memory)] if memory else []
+        context = [surroundings(place.cwd, place.directories)]
+        context += [memory_context(memory)] if memory else []
+        context += parent.memory if definition.loads_memory else []
         child = replace(
             parent,
             choice=msgspec.structs.replace(parent.choice, model=model),
             recorder=Recorder(path, facts, lambda: place.cwd, parent.recorder.session),
             workspace=place,
-            system=[definition.prompt, *told, *(parent.memory if definition.loads_memory else [])],
+            system=[
+                definition.prompt,
+                *context,
+                *(parent.memory if definition.loads_memory else []),
+            ],
+            # The budget is for the turn as a whole, to which the cost of the sub-agent is added.
             limits=msgspec.structs.replace(
                 parent.limits, max_turns=definition.max_turns, max_budget=None
             ),
             rules=rules_for(definition, parent.rules, memory),
             ask=None if definition.permission_mode == NOT_ASKED else parent.ask,
+            # Its edits are backed up all the same, by `before_change` of the workspace; snapshots
+            # belong to prompts of the user.
             backups=None,
             agent_type=definition.name,
         )
-        child.hooks = parent.hooks.within(HookMeans(child), definition.hooks)
+        child.hooks = parent.hooks.within(ConversationResources(child), definition.hooks)
         own = replace(self, parts=child, depth=self.depth + 1)
         tools = parent.tools | ({NAME: own.tool()} if self.depth < DEEPEST else {})
         skill_tool = self.skills.tool(child) if self.skills else None
@@ -203,28 +211,28 @@ class Agents:
         loop = Loop(child)
         if self.skills:
             texts = [await self.skills.preload(name, child) for name in definition.skills]
-            loop.told = [text for text in texts if text]
+            loop.pending_context = [text for text in texts if text]
         return loop
 
     def _describe(
         self, path: Path, definition: AgentDefinition, given: TaskInput, call_id: str
     ) -> None:
         """Write the metadata file next to the agent's session file."""
-        told = {
+        metadata = {
             "agentType": definition.name,
             "description": given.description,
             "toolUseId": call_id,
             "spawnDepth": self.depth,
         }
         create_private_folder(path.parent)
-        write_private(subagent_meta(path), json.dumps(told, separators=(",", ":")).encode())
+        write_private(subagent_meta(path), json.dumps(metadata, separators=(",", ":")).encode())
 
     def _note(self, event: Event, agent_id: str, call_id: str) -> None:
         """Record progress of the sub-agent in the session; results are in its own file."""
         if isinstance(event, Recorded) and event.entry["type"] == "assistant":
             entry = event.entry
-            told = {"type": "assistant", "message": entry["message"], "uuid": entry["uuid"]}
-            data = {"type": "agent_progress", "agentId": agent_id, "message": told}
+            message = {"type": "assistant", "message": entry["message"], "uuid": entry["uuid"]}
+            data = {"type": "agent_progress", "agentId": agent_id, "message": message}
             name = f"agent_{entry['message']['id']}"
             self.parts.recorder.progress(data, name, call_id)
 

@@ -145,6 +145,7 @@ def _notebook(given: Fields, place: CallPlace) -> Preview:
     cell = _cell(old.text, path, given.get("cell_id"))
     is_new, is_gone = (given.get("edit_mode") == mode for mode in ("insert", "delete"))
     new = "" if is_gone else _text(given.get("new_source"))
+    # A notebook is JSON with outputs and images: only the source of the cell is compared.
     change = _change(place, path, notes, "" if is_new else cell, new)
     others = {name: given[name] for name in given if name not in ("notebook_path", "new_source")}
     return Preview(change.title, _fields(others) + change.lines, change.facts)
@@ -164,6 +165,7 @@ def _current(path: Path) -> tuple[TextFile, list[str]]:
     """Return the present content of a file, and notes about it."""
     notes: list[str] = []
     target = real_path(path)
+    # The path as named may look harmless: `notes.txt` can be a link to `~/.bashrc`.
     if target != path:
         notes.append(f"{'a link to' if path.is_symlink() else 'by links,'} {spelled(str(target))}")
     try:
@@ -186,9 +188,10 @@ def _change(place: CallPlace, path: Path, notes: list[str], old: str, new: str) 
     lines = list(_diff(old, new))
     added, removed = (sum(role == kind for role, _ in lines) for kind in ("added", "removed"))
     notes += [] if lines else ["the content stays as it is"]
+    # Any other mode is worth a look: 0755 is a script, 0600 a secret.
     usual = [note for note in notes if note != "mode 0644"]
-    told = [("note", note) for note in usual]
-    return Preview(place.shown(path), told + lines, f"+{added} -{removed}")
+    head = [("note", note) for note in usual]
+    return Preview(place.shown(path), head + lines, f"+{added} -{removed}")
 
 
 def _diff(old: str, new: str) -> Iterator[Line]:
@@ -204,6 +207,8 @@ def _diff(old: str, new: str) -> Iterator[Line]:
 
 def _spelled_end(line: str) -> str:
     """Return a line as it is shown where blanks at its end matter."""
+    # Blanks at the end matter in Makefiles and Markdown, and a change of them alone would look like
+    # none.
     body = line.rstrip(" \t")
     blanks = line[len(body) :]
     end = f"<{len(blanks):,} blanks>" if len(blanks) >= BLANKS else "".join(map(escaped, blanks))
@@ -216,8 +221,8 @@ def _preview_any(tool: str) -> Callable[[Fields, CallPlace], Preview]:
         # A title may stand for an input only if it says all of it: `1 items` does not.
         values = list(given.values())
         is_whole = not values or (len(values) == 1 and str(values[0]) in title)
-        is_said = is_whole and "\n" not in title
-        return Preview(spelled(title) if is_said else "", [] if is_said else _fields(given))
+        says_all = is_whole and "\n" not in title
+        return Preview(spelled(title) if says_all else "", [] if says_all else _fields(given))
 
     return show
 

@@ -17,9 +17,9 @@ from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.permissions.asking import PermissionReply, Question
 from turnlog.agent.session.resume import go_on, reopen
 from turnlog.agent.session.rewind import Rewound
-from turnlog.agent.terminal.event_view import Telling
+from turnlog.agent.terminal.event_view import TurnDisplay
 from turnlog.agent.terminal.permission_prompt import ACCEPT, Asking
-from turnlog.agent.terminal.screen_protocol import Face, ScrollbackItem, Waiting
+from turnlog.agent.terminal.screen_protocol import ScreenInterface, ScrollbackItem, TypedInput
 from turnlog.agent.terminal.status_line import StatusFacts
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_kind
 from turnlog.conversation.session import open_session
@@ -39,14 +39,14 @@ COUNTED = 1 << 24
 """Maximum size of a session that is read to show its cost."""
 
 
-class Talk:
+class ChatDriver:
     """An open chat and its display state."""
 
-    def __init__(self, face: Face, store: Store, options: ChatOptions) -> None:
-        self.face = face
+    def __init__(self, screen: ScreenInterface, store: Store, options: ChatOptions) -> None:
+        self.screen = screen
         self.store = store
         self.options = options
-        self.telling = Telling(face, options.cwd)
+        self.display = TurnDisplay(screen, options.cwd)
         self.rewound: Rewound | None = None
         """The last rewind, for undoing it."""
         self.chat: Chat
@@ -55,23 +55,23 @@ class Talk:
         self._counting: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, face: Face, store: Store, options: ChatOptions) -> Self:
+    async def open(cls, screen: ScreenInterface, store: Store, options: ChatOptions) -> Self:
         """Open a chat and show the end of the session."""
-        talk = cls(face, store, options)
-        talk._begin(await talk._open(options))
-        return talk
+        driver = cls(screen, store, options)
+        driver._begin(await driver._open(options))
+        return driver
 
     async def switch(self, reason: str, **changes: Any) -> None:
         """Switch to another session or a new one."""
         parts = self.chat.parts
         plain: Fields = {"resume": None, "is_fork": False, "session_id": None, "name": None}
-        kept = {"mode": parts.rules.mode, "model": parts.choice.model, "start": reason}
-        wanted = replace(self.options, **plain | kept | changes)
+        carried = {"mode": parts.rules.mode, "model": parts.choice.model, "start": reason}
+        wanted = replace(self.options, **plain | carried | changes)
         # The other one is opened first: if it cannot be, this one goes on.
         chat = await self._open(wanted)
         await self.chat.close(reason)
         self.options = wanted
-        self.telling = Telling(self.face, wanted.cwd)
+        self.display = TurnDisplay(self.screen, wanted.cwd)
         self.rewound = None
         self._begin(chat)
 
@@ -81,23 +81,25 @@ class Talk:
     def _begin(self, chat: Chat) -> None:
         self.chat = chat
         self.chat.loop.more = self._absorb
-        listen(self.chat.parts, self.face.wake)
-        self.chat.parts.hooks.show = self.telling.working
-        self.chat.parts.hooks.ring = self.face.ring
+        listen(self.chat.parts, self.screen.wake)
+        self.chat.parts.hooks.show = self.display.working
+        self.chat.parts.hooks.ring = self.screen.ring
         for note in self.chat.notes:
-            self.telling.note(note, is_error=True)
-        self.telling.past(last_turns(self.chat.parts.recorder.chain))
+            self.display.note(note, is_error=True)
+        self.display.past(last_turns(self.chat.parts.recorder.chain))
         if self.options.resume:
-            self._counting = asyncio.create_task(self._count_before(self.telling))
-        self.face.redraw()
+            # For this display: when the count is done, the user may have switched to another
+            # session.
+            self._counting = asyncio.create_task(self._count_before(self.display))
+        self.screen.redraw()
 
-    async def _count_before(self, telling: Telling) -> None:
+    async def _count_before(self, display: TurnDisplay) -> None:
         """Count the session's earlier usage, if its file is small enough to read quickly."""
         path = self.chat.parts.recorder.path
         if path.stat().st_size <= COUNTED:
             before = await asyncio.to_thread(lambda: session_cost(open_session(path)))
-            telling.meter.total += before.cost_usd
-            self.face.redraw()
+            display.meter.total += before.cost_usd
+            self.screen.redraw()
 
     def go_on(self) -> None:
         """Reload the session from its file."""
@@ -106,16 +108,18 @@ class Talk:
 
     async def send(self, prompt: Prompt, source: str) -> None:
         """Run a turn for a prompt."""
-        self.telling.start()
+        self.display.start()
         try:
             await asyncio.to_thread(import_module, CLIENT)
+            # From here on Escape interrupts the loop, which records it; before, it cancels this
+            # task.
             self.is_at_work = True
             async with aclosing(self.chat.send(prompt, source)) as events:
                 async for event in events:
-                    self.telling.tell(event)
+                    self.display.show(event)
         finally:
             self.is_at_work = False
-            self.telling.finish()
+            self.display.finish()
 
     @property
     def has_news(self) -> bool:
@@ -123,7 +127,7 @@ class Talk:
         parts = self.chat.parts
         return bool(parts.workspace.shells.ended or parts.hooks.news)
 
-    async def tell_news(self) -> None:
+    async def send_notice(self) -> None:
         """Run a turn for a background notification."""
         notice = next_notice(self.chat.parts)
         if notice:
@@ -131,7 +135,7 @@ class Talk:
 
     def show_lines(self, lines: list[str], indent: int = 2) -> None:
         """Show requested lines; `indent` applies to the rest of a wrapped line."""
-        self.face.show(ScrollbackItem([f"  {line}".rstrip() for line in lines], 2 + indent))
+        self.screen.show(ScrollbackItem([f"  {line}".rstrip() for line in lines], 2 + indent))
 
     def stop(self) -> None:
         """Interrupt the turn."""
@@ -141,6 +145,8 @@ class Talk:
         """Switch to the next permission mode."""
         rules = self.chat.parts.rules
         modes = [ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN]
+        # Only if the chat was started in it: one key press too many must not turn off all
+        # questions.
         modes += [ApprovalMode.BYPASS] if self.options.mode is ApprovalMode.BYPASS else []
         place = modes.index(rules.mode) if rules.mode in modes else -1
         self._set_mode(modes[(place + 1) % len(modes)])
@@ -159,33 +165,35 @@ class Talk:
         parts = self.chat.parts
         tokens, window = context_tokens(parts.recorder.chain), parts.choice.window
         return StatusFacts(
-            parts.choice.model, parts.rules.mode, tokens, window, self.telling.meter.cost
+            parts.choice.model, parts.rules.mode, tokens, window, self.display.meter.cost
         )
 
     def _absorb(self) -> list[Arrival]:
         """Return prompts typed during the turn, for the next request."""
         taken: list[Arrival] = []
-        while self.face.waiting and _is_plain(self.face.waiting[0]):
-            waiting = self.face.waiting.pop(0)
-            if waiting.is_queued:
-                self.note_queue("remove", waiting.text)
-            taken.append((self.face.pastes.prompt(waiting.text), "queued"))
+        # In order, up to the first input that cannot be sent now: later ones must not overtake it.
+        while self.screen.pending and _is_plain(self.screen.pending[0]):
+            typed = self.screen.pending.pop(0)
+            if typed.is_queued:
+                self.note_queue("remove", typed.text)
+            taken.append((self.screen.pastes.prompt(typed.text), "queued"))
         return taken
 
     async def _approve(self, question: Question) -> PermissionReply:
         """Ask about a project's server before the chat is open."""
-        return await self.face.ask(Asking(question), self.telling.question(question))
+        return await self.screen.ask(Asking(question), self.display.question(question))
 
     async def _ask(self, question: Question) -> PermissionReply:
         message = f"A permission is needed for {question.tool}"
         about = {"message": message, "title": "turnlog", "notification_type": ASKED}
-        heard = asyncio.create_task(self.chat.parts.hooks.fire("Notification", ASKED, about))
+        # Hooks run while the question is open: a notification after the answer would be of no use.
+        notified = asyncio.create_task(self.chat.parts.hooks.fire("Notification", ASKED, about))
         rules = self.chat.parts.rules
         menu = Asking(question, offers_edits=rules.mode is ApprovalMode.DEFAULT)
         try:
-            reply = await self.face.ask(menu, self.telling.question(question))
+            reply = await self.screen.ask(menu, self.display.question(question))
         finally:
-            await heard
+            await notified
         if reply is ACCEPT:
             self._set_mode(ApprovalMode.ACCEPT_EDITS)
             return PermissionReply("allow")
@@ -202,6 +210,6 @@ def _is_prompt(entry: Fields) -> bool:
     return entry.get("type") == "user" and prompt_kind(fit(User, entry, [])) in ASKING | LOCAL
 
 
-def _is_plain(waiting: Waiting) -> bool:
+def _is_plain(typed: TypedInput) -> bool:
     """Return whether a prompt can be sent during a turn: no command, no mentioned files."""
-    return not waiting.text.startswith(COMMANDS) and not MENTION.search(waiting.text)
+    return not typed.text.startswith(COMMANDS) and not MENTION.search(typed.text)

@@ -46,6 +46,7 @@ def offers(before: str, commands: Sequence[KnownCommand], files: Sequence[str]) 
     if found := COMMAND.fullmatch(before):
         return command_offers(found[1], commands)
     found = FILE.search(before)
+    # Without an opening quote, a space ends the name.
     if found and (found[1] or " " not in found[2]):
         return [_file_offer(name, len(found[0])) for name in matching(files, found[2])]
     return []
@@ -100,6 +101,7 @@ def _rank(name: str, wanted: str) -> int | None:
         return 1
     if wanted in lower:
         return 2
+    # `in` consumes the iterator, so the characters have to occur in this order.
     rest = iter(lower)
     return 3 if all(character in rest for character in wanted) else None
 

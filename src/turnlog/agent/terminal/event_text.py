@@ -39,7 +39,7 @@ class ToolUse(Struct, frozen=True):
     input: Fields
 
 
-class Teller:
+class EntryRenderer:
     """Renders entries of a session; remembers calls until their results arrive."""
 
     def __init__(self, style: Style, root: Path, is_past: bool = False) -> None:
@@ -53,7 +53,7 @@ class Teller:
         self._asked: set[str] = set()
         """Calls shown to the user in a permission prompt."""
 
-    def tell(self, entry: Fields, seconds: float | None = None) -> ScrollbackItem | None:
+    def render(self, entry: Fields, seconds: float | None = None) -> ScrollbackItem | None:
         """Render an entry; `seconds` is the duration to show with it."""
         match entry.get("type"):
             case "user":
@@ -146,9 +146,9 @@ class Teller:
         text = text_of(content)
         if entry.get("isMeta") or entry.get("isCompactSummary") or not text.strip():
             return None
-        return self._said(text)
+        return self._typed(text)
 
-    def _said(self, text: str) -> ScrollbackItem | None:
+    def _typed(self, text: str) -> ScrollbackItem | None:
         if text.startswith(INTERRUPTION):
             return self.note("interrupted")
         if text.startswith(PRINTED):
@@ -161,18 +161,20 @@ class Teller:
 
     def _result(self, block: Fields, entry: Fields, seconds: float | None) -> ScrollbackItem | None:
         call_id = str(block.get("tool_use_id"))
+        # A resumed session may start with the result of a call that is not shown any more.
         use = self._uses.pop(call_id, ToolUse("?", {}))
         text = as_printed(_untagged(text_of(block.get("content") or "")))
         is_asked = call_id in self._asked
         stop = self._stop(call_id, text) if entry.get("toolDenialKind") == REJECTED else ""
         if is_asked and stop:
-            mark, told = self._style("✗", "error"), self._style(stop, "dim")
-            return ScrollbackItem([f"  {mark} {told}"], is_attached=True)
+            mark, shown = self._style("✗", "error"), self._style(stop, "dim")
+            return ScrollbackItem([f"  {mark} {shown}"], is_attached=True)
         detail = Detail(
             use.input, text, entry.get("toolUseResult"), denial=entry.get("toolDenialKind")
         )
         is_error = bool(block.get("is_error"))
         did = self._outcome(use.name, detail, is_error, stop, seconds)
+        # The first line of a call was shown along with the question about it.
         lines = list(self._terminal.draw([did]))[int(is_asked) :]
         if is_asked and use.name in EDITS and not is_error:
             return None
@@ -181,9 +183,9 @@ class Teller:
 
     def _stop(self, call_id: str, text: str) -> str:
         """Render a call that the user denied or interrupted."""
-        said = text.partition(SAID)[2] if not text.startswith(REJECTED_TEXT) else ""
-        if said:
-            return f"refused: {one_line(said)}"
+        feedback = text.partition(SAID)[2] if not text.startswith(REJECTED_TEXT) else ""
+        if feedback:
+            return f"refused: {one_line(feedback)}"
         if self._is_past:
             return "refused or interrupted"
         if call_id in self._begun:

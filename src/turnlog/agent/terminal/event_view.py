@@ -14,10 +14,10 @@ from turnlog.agent.loop.events import (
 from turnlog.agent.loop.notifications import NOTICE
 from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.session.entry_builders import text_of
-from turnlog.agent.terminal.event_text import Teller
+from turnlog.agent.terminal.event_text import EntryRenderer
 from turnlog.agent.terminal.live_region import Live, todo_rows
 from turnlog.agent.terminal.markdown_stream import MarkdownStream
-from turnlog.agent.terminal.screen_protocol import Face, ScrollbackItem
+from turnlog.agent.terminal.screen_protocol import ScreenInterface, ScrollbackItem
 from turnlog.agent.terminal.status_line import UsageMeter, spinner
 from turnlog.agent.terminal.styled_text import one_line
 from turnlog.conversation.prompts import INTERRUPTION
@@ -36,20 +36,20 @@ LIMITS = {
 }
 
 
-class Telling:
+class TurnDisplay:
     """The display state of a turn."""
 
-    def __init__(self, face: Face, root: Path) -> None:
-        self._face = face
-        self._teller = Teller(face.style, root)
-        self._past = Teller(face.style, root, is_past=True)
+    def __init__(self, screen: ScreenInterface, root: Path) -> None:
+        self._screen = screen
+        self._renderer = EntryRenderer(screen.style, root)
+        self._past_renderer = EntryRenderer(screen.style, root, is_past=True)
         self._live = Live(str(root))
         self._answer = MarkdownStream()
         self._has_failed = False
         self.is_running = False
         """Whether a turn is running."""
         self.meter = UsageMeter()
-        self.question = self._teller.question
+        self.question = self._renderer.question
 
     @property
     def tail(self) -> str:
@@ -58,29 +58,29 @@ class Telling:
 
     def rows(self, columns: int) -> list[str]:
         """Return the live region besides the answer."""
-        rows = self._live.rows(self._face.style, columns)
+        rows = self._live.rows(self._screen.style, columns)
         line = spinner(self._live.label, self.meter, HINT, columns - 1)
-        return [*rows, *([""] if rows else []), self._face.style(line, "ok")]
+        return [*rows, *([""] if rows else []), self._screen.style(line, "ok")]
 
     def working(self, text: str) -> None:
         """Show a label for the current activity."""
         self._live.label = one_line(text)
-        self._face.redraw()
+        self._screen.redraw()
 
     def note(self, text: str, is_error: bool = False) -> None:
         """Show a message."""
-        self._face.show(self._teller.note(text, is_error))
+        self._screen.show(self._renderer.note(text, is_error))
 
     def prompt(self, text: str) -> None:
         """Show a prompt."""
         is_shell = text.startswith("!")
         shown = text[1:].strip() if is_shell else text
-        self._face.show(self._teller.prompt(shown, "!" if is_shell else "❯"))
+        self._screen.show(self._renderer.prompt(shown, "!" if is_shell else "❯"))
 
     def printed(self, text: str) -> None:
         """Show the output of the user's shell command."""
         if text.strip():
-            self._face.show(self._teller.printed(text))
+            self._screen.show(self._renderer.printed(text))
 
     def stopped(self, call_id: str) -> None:
         """Show the last output of an interrupted call."""
@@ -89,7 +89,7 @@ class Telling:
     def past(self, entries: list[Fields]) -> None:
         """Show earlier turns."""
         for entry in entries:
-            self._face.show(self._past.tell(entry))
+            self._screen.show(self._past_renderer.render(entry))
 
     def start(self) -> None:
         """Start displaying a turn."""
@@ -104,14 +104,14 @@ class Telling:
         self.is_running = False
         self.meter.settle()
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         """Display an event."""
         self.meter.take(event)
         self._live.take(event)
         match event:
             case CallStarted():
-                self._teller.begin(event.call_id)
-                self._live.jobs[event.call_id].is_shown = self._teller.was_shown(event.call_id)
+                self._renderer.begin(event.call_id)
+                self._live.jobs[event.call_id].is_shown = self._renderer.was_shown(event.call_id)
             case Streamed():
                 self._stream(event.event)
             case Recorded():
@@ -126,7 +126,7 @@ class Telling:
                 self._ended(event)
             case _:
                 pass
-        self._face.redraw()
+        self._screen.redraw()
 
     def _stream(self, event: Fields) -> None:
         delta: Fields = event.get("delta") or {}
@@ -135,40 +135,42 @@ class Telling:
 
     def _say(self, text: str) -> None:
         if text.strip():
-            self._face.show(ScrollbackItem([text], is_markdown=True))
+            self._screen.show(ScrollbackItem([text], is_markdown=True))
 
     def _recorded(self, entry: Fields) -> None:
         content = entry["message"]["content"] if "message" in entry else None
         if entry["type"] == "assistant" and not entry.get("isApiErrorMessage"):
-            self._teller.tell(entry)
+            # Not shown, but the renderer remembers the calls in it until their results arrive.
+            self._renderer.render(entry)
             if text_of(content or ""):
+                # The recorded text is authoritative; what was not streamed of it is shown now.
                 self._say(self._answer.finish(text_of(content or "")))
         elif entry["type"] == "user":
             self._recorded_user(entry, content)
         elif entry["type"] == "assistant":
             self._has_failed = True
-            self._face.show(self._teller.tell(entry))
+            self._screen.show(self._renderer.render(entry))
 
     def _recorded_user(self, entry: Fields, content: object) -> None:
         first: Fields = content[0] if is_array(content) and content else {}
         if first.get("type") == "tool_result":
             call_id = first["tool_use_id"]
-            name, last = self._teller.name(call_id), self._live.last_lines(call_id)
+            name, last = self._renderer.name(call_id), self._live.last_lines(call_id)
             seconds = self._live.ended(call_id)
             if name == "TodoWrite" and not first.get("is_error"):
                 data: Fields = entry.get("toolUseResult") or {}
                 self._live.todos = data.get("newTodos") or []
                 return
-            self._face.show(self._teller.tell(entry, seconds))
+            self._screen.show(self._renderer.render(entry, seconds))
             if entry.get("toolDenialKind") == REJECTED:  # the line has nothing of what it printed
                 self.printed("\n".join(last))
         elif entry.get("promptSource") in UNSEEN or _is_stop(first):
-            self._face.show(self._teller.tell(entry))
+            self._screen.show(self._renderer.render(entry))
 
     def _ended(self, ended: TurnEnded) -> None:
         if self._live.todos:
-            rows = todo_rows(self._live.todos, self._face.style, 1_000)
-            self._face.show(ScrollbackItem(rows, indent=2))
+            rows = todo_rows(self._live.todos, self._screen.style, 1_000)
+            self._screen.show(ScrollbackItem(rows, indent=2))
             self._live.todos = []
         if ended.reason in LIMITS:
             self.note(LIMITS[ended.reason])

@@ -6,9 +6,9 @@ Both ends stay in sight, so that padding alone cannot hide how a command ends.
 from collections.abc import Sequence
 
 PAGE = 1_000
-"""Rows that are printed at once: what a terminal keeps for scrolling back is limited."""
+"""Rows printed at once: the scrollback of terminals is limited."""
 LEAST = 4
-"""Rows that are shown of anything, however low the terminal is."""
+"""Minimum number of rows shown of each part, however low the terminal is."""
 RESET = "\x1b[0m"
 """Colours go on from row to row, and the row that ends them may be folded."""
 NOTE = "    … {count:,} more lines · ctrl-e shows all"
@@ -24,6 +24,8 @@ def fold_rows(parts: Sequence[list[str]], room: int) -> list[list[str]]:
     first, others = len(parts[0]), sum(map(len, parts[1:]))
     if first + others <= room:
         return list(parts)
+    # The first part is the call itself and gets most of the room; reasons keep at least a third if
+    # they need it.
     left = min(others, max(room // 3, room - first))
     each = left // max(1, len(parts) - 1)
     return [_folded(parts[0], room - left), *(_folded(part, each) for part in parts[1:])]

@@ -6,8 +6,8 @@ from turnlog.agent.chat.prompt_expansion import TYPED
 from turnlog.agent.loop.events import CallStarted, Printed
 from turnlog.agent.loop.lifecycle_hooks import SHELL
 from turnlog.agent.loop.pull_requests import link_pull_request
-from turnlog.agent.terminal.chat_driver import Talk
-from turnlog.agent.terminal.screen_protocol import Waiting
+from turnlog.agent.terminal.chat_driver import ChatDriver
+from turnlog.agent.terminal.screen_protocol import TypedInput
 from turnlog.agent.terminal.slash_commands import COMMANDS
 from turnlog.agent.tools.bash import BASH
 from turnlog.agent.workspace.tool import ToolOutcome
@@ -17,60 +17,62 @@ CALL = "shell"
 """Placeholder for a call id."""
 
 
-async def do(talk: Talk, waiting: Waiting) -> None:
+async def dispatch(driver: ChatDriver, typed: TypedInput) -> None:
     """Run typed input."""
-    text = waiting.text.strip()
-    if waiting.is_queued:
-        talk.note_queue("dequeue")
+    text = typed.text.strip()
+    if typed.is_queued:
+        driver.note_queue("dequeue")
     if text.startswith("!"):
-        await _run_shell(talk, text[1:].strip())
-    elif (found := TYPED.fullmatch(text)) and not talk.chat.prompts.find(text):
-        talk.telling.prompt(text)
-        await _run_command(talk, found[1], (found[2] or "").strip())
+        await _run_shell(driver, text[1:].strip())
+    # A custom command takes precedence over a built-in one of the same name.
+    elif (found := TYPED.fullmatch(text)) and not driver.chat.prompts.find(text):
+        driver.display.prompt(text)
+        await _run_command(driver, found[1], (found[2] or "").strip())
     else:
-        if not waiting.is_queued:  # one that was queued is shown when it is recorded
-            talk.telling.prompt(text)
-        prompt = talk.face.pastes.prompt(text)
-        await talk.send(prompt, "queued" if waiting.is_queued else "typed")
+        if not typed.is_queued:  # one that was queued is shown when it is recorded
+            driver.display.prompt(text)
+        prompt = driver.screen.pastes.prompt(text)
+        await driver.send(prompt, "queued" if typed.is_queued else "typed")
 
 
-async def _run_command(talk: Talk, name: str, arguments: str) -> None:
+async def _run_command(driver: ChatDriver, name: str, arguments: str) -> None:
     command = COMMANDS.get(name)
     if command is None:
-        talk.telling.note(f"there is no command /{name}; /help shows all", is_error=True)
+        driver.display.note(f"there is no command /{name}; /help shows all", is_error=True)
         return
-    await command.run(talk, arguments)
+    await command.run(driver, arguments)
 
 
-async def _run_shell(talk: Talk, command: str) -> None:
+async def _run_shell(driver: ChatDriver, command: str) -> None:
     """Run a shell command of the user and send it with its output to the model."""
     if not command:
         return
-    talk.telling.prompt(f"!{command}")
-    talk.telling.start()
-    talk.telling.tell(CallStarted(CALL, "Bash", {"command": command}))
+    driver.display.prompt(f"!{command}")
+    driver.display.start()
+    driver.display.show(CallStarted(CALL, "Bash", {"command": command}))
     try:
         outcome = await BASH.run(
             BASH.read({"command": command}),
-            talk.chat.parts.workspace,
-            lambda text: talk.telling.tell(Printed(CALL, text)),
+            driver.chat.parts.workspace,
+            lambda text: driver.display.show(Printed(CALL, text)),
         )
     except asyncio.CancelledError:
-        talk.telling.stopped(CALL)
+        # The output so far would vanish with the live region.
+        driver.display.stopped(CALL)
         raise
     finally:
-        talk.telling.finish()
-    talk.telling.printed(_printed(outcome))
-    link_pull_request(talk.chat.parts.recorder, BASH.name, {"command": command}, outcome)
-    await talk.send(shell_prompt(command, outcome), SHELL)
+        driver.display.finish()
+    driver.display.printed(_printed(outcome))
+    link_pull_request(driver.chat.parts.recorder, BASH.name, {"command": command}, outcome)
+    await driver.send(shell_prompt(command, outcome), SHELL)
 
 
 def shell_prompt(command: str, outcome: ToolOutcome) -> list[Fields]:
     """Build the prompt for a shell command and its output; failures count as stderr."""
     printed = _printed(outcome)
     stdout, stderr = ("", printed) if outcome.is_error else (printed, "")
-    told = f"<bash-stdout>{stdout}</bash-stdout><bash-stderr>{stderr}</bash-stderr>"
-    texts = (f"<bash-input>{command}</bash-input>", told)
+    output = f"<bash-stdout>{stdout}</bash-stdout><bash-stderr>{stderr}</bash-stderr>"
+    texts = (f"<bash-input>{command}</bash-input>", output)
     return [{"type": "text", "text": text} for text in texts]
 
 

@@ -17,7 +17,7 @@ from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.spending import context_tokens
 from turnlog.agent.mcp.connections import spelt, tool_name
 from turnlog.agent.permissions.policy import Policy
-from turnlog.agent.terminal.chat_driver import Talk
+from turnlog.agent.terminal.chat_driver import ChatDriver
 from turnlog.agent.terminal.completer import KnownCommand
 from turnlog.agent.terminal.status_line import BY_TOKEN, MODES
 from turnlog.agent.terminal.styled_text import Style, cells, cut, fold, one_line
@@ -59,21 +59,23 @@ class ContextShare(Struct, frozen=True):
     mark: str = "█"
 
 
-def show_tables(talk: Talk, commands: Sequence[Sequence[KnownCommand]]) -> None:
+def show_tables(driver: ChatDriver, commands: Sequence[Sequence[KnownCommand]]) -> None:
     """Show commands by group, and keys."""
     groups = [[(each.shown, each.help) for each in group] for group in commands]
     wide = max(cells(name) for group in groups for name, _ in group)
-    tables = [_table(group, talk, wide) for group in (*groups, KEYS) if group]
-    talk.show_lines([line for table in tables for line in (*table, "")][:-1])
+    tables = [_table(group, driver, wide) for group in (*groups, KEYS) if group]
+    driver.show_lines([line for table in tables for line in (*table, "")][:-1])
 
 
-async def show_context(talk: Talk, arguments: str) -> None:
+async def show_context(driver: ChatDriver, arguments: str) -> None:
     """Show what fills the context."""
-    parts = talk.chat.parts
+    parts = driver.chat.parts
     window = parts.choice.window
     reserve = parts.limits.compacting.reserve(window)
-    rows = context_rows(amounts_in(parts), window, reserve, talk.face.style, talk.face.columns - 2)
-    talk.show_lines([parts.choice.model, *rows])
+    rows = context_rows(
+        amounts_in(parts), window, reserve, driver.screen.style, driver.screen.columns - 2
+    )
+    driver.show_lines([parts.choice.model, *rows])
 
 
 def amounts_in(parts: Parts) -> list[ContextShare]:
@@ -81,14 +83,15 @@ def amounts_in(parts: Parts) -> list[ContextShare]:
     memory = _tokens("".join(parts.memory))
     system = _tokens("".join(parts.system)) - memory
     tools = _tokens(json.dumps(definitions(parts.tools.values())))
+    # The API counts the whole context only; the shares of its parts are estimated by length.
     total = context_tokens(parts.recorder.chain)
-    said = _tokens(json.dumps(messages_of(parts.recorder.chain, is_open=True)))
+    messages = _tokens(json.dumps(messages_of(parts.recorder.chain, is_open=True)))
     return [
         ContextShare("system prompt", system, "ok"),
         ContextShare("memory", memory, "mode"),
         ContextShare("tools", tools, "note"),
         ContextShare(
-            "conversation", max(0, total - system - memory - tools) if total else said, "added"
+            "conversation", max(0, total - system - memory - tools) if total else messages, "added"
         ),
     ]
 
@@ -121,19 +124,20 @@ def _lengths(parts: Sequence[ContextShare], cells_in_all: int) -> list[tuple[Con
     """Return the length of each part of a bar: at least one cell each."""
     whole = sum(each.tokens for each in parts) or 1
     lengths = [max(1, round(cells_in_all * each.tokens / whole)) for each in parts]
+    # Rounding errors go to the longest part, where they show the least.
     longest = lengths.index(max(lengths))
     lengths[longest] += cells_in_all - sum(lengths)
     return list(zip(parts, lengths, strict=True))
 
 
-async def show_cost(talk: Talk, arguments: str) -> None:
+async def show_cost(driver: ChatDriver, arguments: str) -> None:
     """Show the cost of the session according to its file."""
-    path = talk.chat.parts.recorder.path
+    path = driver.chat.parts.recorder.path
     if not path.exists():
-        talk.telling.note("nothing was asked yet")
+        driver.display.note("nothing was asked yet")
         return
     view = await asyncio.to_thread(lambda: session_cost(open_session(path)))
-    talk.show_lines(cost_rows(view, talk.face.style, talk.face.columns - 2))
+    driver.show_lines(cost_rows(view, driver.screen.style, driver.screen.columns - 2))
 
 
 def cost_rows(view: CostView, style: Style, columns: int) -> list[str]:
@@ -153,11 +157,11 @@ def cost_rows(view: CostView, style: Style, columns: int) -> list[str]:
     return [*rows, style(total, "bold")]
 
 
-async def show_permissions(talk: Talk, arguments: str) -> None:
+async def show_permissions(driver: ChatDriver, arguments: str) -> None:
     """Show the mode and the deny, ask and allow rules in order of precedence."""
-    parts = talk.chat.parts
+    parts = driver.chat.parts
     policy = parts.rules.standing(parts.workspace)
-    talk.show_lines(permission_rows(policy, talk.face.style, talk.face.columns), KIND)
+    driver.show_lines(permission_rows(policy, driver.screen.style, driver.screen.columns), KIND)
 
 
 def permission_rows(policy: Policy, style: Style, columns: int) -> list[str]:
@@ -166,10 +170,10 @@ def permission_rows(policy: Policy, style: Style, columns: int) -> list[str]:
     listed = [("mode", MODES[policy.mode], policy.mode.value)]
     for kind, rules in kinds:
         listed += [(kind, one_line(rule.text), _place(rule.source, policy.root)) for rule in rules]
-    wide = max(length for _, told, _ in listed if (length := cells(told)) <= columns // 2)
+    wide = max(length for _, text, _ in listed if (length := cells(text)) <= columns // 2)
     return [
-        f"{kind:{KIND}}{told}{' ' * (wide - cells(told))}  {style(place, 'dim')}"
-        for kind, told, place in listed
+        f"{kind:{KIND}}{text}{' ' * (wide - cells(text))}  {style(place, 'dim')}"
+        for kind, text, place in listed
     ]
 
 
@@ -181,61 +185,61 @@ def _place(path: str, root: Path) -> str:
     return path
 
 
-async def show_memory(talk: Talk, arguments: str) -> None:
+async def show_memory(driver: ChatDriver, arguments: str) -> None:
     """Show loaded memory files."""
-    may_read = talk.chat.parts.workspace.may_read
-    limits = memory_limits(talk.store, talk.options, may_read)
-    found = MemoryFiles(talk.options.cwd, talk.store.root, limits=limits).at_start()
+    may_read = driver.chat.parts.workspace.may_read
+    limits = memory_limits(driver.store, driver.options, may_read)
+    found = MemoryFiles(driver.options.cwd, driver.store.root, limits=limits).at_start()
     rows = [
         (
-            _place(str(each.path), talk.options.cwd),
+            _place(str(each.path), driver.options.cwd),
             f"{each.kind}{', left out: it is not of this project' if each.needs_approval else ''}",
         )
         for each in found
     ]
-    _show(talk, rows, "no memory files; CLAUDE.md in this directory would be one")
+    _show(driver, rows, "no memory files; CLAUDE.md in this directory would be one")
 
 
-async def show_agents(talk: Talk, arguments: str) -> None:
+async def show_agents(driver: ChatDriver, arguments: str) -> None:
     """Show available agents."""
-    cwd = talk.options.cwd
-    files = DefinitionFiles(talk.store, cwd, talk.options.sources)
-    agents = load_agents(talk.store, cwd, files)
-    _show(talk, [(each.name, each.description) for each in agents.values()], "no agents")
+    cwd = driver.options.cwd
+    files = DefinitionFiles(driver.store, cwd, driver.options.sources)
+    agents = load_agents(driver.store, cwd, files)
+    _show(driver, [(each.name, each.description) for each in agents.values()], "no agents")
 
 
-async def show_skills(talk: Talk, arguments: str) -> None:
+async def show_skills(driver: ChatDriver, arguments: str) -> None:
     """Show available skills."""
-    skills = {each.name: each for each in talk.chat.prompts.commands.values() if each.is_skill}
-    _show(talk, [(each.name, each.description) for each in skills.values()], "no skills")
+    skills = {each.name: each for each in driver.chat.prompts.commands.values() if each.is_skill}
+    _show(driver, [(each.name, each.description) for each in skills.values()], "no skills")
 
 
-async def show_hooks(talk: Talk, arguments: str) -> None:
+async def show_hooks(driver: ChatDriver, arguments: str) -> None:
     """Show configured hooks."""
     rows: list[tuple[str, str]] = []
     for event in EVENTS:
-        for group in talk.chat.parts.hooks.groups(event):
+        for group in driver.chat.parts.hooks.groups(event):
             name = f"{event} {group.get('matcher') or ''}".strip()
             listed: list[Fields] = group.get("hooks") or []
             rows += [(name, shown(hook)) for hook in listed]
-    _show(talk, rows, "no hooks are set")
+    _show(driver, rows, "no hooks are set")
 
 
-async def show_servers(talk: Talk, arguments: str) -> None:
+async def show_servers(driver: ChatDriver, arguments: str) -> None:
     """Show the MCP servers and their tools."""
-    tools = talk.chat.servers.tools
+    tools = driver.chat.servers.tools
     rows = [
         (f"{state['name']} {state['status']}", ", ".join(_tools_of(state["name"], tools)))
-        for state in talk.chat.server_states
+        for state in driver.chat.server_states
     ]
-    _show(talk, rows, "no MCP servers; .mcp.json in this directory would name some")
+    _show(driver, rows, "no MCP servers; .mcp.json in this directory would name some")
 
 
-async def show_tasks(talk: Talk, arguments: str) -> None:
+async def show_tasks(driver: ChatDriver, arguments: str) -> None:
     """Show background commands."""
-    jobs = talk.chat.parts.workspace.shells.jobs.values()
+    jobs = driver.chat.parts.workspace.shells.jobs.values()
     _show(
-        talk,
+        driver,
         [(f"{job.name} {job.status}", job.command) for job in jobs],
         "nothing runs in the background",
     )
@@ -246,21 +250,21 @@ def _tools_of(server: str, tools: Sequence[Tool]) -> list[str]:
     return [tool.name.removeprefix(start) for tool in tools if tool.server == spelt(server)]
 
 
-def _show(talk: Talk, rows: Sequence[tuple[str, str]], nothing: str) -> None:
-    talk.show_lines(_table(rows, talk) if rows else [nothing])
+def _show(driver: ChatDriver, rows: Sequence[tuple[str, str]], nothing: str) -> None:
+    driver.show_lines(_table(rows, driver) if rows else [nothing])
 
 
-def _table(rows: Sequence[tuple[str, str]], talk: Talk, wide: int = 0) -> list[str]:
+def _table(rows: Sequence[tuple[str, str]], driver: ChatDriver, wide: int = 0) -> list[str]:
     """Return a table of names and descriptions; `wide` is the width of other tables' names."""
-    style, columns = talk.face.style, talk.face.columns
+    style, columns = driver.screen.style, driver.screen.columns
     longest = max(wide, *(cells(name) for name, _ in rows)) + 2
     wide = min(longest, max(20, columns // 2))
     lines: list[str] = []
     for name, note in rows:
         shown = cut(one_line(name), wide - 2)
         head = f"{style(shown, 'text')}{' ' * (wide - cells(shown))}"
-        for told in _few_rows(one_line(note), columns - wide - 3):
-            lines.append(f"{head}{style(told, 'dim')}")
+        for row in _few_rows(one_line(note), columns - wide - 3):
+            lines.append(f"{head}{style(row, 'dim')}")
             head = " " * wide
     return lines
 

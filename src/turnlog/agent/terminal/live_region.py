@@ -50,6 +50,7 @@ class RunningCall:
 
     def printed(self, text: str) -> None:
         """Add output."""
+        # Output arrives in arbitrary pieces: the first one continues the last line.
         first, *rest = printable(as_printed(text)).split("\n")
         self.tail[-1] += first
         self.is_cut = self.is_cut or len(self.tail) + len(rest) > TAIL + 1
@@ -136,10 +137,10 @@ def _job_rows(job: RunningCall, style: Style, room: int) -> list[str]:
         f"{job.calls} calls" if job.calls else "",
         duration(job.seconds) if job.seconds >= SLOW else "",
     ]
-    told = "  ".join(filter(None, facts))
-    title = cut(job.title, max(8, room - len(job.name) - len(told) - 6))
+    info = "  ".join(filter(None, facts))
+    title = cut(job.title, max(8, room - len(job.name) - len(info) - 6))
     head = (
-        f"{style('○', 'ok')} {style(job.name, 'tool')} {style(title, 'text')}  {style(told, 'dim')}"
+        f"{style('○', 'ok')} {style(job.name, 'tool')} {style(title, 'text')}  {style(info, 'dim')}"
     )
     lines = [line for line in job.tail if line.strip()][-TAIL:]
     heads = [] if job.is_shown else [head.rstrip()]

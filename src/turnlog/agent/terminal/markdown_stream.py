@@ -38,6 +38,7 @@ def split_finished(text: str) -> tuple[str, str]:
             closes = found and found[1].startswith(fence) and not found[2].strip()
             fence = "" if closes else fence
         else:
+            # An indented line after a blank one may still belong to the list item above.
             if is_blank and line[:1] not in " \t\r\n":
                 end = place
             fence = found[1] if found else ""
@@ -63,6 +64,7 @@ class MarkdownStream:
         """Append a piece; return the text that it finishes."""
         is_new_line = "\n" in piece or self.text.endswith("\n")
         self.text += piece
+        # A fast path, taken for nearly every token: a block can only end with a line.
         if not is_new_line:
             return ""
         finished, _ = split_finished(self.tail)
@@ -71,6 +73,7 @@ class MarkdownStream:
 
     def finish(self, whole: str | None = None) -> str:
         """Return the rest; `whole` is the recorded text, if any."""
+        # The finished part is in the scrollback and cannot be taken back.
         rest = self.tail
         if whole is not None and whole.startswith(self.text[: self._shown]):
             rest = whole[self._shown :]
@@ -100,6 +103,7 @@ def draw(text: str, columns: int, is_coloured: bool) -> str:
     console = Console(
         file=written,
         width=max(10, min(columns, WIDEST)),
+        # Drawn into a string, which rich would take for a file without colours.
         force_terminal=True,
         no_color=not is_coloured,
         color_system="standard",
@@ -146,6 +150,7 @@ def _kind() -> "type[Markdown]":
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             for part in super().__rich_console__(console, options):
                 if isinstance(part, Table):
+                    # The edges of tables take two columns, of which a terminal has few.
                     part.show_edge = False
                 yield part
 
@@ -161,4 +166,5 @@ def _kind() -> "type[Markdown]":
 
 
 def _document(text: str) -> "Markdown":
+    # No hyperlinks: the text of a link could show one address and lead to another.
     return _kind()(text, code_theme="ansi_dark", hyperlinks=False)

@@ -78,6 +78,7 @@ class Menu:
 
     def choose(self, value: Any) -> None:
         """Finish with a choice."""
+        # Keys may be pressed faster than the menu closes.
         if not self.chosen.done():
             self.chosen.set_result(value)
 
@@ -93,6 +94,7 @@ class Menu:
         head, foot = self._head_rows(style, columns), self._foot_rows(style, columns)
         room = max(FEWEST, height - len(head) - len(foot))
         items = self.shown
+        # The selected item stays in the middle, except at both ends of the list.
         start = max(0, min(self.index - room // 2, len(items) - room))
         listed = [
             row
@@ -116,8 +118,8 @@ class Menu:
         return head
 
     def _foot_rows(self, style: Style, columns: int) -> list[str]:
-        told = " · ".join(filter(None, (self.foot, EXPAND if self.expand else "")))
-        return fold(style(told, "dim"), columns - 1).split("\n") if told else []
+        text = " · ".join(filter(None, (self.foot, EXPAND if self.expand else "")))
+        return fold(style(text, "dim"), columns - 1).split("\n") if text else []
 
     def row(self, number: int, item: Item, style: Style, columns: int) -> str:
         """Return an item as one line: its label, then additional information."""

@@ -72,7 +72,9 @@ class Pastes:
     def contents(self, text: str, store: Store) -> Fields:
         """Return the pasted content for the prompt history."""
         texts = {number: paste.text for number, paste in self._in(text).items() if paste.text}
-        return {str(number): _kept(number, pasted, store) for number, pasted in texts.items()}
+        return {
+            str(number): _saved_paste(number, pasted, store) for number, pasted in texts.items()
+        }
 
     def _hold(self, paste: Paste) -> int:
         number = len(self._held) + 1
@@ -85,6 +87,7 @@ class Pastes:
 
     def _text(self, found: re.Match[str]) -> str:
         paste = self._held.get(int(found[1]))
+        # Someone may simply type `[Image #1]`.
         return paste.text if paste and paste.text else found[0]
 
 
@@ -94,6 +97,7 @@ def image_path(text: str) -> Path | None:
     if "\n" in named or not named.lower().rstrip("'\"").endswith(IMAGES):
         return None
     try:
+        # Terminals quote or escape a dropped path in different ways; some leave it as it is.
         names = [named, *(shlex.split(named) if len(shlex.split(named)) == 1 else [])]
     except ValueError:
         names = [named]
@@ -136,12 +140,13 @@ def clipboard_image() -> Fields | None:
     return None
 
 
-def _kept(number: int, text: str, store: Store) -> Fields:
-    kept: Fields = {"id": number, "type": "text"}
+def _saved_paste(number: int, text: str, store: Store) -> Fields:
+    saved: Fields = {"id": number, "type": "text"}
     if len(text) <= INLINE:
-        return kept | {"content": text}
+        return saved | {"content": text}
     raw = text.encode("utf-8", "replace")
+    # Named by its content, as by the client: the same text is stored once.
     name = hashlib.sha256(raw).hexdigest()[:16]
     create_private_folder(store.pastes)
     write_private(store.pastes / f"{name}.txt", raw)
-    return kept | {"contentHash": name}
+    return saved | {"contentHash": name}

@@ -31,7 +31,7 @@ LONGEST = 400
 
 
 ACCEPT = PermissionReply("allow", remember=("acceptEdits",))
-"""The reply that changes the mode; it never goes further as it is."""
+"""The reply that changes the mode; the chat driver translates it."""
 
 
 class Asking(Choices):
@@ -44,6 +44,7 @@ class Asking(Choices):
         items = [Item("Yes", PermissionReply("allow"))]
         if offers_edits and question.tool in EDITS:
             items.append(Item("Yes, and accept edits from now on", ACCEPT))
+        # Only what can be read in full may be agreed to for all times.
         elif rules and len(label) <= LONGEST:
             items.append(Item(label, PermissionReply("allow", remember=rules)))
         elif rules:
@@ -62,6 +63,7 @@ class Asking(Choices):
             self.choose(PermissionReply("deny", feedback=self.typed.strip()))
         elif key == "text" and self._is_refusing:
             self.typed += text
+        # The number of the last item selects it without choosing it: feedback may follow.
         elif key == "text" and text == str(len(self.items)):
             self.index = len(self.items) - 1
         else:
@@ -78,14 +80,14 @@ class Asking(Choices):
 
 
 def head_of(question: Question) -> list[str]:
-    """Return what is asked, who asks, and why."""
+    """Return the question, who asks, and the reasons."""
     asked = ASKED.get(question.tool, f"Let {spelled(question.tool)} run?")
     agent = ", ".join(filter(None, (spelled(question.agent_type), question.agent_id)))
     reasons = _reasons(question)
-    told = ["; ".join(reasons)] if question.verdict.reasons else reasons
+    shown = ["; ".join(reasons)] if question.verdict.reasons else reasons
     if long_reasons(question):
-        told = [f"for {len(reasons)} reasons, listed above"]
-    return [f"{asked} (sub-agent {agent})" if agent else asked, *told]
+        shown = [f"for {len(reasons)} reasons, listed above"]
+    return [f"{asked} (sub-agent {agent})" if agent else asked, *shown]
 
 
 def long_reasons(question: Question) -> list[str]:

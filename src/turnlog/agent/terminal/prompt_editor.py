@@ -18,6 +18,7 @@ from turnlog.agent.terminal.completer import Offer
 
 NEW_LINE = (Keys.Escape, Keys.ControlM)
 ALWAYS = Always()
+# As kitty and xterm (with modifyOtherKeys) send it; prompt_toolkit knows neither.
 SHIFT_ENTER = ("\x1b[13;2u", "\x1b[27;2;13~")
 
 
@@ -105,6 +106,7 @@ def make_buffer(load: Callable[[], Iterable[str]], offers: Callable[[str], list[
     return Buffer(
         multiline=True,
         history=Typed(load),
+        # In a thread, as ranking 50,000 names for each key would be felt.
         completer=ThreadedCompleter(Offers(offers)),
         complete_while_typing=True,
     )
@@ -137,6 +139,7 @@ def bindings(buffer: Buffer, controls: Controls) -> KeyBindings:
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
+        # Terminals send the line ends of a pasted text as CR.
         text = event.data.replace("\r\n", "\n").replace("\r", "\n")
         buffer.insert_text(controls.paste(text))
 
@@ -152,6 +155,7 @@ def _handler(do: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
 
 def _enter(buffer: Buffer, controls: Controls) -> None:
     """Submit; a trailing backslash inserts a newline, an open completion is accepted first."""
+    # For terminals that send the same for Enter and Shift-Enter.
     if buffer.document.text_before_cursor.endswith("\\"):
         buffer.delete_before_cursor()
         buffer.insert_text("\n")

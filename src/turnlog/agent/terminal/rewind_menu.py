@@ -22,7 +22,7 @@ from turnlog.agent.session.rewind import (
     undo_rewind,
 )
 from turnlog.agent.terminal.call_preview import spelled
-from turnlog.agent.terminal.chat_driver import Talk
+from turnlog.agent.terminal.chat_driver import ChatDriver
 from turnlog.agent.terminal.menu import Choices, Item, Menu
 from turnlog.agent.terminal.styled_text import cut, one_line
 from turnlog.conversation.session import Session, open_session
@@ -34,9 +34,9 @@ from turnlog.text import drop_unsafe
 UNDO = "undo"
 STAY = "enter to go on · esc to stay"
 NAMED = 60
-"""Cells of a prompt by which it is named."""
+"""Maximum cells of a prompt in a menu."""
 SHOWN = 8
-"""Files that are named at once; a key lists all."""
+"""Maximum number of files named in a menu; a key lists all."""
 
 
 class Single(StrEnum):
@@ -48,18 +48,20 @@ class Single(StrEnum):
     """Neither this one nor those to come."""
 
 
-async def rewind(talk: Talk, arguments: str) -> None:
+async def rewind(driver: ChatDriver, arguments: str) -> None:
     """Go back to before a prompt, or undo that."""
-    path = talk.chat.parts.recorder.path
+    path = driver.chat.parts.recorder.path
     if not path.exists():
-        talk.telling.note("there is nothing to go back to yet")
+        driver.display.note("there is nothing to go back to yet")
         return
     session = await asyncio.to_thread(open_session, path)
-    chosen = await talk.face.choose(point_menu(rewind_points(session), talk.rewound is not None))
+    chosen = await driver.screen.choose(
+        point_menu(rewind_points(session), driver.rewound is not None)
+    )
     if chosen == UNDO:
-        _undo(talk, session)
+        _undo(driver, session)
     elif chosen:
-        await _go_back(talk, session, chosen)
+        await _go_back(driver, session, chosen)
 
 
 def point_menu(points: list[Point], has_undo: bool) -> Menu:
@@ -70,7 +72,7 @@ def point_menu(points: list[Point], has_undo: bool) -> Menu:
 
 
 def scope_menu(plan: RewindPlan, root: Path) -> Choices:
-    """Offer what is to go back; with a file at risk, the files stay unless that is chosen."""
+    """Return the menu of scopes; if a file is at risk, keeping the files is the default."""
     keep = Item("Conversation", RewindScope.CONVERSATION, "files stay as they are")
     items = [keep]
     if plan.usual or plan.apart:
@@ -79,10 +81,10 @@ def scope_menu(plan: RewindPlan, root: Path) -> Choices:
         # Whoever presses Enter out of habit must not delete, create or overwrite anything.
         items = [keep, both] if plan.apart or _risky(plan) else [both, keep]
         items.append(Item("Files", RewindScope.FILES, f"the conversation goes on; {counts}"))
-    told = _listed(_by_risk(plan), root)[:SHOWN]
+    listed = _listed(_by_risk(plan), root)[:SHOWN]
     more = len(plan.files) - SHOWN
-    told += [f"  … and {more:,} more"] if more > 0 else []
-    head = ["Go back with what?", f"to before: {cut(one_line(plan.point.text), NAMED)}", *told]
+    listed += [f"  … and {more:,} more"] if more > 0 else []
+    head = ["Go back with what?", f"to before: {cut(one_line(plan.point.text), NAMED)}", *listed]
     head += [] if plan.files else ["no file has changed since"]
     return Choices(head, items, STAY)
 
@@ -90,8 +92,8 @@ def scope_menu(plan: RewindPlan, root: Path) -> Choices:
 def confirm_menu(plan: RewindPlan, root: Path) -> Choices:
     """Ask again about files that would be deleted or created, or lose what someone changed."""
     risky = _risky(plan)
-    told = _listed(risky, root)[:SHOWN]
-    told += [f"  … and {len(risky) - SHOWN:,} more"] if len(risky) > SHOWN else []
+    listed = _listed(risky, root)[:SHOWN]
+    listed += [f"  … and {len(risky) - SHOWN:,} more"] if len(risky) > SHOWN else []
     removed, created = len(plan.removed), len(plan.created)
     changed = len(risky) - removed - created
     acts = [f"delete {_files(removed)}"] if removed else []
@@ -99,7 +101,7 @@ def confirm_menu(plan: RewindPlan, root: Path) -> Choices:
     acts += [f"overwrite {_files(changed)} that someone else has changed"] if changed else []
     act = " and ".join(acts)
     items = [Item("No, leave everything as it is", False), Item(f"Yes, {act}", True)]  # noqa: FBT003
-    return Choices([f"{act[0].upper()}{act[1:]}?", *told], items, STAY)
+    return Choices([f"{act[0].upper()}{act[1:]}?", *listed], items, STAY)
 
 
 def single_menu(file: FileBack, others: int, root: Path) -> Choices:
@@ -108,13 +110,13 @@ def single_menu(file: FileBack, others: int, root: Path) -> Choices:
     items = [Item("No, leave it as it is", Single.NO), Item(f"Yes, {act} it", Single.YES)]
     if others:
         items.append(Item(f"No, and leave {_files(others)} more as well", Single.NONE))
-    head = [f"{act.capitalize()} this file?", f"  {_told(file, root)}"]
+    head = [f"{act.capitalize()} this file?", f"  {_effect_of(file, root)}"]
     return Choices(head, items, STAY)
 
 
 def _risky(plan: RewindPlan) -> list[FileBack]:
-    kept = [file for file in plan.conflicts if file.copy and not file.is_created]
-    return [*plan.removed, *plan.created, *kept]
+    overwritten = [file for file in plan.conflicts if file.copy and not file.is_created]
+    return [*plan.removed, *plan.created, *overwritten]
 
 
 def _by_risk(plan: RewindPlan) -> list[FileBack]:
@@ -124,10 +126,10 @@ def _by_risk(plan: RewindPlan) -> list[FileBack]:
 
 
 def _listed(files: Sequence[FileBack], root: Path) -> list[str]:
-    return [f"  {_told(file, root)}" for file in files]
+    return [f"  {_effect_of(file, root)}" for file in files]
 
 
-def _told(file: FileBack, root: Path) -> str:
+def _effect_of(file: FileBack, root: Path) -> str:
     path = file.path.relative_to(root) if file.path.is_relative_to(root) else file.path
     name = spelled(str(path))
     if file.is_lost:
@@ -138,40 +140,40 @@ def _told(file: FileBack, root: Path) -> str:
     return f"{name} {done}{other}{asked}"
 
 
-async def _go_back(talk: Talk, session: Session, prompt: str) -> None:
-    workspace = talk.chat.parts.workspace
+async def _go_back(driver: ChatDriver, session: Session, prompt: str) -> None:
+    workspace = driver.chat.parts.workspace
     root = workspace.root
-    plan = plan_rewind(talk.store, session, prompt, root, workspace.directories)
-    scope = await _choose(talk, scope_menu(plan, root), _by_risk(plan))
+    plan = plan_rewind(driver.store, session, prompt, root, workspace.directories)
+    scope = await _choose(driver, scope_menu(plan, root), _by_risk(plan))
     if scope is None:
         return
     if scope is not RewindScope.CONVERSATION:
         risky = _risky(plan)
-        if risky and not await _choose(talk, confirm_menu(plan, root), risky):
+        if risky and not await _choose(driver, confirm_menu(plan, root), risky):
             return
-        chosen = await _choose_apart(talk, plan, root)
+        chosen = await _choose_apart(driver, plan, root)
         if chosen is None:
             return
         plan = plan.choosing(chosen)
-    talk.rewound = apply_rewind(plan, scope, session, _journal(), overwrite=True)
+    driver.rewound = apply_rewind(plan, scope, session, _journal(), overwrite=True)
     if scope is not RewindScope.FILES:
-        talk.go_on()
+        driver.go_on()
         # A stranger may have written the session: the editor shows a bidi override as it is.
-        talk.face.type_in(drop_unsafe(plan.point.text))
+        driver.screen.type_in(drop_unsafe(plan.point.text))
     done = (
         []
         if scope is RewindScope.FILES
         else ["the conversation is where it was before that prompt"]
     )
     done += [] if scope is RewindScope.CONVERSATION else _done(plan)
-    talk.telling.note(f"went back: {', '.join(done)}; /rewind can undo it")
+    driver.display.note(f"went back: {', '.join(done)}; /rewind can undo it")
 
 
-async def _choose_apart(talk: Talk, plan: RewindPlan, root: Path) -> list[Path] | None:
+async def _choose_apart(driver: ChatDriver, plan: RewindPlan, root: Path) -> list[Path] | None:
     """Ask about the files that stand apart, one by one; None to leave everything as it is."""
     chosen: list[Path] = []
     for rank, file in enumerate(plan.apart, start=1):
-        answer = await talk.face.choose(single_menu(file, len(plan.apart) - rank, root))
+        answer = await driver.screen.choose(single_menu(file, len(plan.apart) - rank, root))
         if answer is None:
             return None
         if answer is Single.NONE:
@@ -180,16 +182,16 @@ async def _choose_apart(talk: Talk, plan: RewindPlan, root: Path) -> list[Path] 
     return chosen
 
 
-async def _choose(talk: Talk, menu: Menu, files: Sequence[FileBack]) -> Any:
-    """Let the user choose; a key lists all files where the menu has room for a few only."""
+async def _choose(driver: ChatDriver, menu: Menu, files: Sequence[FileBack]) -> Any:
+    """Let the user choose; a key lists all files if there are more than the menu shows."""
     if len(files) > SHOWN:
-        root = talk.chat.parts.workspace.root
-        menu.expand = lambda: talk.show_lines(_listed(files, root))
-    return await talk.face.choose(menu)
+        root = driver.chat.parts.workspace.root
+        menu.expand = lambda: driver.show_lines(_listed(files, root))
+    return await driver.screen.choose(menu)
 
 
 def _counts(plan: RewindPlan) -> str:
-    """Say what happens to how many files: `deletes 1 file, brings back 2 files`."""
+    """Summarise the changes to files: `deletes 1 file, brings back 2 files`."""
     back = len(plan.usual) - len(plan.removed) - len(plan.created)
     counts = (
         (len(plan.removed), "deletes"),
@@ -210,12 +212,12 @@ def _files(count: int) -> str:
     return f"{count:,} file{'' if count == 1 else 's'}"
 
 
-def _undo(talk: Talk, session: Session) -> None:
-    assert talk.rewound, "offered only then"
-    undo_rewind(talk.rewound, session, _journal())
-    talk.rewound = None
-    talk.go_on()
-    talk.telling.note("undone: everything is as it was before going back")
+def _undo(driver: ChatDriver, session: Session) -> None:
+    assert driver.rewound, "offered only then"
+    undo_rewind(driver.rewound, session, _journal())
+    driver.rewound = None
+    driver.go_on()
+    driver.display.note("undone: everything is as it was before going back")
 
 
 def _journal() -> Journal:

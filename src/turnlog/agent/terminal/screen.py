@@ -21,7 +21,7 @@ from turnlog.agent.terminal.menu import Choices, Menu
 from turnlog.agent.terminal.pastes import Pastes, clipboard_image
 from turnlog.agent.terminal.prompt_editor import make_buffer, quiet_since
 from turnlog.agent.terminal.screen_layout import View
-from turnlog.agent.terminal.screen_protocol import ScrollbackItem, Waiting
+from turnlog.agent.terminal.screen_protocol import ScrollbackItem, TypedInput
 from turnlog.agent.terminal.styled_text import cut, fold, has_colour, make_style, one_line
 from turnlog.agent.terminal.typed_prompts import add_typed, typed_in
 from turnlog.errors import TurnlogError
@@ -29,7 +29,7 @@ from turnlog.store.paths import Store
 
 if TYPE_CHECKING:
     from turnlog.agent.chat.assembly import ChatOptions
-    from turnlog.agent.terminal.chat_driver import Talk
+    from turnlog.agent.terminal.chat_driver import ChatDriver
 
 TICK = 0.12
 """Seconds between two redraws of the live region."""
@@ -51,9 +51,9 @@ class Screen:
         self._is_coloured = has_colour(os.environ)
         self.style = make_style(self._is_coloured)
         self.menu: Menu | None = None
-        self.waiting: list[Waiting] = []
+        self.pending: list[TypedInput] = []
         self.pastes = Pastes()
-        self.talk: Talk | None = None
+        self.driver: ChatDriver | None = None
         self.buffer = make_buffer(lambda: typed_in(store, cwd), self._offers)
         self._view = View(self, self.style, self._is_coloured)
         self._view.app.key_processor.before_key_press += self._pressed
@@ -74,15 +74,17 @@ class Screen:
         """Run until the user exits or the terminal closes; return the session id."""
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGHUP):
+            # A closed terminal or `kill` must end the chat in order: servers stop, the turn is
+            # recorded.
             loop.add_signal_handler(name, self.leave)
         drawing = asyncio.create_task(self._view.app.run_async(set_exception_handler=False))
-        talking = asyncio.create_task(self._talk(make_options, prompt))
+        chatting = asyncio.create_task(self._chat(make_options, prompt))
         ticking = asyncio.create_task(self._tick())
         try:
-            await asyncio.wait({drawing, talking}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({drawing, chatting}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await self._end(drawing, talking, ticking)
-        recorder = self.talk.chat.parts.recorder if self.talk else None
+            await self._end(drawing, chatting, ticking)
+        recorder = self.driver.chat.parts.recorder if self.driver else None
         return recorder.facts.session_id if recorder and recorder.chain else None
 
     async def _end(self, *tasks: asyncio.Task[None]) -> None:
@@ -98,65 +100,71 @@ class Screen:
             self._view.app.exit()
         with suppress(EOFError, OSError):
             await drawing
-        if self.talk:
-            await self.talk.chat.close("prompt_input_exit")
+        if self.driver:
+            await self.driver.chat.close("prompt_input_exit")
         for error in ended:
             if isinstance(error, Exception):
                 raise error
 
-    async def _talk(self, make_options: "Callable[[], ChatOptions]", prompt: str | None) -> None:
+    async def _chat(self, make_options: "Callable[[], ChatOptions]", prompt: str | None) -> None:
         await asyncio.sleep(0)  # the prompt is drawn first
         await asyncio.to_thread(import_module, HEAVY)
-        from turnlog.agent.terminal.chat_driver import Talk
-        from turnlog.agent.terminal.input_dispatch import do
+        from turnlog.agent.terminal.chat_driver import ChatDriver
+        from turnlog.agent.terminal.input_dispatch import dispatch
 
-        self.talk = await Talk.open(self, self._store, make_options())
+        self.driver = await ChatDriver.open(self, self._store, make_options())
         if prompt:
-            self.waiting.insert(0, Waiting(prompt))
+            self.pending.insert(0, TypedInput(prompt))
         while True:
+            # Anew for each prompt, as the turn before may have created files.
             self._listing = asyncio.create_task(self._list_files())
-            await self._wait(self.talk)
+            await self._wait(self.driver)
             self._listing.cancel()
-            self._doing = asyncio.create_task(self._do(self.talk, do))
+            self._doing = asyncio.create_task(self._run_next(self.driver, dispatch))
             await asyncio.wait({self._doing})
             done, self._doing = self._doing, None
             self._is_stopping = False
             self.redraw()
-            done.result()  # what nobody foresaw ends the chat, and is told
+            done.result()  # an unexpected error ends the chat and is printed
 
     async def _list_files(self) -> None:
         self._files = await files_in(self._cwd)
 
-    async def _wait(self, talk: "Talk") -> None:
+    async def _wait(self, driver: "ChatDriver") -> None:
         """Wait for the next task."""
-        while not self.waiting and not talk.has_news:
+        # Checked again after each wake-up: a notification may have been delivered in a turn
+        # meanwhile.
+        while not self.pending and not driver.has_news:
             self._arrived.clear()
             await self._arrived.wait()
 
-    async def _do(self, talk: "Talk", do: "Callable[[Talk, Waiting], Any]") -> None:
+    async def _run_next(
+        self, driver: "ChatDriver", dispatch: "Callable[[ChatDriver, TypedInput], Any]"
+    ) -> None:
         from turnlog.agent.workspace.tool import ToolError
 
-        waiting = self.waiting.pop(0) if self.waiting else None
-        if waiting and not waiting.is_queued:
-            self._keep(talk, waiting.text)
+        typed = self.pending.pop(0) if self.pending else None
+        if typed and not typed.is_queued:
+            self._keep(driver, typed.text)
         try:
-            await (do(talk, waiting) if waiting else talk.tell_news())
+            await (dispatch(driver, typed) if typed else driver.send_notice())
         except asyncio.CancelledError:
-            talk.telling.note("interrupted")
+            driver.display.note("interrupted")
         except TurnlogError as error:
-            talk.telling.note(error.line, is_error=True)
+            driver.display.note(error.line, is_error=True)
         except (OSError, ToolError) as error:
-            talk.telling.note(str(error), is_error=True)
+            driver.display.note(str(error), is_error=True)
 
     async def _tick(self) -> None:
         """Redraw the live region periodically."""
         while True:
             await asyncio.sleep(TICK)
-            is_moving = self.talk is not None and self.talk.telling.is_running and not self.menu
+            # Redrawing behind an open question would only flicker.
+            is_moving = self.driver is not None and self.driver.display.is_running and not self.menu
             if is_moving or self._hint:
                 self._view.app.invalidate()
 
-    # What the rest of the console may ask of the screen.
+    # The interface for the rest of the terminal UI: see `ScreenInterface`.
 
     @property
     def columns(self) -> int:
@@ -223,7 +231,7 @@ class Screen:
         if self._view.app.is_running and not self._view.app.is_done:
             self._view.app.exit()
 
-    # What keys do.
+    # Actions of key bindings: see `Controls`.
 
     @property
     def is_busy(self) -> bool:
@@ -233,17 +241,19 @@ class Screen:
         if text.strip() in LEAVING:
             self.leave()
             return
-        is_queued = self.is_busy and self.talk is not None
-        self.waiting.append(Waiting(text, is_queued))
-        if is_queued and self.talk:
-            self.talk.note_queue("enqueue", text)
-            self._keep(self.talk, text)
+        # Typed during a turn: recorded as queued, like the client does, and possibly sent within
+        # it.
+        is_queued = self.is_busy and self.driver is not None
+        self.pending.append(TypedInput(text, is_queued))
+        if is_queued and self.driver:
+            self.driver.note_queue("enqueue", text)
+            self._keep(self.driver, text)
         self.wake()
 
-    def _keep(self, talk: "Talk", text: str) -> None:
+    def _keep(self, driver: "ChatDriver", text: str) -> None:
         """Add a prompt to the history."""
         with suppress(OSError):  # a full disk must not keep anyone from asking
-            session_id = talk.chat.parts.recorder.facts.session_id
+            session_id = driver.chat.parts.recorder.facts.session_id
             add_typed(
                 self._store, text, self.pastes.contents(text, self._store), self._cwd, session_id
             )
@@ -251,9 +261,11 @@ class Screen:
     def stop(self) -> None:
         if queued := self.take_back():  # whoever stops the model has something else in mind
             self.type_in("\n".join(filter(None, (queued, self.buffer.text))))
-        if self.talk and self.talk.is_at_work and not self._is_stopping:
+        # Pressed once, Escape lets the loop record the interruption. Pressed again, it cancels the
+        # task: a hook or a tool may take long to end.
+        if self.driver and self.driver.is_at_work and not self._is_stopping:
             self._is_stopping = True
-            self.talk.stop()
+            self.driver.stop()
         elif self._doing:
             self._doing.cancel()
 
@@ -274,15 +286,15 @@ class Screen:
         self.submit("/rewind")
 
     def next_mode(self) -> None:
-        if self.talk:
-            self.talk.next_mode()
+        if self.driver:
+            self.driver.next_mode()
 
     def take_back(self) -> str | None:
-        queued = [waiting.text for waiting in self.waiting if waiting.is_queued]
-        if not queued or not self.talk:
+        queued = [typed.text for typed in self.pending if typed.is_queued]
+        if not queued or not self.driver:
             return None
-        self.waiting = [waiting for waiting in self.waiting if not waiting.is_queued]
-        self.talk.note_queue("popAll", "\n".join(queued))
+        self.pending = [typed for typed in self.pending if not typed.is_queued]
+        self.driver.note_queue("popAll", "\n".join(queued))
         return "\n".join(queued)
 
     def paste(self, text: str) -> str:
@@ -299,25 +311,27 @@ class Screen:
         """Return completions; computed in a thread, as modules may have to be loaded."""
         from turnlog.agent.terminal.slash_commands import known
 
-        commands = known(self.talk.chat.prompts.commands if self.talk else {})
+        commands = known(self.driver.chat.prompts.commands if self.driver else {})
         return offers(before, commands, self._files)
 
-    # What is redrawn.
+    # Content of the redrawn part.
 
     def live_rows(self, columns: int, height: int) -> list[str]:
         blocks: list[list[str]] = []
-        if self.talk and self.talk.telling.tail.strip():
+        if self.driver and self.driver.display.tail.strip():
             from turnlog.agent.terminal.markdown_stream import draw, end_of
 
-            tail = end_of(self.talk.telling.tail, height)
+            tail = end_of(self.driver.display.tail, height)
             blocks.append(draw(tail, columns, self._is_coloured).split("\n"))
-        if self.talk and self.talk.telling.is_running and not self.menu:
-            blocks.append(self.talk.telling.rows(columns))
-        if self.waiting:
+        if self.driver and self.driver.display.is_running and not self.menu:
+            blocks.append(self.driver.display.rows(columns))
+        if self.pending:
             room = columns - 12
-            texts = [cut(one_line(waiting.text), room) for waiting in self.waiting]
+            texts = [cut(one_line(typed.text), room) for typed in self.pending]
             blocks.append([self.style(f"❯ {text}  queued", "dim") for text in texts])
         rows = [row for block in blocks for row in ["", *block]]
+        # The newest rows are at the bottom; what is above them must not push the prompt off the
+        # screen.
         return [*rows[-(height - 1) :], ""] if height > 1 else [""]
 
     def status_row(self, columns: int) -> str:
@@ -325,8 +339,8 @@ class Screen:
         if self._hint and now - self._last_cancel < TWICE:
             return self.style(f"  {self._hint}", "dim")
         self._hint = ""
-        if not self.talk:
+        if not self.driver:
             return ""
         from turnlog.agent.terminal.status_line import status_row
 
-        return status_row(self.talk.facts, self.style, columns)
+        return status_row(self.driver.facts, self.style, columns)

@@ -105,6 +105,8 @@ class View:
 
     def drop_typed(self) -> None:
         """Discard pending key presses."""
+        # Keys wait in two places: those that prompt_toolkit has read, and those still in the
+        # terminal.
         self.app.key_processor.empty_queue()
         with suppress(OSError, ValueError):  # no terminal any more
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
@@ -150,6 +152,7 @@ class View:
 
     def _window(self, rows: Callable[[], list[str]], keys: KeyBindings | None = None) -> Window:
         control = FormattedTextControl(
+            # Rows may hold text of the model or of a tool: only colours get through.
             lambda: ANSI(guarded("\n".join(rows()))),
             focusable=keys is not None,
             key_bindings=keys,
@@ -187,6 +190,7 @@ class View:
 
     def _presser(self, name: str) -> Callable[[KeyPressEvent], None]:
         def press(event: KeyPressEvent) -> None:
+            # The menu may have closed since the key was pressed.
             if self._source.menu:
                 self._source.menu.press(name, event.data)
 
@@ -198,14 +202,14 @@ def offer_rows(
 ) -> list[str]:
     """Return the rows of the completion menu, with the selection visible."""
     start = max(0, min((chosen or 0) - MOST_OFFERS // 2, len(offers) - MOST_OFFERS))
-    seen = offers[start : start + MOST_OFFERS]
-    wide = min(max(cells(name) for name, _ in seen) + 2, columns // 2)
+    visible = offers[start : start + MOST_OFFERS]
+    wide = min(max(cells(name) for name, _ in visible) + 2, columns // 2)
     rows: list[str] = []
-    for number, (name, note) in enumerate(seen, start):
+    for number, (name, note) in enumerate(visible, start):
         shown = cut(one_line(name), wide - 1)
         gap = " " * (wide - cells(shown))
-        told = cut(one_line(note), columns - wide - 3)
+        meta = cut(one_line(note), columns - wide - 3)
         rows.append(
-            f"  {style(shown, 'chosen' if number == chosen else 'text')}{gap}{style(told, 'dim')}"
+            f"  {style(shown, 'chosen' if number == chosen else 'text')}{gap}{style(meta, 'dim')}"
         )
     return rows

@@ -23,19 +23,19 @@ class ScrollbackItem(Struct, frozen=True):
     is_markdown: bool = False
 
 
-class Waiting(Struct, frozen=True):
-    """A queued input."""
+class TypedInput(Struct, frozen=True):
+    """A line of typed input that was not dispatched yet."""
 
     text: str
     is_queued: bool = False
     """Whether it was typed during a turn, which the session records."""
 
 
-class Face(Protocol):
+class ScreenInterface(Protocol):
     """The screen as seen by code that shows or asks something."""
 
     style: Style
-    waiting: list[Waiting]
+    pending: list[TypedInput]
     pastes: Pastes
 
     @property
@@ -52,7 +52,7 @@ class Face(Protocol):
         ...
 
     async def ask(self, menu: Choices, about: Sequence[ScrollbackItem]) -> Any:
-        """Let the user answer an unexpected question; what it is about is shown first.
+        """Show what a question is about, then let the user answer it.
 
         What does not fit on the screen is folded, and a key shows all of it. Keys that were
         pressed before the question was drawn do not answer it.

@@ -1,7 +1,7 @@
-"""The terminal: what is printed goes into its own scrollback, above the part that is redrawn.
+"""Print into the terminal's own scrollback, above the part of the screen that is redrawn.
 
-Each change is one write: what is redrawn is taken away, something is printed, and it is drawn again
-below, so that nothing flickers.
+Each change is one write, which erases the redrawn part, prints, and draws it again below: nothing
+flickers.
 """
 
 import os
@@ -23,10 +23,12 @@ USUAL = Size(rows=24, columns=80)
 
 
 class Output(Vt100_Output):
-    """Writes to the terminal, in one piece where that is wanted, and not at all if it is gone."""
+    """Writes to the terminal, optionally in one piece; ignores a terminal that was closed."""
 
     def __init__(self, is_coloured: bool) -> None:
         depth = None if is_coloured else ColorDepth.DEPTH_1_BIT
+        # Without CPR: a terminal that does not answer the query makes prompt_toolkit print a
+        # warning.
         super().__init__(sys.stdout, _size, default_color_depth=depth, enable_cpr=False)
         self._holds = 0
 
@@ -41,10 +43,10 @@ class Output(Vt100_Output):
             self.flush()
 
     def erase_down(self) -> None:
-        """Take away all from the cursor on, which is at the start of a row.
+        """Erase from the cursor, which is at the start of a row, to the end of the screen.
 
-        Some terminals (observed: tmux 3.3) take it for a wish to clear the screen if that row is
-        the first, and keep a copy of what was there; from the second column on they do not.
+        Some terminals (observed: tmux 3.3) treat this as clearing the screen if that row is the
+        first, and save a copy in the scrollback; from the second column on they do not.
         """
         self.write_raw("\x1b[K\x1b[C\x1b[J\x1b[D")
 
@@ -68,7 +70,7 @@ class App(Application[None]):
     """The part of the screen that is redrawn."""
 
     def print_above(self, text: str) -> None:
-        """Print a text into the scrollback; of what it holds, only colours reach the terminal."""
+        """Print a text into the scrollback; of its control sequences, only colours get through."""
         written = guarded(text).replace("\n", "\r\n") + "\r\n"
         output = self.output
         assert isinstance(output, Output)
@@ -86,7 +88,7 @@ class App(Application[None]):
             super()._redraw(render_as_done)
 
     def _is_smaller(self) -> bool:
-        """Return whether rows are left over from before: they would stay as blank ones."""
+        """Return whether the last drawing was taller: its last rows would stay as blank ones."""
         last = self.renderer.last_rendered_screen
         size = self.output.get_size()
         if last is None or self.context is None:
@@ -101,6 +103,8 @@ class App(Application[None]):
         renderer: Any = self.renderer
         last = renderer.last_rendered_screen
         if last is not None:
+            # prompt_toolkit erases from where the cursor was, but the terminal has rewrapped the
+            # rows above it. There is no public way to correct the position.
             columns = self.output.get_size().columns
             renderer._cursor_pos = reflowed(renderer._cursor_pos, last, columns)
         super()._on_resize()

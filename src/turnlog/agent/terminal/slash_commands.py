@@ -13,7 +13,7 @@ from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.model.model_names import NEWEST, choose, model_named
 from turnlog.agent.session.recorder import name_session
 from turnlog.agent.terminal import listings
-from turnlog.agent.terminal.chat_driver import Talk
+from turnlog.agent.terminal.chat_driver import ChatDriver
 from turnlog.agent.terminal.completer import KnownCommand
 from turnlog.agent.terminal.menu import Choices, Item, Menu
 from turnlog.agent.terminal.rewind_menu import rewind
@@ -27,7 +27,7 @@ from turnlog.store.catalog import SessionFile, describe, locate_session
 from turnlog.store.paths import Store, expand_user
 from turnlog.store.session_lookup import find_session
 
-Run = Callable[[Talk, str], Awaitable[None]]
+Run = Callable[[ChatDriver, str], Awaitable[None]]
 BATCH = 20
 """Sessions described per batch."""
 
@@ -43,10 +43,10 @@ class Own(Struct, frozen=True):
     aliases: tuple[str, ...] = ()
 
 
-async def show_help(talk: Talk, arguments: str) -> None:
+async def show_help(driver: ChatDriver, arguments: str) -> None:
     """Show all commands and keys."""
-    given = talk.chat.prompts.commands
-    listings.show_tables(talk, [known_own(given), known_given(given)])
+    given = driver.chat.prompts.commands
+    listings.show_tables(driver, [known_own(given), known_given(given)])
 
 
 def known(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
@@ -81,64 +81,65 @@ def known_own(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
     ]
 
 
-async def clear(talk: Talk, arguments: str) -> None:
+async def clear(driver: ChatDriver, arguments: str) -> None:
     """Start a new conversation."""
-    last = talk.chat.parts.recorder
-    await talk.switch("clear")
-    kept = f"; the one before stays as {last.facts.session_id[:8]}" if last.chain else ""
-    talk.telling.note(f"a new conversation{kept}")
+    last = driver.chat.parts.recorder
+    await driver.switch("clear")
+    previous = f"; the one before stays as {last.facts.session_id[:8]}" if last.chain else ""
+    driver.display.note(f"a new conversation{previous}")
 
 
-async def compact(talk: Talk, arguments: str) -> None:
+async def compact(driver: ChatDriver, arguments: str) -> None:
     """Replace the conversation so far by a summary."""
-    await talk.send(f"/compact {arguments}".strip(), "typed")
+    await driver.send(f"/compact {arguments}".strip(), "typed")
 
 
-async def resume(talk: Talk, arguments: str) -> None:
+async def resume(driver: ChatDriver, arguments: str) -> None:
     """Resume another session."""
-    path = find_session(talk.store, arguments).path if arguments else await _pick(talk)
-    if path is None or path == talk.chat.parts.recorder.path:
+    path = find_session(driver.store, arguments).path if arguments else await _pick(driver)
+    if path is None or path == driver.chat.parts.recorder.path:
         return
-    await talk.switch("resume", resume=path)
+    await driver.switch("resume", resume=path)
 
 
-async def _pick(talk: Talk) -> Path | None:
+async def _pick(driver: ChatDriver) -> Path | None:
     """Let the user choose a session; descriptions load in the background."""
     menu = Menu(["Go on with which session?"], [], "enter to go on · esc to stay", is_narrowed=True)
-    own = talk.chat.parts.recorder.path
-    paths = [path for path in sessions_in(talk.store, talk.options.cwd) if path != own]
-    filling = asyncio.create_task(_fill(talk, menu, paths))
+    own = driver.chat.parts.recorder.path
+    paths = [path for path in sessions_in(driver.store, driver.options.cwd) if path != own]
+    # Describing a session reads its file: the menu must not wait for a thousand of them.
+    filling = asyncio.create_task(_fill(driver, menu, paths))
     try:
-        return await talk.face.choose(menu)
+        return await driver.screen.choose(menu)
     finally:
         filling.cancel()
         with suppress(asyncio.CancelledError):
             await filling
 
 
-async def _fill(talk: Talk, menu: Menu, paths: list[Path]) -> None:
+async def _fill(driver: ChatDriver, menu: Menu, paths: list[Path]) -> None:
     for start in range(0, len(paths), BATCH):
         batch = paths[start : start + BATCH]
         menu.items += await asyncio.to_thread(session_items, batch)
-        talk.face.redraw()
+        driver.screen.redraw()
 
 
-async def export(talk: Talk, arguments: str) -> None:
+async def export(driver: ChatDriver, arguments: str) -> None:
     """Write the conversation to a file, as Markdown."""
-    recorder = talk.chat.parts.recorder
+    recorder = driver.chat.parts.recorder
     if not recorder.path.exists():
         raise UsageError("nothing was said yet")
     named = arguments or f"{datetime.now():%Y-%m-%d-%H%M%S}-{recorder.facts.slug}.md"
-    path = talk.options.cwd / expand_user(named)
+    path = driver.options.cwd / expand_user(named)
     lines = to_markdown(rows_of(open_session(recorder.path), ViewOptions()))
     record = await asyncio.to_thread(write_export, path, "\n".join(lines) + "\n")
     undo = f"; what was there: turnlog undo {record.id}" if record else ""
-    talk.telling.note(f"written to {path}{undo}")
+    driver.display.note(f"written to {path}{undo}")
 
 
-async def model(talk: Talk, arguments: str) -> None:
+async def model(driver: ChatDriver, arguments: str) -> None:
     """Show or change the model."""
-    parts = talk.chat.parts
+    parts = driver.chat.parts
     named = arguments
     if not named:
         known = {name: model_named(name, os.environ) for name in NEWEST}
@@ -148,37 +149,37 @@ async def model(talk: Talk, arguments: str) -> None:
             items,
             "enter to choose · esc to keep it · or type /model ID",
         )
-        named = await talk.face.choose(menu)
+        named = await driver.screen.choose(menu)
     if named:
         parts.choice = choose(named, os.environ)
-        talk.telling.note(f"the model is {parts.choice.model}")
+        driver.display.note(f"the model is {parts.choice.model}")
 
 
-async def rename(talk: Talk, arguments: str) -> None:
+async def rename(driver: ChatDriver, arguments: str) -> None:
     """Rename the session, as the client does."""
     if not arguments:
         raise UsageError("the session needs a name to be called by", "/rename NAME")
-    title = name_session(talk.chat.parts.recorder, arguments)
-    talk.telling.note(f"the session is called {title}")
+    title = name_session(driver.chat.parts.recorder, arguments)
+    driver.display.note(f"the session is called {title}")
 
 
-async def add_folder(talk: Talk, arguments: str) -> None:
+async def add_folder(driver: ChatDriver, arguments: str) -> None:
     """Add a working directory."""
-    path = talk.chat.parts.workspace.path_of(arguments).resolve()
+    path = driver.chat.parts.workspace.path_of(arguments).resolve()
     if not arguments:
         raise UsageError("a directory is to be named", "/add-dir FOLDER")
     if not path.is_dir():
         raise UsageError(f"{arguments} is not a directory", "/add-dir FOLDER")
-    talk.chat.parts.workspace.directories.append(path)
-    talk.telling.note(f"{path} may be worked in, too")
+    driver.chat.parts.workspace.directories.append(path)
+    driver.display.note(f"{path} may be worked in, too")
     source = "slash_command"
     about = {"directory": str(path), "source": source}
-    talk.chat.parts.hooks.announce("DirectoryAdded", source, about)
+    driver.chat.parts.hooks.announce("DirectoryAdded", source, about)
 
 
-async def leave(talk: Talk, arguments: str) -> None:
+async def leave(driver: ChatDriver, arguments: str) -> None:
     """Leave."""
-    talk.face.leave()
+    driver.screen.leave()
 
 
 OWN = (

@@ -15,7 +15,7 @@ from turnlog.text import duration, running_money, tokens_text
 FRAMES = "·✢✳✶✻✽✻✶✳✢"
 GAP = " · "
 BY_TOKEN = 4
-"""Characters of a token, roughly; what is counted so is replaced by what the API counts."""
+"""Average characters per token; estimates are replaced by the API's counts."""
 MODES = {
     ApprovalMode.DEFAULT: "asks before changes",
     ApprovalMode.ACCEPT_EDITS: "accepts edits",
@@ -47,6 +47,7 @@ class UsageMeter:
         match event:
             case Streamed():
                 self._stream(event.event)
+            # The cost of a sub-agent is part of the `TurnEnded` of the turn around it.
             case Inside() if not isinstance(event.event, TurnEnded):
                 self.take(event.event)
             case TurnEnded():
@@ -91,6 +92,7 @@ class UsageMeter:
             case "message_start":
                 message: Fields = event["message"]
                 self._message, self._model = str(message.get("id")), str(message.get("model"))
+                # `message_delta` counts the first output tokens again.
                 self._usage[self._message] = (message.get("usage") or {}) | {NOT_SENT: 0}
             case "content_block_delta":
                 self._written += len(_written(event["delta"]))
@@ -98,6 +100,7 @@ class UsageMeter:
                 usage = self._usage.setdefault(self._message, {})
                 counted: Fields = event.get("usage") or {}
                 usage |= {name: count for name, count in counted.items() if count}
+                # The estimate is replaced by what the API counted.
                 self._written = 0
                 self._cost += price_of(self._model, usage)
             case _:
@@ -126,7 +129,7 @@ def status_parts(facts: StatusFacts) -> list[str]:
 
 
 def status_row(facts: StatusFacts, style: Style, columns: int) -> str:
-    """Return the status line; what is not usual stands out."""
+    """Return the status line, with an unusual permission mode highlighted."""
     parts = status_parts(facts)
     line = fit_line(parts, columns - 3)
     head = line[: len(parts[0])]
@@ -135,7 +138,7 @@ def status_row(facts: StatusFacts, style: Style, columns: int) -> str:
 
 
 def fit_line(parts: Sequence[str], room: int) -> str:
-    """As many parts as there is room for, of which at least the first.
+    """Join as many parts as fit, at least the first.
 
     >>> fit_line(["one", "two", "three"], 10)
     'one · two'

@@ -7,12 +7,12 @@ from functools import lru_cache
 from turnlog.text import SGR, harmless
 
 Style = Callable[[str, str], str]
-"""Colours a text, and takes from it what could harm the terminal: (text, role)."""
+"""Colours a text by its role and removes harmful control characters: (text, role)."""
 
 COLOUR = re.compile(f"({SGR})")
 TAB = 4
 LONG = 5_000
-"""Characters of a line from which it is broken anywhere, not at spaces."""
+"""Lines longer than this are broken anywhere, not at spaces."""
 
 ROLES = {
     "prompt": "1;32",
@@ -31,7 +31,7 @@ ROLES = {
     "chosen": "1;36",
     "mode": "35",
 }
-"""How each kind of text looks, as the parameters of an escape sequence."""
+"""SGR parameters of each kind of text."""
 
 
 def has_colour(environment: Mapping[str, str]) -> bool:
@@ -61,9 +61,9 @@ def make_style(is_coloured: bool) -> Style:
 
 
 def _codes(text: str, is_coloured: bool) -> str:
-    """Without colours, what is bold or dim stays so."""
-    kept = [code for code in text.split(";") if is_coloured or len(code) == 1]
-    return ";".join(kept)
+    """Return the SGR parameters; without colours, only bold, dim and underline."""
+    used = [code for code in text.split(";") if is_coloured or len(code) == 1]
+    return ";".join(used)
 
 
 @lru_cache(maxsize=4096)
@@ -81,6 +81,7 @@ def cells(text: str) -> int:
     (4, 2)
     """
     plain = COLOUR.sub("", text)
+    # A fast path: every printable ASCII character takes one cell.
     return len(plain) if plain.isascii() else sum(map(width_of, plain))
 
 
@@ -92,13 +93,13 @@ def cut(text: str, room: int) -> str:
     """
     if cells(text) <= room:
         return text
-    kept, used = "", 1
+    start, used = "", 1
     for character in text:
         used += width_of(character)
         if used > room:
             break
-        kept += character
-    return f"{kept}…" if room > 0 else ""
+        start += character
+    return f"{start}…" if room > 0 else ""
 
 
 def fold(line: str, room: int, indent: int = 0) -> str:
@@ -109,6 +110,7 @@ def fold(line: str, room: int, indent: int = 0) -> str:
     """
     if cells(line) <= room or room <= indent + 1:
         return line
+    # Finding spaces character by character would take seconds for a minified file.
     if len(line) > LONG:
         return _chop(line, room, indent)
     folder = _Folder(room, indent)
@@ -122,7 +124,7 @@ def fold(line: str, room: int, indent: int = 0) -> str:
 
 
 def _chop(line: str, room: int, indent: int) -> str:
-    """Break a very long line after so many cells, wherever that is: a megabyte in a moment."""
+    """Break a very long line at exactly `room` cells, in linear time."""
     rows, left = [""], room
     for number, piece in enumerate(COLOUR.split(line)):
         if number % 2:
@@ -143,7 +145,7 @@ def _chop(line: str, room: int, indent: int) -> str:
 
 
 def _taken(text: str, room: int) -> str:
-    """Return the start of a text that fits into so many cells."""
+    """Return the start of a text that fits into `room` cells."""
     if text.isascii():
         return text
     used = 0
@@ -163,9 +165,9 @@ class _Folder:
         self._indent = indent
         self._used = 0
         self._space = 0
-        """Where the last space of the row stands."""
+        """Index of the last space in the row."""
         self._after = 0
-        """Cells that were used after it."""
+        """Cells used since then."""
 
     def add(self, character: str, wide: int) -> None:
         if self._used + wide > self._room:

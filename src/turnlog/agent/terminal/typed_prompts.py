@@ -26,6 +26,7 @@ def typed_in(store: Store, project: Path, most: int = MOST) -> Iterator[str]:
         for value in values_of(line):
             if is_object(value) and value.get("project") == str(project):
                 text = _typed(value, store)
+                # Repeated prompts are stepped over at once.
                 if text and text != last:
                     yield text
                     most -= 1
@@ -66,6 +67,7 @@ def _pasted(value: Any, store: Store) -> str:
     held = value if is_object(value) else {}
     if isinstance(held.get("content"), str):
         return held["content"]
+    # The last part only: a history file from elsewhere could name `../../../.ssh/id_rsa`.
     name = Path(str(held.get("contentHash"))).name
     try:
         return (store.pastes / f"{name}.txt").read_text("utf-8", "replace")

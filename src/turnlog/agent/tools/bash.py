@@ -24,9 +24,9 @@ from turnlog.agent.workspace.shell.processes import (
     Launch,
     RunningCommand,
     end,
+    exit_status,
     follow,
     launch,
-    told_code,
 )
 from turnlog.agent.workspace.spilled_results import EXTRACT, extract, results_folder
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
@@ -68,6 +68,7 @@ def touches(given: BashInput, workspace: Workspace) -> list[Runs]:
 
 async def run(given: BashInput, workspace: Workspace, output: Output, grant: Grant) -> ToolOutcome:
     name = new_output_name()
+    # In a thread, as it lists git's configuration and looks up the sandbox's patterns on the disk.
     wanted = await asyncio.to_thread(_prepare, given.command, name, workspace, grant)
     if not given.run_in_background:
         with workspace.activity.during(grant.footprint):
@@ -83,6 +84,7 @@ async def _leave_running(
     job = workspace.shells.add(
         name, given.command, running, given.description or given.command, grant.call_id
     )
+    # Until it ends, no other command may move its directories unasked.
     number = workspace.activity.begin(grant.footprint)
     job.watch.add_done_callback(lambda _: workspace.activity.end(number))
     text = (
@@ -103,6 +105,8 @@ async def _run_to_end(
         moved = _move(running, workspace)
         has_failed = bool(wanted.wrapper) and bool(running.code) and not running.has_started
     text, data = _read(running)
+    # bubblewrap worked when it was tried, but may fail later, as when namespaces run out. The shell
+    # had not started, so nothing runs twice. A sandbox that the settings ask for is never left out.
     if has_failed and text.startswith(FAILURE) and not workspace.confinement.is_on:
         return await _run_bare(wanted, text, limit, workspace, output)
     return _outcome(running, text, data, [note for note in (trouble, moved) if note])
@@ -143,6 +147,7 @@ def _prepare(written: str, name: str, workspace: Workspace, grant: Grant) -> Lau
 def _directory(workspace: Workspace, grant: Grant) -> Path:
     """Return where a command runs; raise if that is not what permission was decided for."""
     before = workspace.cwd
+    # The directory may have been replaced since the verdict: `cat x` would read another `x`.
     found = workspace.settle()
     if grant.directory not in (None, found):
         workspace.cwd = workspace.root
@@ -171,6 +176,7 @@ async def _wait(running: RunningCommand, seconds: float, output: Output) -> str:
     except Flood:
         return "Command printed more than 1 GB and was stopped"
     finally:
+        # Also when the turn is interrupted: nothing may go on in the background by accident.
         if running.code is None:
             await end(running)
 
@@ -180,6 +186,7 @@ def _move(running: RunningCommand, workspace: Workspace) -> str:
     place = running.directory()
     if place is None or not place.is_dir():
         return ""
+    # Resolved, as a link in the project may lead out of it.
     if workspace.holds(place.resolve()):
         workspace.cwd = place
         return ""
@@ -192,6 +199,7 @@ def _read(running: RunningCommand) -> tuple[str, Fields]:
     path = running.printed
     size = path.stat().st_size
     with path.open("rb") as file:
+        # A character takes up to four bytes.
         text = file.read(4 * LIMIT).decode("utf-8", "replace")
         if size <= 4 * LIMIT and len(text) <= LIMIT:
             path.unlink()
@@ -216,7 +224,7 @@ def _described(stdout: str) -> Fields:
 def _outcome(running: RunningCommand, text: str, data: Fields, notes: list[str]) -> ToolOutcome:
     failed = running.code != 0
     if failed:
-        notes.insert(0, f"Exit code {told_code(running.code)}")
+        notes.insert(0, f"Exit code {exit_status(running.code)}")
     if text.startswith("<persisted-output>"):  # must stay at the start, where readers look for it
         parts = [text, *notes]
     else:

@@ -37,6 +37,8 @@ async def run(
     given: BashOutputInput, workspace: Workspace, output: Output, grant: Grant
 ) -> ToolOutcome:
     job = job_of(given.bash_id, workspace)
+    # Read before the output: a command that ends in between would otherwise be reported as ended
+    # without its last lines.
     status, code = job.status, job.running.code
     before = job.tail.offset
     text = job.tail.more(MOST)

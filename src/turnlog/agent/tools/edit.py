@@ -41,9 +41,9 @@ async def run(given: EditInput, workspace: Workspace, output: Output, grant: Gra
     if given.old_string:
         require_file(path)
     pinned = pin(path, grant)
-    kept = await asyncio.to_thread(load_text, pinned, workspace)
-    text, count = edited_text(kept.text if kept else "", given)
-    changed = await change_text(pinned, kept, text, workspace)
+    current = await asyncio.to_thread(load_text, pinned, workspace)
+    text, count = edited_text(current.text if current else "", given)
+    changed = await change_text(pinned, current, text, workspace)
     data: Fields = {
         "oldString": given.old_string,
         "newString": given.new_string,

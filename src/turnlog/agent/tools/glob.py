@@ -71,6 +71,7 @@ async def newest(
         async for path in _readable(search(arguments, scope, b"\0"), scope, workspace):
             count += 1
             item = (_changed(path), str(path))
+            # A heap of the newest files, as a search may find millions.
             heappush(held, item) if len(held) < most else heappushpop(held, item)
     return [name for _, name in sorted(held, key=lambda item: (-item[0], item[1]))], count
 
@@ -87,15 +88,15 @@ async def _readable(
     def chosen(paths: list[Path]) -> list[Path]:
         return [path for path in paths if workspace.may_read(path, scope.path)]
 
-    waiting: list[Path] = []
+    pending: list[Path] = []
     async with aclosing(found) as names:
         async for name in names:
-            waiting.append(scope.path_of(name))
-            if len(waiting) == BATCH:
-                for path in await asyncio.to_thread(chosen, waiting):
+            pending.append(scope.path_of(name))
+            if len(pending) == BATCH:
+                for path in await asyncio.to_thread(chosen, pending):
                     yield path
-                waiting = []
-    for path in await asyncio.to_thread(chosen, waiting):
+                pending = []
+    for path in await asyncio.to_thread(chosen, pending):
         yield path
 
 
@@ -109,6 +110,7 @@ def _changed(path: Path) -> int:
 def _place(given: GlobInput, workspace: Workspace) -> tuple[Path, str]:
     """Split a pattern into the directory to search and the rest."""
     place, pattern = workspace.path_of(given.path or "."), given.pattern
+    # Permission is decided for the directory that is searched: the part before the first wildcard.
     if pattern.startswith(("/", "~/")):
         parts = expand_user(pattern).parts
         plain = next((n for n, part in enumerate(parts) if set(part) & set("*?[{")), len(parts) - 1)

@@ -123,24 +123,24 @@ async def _matches(
     readable: dict[Path, bool] = {}
     async with aclosing(search(arguments, scope)) as found:
         async for line in found:
-            name, mark, told = line.partition("\0")
+            name, mark, rest = line.partition("\0")
             path = scope.path_of(name)
             if mark and path not in readable:
                 # A project may bring thousands of rules; comparing them must not block the chat.
                 readable[path] = await asyncio.to_thread(workspace.may_read, path, scope.path)
             if mark and not readable[path]:
                 continue
-            lines.append(_shown(path, workspace.cwd, told) if mark else line)
+            lines.append(_shown(path, workspace.cwd, rest) if mark else line)
             if len(lines) > limit:
                 break
     return lines
 
 
-def _shown(path: Path, cwd: Path, told: str) -> str:
+def _shown(path: Path, cwd: Path, line: str) -> str:
     """Format a line like grep: the file name first, a hyphen for context lines."""
     name = path.relative_to(cwd) if path.is_relative_to(cwd) else path
-    numbered = re.match(r"\d+([:-])", told)
-    return f"{name}{numbered[1] if numbered else ':'}{told}"
+    numbered = re.match(r"\d+([:-])", line)
+    return f"{name}{numbered[1] if numbered else ':'}{line}"
 
 
 def _described(given: GrepInput, lines: list[str]) -> dict[str, object]:
@@ -154,6 +154,7 @@ def _described(given: GrepInput, lines: list[str]) -> dict[str, object]:
 
 def _options(given: GrepInput) -> Iterator[str]:
     """Return the ripgrep options that select what to search."""
+    # Joined by `=`, so that the pattern `--pre=sh` is no option.
     yield f"--regexp={given.pattern}"
     if given.ignore_case:
         yield "--ignore-case"
@@ -161,6 +162,7 @@ def _options(given: GrepInput) -> Iterator[str]:
         yield from ("--multiline", "--multiline-dotall")
     if given.type:
         yield f"--type={given.type}"
+    # Commas and spaces separate globs, except for commas in braces: `*.{ts,tsx}, *.js`.
     for pattern in re.findall(r"(?:\{[^}]*\}|[^\s,{])+", given.glob or ""):
         yield f"--glob={pattern}"
 

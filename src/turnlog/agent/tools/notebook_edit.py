@@ -48,14 +48,15 @@ async def run(
     path = workspace.path_of(given.notebook_path)
     require_file(path)
     pinned = pin(path, grant)
-    kept = load_text(pinned, workspace)
-    if kept is None:
+    current = load_text(pinned, workspace)
+    if current is None:
         raise pinned.changed
-    notebook = parse(kept.text, path)
+    notebook = parse(current.text, path)
     cell = _change(notebook, given)
-    text = json.dumps(notebook, indent=indent_of(kept.text), ensure_ascii=False)
-    text += "\n" if kept.text.endswith("\n") else ""
-    write_text(pinned, text, kept, workspace)
+    # With the indentation and the end of the file as they were, a diff shows only the cell.
+    text = json.dumps(notebook, indent=indent_of(current.text), ensure_ascii=False)
+    text += "\n" if current.text.endswith("\n") else ""
+    write_text(pinned, text, current, workspace)
     data = {
         "new_source": given.new_source,
         "cell_type": cell.get("cell_type"),
@@ -64,7 +65,7 @@ async def run(
         "cell_id": cell.get("id") or given.cell_id,
         "error": "",
         "notebook_path": str(path),
-        "original_file": kept.text,
+        "original_file": current.text,
         "updated_file": text,
     }
     done = {"replace": "replaced", "insert": "inserted", "delete": "deleted"}[given.edit_mode]
@@ -87,6 +88,7 @@ def _change(notebook: Fields, given: NotebookEditInput) -> Fields:
     cell["source"] = given.new_source.splitlines(keepends=True)
     if given.cell_type:
         cell["cell_type"] = given.cell_type
+    # The outputs are those of the old source.
     if cell.get("cell_type") == "code":
         cell |= {"outputs": [], "execution_count": None}
     else:
@@ -99,6 +101,7 @@ def _new_cell(notebook: Fields, given: NotebookEditInput) -> Fields:
     if not given.cell_type:
         raise ToolError("cell_type is needed to insert a cell")
     cell: Fields = {"cell_type": given.cell_type, "metadata": {}}
+    # Ids of cells came with nbformat 4.5; in older notebooks they are invalid.
     if (notebook.get("nbformat"), notebook.get("nbformat_minor", 0)) >= (4, 5):
         cell["id"] = uuid4().hex[:8]
     if given.cell_type == "code":

@@ -71,6 +71,8 @@ async def run(given: ReadInput, workspace: Workspace, output: Output, grant: Gra
 
 def _read(pinned: Pinned, given: ReadInput, workspace: Workspace) -> ToolOutcome:
     with open_file(pinned) as file:
+        # Taken before reading: if the file changes meanwhile, what the model has seen counts as
+        # outdated.
         state = state_of(file)
         read = READERS.get(pinned.path.suffix.lower(), _read_text)
         outcome = read(pinned.path, file, given, workspace.folder)
@@ -94,6 +96,7 @@ def _read_text(path: Path, file: BufferedReader, given: ReadInput, folder: Path)
 
 def _lines(text: TextIOWrapper) -> Iterator[str]:
     """Yield lines without their endings, each truncated to the maximum length."""
+    # Read in bounded pieces: a line may be as long as the file, as in minified code.
     while line := text.readline(WIDEST + 2):
         rest = line
         while rest and not rest.endswith("\n"):
@@ -107,6 +110,7 @@ def _take(lines: Iterator[str], start: int, limit: int) -> LineRange:
     taken: list[str] = []
     room = MOST
     total = skipped
+    # Lines beyond the limit are only counted, to report their number.
     for line in lines:
         total += 1
         if len(taken) < limit and room > 0 and len(taken) == total - skipped - 1:

@@ -73,16 +73,17 @@ async def _result(page: Page, prompt: str, workspace: Workspace) -> str:
             f"{page.url} leads to another host ({page.code} {page.reason}): {page.moved_to}\n"
             "Fetch that address with WebFetch if you want to go on."
         )
+    # Parsing two megabytes of HTML takes seconds.
     text = await asyncio.to_thread(text_of, page)
     if page.code >= 400:
         raise ToolError(f"{page.url} answered {page.code} {page.reason}\n{text[:1000]}".rstrip())
     if workspace.ask is None:
         return fit_text(text or "The page is empty.", workspace.folder)
     question = QUESTION.format(url=page.url, prompt=prompt, text=text[:ASKED])
-    return said(await workspace.ask(question, []))
+    return answer_text(await workspace.ask(question, []))
 
 
-def said(blocks: list[dict[str, Any]]) -> str:
+def answer_text(blocks: list[dict[str, Any]]) -> str:
     """Return the text of an answer."""
     return "\n".join(block["text"] for block in blocks if block.get("type") == "text")
 
@@ -105,6 +106,7 @@ def _markdown(page: Page) -> str:
         tag.decompose()
     try:
         text = MarkdownConverter(heading_style="ATX").convert_soup(soup)
+    # A page may be nested very deeply, by mistake or on purpose.
     except RecursionError:
         text = soup.get_text("\n")
     return "\n".join(_without_blanks(text.strip().split("\n")))
@@ -119,6 +121,7 @@ def _without_blanks(lines: list[str]) -> list[str]:
 def _codec(page: Page) -> str:
     try:
         "".encode(page.encoding or "utf-8")
+    # The header may name an encoding that does not exist.
     except LookupError:
         return "utf-8"
     return page.encoding or "utf-8"

@@ -49,7 +49,7 @@ async def run(
     results = [found for block in blocks if (found := _found(block))]
     seconds = time.monotonic() - started
     data = {"query": given.query, "results": results, "durationSeconds": seconds}
-    return ToolOutcome(_told(given.query, results), data)
+    return ToolOutcome(_result_text(given.query, results), data)
 
 
 def server_tool(given: WebSearchInput) -> Fields:
@@ -76,7 +76,7 @@ def _found(block: Fields) -> Any:
     return {"tool_use_id": block.get("tool_use_id"), "content": links}
 
 
-def _told(query: str, results: list[Any]) -> str:
+def _result_text(query: str, results: list[Any]) -> str:
     parts = [f'Web search results for query: "{query}"']
     for found in results:
         if isinstance(found, str):

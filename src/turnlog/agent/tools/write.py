@@ -31,10 +31,11 @@ def touches(given: WriteInput, workspace: Workspace) -> list[Writes]:
 async def run(given: WriteInput, workspace: Workspace, output: Output, grant: Grant) -> ToolOutcome:
     path = workspace.path_of(given.file_path)
     pinned = pin(path, grant)
-    kept = await asyncio.to_thread(load_text, pinned, workspace)
-    changed = await change_text(pinned, kept, given.content, workspace)
-    data = {"type": "update" if kept else "create", "content": given.content}
-    done = "updated" if kept else "created"
+    # Refuses a file that exists and that the model has not read.
+    current = await asyncio.to_thread(load_text, pinned, workspace)
+    changed = await change_text(pinned, current, given.content, workspace)
+    data = {"type": "update" if current else "create", "content": given.content}
+    done = "updated" if current else "created"
     return ToolOutcome(f"The file {path} has been {done}.", changed | data)
 
 

@@ -1,4 +1,4 @@
-"""Images as blocks that the Messages API takes: what is too large for it is made smaller first.
+"""Convert images to blocks for the Messages API, resizing those that are too large.
 
 The limits are those that 2.1.325 keeps to (observed).
 """
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SIDE = 2_000
-"""Pixels a side that the API takes where a request has many images."""
+"""Maximum pixels per side if a request has many images."""
 PATCH, PATCHES = 28, 4_784
-"""A model sees squares of so many pixels a side, and at most so many of them."""
+"""Models see an image as squares of PATCH pixels per side, at most PATCHES of them."""
 BYTES = 500 << 10
 MOST_PIXELS = 180_000_000
-"""Pixels of an image that are still decoded: larger ones take too much memory."""
+"""Maximum pixels of an image to decode: larger ones take too much memory."""
 LANCZOS = 1
-"""How pixels are joined into fewer, by Pillow's number for it."""
+"""Pillow's number of the resampling filter."""
 SMOOTH = ("L", "LA", "RGB", "RGBA", "CMYK")
-"""The modes of images whose pixels can be joined."""
+"""Image modes that can be resampled."""
 QUALITIES = (80, 65, 50, 35, 20)
 KINDS = {
     b"\x89PNG": "image/png",
@@ -36,13 +36,13 @@ KINDS = {
     b"RIFF": "image/webp",
 }
 SAVED = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "PNG", "image/webp": "WEBP"}
-"""In which format a smaller image is tried first, by what it was."""
+"""Format of a resized image, by media type of the original."""
 
 Pixels = tuple[int, int]
 
 
 class Picture(Struct, frozen=True):
-    """An image as a model is shown it."""
+    """An image as sent to a model."""
 
     raw: bytes
     kind: str
@@ -76,11 +76,11 @@ def read_image(path: Path, file: BufferedReader) -> ToolOutcome:
 
 
 def fit(raw: bytes, name: str) -> Picture:
-    """Return an image as it can be sent; a `ToolError` if it cannot be."""
+    """Return an image that can be sent; raise `ToolError` if it cannot be decoded."""
     kind = next((kind for start, kind in KINDS.items() if raw.startswith(start)), None)
     if kind is None:
-        told = "is no PNG, JPEG, GIF or WebP image" if raw else "is empty"
-        raise ToolError(f"{name} {told}")
+        why = "is no PNG, JPEG, GIF or WebP image" if raw else "is empty"
+        raise ToolError(f"{name} {why}")
     try:
         return _fitted(raw, kind)
     except Exception as error:  # decoders fail in all sorts of ways
@@ -162,9 +162,9 @@ def _saved(image: "Image", form: str, quality: int) -> bytes:
     if form == "JPEG" and image.mode == "RGBA":
         white = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(white, image).convert("RGB")
-    kept = BytesIO()
-    image.save(kept, form, quality=quality)
-    return kept.getvalue()
+    buffer = BytesIO()
+    image.save(buffer, form, quality=quality)
+    return buffer.getvalue()
 
 
 def _note(picture: Picture) -> list[Fields]:

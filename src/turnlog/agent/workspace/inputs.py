@@ -11,7 +11,7 @@ from turnlog.agent.workspace.tool import ToolError
 from turnlog.format.json_values import Fields, is_array, is_object
 
 CONTENT = frozenset({"content", "old_string", "new_string", "new_source"})
-"""Fields that hold what a file is to hold: any character may be part of that."""
+"""Fields with content of files, which may contain any character."""
 
 
 class Input(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

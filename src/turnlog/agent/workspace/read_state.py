@@ -1,4 +1,4 @@
-"""Files as the model last saw them, so that none is changed whose content it does not know."""
+"""Remember files as the model last read them: it may not change content it does not know."""
 
 import hashlib
 import os
@@ -8,10 +8,10 @@ from typing import NamedTuple
 from turnlog.format.jsonl import FileState
 
 HASHED = 64 << 20
-"""Files above this size are told apart by their state alone."""
+"""Files above this size in bytes are compared by `FileState` alone."""
 
 
-class Seen(NamedTuple):
+class ReadState(NamedTuple):
     """A file when it was read or written."""
 
     state: FileState
@@ -25,10 +25,10 @@ class Seen(NamedTuple):
         )
 
 
-def look_at(file: BufferedReader, state: FileState) -> Seen:
-    """Note an open file that was read from the moment on when it had a state."""
+def read_state_of(file: BufferedReader, state: FileState) -> ReadState:
+    """Return the read state of an open file, whose `state` was taken before it was read."""
     digest = digest_of(file) if state.size <= HASHED else b""
-    return Seen(state, digest if state_of(file) == state else b"")
+    return ReadState(state, digest if state_of(file) == state else b"")
 
 
 def state_of(file: BufferedReader) -> FileState:

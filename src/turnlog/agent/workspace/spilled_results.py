@@ -1,6 +1,6 @@
-"""Results too long for the model: the whole is kept beside the session, the model gets an extract.
+"""Save results that are too long for the model beside the session; the model gets an extract.
 
-The first line of what it gets is as the client writes it, for all who look for the kept file.
+Its first line is as the client writes it, so that readers find the saved file.
 """
 
 from pathlib import Path
@@ -11,9 +11,9 @@ from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.store.paths import TOOL_RESULTS
 
 LIMIT = 50_000
-"""Characters of a result that the model is given whole."""
+"""Maximum characters of a result that the model gets in full."""
 EXTRACT = 2_000
-"""Characters that an extract has of the start, and of the end."""
+"""Characters of an extract's start, and of its end."""
 
 
 def results_folder(folder: Path) -> Path:
@@ -34,7 +34,7 @@ def fit_text(text: str, folder: Path, limit: int = LIMIT) -> str:
 
 
 def fit_blocks(blocks: list[Fields], folder: Path) -> list[Fields]:
-    """Blocks of a result, each text of which is fitted."""
+    """Return the blocks of a result, with long texts replaced by extracts."""
     return [
         block | {"text": fit_text(block["text"], folder)} if block["type"] == "text" else block
         for block in blocks
@@ -44,16 +44,16 @@ def fit_blocks(blocks: list[Fields], folder: Path) -> list[Fields]:
 def extract(path: Path, size: int, head: str, tail: str) -> str:
     """Return the extract of a result that is saved in a file."""
     return (
-        f"<persisted-output>\nOutput too large ({told_size(size)}). "
+        f"<persisted-output>\nOutput too large ({size_text(size)}). "
         f"Full output saved to: {path}\n\n"
         f"Its start:\n{head}\n...\n\nIts end:\n{tail}\n</persisted-output>"
     )
 
 
-def told_size(size: int) -> str:
+def size_text(size: int) -> str:
     """Return a size in the client's format.
 
-    >>> told_size(228894)
+    >>> size_text(228894)
     '223.5KB'
     """
     amount, unit = float(size), "bytes"

@@ -64,15 +64,15 @@ class Tool(Struct, frozen=True):
     name: str
     description: str
     schema: Fields
-    """JSON Schema of what it takes."""
+    """JSON Schema of its input."""
     read: Callable[[Fields], Any]
-    """Its input as a typed value; raises `ToolError` for one that does not fit."""
+    """Decodes an input; raises `ToolError` if it is invalid."""
     touches: Callable[[Any, Workspace], Sequence[Access]]
-    """What a call would touch."""
+    """Returns what a call would access."""
     execute: Callable[[Any, Workspace, Output, Grant], Awaitable[ToolOutcome]]
     """Runs a call; raises `ToolError` if it fails; may be cancelled at any moment."""
     is_parallel: bool = False
-    """Whether calls may run side by side with others: those that change nothing."""
+    """Whether calls may run in parallel with others, as they change nothing."""
     server: str | None = None
     """The MCP server it belongs to, as its name spells it."""
 

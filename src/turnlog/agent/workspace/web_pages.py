@@ -1,4 +1,4 @@
-"""Pages of the web, fetched and kept for a while.
+"""Fetch web pages and cache them for a while.
 
 A name is looked up once, and the connection goes to the address that was checked: a name that
 leads elsewhere a moment later cannot get around the check.
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 KEPT_FOR = 15 * 60
 KEPT = 50
-"""Pages that are kept."""
+"""Maximum number of cached pages."""
 SECONDS = 60
 LARGEST = 10 << 20
-"""Bytes of a page that are read."""
+"""Maximum bytes read of a page."""
 HOPS = 10
 AGENT = "turnlog (+https://pypi.org/project/turnlog)"
 ACCEPT = "text/markdown, text/html, */*"
@@ -45,7 +45,7 @@ class Page(Struct, frozen=True):
     encoding: str | None
     """The encoding that its header names."""
     moved_to: str | None = None
-    """The address that it leads to."""
+    """The target of a redirect."""
 
 
 @dataclass
@@ -54,19 +54,19 @@ class Pages:
 
     allows_private: bool = False
     """Whether addresses of private networks, and of this machine, may be fetched."""
-    _kept: dict[str, tuple[float, Page]] = field(default_factory=dict[str, tuple[float, Page]])
+    _cache: dict[str, tuple[float, Page]] = field(default_factory=dict[str, tuple[float, Page]])
 
     async def fetch(self, url: str) -> Page:
-        """Return a page, from those kept or from the web."""
-        when, page = self._kept.get(url, (0.0, None))
+        """Return a page from the cache or the web."""
+        when, page = self._cache.get(url, (0.0, None))
         if page is not None and time.monotonic() - when < KEPT_FOR:
             return page
         page = await _fetch(url, self.allows_private)
         if page.code == 200:
-            self._kept.pop(url, None)
-            self._kept[url] = (time.monotonic(), page)
-            while len(self._kept) > KEPT:
-                del self._kept[next(iter(self._kept))]
+            self._cache.pop(url, None)
+            self._cache[url] = (time.monotonic(), page)
+            while len(self._cache) > KEPT:
+                del self._cache[next(iter(self._cache))]
         return page
 
 
@@ -89,7 +89,7 @@ async def _fetch(url: str, allows_private: bool) -> Page:
 
 
 async def _follow(client: "AsyncClient", url: str, allows_private: bool) -> Page:
-    """Fetch a page, and go on where it leads as long as that is the same host."""
+    """Fetch a page, following redirects to the same host."""
     from httpx2 import URL
 
     place = URL(url)
@@ -121,7 +121,7 @@ async def _get(client: "AsyncClient", place: "URL", allows_private: bool) -> Pag
 
 
 async def _body(answer: "Response") -> bytes:
-    """Return the content of an answer, as far as there is room."""
+    """Return the body of a response, up to the limit."""
     body = bytearray()
     async for chunk in answer.aiter_bytes():
         body += chunk

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from turnlog.agent.workspace.read_state import Seen
+from turnlog.agent.workspace.read_state import ReadState
 from turnlog.agent.workspace.shell.background import Shells
 from turnlog.agent.workspace.shell.running_directories import Activity
 from turnlog.agent.workspace.shell.sandbox_settings import Confinement
@@ -46,7 +46,7 @@ class Workspace:
     """Where commands run; a command may change it."""
     directories: list[Path] = field(default_factory=list[Path])
     """Further directories that may be worked in."""
-    seen: dict[Path, Seen] = field(default_factory=dict[Path, Seen])
+    read_states: dict[Path, ReadState] = field(default_factory=dict[Path, ReadState])
     """Files that the model has read or written, each with its state then."""
     todos: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     shells: Shells = field(default_factory=Shells)

@@ -55,6 +55,8 @@ class Clock:
             return
         computed, started = self._start
         now = monotonic()
+        # Two clocks: computing time, which other processes do not use up, and real time, which also
+        # passes while a network drive does not answer.
         if thread_time() - computed > MOST_SECONDS or now - started > LONGEST_WAIT:
             raise TooComplex("too complex to decide about in time")
         if now - self._paused > SLICE:

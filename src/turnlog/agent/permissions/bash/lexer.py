@@ -103,12 +103,12 @@ class Lexer(ABC):
             raise SyntaxFault(UNFINISHED)
 
     def doubt(self, reason: str) -> None:
-        """Note why the meaning of the command is not certain."""
+        """Record why the meaning of the command is uncertain."""
         if reason not in self.script.unclear:
             self.script.unclear.append(reason)
 
     def misread(self, reason: str) -> None:
-        """Note why what the command runs may not be among its parts."""
+        """Record why the command may run something that is not among its parts."""
         self.doubt(reason)
         self.script.is_misread = True
 

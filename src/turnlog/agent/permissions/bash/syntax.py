@@ -21,7 +21,7 @@ class Word(Struct, frozen=True):
     source: str = ""
     """The word as it was typed."""
     start: int = -1
-    """Where `source` starts in the command; -1 for a word of a text inside of it."""
+    """Offset of `source` in the command; -1 for a word of a nested text."""
     may_split: bool = False
     """Whether it may become several arguments, or none: `$x` without quotes does."""
 

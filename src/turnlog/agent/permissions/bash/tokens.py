@@ -28,7 +28,7 @@ class TokenReader(Lexer, ABC):
         super().__init__(source)
         self.heredocs: list[Heredoc] = []
         self.depth = 0
-        """How many substitutions the current place is inside of."""
+        """Nesting depth of substitutions."""
 
     def _plain_word(self) -> str:
         """Return the unquoted word that comes next, as a reserved word would have to be."""

@@ -78,7 +78,7 @@ NEVER_WRITING = PATHLESS | frozenset(
 CLUSTER = re.compile(r"-[A-Za-z0-9]{1,16}")
 """Joined options; a path may follow any of them."""
 PIECE = re.compile(r"[^\s=@:;,'\"<>(){}|&!`$\\]+")
-"""What may be a path inside of a longer text: `f=@.env;type=x` has three."""
+"""A possible path inside a longer text: `f=@.env;type=x` has three."""
 
 
 def read_files(name: str, arguments: tuple[str, ...]) -> ProgramEffect | None:
@@ -136,6 +136,7 @@ def guess_paths(argument: str) -> tuple[str, ...]:
     if "=" in argument:
         found.append(argument.partition("=")[2])
     if letters := CLUSTER.match(argument):
+        # `-abf.env` may be the options a, b and f with a value, or any other split.
         found += [argument[place:] for place in range(1, letters.end() + 1)]
     found += [each[1:] for each in found if each.startswith(("@", ":"))]
     found += [each.rpartition(":")[2] for each in found]

@@ -30,7 +30,7 @@ class ProgramEffect(Struct, frozen=True):
     needs_files: bool = False
     """Whether the effect is only known if no path is a directory."""
     removes: tuple[str, ...] = ()
-    """Those of `writes` that are gone afterwards, with everything below them."""
+    """The subset of `writes` that is removed, with everything below."""
     shows_content: bool = False
     """Whether it shows files that git tracks, also under names that are not given."""
     shows_tracked: bool = False
@@ -40,7 +40,7 @@ class ProgramEffect(Struct, frozen=True):
     endings: tuple[str, ...] = ()
     """If given, how the name of a file must end to be read below a directory."""
     roles: tuple[str, ...] = ()
-    """What each argument means, for the explanation of a verdict."""
+    """Meaning of each argument, for the explanation of a verdict."""
 
 
 class ProgramUsage(Struct, frozen=True):
@@ -55,7 +55,7 @@ class ProgramUsage(Struct, frozen=True):
     long_values: str = ""
     """Names with a required value that is not a path."""
     operands: str = "path..."
-    """What the operands are: names such as `pattern`, and `path`; `...` repeats the last one."""
+    """Names of the operands, such as `pattern` and `path`; `...` repeats the last one."""
     optional_first: frozenset[str] = frozenset()
     """Options that take the place of the first operand, as `-e` does for grep's pattern."""
     takes_numbers: bool = False
@@ -95,7 +95,7 @@ class Arguments(Struct):
 
 
 def parse_arguments(arguments: tuple[str, ...], usage: ProgramUsage) -> Arguments | None:
-    """Tell options from operands; return None if an option is not listed."""
+    """Separate options from operands; return None if an option is not listed."""
     found = Arguments()
     waiting = iter(arguments)
     for argument in waiting:
@@ -138,7 +138,7 @@ def _is_value(text: str, option: str) -> bool:
 
 
 def _parse_option(argument: str, usage: ProgramUsage, given: set[str]) -> bool | None:
-    """Note an option; return whether the next argument is its value, None if it is not listed."""
+    """Record an option; return whether the next argument is its value, None if it is not listed."""
     if argument.startswith("--"):
         name, has_value, _ = argument[2:].partition("=")
         given.add(f"--{name}")

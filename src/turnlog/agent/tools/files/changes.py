@@ -4,7 +4,7 @@ import asyncio
 import os
 from typing import Any
 
-from turnlog.agent.tools.files.file_targets import refusals, remember, require_file, require_seen
+from turnlog.agent.tools.files.file_targets import refusals, remember, require_file, require_read
 from turnlog.agent.tools.files.patch import patch_of
 from turnlog.agent.tools.files.pinned_files import Pinned, open_file, open_folder, open_in
 from turnlog.agent.tools.files.text_files import (
@@ -14,7 +14,7 @@ from turnlog.agent.tools.files.text_files import (
     is_binary,
     replace_content,
 )
-from turnlog.agent.workspace.spilled_results import told_size
+from turnlog.agent.workspace.spilled_results import size_text
 from turnlog.agent.workspace.tool import ToolError
 from turnlog.agent.workspace.workspace import Workspace
 
@@ -25,17 +25,20 @@ LARGEST = 64 << 20
 
 
 def load_text(pinned: Pinned, workspace: Workspace) -> TextFile | None:
-    """Read a file that is to be changed, if the model knows it; None if there is none."""
+    """Read a file before a change; None if it does not exist.
+
+    Raises `ToolError` if the model has not read it.
+    """
     path = pinned.path
     with refusals("read", path):
         if not pinned.target.exists():
             return None
         require_file(path)
         with open_file(pinned) as file:
-            require_seen(pinned, file, workspace)
+            require_read(pinned, file, workspace)
             if os.fstat(file.fileno()).st_size > LARGEST:
-                told = told_size(LARGEST)
-                raise ToolError(f"{path} is larger than {told}; use a command in Bash")
+                size = size_text(LARGEST)
+                raise ToolError(f"{path} is larger than {size}; use a command in Bash")
             file.seek(0)
             raw = file.read()
     if is_binary(raw[:SAMPLE]):
@@ -44,15 +47,15 @@ def load_text(pinned: Pinned, workspace: Workspace) -> TextFile | None:
 
 
 async def change_text(
-    pinned: Pinned, kept: TextFile | None, text: str, workspace: Workspace
+    pinned: Pinned, current: TextFile | None, text: str, workspace: Workspace
 ) -> dict[str, Any]:
     """Replace the text of a file; return what the session records about it.
 
     The comparison comes first: once the file is written, nothing can be cancelled any more.
     """
-    original = kept.text if kept else None
+    original = current.text if current else None
     patch = [] if original is None else await asyncio.to_thread(patch_of, original, text)
-    write_text(pinned, text, kept, workspace)
+    write_text(pinned, text, current, workspace)
     return {
         "filePath": str(pinned.path),
         "structuredPatch": patch,
@@ -61,31 +64,35 @@ async def change_text(
     }
 
 
-def write_text(pinned: Pinned, text: str, kept: TextFile | None, workspace: Workspace) -> None:
-    """Write a text with the encoding and line endings of `kept`, the previous content if any."""
+def write_text(pinned: Pinned, text: str, current: TextFile | None, workspace: Workspace) -> None:
+    """Write a text with the encoding and line endings of `current`, the present content if any."""
     path = pinned.path
     try:
-        payload = (kept or TextFile("")).encode(text)
+        payload = (current or TextFile("")).encode(text)
     except UnicodeEncodeError as error:
         wrong = error.object[error.start : error.end]
         raise ToolError(f"{path} is kept as {error.encoding}, which has no {wrong!r}") from error
+    # The folder stays open from the last check to the replacement, so nobody can swap it for a
+    # symlink in between.
     with refusals("write", path), open_folder(pinned, creates=True) as folder:
-        _require_unchanged(pinned, folder, kept, workspace)
+        _require_unchanged(pinned, folder, current, workspace)
+        # After all that can refuse the change, and before the first byte is written.
         workspace.before_change(path)
         replace_content(folder, pinned.target.name, payload)
+        # The model knows what it has written and may change it again without reading it.
         with open_in(pinned, folder) as file:
             remember(pinned, file, workspace)
 
 
 def _require_unchanged(
-    pinned: Pinned, folder: int, kept: TextFile | None, workspace: Workspace
+    pinned: Pinned, folder: int, current: TextFile | None, workspace: Workspace
 ) -> None:
     """Raise if the file appeared or changed while the user was asked for permission."""
     try:
         with open_in(pinned, folder) as file:
-            if kept is None:
+            if current is None:
                 raise pinned.changed
-            require_seen(pinned, file, workspace)
+            require_read(pinned, file, workspace)
     except FileNotFoundError:
-        if kept is not None:
+        if current is not None:
             raise pinned.changed from None

@@ -8,7 +8,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from turnlog.agent.tools.files.pinned_files import Pinned
-from turnlog.agent.workspace.read_state import look_at, state_of
+from turnlog.agent.workspace.read_state import read_state_of, state_of
 from turnlog.agent.workspace.tool import ToolError
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.jsonl import FileState
@@ -35,12 +35,12 @@ def require_file(path: Path) -> None:
         raise ToolError(f"File does not exist: {path}{_nearest(path)}")
 
 
-def require_seen(pinned: Pinned, file: BufferedReader, workspace: Workspace) -> None:
+def require_read(pinned: Pinned, file: BufferedReader, workspace: Workspace) -> None:
     """Raise if the model has not read the file in its present state."""
-    path, seen = pinned.path, workspace.seen.get(pinned.target)
-    if seen is None:
+    path, last_read = pinned.path, workspace.read_states.get(pinned.target)
+    if last_read is None:
         raise ToolError(f"{path} has not been read yet. Read it first, then change it.")
-    if not seen.still_holds(file):
+    if not last_read.still_holds(file):
         raise ToolError(f"{path} has changed since it was read. Read it again, then change it.")
 
 
@@ -48,7 +48,7 @@ def remember(
     pinned: Pinned, file: BufferedReader, workspace: Workspace, state: FileState | None = None
 ) -> None:
     """Remember the state of a file that the model has just seen."""
-    workspace.seen[pinned.target] = look_at(file, state or state_of(file))
+    workspace.read_states[pinned.target] = read_state_of(file, state or state_of(file))
 
 
 def _nearest(path: Path) -> str:

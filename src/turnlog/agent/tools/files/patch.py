@@ -35,8 +35,10 @@ def _opcodes(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     if not old and not new:
         return []
+    # difflib takes quadratic time: 50,000 changed lines would take minutes.
     if len(old) + len(new) > COMPARED:
         return [("replace", start, start + len(old), start, start + len(new))]
+    # `autojunk` would ignore lines that occur often in a long text, such as `}`.
     codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in codes]
 

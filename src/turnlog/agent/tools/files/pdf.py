@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from uuid import uuid4
 
 from turnlog.agent.workspace.image_blocks import Picture, encode, room_for
-from turnlog.agent.workspace.spilled_results import results_folder, told_size
+from turnlog.agent.workspace.spilled_results import results_folder, size_text
 from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.format.json_values import Fields
 from turnlog.format.private_files import write_private
@@ -23,14 +23,14 @@ WHOLE_BYTES = 20 << 20
 WHOLE_PAGES = 100
 PAGES_LIMIT = 20
 DOTS = 100
-"""Pixels to the inch at which pages are drawn; a page's own unit is a 72th of it."""
+"""Resolution of rendered pages in pixels per inch; PDF units are 1/72 inch."""
 RANGE = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
 
-_one_at_a_time = Lock()  # the library knows no threads
+_one_at_a_time = Lock()  # pdfium is not thread-safe
 
 
 def read_pdf(path: Path, file: BufferedReader, pages: str | None, folder: Path) -> ToolOutcome:
-    """Show a PDF as a block, or some of its pages as images, which are kept in `folder`."""
+    """Return a PDF as a block, or some pages as images, which are saved in `folder`."""
     wanted = _range_of(pages) if pages else None
     size = os.fstat(file.fileno()).st_size
     with _opened(path, file) as document:
@@ -48,6 +48,7 @@ def count_pages(path: Path) -> int:
 
 @contextmanager
 def _opened(path: Path, file: BinaryIO) -> Generator[Any]:
+    # Other bytes may come before the header: readers look for it in the first 1024 bytes.
     if b"%PDF-" not in file.read(1024):
         raise ToolError(f"{path} is not a PDF file")
     pdfium: Any = import_module("pypdfium2")
@@ -56,8 +57,8 @@ def _opened(path: Path, file: BinaryIO) -> Generator[Any]:
             document = pdfium.PdfDocument(file)
         except pdfium.PdfiumError as error:
             has_password = error.err_code == pdfium.raw.FPDF_ERR_PASSWORD
-            told = "needs a password" if has_password else f"cannot be read as a PDF: {error}"
-            raise ToolError(f"{path} {told}") from error
+            why = "needs a password" if has_password else f"cannot be read as a PDF: {error}"
+            raise ToolError(f"{path} {why}") from error
         try:
             yield document
         except pdfium.PdfiumError as error:
@@ -70,8 +71,8 @@ def _read_whole(path: Path, opened: BufferedReader, document: Any, size: int) ->
     count = len(document)
     if size > WHOLE_BYTES or count > WHOLE_PAGES:
         raise ToolError(
-            f"{path} is too large to be read whole ({told_size(size)}, {count:,} pages; at most "
-            f"{told_size(WHOLE_BYTES)} and {WHOLE_PAGES} pages): name up to {PAGES_LIMIT} pages"
+            f"{path} is too large to be read whole ({size_text(size)}, {count:,} pages; at most "
+            f"{size_text(WHOLE_BYTES)} and {WHOLE_PAGES} pages): name up to {PAGES_LIMIT} pages"
         )
     data = base64.b64encode(_plain(opened, document)).decode()
     source = {"type": "base64", "media_type": "application/pdf", "data": data}
@@ -97,15 +98,15 @@ def _read_pages(
     first, last = wanted[0], min(wanted[1], len(document))
     if first > last:
         raise ToolError(f"{path} has {len(document):,} pages, no page {first:,}")
-    kept = results_folder(folder) / f"pdf-{uuid4()}"
-    kept.mkdir(mode=0o700)
+    saved = results_folder(folder) / f"pdf-{uuid4()}"
+    saved.mkdir(mode=0o700)
     blocks: list[Fields] = [_text(f"Pages {first} to {last} of {path}, which has {len(document)}:")]
     for number in range(first, last + 1):
         picture = _drawn(document[number - 1])
-        write_private(kept / f"page-{number:03}.jpg", picture.raw)
+        write_private(saved / f"page-{number:03}.jpg", picture.raw)
         blocks.append(picture.block)
     count = last + 1 - first
-    return blocks, {"filePath": str(path), "count": count, "outputDir": str(kept)}
+    return blocks, {"filePath": str(path), "count": count, "outputDir": str(saved)}
 
 
 def _drawn(page: Any) -> Picture:

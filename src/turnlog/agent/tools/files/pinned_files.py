@@ -26,7 +26,7 @@ FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | o
 FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Without O_NONBLOCK, opening a FIFO that took the file's place would wait forever."""
 REDIRECTED = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
-"""What systems report when a component is a symlink and none may be followed."""
+"""Errors for a symlink where none may be followed; they differ between systems."""
 
 
 class Pinned(Struct, frozen=True):
@@ -35,7 +35,7 @@ class Pinned(Struct, frozen=True):
     path: Path
     """As the call names it."""
     target: Path
-    """Where that led when permission was decided; free of symlinks then."""
+    """The resolved path when permission was decided."""
 
     @property
     def changed(self) -> ToolError:
@@ -43,7 +43,7 @@ class Pinned(Struct, frozen=True):
 
 
 def pin(path: Path, grant: Grant) -> Pinned:
-    """Name the file that a call was admitted for."""
+    """Return the file that a call was admitted for."""
     return Pinned(path, grant.target(path))
 
 

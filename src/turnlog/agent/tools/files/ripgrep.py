@@ -16,6 +16,7 @@ from turnlog.agent.workspace.tool import ToolError
 
 CHUNK = 1 << 16
 DESCRIPTORS = Path("/proc/self/fd")
+# A configuration file may name a program that ripgrep runs on each file (`--pre`).
 ALWAYS = ("--no-config", "--no-messages", "--color=never", "--hidden", "--glob=!.git")
 
 
@@ -89,15 +90,17 @@ async def pieces(
     assert process.stdout
     assert process.stderr
     complaints = asyncio.create_task(process.stderr.read())
-    told = False
+    has_output = False
     rest = b""
     try:
         while chunk := await process.stdout.read(CHUNK):
             *whole, rest = (rest + chunk).split(separator)
             for piece in whole:
-                told = True
+                has_output = True
                 yield piece.decode("utf-8", "replace")
-        if await process.wait() > 1 and not told:
+        # Status 2 with output: some files could not be read, which is no reason to drop the
+        # matches.
+        if await process.wait() > 1 and not has_output:
             raise ToolError((await complaints).decode("utf-8", "replace").strip())
     finally:
         with suppress(ProcessLookupError):

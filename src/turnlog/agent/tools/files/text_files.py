@@ -57,6 +57,7 @@ def coding_of(raw: bytes, is_whole: bool = True) -> Coding:
     try:
         codecs.getincrementaldecoder(name)().decode(raw[len(mark) :], is_whole)
     except UnicodeDecodeError:
+        # Latin-1 decodes any bytes and encodes them back unchanged.
         return Coding("latin-1")
     return Coding(name, mark)
 
@@ -80,6 +81,7 @@ def replace_content(folder: int, name: str, payload: bytes) -> None:
     try:
         _replace(folder, name, payload, mode)
     except OSError as error:
+        # EBUSY: the file itself is a mount point, as container engines do with single files.
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EBUSY) or mode is None:
             raise
         flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -95,6 +97,7 @@ def _mode_of(folder: int, name: str) -> int | None:
 
 
 def _replace(folder: int, name: str, payload: bytes, mode: int | None) -> None:
+    # Until the mode of the old file is set, nobody else may read the new one: it may hold secrets.
     first = 0o666 if mode is None else 0o600
     with written_beside(Path(name), first, folder) as (descriptor, beside):
         with os.fdopen(descriptor, "wb", closefd=False) as file:

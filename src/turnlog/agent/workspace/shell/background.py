@@ -1,4 +1,4 @@
-"""Commands in the background: started by one call, looked at and stopped by others."""
+"""Background commands: started by one call, read and stopped by others."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class BackgroundCommand:
     running: RunningCommand
     tail: Tail
     title: str
-    """What it does, in a few words."""
+    """A short description."""
     call_id: str
     """The call that started it."""
     watch: asyncio.Task[None] = field(init=False)
@@ -35,23 +35,23 @@ class BackgroundCommand:
 
 @dataclass
 class Shells:
-    """The commands in the background, by name."""
+    """Background commands by name."""
 
     jobs: dict[str, BackgroundCommand] = field(default_factory=dict[str, BackgroundCommand])
     ended: list[BackgroundCommand] = field(default_factory=list[BackgroundCommand])
-    """Those that ended by themselves, and of which the model was not told yet."""
+    """Commands that ended by themselves, until the model is notified."""
     on_end: Callable[[BackgroundCommand], None] = lambda job: None
-    """Is told of each that ends by itself."""
+    """Called with each command that ends by itself."""
 
     @property
     def running(self) -> list[BackgroundCommand]:
-        """Those that have not ended."""
+        """Commands that have not ended."""
         return [job for job in self.jobs.values() if not job.watch.done()]
 
     def add(
         self, name: str, command: str, running: RunningCommand, title: str, call_id: str
     ) -> BackgroundCommand:
-        """Let a command that was started go on by itself."""
+        """Register a started command and watch for its end."""
         job = BackgroundCommand(name, command, running, Tail(running.printed), title, call_id)
         job.watch = asyncio.create_task(self._watch(job))
         self.jobs[name] = job
@@ -71,7 +71,7 @@ class Shells:
         await job.watch
 
     async def close(self) -> None:
-        """Stop all that still run."""
+        """Stop all running commands."""
         await asyncio.gather(*(self.kill(job) for job in self.jobs.values()))
 
 

@@ -1,4 +1,4 @@
-"""Shell commands in a sandbox: bubblewrap lets them write only where work may be done.
+"""Run shell commands in a bubblewrap sandbox that is read-only outside the working directories.
 
 Commands that the analysis alone allowed always run in one if it works here: those that read can
 write nothing, those that edit only in the working directories, and neither reaches the network.
@@ -30,22 +30,22 @@ KEPT_IN_GIT = tuple(
     Path(".git", name)
     for name in ("hooks", "config", "config.worktree", "commondir", "info", "modules")
 )
-"""What of a repository stays as it is; the rest of it changes with each commit."""
+"""Read-only parts of a repository; the rest changes with each commit."""
 MISSING = "the settings ask for a sandbox, and bwrap is missing"
 HINT = "install bubblewrap"
 NOTHING = "/dev/null"
 MEMORY = Path("/dev/shm")
 """A folder of the sandbox's own, in memory: here-documents and `sort` need temporary files."""
 FAILURE = "bwrap: "
-"""How each complaint of bubblewrap starts."""
+"""Prefix of bubblewrap's error messages."""
 PATIENCE = 5.0
 DEPTHS = "**"
 MOST_ENTRIES = 50_000
-"""Files and directories that are looked at for all patterns of a command."""
+"""Maximum files and directories visited for all patterns of a command."""
 MOST_MATCHES = 1_000
-"""Each of them is a mount, and part of a command line."""
+"""Maximum matches of all patterns: each is a mount and a part of the command line."""
 WITHOUT_FILES = ("/proc", "/sys", "/dev")
-"""Directories that no pattern leads into; bubblewrap mounts two of them anew."""
+"""Directories that patterns do not enter; bubblewrap mounts two of them anew."""
 # Root keeps what it needs to read or write files of others. Without CAP_SYS_ADMIN it cannot
 # remount the file system as writable.
 READING_ROOT = ("--cap-add", "CAP_DAC_READ_SEARCH")
@@ -139,8 +139,8 @@ def _options(rules: Confinement, folders: list[Path], temporary: Path) -> list[s
 
 
 def _capabilities(is_writing: bool) -> tuple[str, ...]:
-    kept = WRITING_ROOT if is_writing else READING_ROOT
-    return ("--cap-drop", "ALL", *(kept if os.geteuid() == 0 else ()))
+    added = WRITING_ROOT if is_writing else READING_ROOT
+    return ("--cap-drop", "ALL", *(added if os.geteuid() == 0 else ()))
 
 
 class _Places:
@@ -154,25 +154,25 @@ class _Places:
         named = [*folders, *finder.find(rules.writable)]
         real = [real_path(path) for path in named]
         self._writable = [path for path in real if not _is_in(path, self._locked)]
-        self._kept = _kept(self._writable)
+        self._protected = _protected(self._writable)
         self.emptied = [path for path in self._hidden if path.is_dir()]
 
     def mounts(self) -> Iterator[Mount]:
-        for path in filter(self._is_seen, self._writable):
+        for path in filter(self._is_visible, self._writable):
             yield _mount(path, 0, "--bind-try", path)
             # A mount point cannot be renamed, and so not be replaced by another repository.
             if (path / ".git").is_dir():
                 yield _mount(path / ".git", 0, "--bind-try", path / ".git")
-        for path in filter(self._is_seen, self._shown):
+        for path in filter(self._is_visible, self._shown):
             yield _mount(path, 1, "--bind" if self._is_writable(path) else "--ro-bind", path)
-        for path in filter(self._is_seen, [*self._kept, *self._locked]):
+        for path in filter(self._is_visible, [*self._protected, *self._locked]):
             yield _mount(path, 2, "--ro-bind", path)
         for path in self._hidden:
             is_folder = path in self.emptied
             yield _mount(path, 3, "--tmpfs") if is_folder else _mount(path, 3, "--ro-bind", NOTHING)
 
-    def _is_seen(self, path: Path) -> bool:
-        """Return whether it may be read: what is said of it, else of the nearest path above it."""
+    def _is_visible(self, path: Path) -> bool:
+        """Return whether a path is visible, by the rule for it or for the nearest path above."""
         for place in (path, *path.parents):
             if place in self._hidden:
                 return False
@@ -181,7 +181,7 @@ class _Places:
         return True
 
     def _is_writable(self, path: Path) -> bool:
-        return _is_in(path, self._writable) and not _is_in(path, [*self._locked, *self._kept])
+        return _is_in(path, self._writable) and not _is_in(path, [*self._locked, *self._protected])
 
 
 def _is_in(path: Path, folders: Iterable[Path]) -> bool:
@@ -194,13 +194,13 @@ def _mount(path: Path, rank: int, option: str, source: Path | str = "") -> Mount
 
 
 class _Finder:
-    """Looks up patterns on the disk, within bounds: each command waits for it."""
+    """Expands patterns on the disk, within bounds, as every command waits for it."""
 
     def __init__(self) -> None:
         self._room = MOST_ENTRIES
 
     def find(self, patterns: Iterable[str]) -> list[Path]:
-        """Return the files that patterns name, where links lead to."""
+        """Return the files that patterns match, with links resolved."""
         found: dict[Path, None] = {}
         for pattern in patterns:
             named = self._matches(pattern) if is_pattern(pattern) else [Path(pattern)]
@@ -212,22 +212,22 @@ class _Finder:
 
     def _matches(self, pattern: str) -> Iterator[Path]:
         # `..` behind a star would go over the same directories again and again.
-        waiting = [(Path("/"), Path(os.path.normpath(pattern)).parts[1:])]
-        while waiting:
-            folder, parts = waiting.pop()
+        pending = [(Path("/"), Path(os.path.normpath(pattern)).parts[1:])]
+        while pending:
+            folder, parts = pending.pop()
             if not parts or parts == (DEPTHS,):  # a folder stands for all that is below it
                 yield folder
                 continue
             first, rest = parts[0], parts[1:]
             if first == DEPTHS:
-                waiting.append((folder, rest))
+                pending.append((folder, rest))
                 inner = [each for each in self._entries(folder, pattern) if _is_folder(each)]
-                waiting += [(Path(each.path), parts) for each in inner]
+                pending += [(Path(each.path), parts) for each in inner]
             elif is_pattern(first):
                 named = [e for e in self._entries(folder, pattern) if fnmatchcase(e.name, first)]
-                waiting += [(Path(each.path), rest) for each in named]
+                pending += [(Path(each.path), rest) for each in named]
             else:
-                waiting.append((folder / first, rest))
+                pending.append((folder / first, rest))
 
     def _entries(self, folder: Path, pattern: str) -> "list[os.DirEntry[str]]":
         try:
@@ -253,7 +253,7 @@ def _too_many(pattern: str) -> UsageError:
     return UsageError(f"the sandbox's pattern {pattern} is about too many files", "a directory")
 
 
-def _kept(folders: Iterable[Path]) -> list[Path]:
+def _protected(folders: Iterable[Path]) -> list[Path]:
     """Return the paths in writable directories that stay read-only: settings and git's hooks."""
     settings = {f".config/{name}" for name in PROTECTED_CONFIG}
     protected = PROTECTED_FILES | settings | PROTECTED_FOLDERS - {".git"}

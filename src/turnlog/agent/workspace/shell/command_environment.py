@@ -20,9 +20,9 @@ SEARCHING = {"RIPGREP_CONFIG_PATH": str(Path(__file__).with_name("ripgreprc"))}
 """ripgrep must not report malformed lines of ignore files: a project can link `.ignore` to a file
 elsewhere, whose lines it would print."""
 UNCONFIRMED = (Basis.UNDERSTOOD, Basis.EDITS, Basis.RULE)
-"""What a call rests on that nobody confirmed."""
+"""Bases of calls that nobody confirmed."""
 CONFINED = (Basis.UNDERSTOOD, Basis.EDITS)
-"""What a call rests on if the analysis alone allowed it."""
+"""Bases of calls that the analysis alone allowed."""
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 # An allowlist, because no list of harmful variables is complete: GCONV_PATH loads libraries,
@@ -93,12 +93,12 @@ def shell_setup(basis: Basis, shell: tuple[str, ...]) -> str:
 
 
 def _basic(startup: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in startup.items() if BASIC.fullmatch(name)}
-    kept |= {name: os.environ[name] for name in CURRENT if name in os.environ}
-    if kept.get("HOME") != startup.get("HOME") and "HOME" in startup:
+    found = {name: value for name, value in startup.items() if BASIC.fullmatch(name)}
+    found |= {name: os.environ[name] for name in CURRENT if name in os.environ}
+    if found.get("HOME") != startup.get("HOME") and "HOME" in startup:
         # Settings moved the home: git must not take a configuration from there.
-        kept["GIT_CONFIG_GLOBAL"] = str(Path(startup["HOME"], ".gitconfig"))
-    return kept
+        found["GIT_CONFIG_GLOBAL"] = str(Path(startup["HOME"], ".gitconfig"))
+    return found
 
 
 def _ruled(
@@ -107,9 +107,9 @@ def _ruled(
     """Drop variables that steer the shell, and variables of settings files that load code."""
     plain = {name: value for name, value in everything.items() if not LOADING.fullmatch(name)}
     loading = {name: value for name, value in startup.items() if LOADING.fullmatch(name)}
-    kept = plain | loading | OWN | dict(added)
-    kept["PATH"] = _absolute_path(added.get("PATH") or startup.get("PATH", DEFAULT_PATH), ())
-    return {name: value for name, value in kept.items() if not SHELL.fullmatch(name)}
+    found = plain | loading | OWN | dict(added)
+    found["PATH"] = _absolute_path(added.get("PATH") or startup.get("PATH", DEFAULT_PATH), ())
+    return {name: value for name, value in found.items() if not SHELL.fullmatch(name)}
 
 
 def _absolute_path(path: str, folders: Iterable[Path]) -> str:

@@ -20,7 +20,7 @@ PLAIN_DIFF = (
     'diff -u --label "a/$1" --label "b/$1" -- "$2" "$5"; :\' -'
 )
 NOTHING = "false"
-"""A program in the place of one that a repository names."""
+"""Replaces a program that a repository names."""
 ALWAYS = {
     "safe.bareRepository": "explicit",
     "core.fsmonitor": "",
@@ -61,9 +61,9 @@ DRIVERS = {
     # A submodule is read by another git, which gets none of these variables.
     "submodule": {"ignore": "all"},
 }
-"""Keys of a driver, by section, and what takes their place."""
+"""Keys of a driver by section, and their safe values."""
 MODULES = (("--file", ".gitmodules"), ("--blob", ":.gitmodules"), ("--blob", "HEAD:.gitmodules"))
-"""Where git looks for what submodules are called."""
+"""Sources of submodule names."""
 Name = tuple[str, str | None, str]
 """Section, subsection and key; a subsection may be empty, as in `[filter ""]`."""
 

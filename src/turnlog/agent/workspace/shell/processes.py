@@ -1,4 +1,4 @@
-"""Commands as processes: what they print goes to a file, and they end with all their children."""
+"""Run commands as processes: output goes to a file, and children end with the command."""
 
 import asyncio
 import codecs
@@ -14,21 +14,21 @@ from typing import IO
 from msgspec import Struct
 
 GRACE = 2.0
-"""Seconds that a command has to end by itself when it is told to."""
+"""Seconds between SIGTERM and SIGKILL."""
 STEP = 0.05
 TICK = 0.1
-"""Seconds between two looks at what a command printed."""
+"""Seconds between two polls of the output."""
 SHOWN = 10_000
-"""Bytes of it that are shown each time."""
+"""Maximum bytes of output reported per poll."""
 MOVED = "The command was not run: its working directory was moved"
 DESCRIPTORS = "/proc/self/fd"
 """Only Linux has it; there, a path below it leads to the open file itself."""
 LARGEST = 1 << 30
-"""Bytes that a command may print."""
+"""Maximum bytes of output."""
 
 
 class Flood(Exception):
-    """A command printed more than any use of it."""
+    """A command printed more than the limit."""
 
 
 class Launch(Struct, frozen=True):
@@ -37,12 +37,12 @@ class Launch(Struct, frozen=True):
     command: str
     cwd: Path
     printed: Path
-    """The file that takes what it prints."""
+    """The file for its output."""
     environment: Mapping[str, str]
     shell: tuple[str, ...] = ("/bin/sh",)
     """The command line of the shell, without the command."""
     setup: str = ""
-    """What the shell runs before the command."""
+    """Shell code that runs before the command."""
     wrapper: tuple[str, ...] = ()
     """The command line that runs the shell in a sandbox, if any."""
 
@@ -72,7 +72,7 @@ class RunningCommand:
     process: asyncio.subprocess.Process
     printed: Path
     left_in: IO[bytes]
-    """Where the shell notes that it starts, and its directory when it ends."""
+    """The shell writes a line here when it starts, and its directory when it ends."""
 
     @property
     def code(self) -> int | None:
@@ -81,7 +81,7 @@ class RunningCommand:
 
     @property
     def has_started(self) -> bool:
-        """Whether the shell came to run; a sandbox may fail before."""
+        """Whether the shell started; a sandbox may fail before that."""
         self.left_in.seek(0)
         return self.left_in.read(1) != b""
 
@@ -121,13 +121,13 @@ async def launch(wanted: Launch) -> RunningCommand:
     return RunningCommand(process, wanted.printed, left_in)
 
 
-def told_code(code: int | None) -> int:
+def exit_status(code: int | None) -> int:
     """Return an exit code as a shell reports it: 128 plus the number of a signal."""
     return 128 - code if code is not None and code < 0 else code or 0
 
 
 async def end(running: RunningCommand) -> None:
-    """Stop a command and its children: asked first, then made to."""
+    """Stop a command and its children: SIGTERM first, then SIGKILL."""
     await end_process(running.process)
 
 
@@ -146,7 +146,7 @@ async def end_process(process: asyncio.subprocess.Process) -> None:
 
 
 def _signal(pids: Sequence[int], number: int) -> None:
-    """Tell a command's group, and children that left it."""
+    """Send a signal to a command's process group and to children that left it."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pids[0], number)
     for pid in pids[1:]:
@@ -155,7 +155,7 @@ def _signal(pids: Sequence[int], number: int) -> None:
 
 
 def _runs(pid: int) -> bool:
-    """Return whether a process is there, and not only left over for its parent to reap."""
+    """Return whether a process is running; a zombie is not."""
     try:
         os.kill(pid, 0)
         return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
@@ -196,7 +196,7 @@ class Tail:
         return self._decoder.decode(raw)
 
 
-async def follow(running: RunningCommand, told: Callable[[str], None]) -> None:
+async def follow(running: RunningCommand, report: Callable[[str], None]) -> None:
     """Wait for a command to end and report its output meanwhile; raise `Flood` if it is endless."""
     ended = asyncio.ensure_future(running.process.wait())
     tail = Tail(running.printed)
@@ -204,7 +204,7 @@ async def follow(running: RunningCommand, told: Callable[[str], None]) -> None:
         while not ended.done():
             await asyncio.wait({ended}, timeout=TICK)
             if text := tail.more(SHOWN):
-                told(text)
+                report(text)
             if tail.offset > LARGEST:
                 raise Flood
     finally:

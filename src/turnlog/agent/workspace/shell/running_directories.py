@@ -1,4 +1,4 @@
-"""The directories of commands that are running: where they are, and what they take away.
+"""Track the directories of running commands: where they run, and what they move or remove.
 
 A command was judged by the directories it runs in. As long as it runs, no other command may move
 one of them unasked: `..` would lead somewhere else.
@@ -23,18 +23,18 @@ class Activity:
         return tuple(self._running.values())
 
     def begin(self, footprint: DirectoryUse) -> int:
-        """Note that a command starts; return the number to end it by."""
+        """Register a starting command; return the number to pass to `end`."""
         self._last += 1
         self._running[self._last] = footprint
         return self._last
 
     def end(self, number: int) -> None:
-        """Note that a command has ended."""
+        """Unregister a command."""
         self._running.pop(number, None)
 
     @contextmanager
     def during(self, footprint: DirectoryUse) -> Generator[None]:
-        """Note a command for as long as the block runs."""
+        """Register a command for the duration of the block."""
         number = self.begin(footprint)
         try:
             yield

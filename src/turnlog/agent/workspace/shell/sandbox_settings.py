@@ -1,7 +1,7 @@
 """Merge the sandbox settings: which files and hosts commands may use.
 
 Names, scopes and the ways to write paths are documented of the client. What turnlog cannot do as
-it is written is done more strictly, and told.
+it is written is done more strictly, and reported.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from turnlog.store.paths import expand_user
 ANYWHERE = "*"
 WILDCARDS = "*?["
 MOST_UNTRUSTED = 200
-"""Paths, and variables, that a file of an untrusted project may name in one list."""
+"""Maximum paths or variables in one list of an untrusted project's file."""
 NO_HOSTS = (
     "sandbox.network names hosts or a proxy; turnlog cannot let some through, so commands in the "
     'sandbox reach no network (only allowedDomains with "*", and nothing denied, opens it)'
@@ -43,7 +43,7 @@ class SandboxNetwork(Struct, rename="camel"):
 
 
 class Guarded(Struct):
-    """A file or a variable that they are not to see."""
+    """A file or variable hidden from commands."""
 
     path: str = ""
     name: str = ""
@@ -68,11 +68,11 @@ class Sandbox(Struct, rename="camel"):
 
 
 class SandboxEntry(Struct, frozen=True):
-    """A settings file's word on it."""
+    """The sandbox settings of one file."""
 
     sandbox: Sandbox
     base: Path
-    """Where its relative paths start."""
+    """The directory that relative paths refer to."""
     is_managed: bool = False
 
     @property
@@ -93,28 +93,28 @@ class Confinement(Struct, frozen=True):
 
     is_on: bool = False
     is_required: bool = False
-    """Whether there is to be no session without it."""
+    """Whether a session must not start without a sandbox."""
     program: str = "bwrap"
     writable: tuple[str, ...] = ()
-    """Besides the working directories."""
+    """Writable paths besides the working directories."""
     unwritable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
-    """Within what is hidden."""
+    """Readable paths below hidden ones."""
     variables: tuple[str, ...] = ()
-    """Those that are taken away."""
+    """Environment variables to remove."""
     is_online: bool = False
     filters_hosts: bool = False
 
     @property
     def guards(self) -> bool:
-        """Whether it keeps more from commands than to write where they please."""
+        """Whether it restricts more than writing outside of the working directories."""
         return bool(self.unwritable or self.hidden or self.variables or self.filters_hosts)
 
 
-def confine(said: Iterable[SandboxEntry]) -> Confinement:
+def confine(entries: Iterable[SandboxEntry]) -> Confinement:
     """Merge the sandbox settings of all files, the lowest precedence first."""
-    all_of = list(said)
+    all_of = list(entries)
     managed = [each for each in all_of if each.is_managed]
     only_managed = any(each.files.allow_managed_read_paths_only for each in managed)
     secret = _paths(all_of, lambda each: [file.path for file in each.credentials.files or []])
@@ -163,34 +163,34 @@ def _cheap(written: list[str] | None) -> list[str] | None:
 
 
 def _is_cheap(written: str) -> bool:
-    """Return whether a path is no pattern, or one below the directory that it starts from."""
+    """Return whether a path is plain, or a pattern below its base directory."""
     if not is_pattern(written.removesuffix("/**")):
         return True
     return not written.startswith(("/", "~")) and ".." not in Path(written).parts
 
 
 def is_pattern(path: str) -> bool:
-    """Return whether a path stands for several."""
+    """Return whether a path contains wildcards."""
     return any(mark in path for mark in WILDCARDS)
 
 
-def _hosts(said: list[SandboxEntry], managed: list[SandboxEntry]) -> tuple[bool, bool]:
+def _hosts(entries: list[SandboxEntry], managed: list[SandboxEntry]) -> tuple[bool, bool]:
     """Return whether all hosts are allowed, and whether some are distinguished."""
     only_managed = any(each.network.allow_managed_domains_only for each in managed)
-    counted = managed if only_managed else said
+    counted = managed if only_managed else entries
     allowed = {host for each in counted for host in each.network.allowed_domains or []}
-    denied = any(each.network.denied_domains for each in said)
-    proxied = any(each.network.http_proxy_port or each.network.socks_proxy_port for each in said)
+    denied = any(each.network.denied_domains for each in entries)
+    proxied = any(each.network.http_proxy_port or each.network.socks_proxy_port for each in entries)
     is_open = ANYWHERE in allowed
     return is_open, denied or proxied or bool(allowed and not is_open)
 
 
 def _paths(
-    said: list[SandboxEntry], written: Callable[[SandboxEntry], list[str] | None]
+    entries: list[SandboxEntry], written: Callable[[SandboxEntry], list[str] | None]
 ) -> tuple[str, ...]:
     return tuple(
         _absolute(path, each.base)
-        for each in said
+        for each in entries
         for path in written(each) or []
         if path and "\0" not in path  # no file has such a name
     )
@@ -207,8 +207,8 @@ def _absolute(written: str, base: Path) -> str:
     return str(base / expand_user(plain))
 
 
-def _program(said: SandboxEntry) -> str | None:
-    named = said.sandbox.bwrap_path
+def _program(entry: SandboxEntry) -> str | None:
+    named = entry.sandbox.bwrap_path
     return named if named and Path(named).is_absolute() else None
 
 

@@ -1,0 +1,282 @@
+"""Export many sessions to a directory: one file each and an index; only what changed is rewritten.
+
+A manifest in the directory records what turnlog wrote and from which state of a session. A file is
+replaced or removed only if it is still as it was written. Memory grows with the number of sessions,
+not with their contents.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from turnlog import __version__
+from turnlog.conversation.session import open_session
+from turnlog.errors import Conflict, TurnlogError, UsageError
+from turnlog.format.atomic import write_atomic
+from turnlog.render.export import ExportOptions, export_session
+from turnlog.render.export_index import IndexedSession, require_own_index, write_index
+from turnlog.render.html.encryption import PageKey, derive_key
+from turnlog.secrets import mask
+from turnlog.store.catalog import SessionFile, describe
+from turnlog.store.paths import adjacent_subagents, nested_subagents, title_file
+
+MANIFEST = ".turnlog-export.jsonl"
+STAGING = ".turnlog-export"
+"""A directory for unfinished files."""
+INDEX = "index"
+"""The name of the index, which no session may take."""
+
+
+class ManifestHead(Struct):
+    """The first line of a manifest."""
+
+    turnlog_export: int = 1
+    salt: str = ""
+    """The salt of the pages' passwords, in hex; one password opens all of them."""
+
+
+class ExportedFile(Struct):
+    """A file that turnlog wrote, or is about to write."""
+
+    session: str
+    """The folder and name of the session's file."""
+    name: str
+    state: str = ""
+    """A hash of the session's state and of the options; empty until the file is written."""
+    size: int = -1
+    modified: int = -1
+    """The modification time of the written file, in nanoseconds."""
+    title: str | None = None
+    """Empty if the pages are encrypted."""
+    project: str | None = None
+    last_active: str = ""
+
+    def is_unchanged(self, folder: Path) -> bool:
+        """Return whether the file is still as turnlog wrote it."""
+        try:
+            status = (folder / self.name).lstat()
+        except OSError:
+            return False
+        return (status.st_size, status.st_mtime_ns) == (self.size, self.modified)
+
+
+@dataclass
+class FolderReport:
+    """What an export to a directory did."""
+
+    written: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    kept: list[str] = field(default_factory=list[str])
+    """Files of sessions that are gone, kept because they were changed."""
+    failed: list[str] = field(default_factory=list[str])
+    """Why sessions were not exported."""
+
+
+@dataclass(frozen=True)
+class FolderOptions:
+    """Options for an export to a directory."""
+
+    export: ExportOptions
+    password: str | None = None
+    is_complete: bool = False
+    """The sessions are all there are, so files of others are stale."""
+    is_agreed: bool = False
+    """Replace files that turnlog did not write, or that were changed."""
+
+
+def export_folder(
+    sessions: Iterable[SessionFile],
+    folder: Path,
+    options: FolderOptions,
+    advance: Callable[[int], object] = lambda size: None,
+) -> FolderReport:
+    """Export sessions to a directory, with an index; `advance` is told the size of each."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is not a directory", "turnlog export --help")
+    folder.mkdir(parents=True, exist_ok=True)
+    require_own_index(folder, options.export.format, options.is_agreed)
+    manifest = _Manifest(folder)
+    if options.password is not None:
+        key = manifest.key(options.password)
+        options = replace(options, export=replace(options.export, key=key))
+    folder_export = _FolderExport(folder, manifest, options)
+    for session in sessions:
+        folder_export.add(session)
+        advance(session.size)
+    folder_export.finish()
+    return folder_export.report
+
+
+class _FolderExport:
+    def __init__(self, folder: Path, manifest: "_Manifest", options: FolderOptions) -> None:
+        self.report = FolderReport()
+        self._folder, self._manifest, self._options = folder, manifest, options
+        self._fingerprint = _fingerprint(options.export)
+        self._adjacent: dict[Path, list[Any]] = {}
+        self._seen: dict[str, ExportedFile] = {}
+
+    def add(self, session: SessionFile) -> None:
+        """Export a session unless its file is up to date; one that fails does not stop the rest."""
+        key = f"{session.path.parent.name}/{session.path.name}"
+        known = self._manifest.files.get(key)
+        try:
+            state = self._state(session)
+            if known and known.state == state and known.is_unchanged(self._folder):
+                self._seen[key] = known
+                self.report.unchanged += 1
+                return
+            name = known.name if known else self._manifest.free_name(session.id, self._extension)
+            self._require_own(name, known)
+            self._seen[key] = self._write(session, ExportedFile(key, name), state)
+            self.report.written += 1
+        except (OSError, TurnlogError) as error:
+            self.report.failed.append(f"{session.path}: {error}")
+            if known:
+                self._seen[key] = known
+
+    def finish(self) -> None:
+        """Remove stale files, and write the index and the manifest."""
+        stale = [file for key, file in self._manifest.files.items() if key not in self._seen]
+        for file in stale:
+            if not self._options.is_complete:
+                self._seen[file.session] = file
+            elif file.is_unchanged(self._folder):
+                (self._folder / file.name).unlink()
+                self.report.removed += 1
+            elif (self._folder / file.name).exists():
+                self.report.kept.append(file.name)
+        rows = [
+            IndexedSession(file.name, file.title, file.project, file.last_active)
+            for file in sorted(self._seen.values(), key=lambda file: file.last_active, reverse=True)
+        ]
+        write_index(self._folder, self._extension, rows)
+        self._manifest.save(self._seen.values())
+        if (self._folder / STAGING).is_dir():
+            with suppress(OSError):  # another export may be at work
+                (self._folder / STAGING).rmdir()
+
+    @property
+    def _extension(self) -> str:
+        return self._options.export.format
+
+    def _write(self, session: SessionFile, file: ExportedFile, state: str) -> ExportedFile:
+        # Claimed first: a process that is killed here leaves a file that is known to be turnlog's.
+        self._manifest.append(file)
+        path = self._folder / file.name
+        # An unfinished file next to the others would be searched for among 100,000 of them.
+        staging = self._folder / STAGING
+        staging.mkdir(exist_ok=True)
+        export_session(open_session(session.path), path, self._options.export, staging)
+        status = path.lstat()
+        written = msgspec.structs.replace(
+            file,
+            state=state,
+            size=status.st_size,
+            modified=status.st_mtime_ns,
+            last_active=session.last_active.isoformat(),
+        )
+        if self._options.export.key is None:
+            about = describe(session)
+            written.title = mask(about.title) if about.title else None
+            written.project = mask(about.cwd or session.path.parent.name)
+        self._manifest.append(written)
+        return written
+
+    def _require_own(self, name: str, known: ExportedFile | None) -> None:
+        path = self._folder / name
+        is_claimed = known is not None and (not known.state or known.is_unchanged(self._folder))
+        if path.is_symlink() or (path.exists() and not is_claimed and not self._options.is_agreed):
+            why = "was changed" if known else "exists, and turnlog did not write it"
+            raise Conflict(f"{path} {why}", "turnlog export --yes")
+
+    def _state(self, session: SessionFile) -> str:
+        """Return a hash that changes with the files that an export reads, and with the options."""
+        project = session.path.parent
+        if project not in self._adjacent:
+            self._adjacent[project] = [_status(path) for path in adjacent_subagents(project)]
+        own = [session.path, title_file(session.path), *nested_subagents(session.path)]
+        parts = [self._fingerprint, self._adjacent[project], [_status(path) for path in own]]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+class _Manifest:
+    """The files that turnlog wrote to a directory; appended to while it works, then rewritten."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / MANIFEST
+        self.head = ManifestHead()
+        self.files: dict[str, ExportedFile] = {}
+        if self._path.exists():
+            self._read()
+        self._names = {INDEX} | {Path(file.name).stem.lower() for file in self.files.values()}
+
+    def key(self, password: str) -> PageKey:
+        """Return the key of a password, with the salt of this directory."""
+        key = derive_key(password, bytes.fromhex(self.head.salt) or None)
+        self.head.salt = key.salt.hex()
+        return key
+
+    def free_name(self, stem: str, extension: str) -> str:
+        """Return a file name that no other session has."""
+        name, count = stem, 1
+        # Case matters not: on many file systems `A.html` and `a.html` are one file.
+        while name.lower() in self._names:
+            count += 1
+            name = f"{stem}~{count}"
+        self._names.add(name.lower())
+        return f"{name}.{extension}"
+
+    def append(self, file: ExportedFile) -> None:
+        if not self._path.exists():
+            self.save([])
+        with self._path.open("ab") as stream:
+            stream.write(msgspec.json.encode(file) + b"\n")
+
+    def save(self, files: Iterable[ExportedFile]) -> None:
+        lines = [msgspec.json.encode(self.head), *map(msgspec.json.encode, files)]
+        content = b"\n".join(lines) + b"\n"
+        if not self._path.exists() or self._path.read_bytes() != content:
+            write_atomic(self._path, content)
+
+    def _read(self) -> None:
+        with self._path.open("rb") as lines:
+            try:
+                self.head = msgspec.json.decode(next(lines, b""), type=ManifestHead)
+            except msgspec.MsgspecError as error:
+                message = f"{self._path} is no manifest of turnlog"
+                raise UsageError(message, f"rm {self._path}") from error
+            for line in lines:
+                # The last line may be cut off, if its writer was killed.
+                if line.endswith(b"\n"):
+                    file = msgspec.json.decode(line, type=ExportedFile)
+                    self.files[file.session] = file
+
+
+def _status(path: Path) -> list[Any]:
+    try:
+        status = path.stat()
+    except OSError:
+        return [path.name]
+    return [path.name, status.st_size, status.st_mtime_ns]
+
+
+def _fingerprint(options: ExportOptions) -> str:
+    """Return a hash of everything but the session that decides what an export contains."""
+    parts = [
+        __version__,
+        repr(replace(options, key=None)),
+        options.key.check if options.key else "",
+    ]
+    if options.format == "html":
+        from turnlog.render.html.session_file import viewer_script, viewer_style
+
+        parts += [viewer_script(), viewer_style()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

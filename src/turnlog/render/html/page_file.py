@@ -1,0 +1,265 @@
+"""The HTML file of an export: a frame, compressed documents in inert elements, and a script.
+
+The documents are JSON: pages for the viewer, and turns for programs (`read_export`). About 256 KB
+of them form a chunk, which the page inflates when it is needed: a page of any size opens at once.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from turnlog.errors import UsageError
+from turnlog.format.json_values import Fields, is_object
+from turnlog.render.html.encryption import PageCipher, PageKey, derive_key
+
+CHUNK = 256 * 1024
+LEVEL = 5
+"""Level 6 takes half as long again and saves 3%; level 4 saves a quarter of the time for 6%."""
+MOST_PENDING = 2
+"""Chunks that wait to be compressed."""
+START = '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="generator" '
+MARK = f'{START}content="turnlog export">'
+"""The start of every exported page, by which turnlog recognizes its own."""
+ELEMENT = re.compile(rb'<script type="application/x-turnlog-(\w+)">([^<]*)</script>')
+SHARED = ("input", "result")
+"""Fields of calls that are equal on pages and in the JSON of turns, and stored once."""
+OUTPUT = "stdout"
+"""The field of a structured result that usually equals the result."""
+STREAMS = ("pages", "turns")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Everything of a page but its documents."""
+
+    title: str
+    style: str
+    body: str
+    """HTML, written by turnlog."""
+    script: str = ""
+    """The script of the page; it runs after all documents are read."""
+
+    @property
+    def policy(self) -> str:
+        """The content security policy: one script, one style, images as data, and nothing else."""
+        # The hashes admit exactly these texts. Even if a session smuggled a <script> or an
+        # `onerror=` into the page, it would not run, and no request would leave the browser.
+        rules = ["default-src 'none'", f"style-src {_hash(self.style)}", "img-src data:"]
+        if self.script:
+            rules += [
+                f"script-src {_hash(self.script)}",
+                "require-trusted-types-for 'script'",
+                "trusted-types turnlog",
+            ]
+        return "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])
+
+    def write_start(self, file: BinaryIO) -> None:
+        """Write everything before the documents."""
+        start = (
+            f"{MARK}\n"
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(self.policy)}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="referrer" content="no-referrer">\n'
+            f"<title>{escape(self.title)}</title>\n<style>{self.style}</style>\n{self.body}\n"
+        )
+        file.write(start.encode("utf-8", "replace"))
+
+    def write_end(self, file: BinaryIO) -> None:
+        """Write the script, after the documents that it reads."""
+        if self.script:
+            file.write(f'<script type="module">{self.script}</script>\n'.encode())
+        file.write(b"</html>\n")
+
+
+class PageWriter:
+    """Writes a page while its documents are made; only one chunk of each stream is in memory."""
+
+    def __init__(self, file: BinaryIO, frame: Frame, key: PageKey | None = None) -> None:
+        self._file, self._frame, self._key = file, frame, key
+        self._seal: Callable[[bytes, str], bytes] = lambda data, part: data
+        self._thread = ThreadPoolExecutor(1)
+        self._pending: deque[Future[None]] = deque()
+        frame.write_start(file)
+        if key:
+            page = os.urandom(16)
+            self._seal = PageCipher(key, page).encrypt
+            lock = {"salt": _base64(key.salt), "iterations": key.iterations, "page": _base64(page)}
+            self._element("lock", base64.b64encode(json.dumps(lock).encode()))
+        self._streams = {name: _Stream(name, self._write) for name in STREAMS}
+
+    def add(self, stream: str, document: Fields) -> int:
+        """Add a document to a stream and return its number."""
+        return self._streams[stream].add(encode_json(document))
+
+    def finish(self, head: Fields) -> None:
+        """Write what is left; the head comes last, because it states what was masked."""
+        starts = {name: stream.finish() for name, stream in self._streams.items()}
+        self._write("head", 0, encode_json(head | {"starts": starts}))
+        self._wait(0)
+        self._thread.shutdown()
+        self._frame.write_end(self._file)
+
+    def _write(self, name: str, number: int, data: bytes) -> None:
+        # zlib releases the interpreter's lock: a second core compresses a chunk while this one
+        # makes the next. Few may wait, so that the memory stays bounded.
+        self._pending.append(self._thread.submit(self._pack, name, number, data))
+        self._wait(MOST_PENDING)
+
+    def _wait(self, most: int) -> None:
+        while len(self._pending) > most:
+            self._pending.popleft().result()
+
+    def _pack(self, name: str, number: int, data: bytes) -> None:
+        packed = self._seal(zlib.compress(data, LEVEL), f"{name} {number}")
+        self._element(name, base64.b64encode(packed))
+
+    def _element(self, name: str, content: bytes) -> None:
+        # A browser neither runs nor renders a script of an unknown type, and base64 cannot end it.
+        self._file.write(b'<script type="application/x-turnlog-%s">' % name.encode())
+        self._file.write(content)
+        self._file.write(b"</script>\n")
+
+
+@dataclass
+class _Stream:
+    name: str
+    write: Callable[[str, int, bytes], None]
+    starts: list[int] = field(default_factory=list[int])
+    """The number of each chunk's first document."""
+    _count: int = 0
+    _held: list[bytes] = field(default_factory=list[bytes])
+    _size: int = 0
+
+    def add(self, document: bytes) -> int:
+        if self._held and self._size + len(document) > CHUNK:
+            self._flush()
+        self._held.append(document)
+        self._size += len(document)
+        self._count += 1
+        return self._count - 1
+
+    def finish(self) -> list[int]:
+        if self._held:
+            self._flush()
+        return self.starts
+
+    def _flush(self) -> None:
+        number = len(self.starts)
+        self.starts.append(self._count - len(self._held))
+        self.write(self.name, number, b"[" + b",".join(self._held) + b"]")
+        self._held.clear()
+        self._size = 0
+
+
+@dataclass(frozen=True)
+class ExportedPage:
+    """What an exported page contains."""
+
+    head: Fields
+    pages: list[Fields]
+    """All pages for the viewer: of the branch, of other branches, and of sub-agents."""
+    turns: list[Fields]
+    """The turns of the branch; equal to the JSON that `turnlog show` prints."""
+
+
+def read_export(path: Path, password: str | None = None) -> ExportedPage:
+    """Read the documents of an exported page back."""
+    found: dict[str, list[bytes]] = {}
+    for name, content in ELEMENT.findall(path.read_bytes()):
+        found.setdefault(name.decode(), []).append(base64.b64decode(content))
+    if "head" not in found:
+        raise UsageError(f"{path} contains no documents", "turnlog export SESSION -o FILE.html")
+    opened = _opener(found, path, password)
+    head: Fields = json.loads(opened("head", 0))
+    pages, turns = (
+        [
+            document
+            for number in range(len(found.get(name, [])))
+            for document in _documents(opened, name, number)
+        ]
+        for name in STREAMS
+    )
+    return ExportedPage(head, pages, [_whole_turn(turn, pages) for turn in turns])
+
+
+def _documents(opened: Callable[[str, int], bytes], name: str, number: int) -> Iterator[Fields]:
+    yield from json.loads(opened(name, number))
+
+
+def _opener(
+    found: dict[str, list[bytes]], path: Path, password: str | None
+) -> Callable[[str, int], bytes]:
+    """Return a function that decrypts and inflates a chunk."""
+    if "lock" not in found:
+        return lambda name, number: zlib.decompress(found[name][number])
+    if password is None:
+        raise UsageError(f"{path} is encrypted", "turnlog export --help")
+    lock = json.loads(found["lock"][0])
+    key = derive_key(password, base64.b64decode(lock["salt"]), lock["iterations"])
+    cipher = PageCipher(key, base64.b64decode(lock["page"]))
+    return lambda name, number: zlib.decompress(
+        cipher.decrypt(found[name][number], f"{name} {number}")
+    )
+
+
+def slim_turn(turn: Fields, page: Fields, number: int) -> Fields:
+    """Return the JSON of a turn without the inputs and results that its page contains."""
+    rows = _calls_of(page)
+    calls = [
+        _slim_call(call) if (call["id"], call["line"]) in rows else call for call in turn["calls"]
+    ]
+    return turn | {"calls": calls, "page": number}
+
+
+def _slim_call(call: Fields) -> Fields:
+    slim = {name: value for name, value in call.items() if name not in SHARED}
+    structured, result = call["tool_use_result"], call["result"]
+    # The output of a command is its result and, word for word, part of its structured result. No
+    # other field: one named `password` would be masked by its name, and a result is not.
+    if result and is_object(structured) and structured.get(OUTPUT) == result:
+        rest = {name: value for name, value in structured.items() if name != OUTPUT}
+        slim |= {"tool_use_result": rest, "has_output": True}
+    return slim
+
+
+def _whole_turn(turn: Fields, pages: list[Fields]) -> Fields:
+    number: int = turn.pop("page")
+    rows = _calls_of(pages[number])
+    for call in turn["calls"]:
+        row = rows.get((call["id"], call["line"]), {})
+        call |= {name: row[name] for name in SHARED if name not in call}
+        if call.pop("has_output", False):
+            call["tool_use_result"][OUTPUT] = call["result"]
+    return turn
+
+
+def _calls_of(page: Fields) -> dict[tuple[str, int], Fields]:
+    return {(row["id"], row["line"]): row for row in page["rows"] if row["type"] == "call"}
+
+
+def encode_json(value: Any) -> bytes:
+    """Return a value as JSON in UTF-8; half a surrogate pair, which has no UTF-8, is escaped."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{_base64(hashlib.sha256(text.encode()).digest())}'"
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -1,0 +1,89 @@
+"""What the head of a transcript states about its session, masked: title, project, times, cost."""
+
+import shlex
+from dataclasses import dataclass
+from datetime import datetime
+
+from turnlog.conversation.session import Session
+from turnlog.format.timestamps import parse_timestamp
+from turnlog.secrets import mask
+from turnlog.store.catalog import describe, locate_session
+from turnlog.text import exact_money, plural
+
+
+@dataclass(frozen=True)
+class SessionFacts:
+    """Facts about a session; None if its file does not contain them."""
+
+    id: str
+    title: str | None
+    slug: str | None
+    """The client's nickname for the session."""
+    project: str
+    """The working directory; the name of the project's folder if no entry names one."""
+    branch: str | None
+    models: tuple[str, ...]
+    client_version: str | None
+    started: datetime | None
+    ended: datetime | None
+    turns: int
+    """Turns of the active branch; tokens and cost are theirs, without sub-agents."""
+    tokens: int
+    cost_usd: float | None
+    """None if the price of a model is unknown."""
+    resume: str
+    """The command that resumes the session."""
+
+    @property
+    def period(self) -> str:
+        """The local times of the first and the last entry; the day appears once.
+
+        >>> from datetime import UTC
+        >>> at = datetime(2026, 11, 2, 9, 5, tzinfo=UTC)
+        >>> facts = SessionFacts("1f", "", "", "", "", (), "", at, at, 1, 1, 1, "")
+        >>> facts.period == at.astimezone().strftime("%Y-%m-%d %H:%M")
+        True
+        """
+        if self.started is None or self.ended is None:
+            return ""
+        start, end = self.started.astimezone(), self.ended.astimezone()
+        form = "%H:%M" if start.date() == end.date() else "%Y-%m-%d %H:%M"
+        first, last = start.strftime("%Y-%m-%d %H:%M"), end.strftime(form)
+        return first if first.endswith(last) else f"{first} – {last}"
+
+    @property
+    def size(self) -> str:
+        """The number of turns and tokens, and the cost."""
+        counts = f"{plural(self.turns, 'turn')} · {plural(self.tokens, 'token')}"
+        return f"{counts} · {exact_money(self.cost_usd)}"
+
+
+def session_facts(session: Session, reveal: bool = False) -> SessionFacts:
+    """Return the facts about an opened session, with secrets masked."""
+
+    def shown(text: str | None) -> str | None:
+        return text if reveal or text is None else mask(text)
+
+    about = describe(locate_session(session.path))
+    # The outline and single turns of a large session come from its node table.
+    outline = session.outline()
+    costs = outline["cost_usd"]
+    ends = (turn.last_time for turn in reversed(session.turns) if turn.last_time)
+    project = shown(about.cwd) or session.path.parent.name
+    resume = f"claude --resume {shlex.quote(session.id)}"
+    return SessionFacts(
+        id=session.id,
+        title=shown(about.title),
+        slug=shown(about.slug),
+        project=project,
+        branch=shown(about.branch),
+        models=tuple(shown(model) or "" for model in session.models),
+        client_version=session.client_version,
+        started=parse_timestamp(next(filter(None, outline["started"]), None)),
+        ended=parse_timestamp(next(ends, None)),
+        turns=len(session.turns),
+        tokens=sum(outline["tokens"]),
+        cost_usd=None if None in costs else sum(costs),
+        # The client looks a session up by the directory that it is started in.
+        resume=f"cd {shlex.quote(project)} && {resume}" if about.cwd else resume,
+    )
