@@ -309,6 +309,13 @@ def test_cost_per_hour_of_a_young_process_is_scaled(session: RunningSession) -> 
     assert read_one(session).usd_per_hour == pytest.approx(0.45, rel=0.05)
 
 
+def test_looks_at_unchanged_sessions_are_equal(session: RunningSession) -> None:
+    session.register(startedAt=(time.time() // 60 * 60 - 1200) * 1000)
+    session.write(user("go"), assistant(text("so"), message=usage(50_000)), ago=600)
+    reader, now = LiveReader([session.store]), time.time() // 60 * 60
+    assert reader.read(now + 1) == reader.read(now + 2)
+
+
 def test_a_model_without_a_price_makes_the_cost_incomplete(session: RunningSession) -> None:
     session.register()
     session.write(user("go"), assistant(text("so"), message={"model": "unheard-of"}))

@@ -84,7 +84,7 @@ def draw(sessions: Sequence[LiveSession], now: float, room: int) -> list[str]:
     summary = live_summary(sessions)
     if not sessions:
         return [summary]
-    lanes = [each for session in sessions for each in (session, *session.agents)]
+    lanes = _lanes(sessions)
     rows = [_cells(lane, now, is_wide=room >= WIDE) for lane in lanes]
     table = Table(with_rows(COLUMNS, rows), room)
     lines = [
@@ -94,6 +94,10 @@ def draw(sessions: Sequence[LiveSession], now: float, room: int) -> list[str]:
     is_marked = any(lane.source is StateSource.INFERRED for lane in lanes)
     notes = [dim(f"{INFERRED} inferred from the last lines")] if is_marked else []
     return [summary, table.head(), *lines, *notes]
+
+
+def _lanes(sessions: Sequence[LiveSession]) -> list[LiveLane]:
+    return [each for session in sessions for each in (session, *session.agents)]
 
 
 def _cells(lane: LiveLane, now: float, is_wide: bool) -> list[str]:
@@ -135,15 +139,16 @@ def _follow(reader: LiveReader) -> None:
     from rich.text import Text
 
     console = Console(highlight=False)
-    shown: list[str] = []
+    shown: object = None
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            size = os.get_terminal_size(1)
-            # By default, rich takes the size from COLUMNS and LINES, which do not follow a resize.
-            console.size = ConsoleDimensions(size.columns, size.lines)
-            lines = _cropped(draw(reader.read(), time.time(), size.columns), size.lines)
-            if lines != shown:
-                shown = lines
+            sessions, now, size = reader.read(), time.time(), os.get_terminal_size(1)
+            ages = [_age(now - lane.since) for lane in _lanes(sessions)]
+            if (sessions, ages, size) != shown:
+                shown = sessions, ages, size
+                # By default, rich takes the size from COLUMNS and LINES, which may be wrong.
+                console.size = ConsoleDimensions(size.columns, size.lines)
+                lines = _cropped(draw(sessions, now, size.columns), size.lines)
                 text = Text.from_ansi(guarded("\n".join(lines)), no_wrap=True, overflow="crop")
                 live.update(text, refresh=True)
             time.sleep(LOOK_SECONDS)

@@ -6,6 +6,7 @@ are read from where the last look ended.
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -25,12 +26,13 @@ from turnlog.conversation.live_states import (
     reported_state,
 )
 from turnlog.conversation.subagents import SubAgent, subagents_in_files
+from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import collect_skipped
 from turnlog.secrets import mask
 from turnlog.store.catalog import title_of
 from turnlog.store.client_report import ClientReport
 from turnlog.store.paths import Store, last_part, subagents_folder
-from turnlog.store.registry import RegistryReader, RunningClient, has_child_since
+from turnlog.store.registry import Registration, RegistryReader, RunningClient, has_child_since
 
 RESCAN_SECONDS = 10.0
 """Seconds between two looks for what changes rarely: titles, sub-agents in subfolders."""
@@ -130,6 +132,7 @@ class _FollowedSession:
         self._agents: dict[Path, _FollowedAgent] = {}
         self._title: str | None = None
         self._next_scan = float("-inf")
+        self._titled: FileState | None = None
         self._folder_changed: int | None = None
 
     def read(self, now: float, most: int | None) -> LiveSession:
@@ -146,14 +149,14 @@ class _FollowedSession:
             **_figures_of(figures),
             **_state_fields(state),
             id=registration.session_id,
-            title=self._title or mask(registration.name or ""),
+            title=self._shown_title(registration),
             cost_usd=sum(each.figures.cost() for each in files),
             is_cost_complete=all(each.is_complete and not each.figures.unpriced for each in files),
             pid=self.client.pid,
             version=registration.version or figures.version,
             entrypoint=registration.entrypoint,
-            cwd=mask(registration.cwd),
-            project=mask(last_part(registration.cwd.rstrip("/\\")) or registration.cwd),
+            cwd=_masked(registration.cwd),
+            project=_masked(last_part(registration.cwd.rstrip("/\\")) or registration.cwd),
             path=str(file.path) if file else None,
             started=registration.started,
             mode=figures.mode,
@@ -161,6 +164,11 @@ class _FollowedSession:
             agents=agents,
             finished_agents=len(self._agents) - len(agents),
         )
+
+    def _shown_title(self, registration: Registration) -> str:
+        """Return the name that the user typed, else the title of the file, else any name."""
+        typed = registration.name if registration.name_source == "user" else None
+        return _masked(typed or self._title or registration.name or "")
 
     @property
     def _began(self) -> float:
@@ -199,10 +207,10 @@ class _FollowedSession:
 
     def _scan(self) -> None:
         assert self._file
-        path, registration = self._file.path, self.client.registration
+        path = self._file.path
         try:
-            typed = registration.name if registration.name_source == "user" else None
-            self._title = mask(typed or title_of(path) or "")
+            if (state := FileState.of(path)) != self._titled:
+                self._titled, self._title = state, title_of(path)
         except OSError:
             return
         if self._folder_changed is not None:
@@ -244,7 +252,7 @@ class _FollowedAgent:
     def __init__(self, agent: SubAgent) -> None:
         self.file = LiveFile(agent.path)
         self._id = agent.id
-        self._title = mask(agent.description)
+        self._title = _masked(agent.description)
         self._next_look = float("-inf")
 
     def refresh(self, now: float, most: int | None) -> None:
@@ -276,6 +284,11 @@ class _FollowedAgent:
         )
 
 
+@lru_cache(1024)
+def _masked(text: str) -> str:
+    return mask(text)
+
+
 def _figures_of(figures: LiveFigures) -> dict[str, Any]:
     return {
         "model": figures.model,
@@ -291,5 +304,5 @@ def _state_fields(state: StateSince) -> dict[str, Any]:
         "state": state.state,
         "source": state.source,
         "since": state.since,
-        "detail": mask(state.detail) if state.detail else None,
+        "detail": _masked(state.detail) if state.detail else None,
     }

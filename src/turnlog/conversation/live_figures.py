@@ -5,6 +5,7 @@ message's id is kept.
 """
 
 from collections import OrderedDict, deque
+from functools import lru_cache
 from typing import NamedTuple
 
 from turnlog.conversation.cost import cost_of
@@ -107,7 +108,7 @@ class LiveFigures:
             return None
         # The model's id does not say whether its long window was requested (`[1m]`), but a context
         # that does not fit the short one does.
-        usual = window_of(self.model, {})
+        usual = _usual_window(self.model)
         return LONG_WINDOW if self.context > usual >= WINDOW else usual
 
     def turns_left(self) -> int | None:
@@ -207,6 +208,11 @@ class LiveFigures:
         return cost or 0.0
 
 
+@lru_cache(64)
+def _usual_window(model: str) -> int:
+    return window_of(model, {})
+
+
 def _context(node: AssistantNode, usage: Usage) -> int:
     """Return the tokens of a request and its answer: what the next request starts with."""
     return prompt_tokens(Message((node,), usage)) + (given(usage.output_tokens) or 0)
@@ -218,5 +224,6 @@ def _minute_of(message: Message) -> int:
 
 def cost_per_hour(recent: float, started: float | None, now: float) -> float:
     """Scale the cost of the last hour to an hour, if a session is younger than that."""
-    lived = now - started if started is not None else HOUR
+    # In whole minutes: a rate that changes with every look would make every look a change.
+    lived = (now - started) // MINUTE * MINUTE if started is not None else HOUR
     return recent * HOUR / min(max(lived, SHORTEST), HOUR)

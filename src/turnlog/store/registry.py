@@ -132,8 +132,11 @@ def seconds_in(fields: Fields, name: str) -> float | None:
 
 def is_registered_process(pid: int, started: str | None) -> bool:
     """Return whether a process runs and, if its start is known, is the one that registered."""
+    # Where /proc knows the process, asking the kernel twice would tell nothing more.
+    if (found := start_of(pid)) is not None:
+        return started is None or started == found
     with suppress(OverflowError):
-        return is_running(pid) and (started is None or start_of(pid) in (None, started))
+        return is_running(pid)
     return False
 
 
