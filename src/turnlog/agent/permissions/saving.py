@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from shlex import quote
 
 from turnlog.agent.workspace.project_directories import LARGEST
 from turnlog.errors import UsageError
@@ -13,6 +14,11 @@ from turnlog.format.jsontext import put_last
 from turnlog.format.regular_files import read_regular
 
 EMPTY = "{\n}\n"
+
+
+def edit_command(path: Path) -> str:
+    """Return the command to open a file in the user's editor, as a hint."""
+    return f"$EDITOR {quote(str(path))}"
 
 
 def save_rules(path: Path, rules: Iterable[str]) -> bool:
@@ -33,7 +39,7 @@ def change_settings(path: Path, change: Callable[[str], str]) -> bool:
     try:
         changed = change(text if text.strip() else EMPTY)
     except ValueError as error:
-        raise UsageError(f"{path} is not valid: {error}", "correct it by hand") from error
+        raise UsageError(f"{path} is not valid: {error}", edit_command(path)) from error
     if changed == text:
         return False
     # Replaced only if the file is still as it was read: the user may be editing it.

@@ -55,7 +55,7 @@ def reopen(path: Path) -> Resumed:
     log = _log_of(path)
     leaf = log.tree.active_leaf
     if leaf is None:
-        raise NotFound(f"nothing was said in {path}", "turnlog ls")
+        raise NotFound(f"{path} contains no conversation", "turnlog ls")
     chain = list(log.values(since_compaction(log.tree, leaf)))
     times = [node.time for node in log.nodes if parse_timestamp(node.time)]
     return Resumed(
