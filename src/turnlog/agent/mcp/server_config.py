@@ -103,11 +103,11 @@ def listed_servers(
 def read_own_servers(path: Path, root: Path, environment: Mapping[str, str]) -> tuple[Servers, ...]:
     """Return the user's servers: those of one directory, and those of all."""
     listed, problems = _load(path)
-    held = listed if is_object(listed) else {}
-    projects = held.get("projects")
+    fields = listed if is_object(listed) else {}
+    projects = fields.get("projects")
     project = projects.get(str(root)) if is_object(projects) else None
     local = _servers(project if is_object(project) else {}, environment)
-    return local, Servers(_servers(held, environment).configs, problems)
+    return local, Servers(_servers(fields, environment).configs, problems)
 
 
 def _load(path: Path) -> tuple[Any, list[str]]:

@@ -76,7 +76,7 @@ class Model:
 
     def prepare(self) -> None:
         """Import the official client in the background: that takes a second or two."""
-        # A daemon thread: who quits at once does not wait for the import.
+        # A daemon thread, so that quitting does not wait for the import.
         Thread(target=import_module, args=["anthropic"], daemon=True).start()
 
     def require_credentials(self) -> None:
@@ -100,7 +100,7 @@ class Model:
         except APIError as error:
             raise _failed(error, request["model"]) from error
         except (json.JSONDecodeError, _Lost, *_transport_errors()) as error:
-            message = f"the answer broke off: {error or type(error).__name__}"
+            message = f"the answer was cut off: {error or type(error).__name__}"
             raise Faltered(ModelError(message)) from error
 
     async def _begin(self, request: Fields) -> "AsyncStream[RawMessageStreamEvent]":

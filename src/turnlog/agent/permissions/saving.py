@@ -57,17 +57,17 @@ def with_rules(text: str, rules: Iterable[str]) -> str:
     '{"permissions": {"allow": ["Bash(ls)", "WebSearch"]}}'
     """
     for rule in rules:
-        held = json.loads(text)
-        permissions = held.get("permissions", {}) if is_object(held) else None
+        settings = json.loads(text)
+        permissions = settings.get("permissions", {}) if is_object(settings) else None
         allow = permissions.get("allow", []) if is_object(permissions) else None
         if not is_array(allow):
             raise ValueError("its permissions are not as the client has them")
         if rule in allow:
             continue
-        if "permissions" not in held:
+        if "permissions" not in settings:
             # Inserted into the text, which keeps the user's formatting and order.
             text = put_last(text, [], "permissions", {"allow": [rule]})
-        elif "allow" not in held["permissions"]:
+        elif "allow" not in settings["permissions"]:
             text = put_last(text, ["permissions"], "allow", [rule])
         else:
             text = put_last(text, ["permissions", "allow"], None, rule)
@@ -80,10 +80,10 @@ def with_name(text: str, key: str, name: str) -> str:
     >>> with_name('{"model": "opus"}', "enabledMcpjsonServers", "db")
     '{"model": "opus", "enabledMcpjsonServers": ["db"]}'
     """
-    held = json.loads(text)
-    names = held.get(key, []) if is_object(held) else None
+    settings = json.loads(text)
+    names = settings.get(key, []) if is_object(settings) else None
     if not is_array(names):
         raise ValueError(f"{key} is not a list")
     if name in names:
         return text
-    return put_last(text, [key], None, name) if key in held else put_last(text, [], key, [name])
+    return put_last(text, [key], None, name) if key in settings else put_last(text, [], key, [name])

@@ -137,8 +137,8 @@ def _is_sufficient(tree: Tree) -> bool:
 
 
 def _preserved(node: ChainNode) -> Iterable[str]:
-    held = node.preserved if isinstance(node, BoundaryNode) else None
-    return (held.uuids or ()) if held else ()
+    preserved = node.preserved if isinstance(node, BoundaryNode) else None
+    return (preserved.uuids or ()) if preserved else ()
 
 
 def _models(chain: list[Fields]) -> Iterable[str]:

@@ -319,7 +319,7 @@ def _restore(plan: RewindPlan, journal: Journal) -> str | None:
     record = apply_changes(journal, title, changes)
     for file in files:
         if file.copy:
-            os.utime(file.path)  # so that whoever goes by its time sees that it changed
+            os.utime(file.path)  # so that build tools see the change
     # The journal creates private folders, but these belong to the project.
     usual = 0o777 & ~_umask()
     for folder in record.folders if record else []:

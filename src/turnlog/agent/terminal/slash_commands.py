@@ -171,7 +171,7 @@ async def add_folder(driver: ChatDriver, arguments: str) -> None:
     if not path.is_dir():
         raise UsageError(f"{arguments} is not a directory", "/add-dir FOLDER")
     driver.chat.parts.workspace.directories.append(path)
-    driver.display.note(f"{path} may be worked in, too")
+    driver.display.note(f"added the working directory {path}")
     source = "slash_command"
     about = {"directory": str(path), "source": source}
     driver.chat.parts.hooks.announce("DirectoryAdded", source, about)
