@@ -297,15 +297,15 @@ def _settings_in(config: Path) -> Iterator[Setting]:
     if re.search(r"\r(?!\n)", text):
         raise ValueError(f"{config} has a carriage return inside of a line")
     for line in text.split("\n"):
-        said = line.strip()
-        if not said or said[0] in "#;":
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#;":
             continue
-        if found := SECTION.fullmatch(said):
+        if found := SECTION.fullmatch(stripped):
             section, subsection = found[1].lower(), found[2]
-        elif (found := KEY.fullmatch(said)) and not said.endswith("\\"):
+        elif (found := KEY.fullmatch(stripped)) and not stripped.endswith("\\"):
             yield Setting(section, subsection, found[1].lower(), found[2] or "")
         else:
-            raise ValueError(f"{config} has a line that cannot be read: {said[:60]!r}")
+            raise ValueError(f"{config} has a line that cannot be read: {stripped[:60]!r}")
 
 
 def _is_harmless(setting: Setting) -> bool:

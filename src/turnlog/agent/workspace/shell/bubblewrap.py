@@ -35,8 +35,8 @@ KEPT_IN_REPOSITORIES = (
     *map(Path, (".hg/hgrc", ".hg/sharedpath", ".jj/repo/config.toml")),
 )
 """Read-only parts of a repository; the rest changes with each commit."""
-MISSING = "the settings ask for a sandbox, and bwrap is missing"
-HINT = "install bubblewrap"
+MISSING = "the settings require a sandbox, but bwrap is not installed"
+HINT = "apt install bubblewrap"
 NOTHING = "/dev/null"
 MEMORY = Path("/dev/shm")
 """A folder of the sandbox's own, in memory: here-documents and `sort` need temporary files."""
@@ -117,7 +117,7 @@ def sandbox_notes(rules: Confinement) -> list[str]:
         if rules.is_required:
             raise UsageError(MISSING, HINT)
         then = "no command is run" if rules.guards else "commands run without one"
-        notes.append(f"{MISSING}: {then} ({HINT})")
+        notes.append(f"{MISSING}: {then} (try: {HINT})")
     return notes
 
 
@@ -254,7 +254,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 def _too_many(pattern: str) -> UsageError:
     # To leave some out would show what the pattern was to hide.
-    return UsageError(f"the sandbox's pattern {pattern} is about too many files", "a directory")
+    return UsageError(f"the sandbox pattern {pattern} matches too many files; name a directory")
 
 
 def _protected(folders: Iterable[Path]) -> list[Path]:
