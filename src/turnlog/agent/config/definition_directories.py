@@ -66,6 +66,7 @@ class DefinitionFiles:
         self._contains = contains
         self._may_read = may_read
         self._room = MOST_TOGETHER
+        # Without the store: in the home directory, the project's `.claude` is the user's own.
         places = (each / CONFIG for each in definition_directories(cwd))
         self._theirs = [each for each in places if each != store.root]
 

@@ -343,6 +343,7 @@ def load(
     own += [_given_source(given, root)] if given is not None else []
     dropped = sorted(managed.with_suffix(".d").glob("[!.]*.json"))
     theirs = [path for path in (managed, *dropped) if _is_there(path, skipped)]
+    # Last, as settings of the organisation take precedence over all others.
     above = [SettingsSource(path, path.parent, read(path), is_managed=True) for path in theirs]
     return Settings(root, (*own, *above), tuple(skipped))
 

@@ -217,7 +217,7 @@ def _undo(driver: ChatDriver, session: Session) -> None:
     undo_rewind(driver.rewound, session, _journal())
     driver.rewound = None
     driver.go_on()
-    driver.display.note("the rewind is undone")
+    driver.display.note("undone: conversation and files are as before the rewind")
 
 
 def _journal() -> Journal:

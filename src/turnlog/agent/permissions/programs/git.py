@@ -238,6 +238,7 @@ def find_subcommand(arguments: tuple[str, ...]) -> tuple[str, tuple[str, ...]] |
     """Return the name of the subcommand and its arguments; None if it is not listed."""
     while arguments and arguments[0] in GLOBAL_OPTIONS:
         arguments = arguments[1:]
+    # The longer name first: `git stash list` only reads, plain `git stash` does not.
     for width in (2, 1):
         name = " ".join(arguments[:width])
         if len(arguments) >= width and name in SUBCOMMANDS:
@@ -260,6 +261,7 @@ def read_git(arguments: tuple[str, ...]) -> ProgramEffect | None:
         return None
     if not _is_certain(name, parsed):
         return None
+    # Checking a signature runs gpg, which the repository may configure.
     if any(SIGNATURE.search(each) or OBJECT_CONTENT.search(each) for each in rest):
         return None
     # On the command line, it comes before the settings that keep git out of submodules.

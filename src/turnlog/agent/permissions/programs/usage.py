@@ -97,12 +97,12 @@ class Arguments(Struct):
 def parse_arguments(arguments: tuple[str, ...], usage: ProgramUsage) -> Arguments | None:
     """Separate options from operands; return None if an option is not listed."""
     found = Arguments()
-    waiting = iter(arguments)
-    for argument in waiting:
+    remaining = iter(arguments)
+    for argument in remaining:
         if argument == "--":
             found.roles.append("end of options")
             found.late_options += [argument] if found.operands else []
-            rest = list(waiting)
+            rest = list(remaining)
             found.operands += rest
             found.roles += ["operand"] * len(rest)
         elif not argument.startswith("-") or argument == "-":
@@ -116,7 +116,7 @@ def parse_arguments(arguments: tuple[str, ...], usage: ProgramUsage) -> Argument
             found.late_options += [argument] if found.operands else []
             found.roles.append("option")
             if needs_value:
-                value = next(waiting, None)
+                value = next(remaining, None)
                 if value is None or not _is_value(value, argument):
                     return None
                 found.separated.append((argument, value))
@@ -144,11 +144,13 @@ def _parse_option(argument: str, usage: ProgramUsage, given: set[str]) -> bool |
         given.add(f"--{name}")
         if name in usage.long_values.split():
             return not has_value
+        # Abbreviations are not listed on purpose: what `--out` stands for depends on the version.
         return False if name in usage.long.split() else None
     if usage.takes_numbers and NUMBER.fullmatch(argument):
         return False
     for rank, letter in enumerate(argument[1:], 1):
         given.add(f"-{letter}")
+        # The rest of the word is its value: `-uno`.
         if letter in usage.attached:
             return False
         if letter in usage.values:
@@ -166,6 +168,7 @@ def effect_of(arguments: tuple[str, ...], usage: ProgramUsage) -> ProgramEffect 
     if found is None:
         return None
     names = usage.operands.split()
+    # With `grep -e x`, the first operand is a file and not the pattern.
     if found.options & usage.optional_first:
         names = names[1:]
     kinds = assign_operands(len(found.operands), names)
