@@ -68,6 +68,12 @@ def test_the_core_names_the_extra_that_a_command_needs(tmp_path: Path) -> None:
     assert sent.endswith("is not installed (try: pip install 'turnlog[trace]')")
     call(turnlog, "--samples", "trace", "last", "--to", tmp_path / "t.json")
     assert (tmp_path / "t.json").stat().st_size
+    call(turnlog, "--samples", "export", "last", "-o", tmp_path / "x.html")
+    assert (tmp_path / "x.html").stat().st_size
+    (tmp_path / "password").write_text("secret")
+    given = ("--password-file", tmp_path / "password", "-o", tmp_path / "y.html")
+    sealed = failure(turnlog, "--samples", "export", "last", *given)
+    assert sealed.endswith("is not installed (try: pip install 'turnlog[encryption]')")
 
 
 def test_the_extra_for_traces_brings_what_sending_needs(tmp_path: Path) -> None:

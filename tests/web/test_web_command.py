@@ -29,11 +29,9 @@ def add_session(store: Store, prompt: str, session_id: str = SESSION) -> Path:
     return path
 
 
-def run(*arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
-    command = ["-c", code] if code else ["-m", "turnlog"]
-    return subprocess.run(
-        [sys.executable, *command, "web", *arguments], capture_output=True, text=True, check=False
-    )
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "turnlog", "web", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_the_url_is_printed_and_ctrl_c_stops_the_server(store: Store) -> None:
@@ -96,18 +94,6 @@ def test_an_origin_is_answered(store: Store) -> None:
         headers = {"Host": "devbox:9000", "Origin": "http://devbox:9000"}
         assert server.get("/api/sessions", headers).status == 200
         assert server.get("/api/sessions", {"Host": "devbox:9001"}).status == 421
-
-
-def test_a_missing_package_is_one_line_with_the_command_that_installs_it() -> None:
-    code = (
-        "import sys; sys.modules['uvicorn'] = None\n"
-        "from turnlog.__main__ import main; sys.exit(main())"
-    )
-    done = run("--no-open", code=code)
-    assert done.returncode == 1
-    assert done.stderr == (
-        "turnlog: the web app is not installed (try: pip install 'turnlog[web]')\n"
-    )
 
 
 def test_several_stores_are_one_list(tmp_path: Path) -> None:

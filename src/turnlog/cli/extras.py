@@ -6,8 +6,8 @@ from turnlog.errors import Unavailable
 
 EXTRAS = {
     "chat": ("anthropic httpx2 markdownify mcp pathspec PIL prompt_toolkit pypdfium2 yaml").split(),
+    "encryption": ["cryptography"],
     "trace": "google.protobuf opentelemetry requests".split(),
-    "web": "cryptography jinja2 nh3 starlette uvicorn".split(),
 }
 """The modules of each extra, as they are imported."""
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import click
 
 from turnlog.cli.completions import complete_session
-from turnlog.cli.extras import require_extra
 from turnlog.cli.terminal import echo, echo_masked
 from turnlog.errors import NotFound
 from turnlog.store.paths import Store
@@ -62,7 +61,6 @@ def command(
       turnlog web --no-open --port 8123 --origin http://devbox:8123
       turnlog web --store ~/.claude --store /mnt/laptop/.claude
     """
-    require_extra("web", "the web app")
     stores = _stores(store, folders, samples)
     target = _target(stores, session)
     _serve(stores, target, WebOptions(**options))  # pyright: ignore[reportArgumentType]

@@ -66,6 +66,6 @@ def _aead(key: bytes) -> Any:
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ModuleNotFoundError as error:
-        hint = "pip install 'turnlog[web]'"
+        hint = "pip install 'turnlog[encryption]'"
         raise Unavailable("encryption is not installed", hint) from error
     return AESGCM(key)
