@@ -435,6 +435,30 @@ def test_a_large_file_starts_with_its_tail(session: RunningSession) -> None:
     assert found.cost_usd == pytest.approx(0.3)
 
 
+def test_many_large_files_share_the_bytes_of_a_look(tmp_path: Path) -> None:
+    lines = [user("go"), assistant(text("so" * 5000), message=usage(1000))]
+    with running_sessions(tmp_path, 5) as sessions:
+        for session in sessions:
+            session.report("busy")
+            session.write(*lines * 30)
+            session.write(*lines * 30, agent="a1")
+        reader = LiveReader([Store(tmp_path)])
+        sizes: list[int] = []
+        real = LiveFile.refresh
+
+        def refresh(file: LiveFile, most: int | None) -> int:
+            sizes.append(real(file, most))
+            return sizes[-1]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LiveFile, "refresh", refresh)
+            reader.read(most=500_000)
+        assert 500_000 < sum(sizes) < 500_000 + 10 * 80_000
+        while not all(each.is_cost_complete for each in reader.read(most=500_000)):
+            pass
+        assert {round(each.cost_usd, 6) for each in reader.read()} == {0.18}
+
+
 @pytest.mark.parametrize("most", [None, 3000])
 def test_costs_of_the_samples_equal_those_of_opened_sessions(most: int | None) -> None:
     paths = sorted(DATA.rglob("*.jsonl"))
@@ -459,7 +483,6 @@ def test_the_installed_client_is_asked_about_sessions_without_a_status(
     session.register()
     session.write(user("go"))
     reader = LiveReader([session.store])
-    assert reader.read()[0].source == "inferred"
     end = time.monotonic() + 5
     while (found := reader.read()[0]).source == "inferred":
         assert time.monotonic() < end
