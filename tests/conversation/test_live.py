@@ -22,6 +22,7 @@ from turnlog.format.jsonl import Line
 from turnlog.store import watch
 from turnlog.store.client_report import ClientReport, list_running
 from turnlog.store.paths import Store
+from turnlog.store.registry import claim, release
 
 DATA = Path(__file__).parents[1] / "data"
 CALLED: Fields = {"stop_reason": "tool_use"}
@@ -357,6 +358,27 @@ def test_a_question_of_a_sub_agent_is_one_of_its_session(session: RunningSession
     found = read_one(session)
     assert (found.state, found.source) == ("waiting for permission", "inferred")
     assert found.agents[0].state == "waiting for permission"
+
+
+def test_a_reported_question_is_that_of_a_sub_agent_with_an_open_call(
+    session: RunningSession,
+) -> None:
+    session.report("waiting", "permission prompt")
+    session.write(user("go"), assistant(call("Agent"), message=CALLED))
+    session.write(user("look"), assistant(call("Bash"), message=CALLED), agent="a1")
+    session.write(user("look"), assistant(call("Read"), message=CALLED), agent="a2")
+    states = {each.id: each.state for each in read_one(session).agents}
+    assert states == {"a1": "waiting for permission", "a2": "working"}
+
+
+def test_a_chat_of_turnlog_is_found_too(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.registry.mkdir(parents=True)
+    claim(store, "5e55", Path("/home/ada/shop"), "cli", "2.1.325")
+    found = LiveReader([store]).read()
+    assert [(each.pid, each.source) for each in found] == [(os.getpid(), "inferred")]
+    release(store, "5e55")
+    assert LiveReader([store]).read() == []
 
 
 def test_a_busy_client_has_no_sub_agent_that_waits(session: RunningSession) -> None:

@@ -22,6 +22,7 @@ from turnlog.conversation.live_states import (
     StateSource,
     inferred_state,
     is_finished,
+    may_ask,
     may_run_command,
     reported_state,
 )
@@ -237,6 +238,8 @@ class _FollowedSession:
         if told and told.state is not LiveState.PERMISSION and state.state is LiveState.PERMISSION:
             # The client would have reported a question: it is a call that takes long.
             return state._replace(state=LiveState.WORKING)
+        if told and told.state is LiveState.PERMISSION and may_ask(figures):
+            return state._replace(state=LiveState.PERMISSION)
         return state
 
     def _inferred(self, figures: LiveFigures, agents: list[LiveLane], now: float) -> StateSince:
