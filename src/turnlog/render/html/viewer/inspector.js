@@ -62,7 +62,7 @@ export class Inspector {
     const { row, message, t } = selection;
     const parts = [heading(`${row.type}${row.name ? ` ${row.name}` : ""}`)];
     parts.push(facts([
-      ["turn", t + 1],
+      ["turn", this.viewer.store.outline.n[t]],
       ["line", row.line ?? ""],
       row.result_line ? ["result", `line ${row.result_line}`] : null,
       row.time ? ["time", dateTime(row.time)] : null,

@@ -16,7 +16,11 @@ export function readState() {
 /** Put the state into the address, without adding to the history. */
 export function writeState(state, options = {}) {
   if (options.onState) return options.onState(state);
-  history.replaceState(history.state, "", address(state));
+  try {
+    history.replaceState(history.state, "", address(state));
+  } catch {
+    // A sandboxed page may not change its address, and some browsers limit how often.
+  }
 }
 
 /** The address of this page with another state. */

@@ -77,7 +77,7 @@ export class Outline {
     const button = el(
       "button",
       { class: "tl-outline-turn", type: "button", "aria-current": t === this.current ? "true" : null, onclick: () => this.viewer.goToTurn(t) },
-      el("span", { class: "tl-outline-n", text: t + 1 }),
+      el("span", { class: "tl-outline-n", text: outline.n[t] }),
       textElement("span", "tl-outline-label", label === undefined ? "…" : label || "(no prompt)"),
       el("span", { class: "tl-outline-marks" }, el("span", { text: clock(outline.time[t]) }), ...marks.slice(0, 3)),
       el("span", { class: "tl-fill", "aria-hidden": "true" }),

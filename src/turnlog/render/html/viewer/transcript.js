@@ -58,7 +58,7 @@ export class Transcript {
       "aria-setsize": String(this.store.turnCount),
       "data-turn": String(n),
     });
-    if (!part) section.append(turnHead(n, this.store.outline, t, [this.foldButton(t), this.copyButton(t)]));
+    if (!part) section.append(turnHead(this.store.outline.n[t], this.store.outline, t, [this.foldButton(t), this.copyButton(t)]));
     const rows = this.store.rows(t, part);
     if (!rows) {
       section.classList.add("tl-loading");
