@@ -104,7 +104,7 @@ def test_a_file_that_is_cut_off_anywhere_goes_on(
         if is_begun(whole[:end]):
             check_told(whole[:end], go_on(chat, model, monkeypatch))
         else:
-            with pytest.raises(NotFound, match="nothing was said"):
+            with pytest.raises(NotFound, match="contains no conversation"):
                 go_on(chat, model, monkeypatch)
 
 

@@ -31,6 +31,7 @@ WITHOUT_JSON = {
     "hook uninstall": "prints a confirmation",
     "hook on": "prints a confirmation",
     "hook off": "prints a confirmation",
+    "web": "prints a URL",
 }
 MEANINGS = {
     "--since": "when",

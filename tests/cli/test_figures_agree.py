@@ -76,7 +76,9 @@ def require_same_turns(turnlog: Run, cost: dict[str, Any], *options: str, name: 
     for long in COUNTS.values():
         assert sum(turn["usage"][long] for turn in turns) == sum(each[long] for each in own)
     shown = turnlog(*options, "show", name).out
-    tokens = [int(each.replace(",", "")) for each in re.findall(r"([\d,]+) tokens", shown)]
+    tokens = [
+        int(each.replace(",", "")) for each in re.findall(r"── turn .* ([\d,]+) tokens", shown)
+    ]
     assert tokens == [sum(turn["usage"].values()) for turn in turns if sum(turn["usage"].values())]
 
 

@@ -113,7 +113,7 @@ def test_search_by_file_with_backslashes_finds_a_posix_path(project: Path, turnl
 
 
 def test_the_nickname_names_the_session(path: Path, turnlog: Run) -> None:
-    assert f"── session {SESSION}: {SLUG}" in turnlog("show", SLUG).out
+    assert f"session {SESSION} · {SLUG} · " in turnlog("show", SLUG).out
     assert turnlog("turns", "imagining").code == 0
     (row,) = asked(turnlog, "ls")
     assert row["slug"] == SLUG

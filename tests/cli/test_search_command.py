@@ -105,7 +105,7 @@ def test_every_command_that_is_shown_shows_the_hit(project: Path, turnlog: Run, 
 def test_show_line_shows_one_turn_of_the_branch_that_holds_it(project: Path, turnlog: Run) -> None:
     write(project, *TALK)
     out = turnlog("show", ID, "--line", "6").out
-    assert out.splitlines()[:3] == ["  2 ❯ Try it again", "", "An abandoned walrus."]
+    assert out.splitlines()[5:8] == ["  2 ❯ Try it again", "", "An abandoned walrus."]
     assert "otherwise" not in out
     assert "Try it otherwise" in turnlog("show", ID, "--line", "8").out
 
@@ -139,7 +139,7 @@ def test_show_line_finds_a_sidechain_in_the_file(project: Path, turnlog: Run) ->
         result("T", "seven", parent=nth(2)),
     )
     out = turnlog("show", ID, "--line", "4").out
-    assert out.splitlines()[:3] == ["  1 ❯ Count penguins", "", "Seven penguins"]
+    assert out.splitlines()[5:8] == ["  1 ❯ Count penguins", "", "Seven penguins"]
 
 
 def test_show_line_of_a_line_that_stands_twice(project: Path, turnlog: Run) -> None:

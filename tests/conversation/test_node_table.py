@@ -157,7 +157,6 @@ def turn(number: int, parent: str | None = None) -> list[bytes]:
 
 
 TURNS = [raw for number in range(1, 6) for raw in turn(number)]
-SUMMARY = compaction("what was said", logical_parent=nth(20))
 
 INDEPENDENT = {
     "a turn": turn(6),

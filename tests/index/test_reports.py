@@ -621,9 +621,11 @@ def test_grouping_by_something_unknown_names_what_is_known(told: Telling) -> Non
 
 def timed_call(name: str, id_: str, seconds: float, **given: Any) -> list[bytes]:
     """A call, and its result after some seconds."""
-    asked_at = {"message_id": f"m{id_}", "timestamp": stamp(START)}
     answered = stamp(START + timedelta(seconds=seconds))
-    return [assistant(call(name, given, id_), **asked_at), result(id_, timestamp=answered)]
+    return [
+        assistant(call(name, given, id_), message_id=f"m{id_}", timestamp=stamp(START)),
+        result(id_, timestamp=answered),
+    ]
 
 
 def test_latency_has_nearest_rank_quantiles(folder: Path, told: Telling) -> None:

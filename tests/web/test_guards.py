@@ -56,9 +56,10 @@ def test_the_page_itself_is_served(server: WebServer) -> None:
     assert reaches_data(server, {"Sec-Fetch-Site": "none"})
 
 
-FOREIGN_HOSTS = ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1"]
-FOREIGN_HOSTS += ["127.0.0.1:{port}@evil.example", "127.0.0.1:{port}.evil.example", "[::1]:{port}"]
-FOREIGN_HOSTS += ["", "localhost.:{port}"]
+FOREIGN_HOSTS = [
+    *("evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "localhost.:{port}"),
+    *("127.0.0.1:{port}@evil.example", "127.0.0.1:{port}.evil.example", "[::1]:{port}"),
+]
 
 
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)

@@ -45,7 +45,7 @@ def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         result("A"),
     ]
     (folder / f"{SESSION}.jsonl").write_bytes(session(*lines))
-    (folder / "agent-a1.jsonl").write_bytes(session(*lines, session_id=None, agent_id="a1"))
+    (folder / "agent-a1.jsonl").write_bytes(session(*lines, session_id="", agent_id="a1"))
     return root
 
 

@@ -24,7 +24,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.mkdir(parents=True)
     lines: list[bytes] = []
     for n in range(30):
-        at = {"timestamp": f"2026-10-{n + 1:02d}T09:00:00.000Z", "cwd": f"/home/ada/{NAME}"}
+        at: dict[str, Any] = {
+            "timestamp": f"2026-10-{n + 1:02d}T09:00:00.000Z",
+            "cwd": f"/home/ada/{NAME}",
+        }
         usage = {"output_tokens": 1000 * (n + 1), "cache_read_input_tokens": 5000}
         body = {"model": "claude-opus-5", "usage": usage}
         given = {"file_path": f"/home/ada/{NAME}/a.py"}

@@ -232,9 +232,7 @@ def _rules(texts: Sequence[str]) -> tuple[str, ...]:
     """
     for text in texts:
         if RULES.sub("", text).strip(SEPARATORS):
-            raise UsageError(
-                f"{text!r} is not a list of permission rules", "Tool, or Tool(pattern)"
-            )
+            raise UsageError(f"{text!r} is not a list of permission rules", "Bash(npm test)")
     return tuple(rule for text in texts for rule in RULES.findall(text))
 
 

@@ -18,12 +18,13 @@ from turnlog.cli.arguments import (
 )
 from turnlog.cli.completions import complete_session
 from turnlog.cli.ls import SessionSelection
-from turnlog.cli.output import cells_of, echo_json, fit, plain, progress_bar, width, wrap_hint
+from turnlog.cli.output import echo_json, fit, plain, progress_bar, width, wrap_hint
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.edit.check.findings import ORDER, Finding, Severity
+from turnlog.render.text_layout import cells_of
 from turnlog.store.catalog import describe, locate_session, select_sessions
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session

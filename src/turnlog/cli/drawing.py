@@ -5,10 +5,11 @@ from datetime import UTC, date, datetime, timedelta
 
 from turnlog.cli.charts import DAYS, bar, sparkline, week_map
 from turnlog.cli.layouts import ReportLayout, layout_of, number, text
-from turnlog.cli.output import cells_of, plain, wrap
+from turnlog.cli.output import plain, wrap
 from turnlog.cli.tables import GAP, Column, draw_table
 from turnlog.cli.terminal import Look, dim, style
 from turnlog.index.reports.reports import CARRYING, Report, Row
+from turnlog.render.text_layout import cells_of
 from turnlog.text import money, short_count, short_duration
 
 UNPRICED, UNDERSTATED = "*", "†"

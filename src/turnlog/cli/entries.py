@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import json_option, output_option, reveal_switch, session_argument
-from turnlog.cli.output import cells_of, echo_json_line, fit, plain, plain_masked, width
+from turnlog.cli.output import echo_json_line, fit, plain, plain_masked, width
 from turnlog.cli.preview import preview
 from turnlog.cli.tables import GAP, Column, Table
 from turnlog.cli.terminal import Look, echo_masked, style
@@ -15,6 +15,7 @@ from turnlog.format.fields import given
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.kinds import kind_of
 from turnlog.format.timestamps import parse_timestamp
+from turnlog.render.text_layout import cells_of
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
 from turnlog.text import file_size

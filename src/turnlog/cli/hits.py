@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from turnlog.cli.output import cells_of, fit, fit_path, plain
+from turnlog.cli.output import fit, fit_path, plain
 from turnlog.cli.terminal import dim, style
 from turnlog.format.timestamps import age
+from turnlog.render.text_layout import cells_of
 from turnlog.text import UNSAFE
 
 if TYPE_CHECKING:

@@ -7,12 +7,13 @@ import click
 from turnlog.cli.arguments import dry_run_option, json_option
 from turnlog.cli.completions import complete_session
 from turnlog.cli.editing import print_undo
-from turnlog.cli.output import cells_of, echo_json, fit, plain, width
+from turnlog.cli.output import echo_json, fit, plain, width
 from turnlog.cli.sessions import own_file
 from turnlog.cli.terminal import echo
 from turnlog.edit.journal import Record
 from turnlog.edit.removal import Removal, plan_removal
 from turnlog.edit.service import remove_sessions
+from turnlog.render.text_layout import cells_of
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
 from turnlog.text import file_size, plural

@@ -11,9 +11,10 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
-from turnlog.cli.output import cells_of, fit, fit_path, width
+from turnlog.cli.output import fit, fit_path, width
 from turnlog.cli.terminal import Look, dim, echo, masked, masked_value, style
 from turnlog.format.json_values import is_array
+from turnlog.render.text_layout import cells_of
 from turnlog.text import harmless
 
 GAP = "  "

@@ -6,12 +6,13 @@ import click
 import msgspec
 
 from turnlog.cli.arguments import json_option, output_option, reveal_option, session_argument
-from turnlog.cli.output import cells_of, echo_json, fit, plain_masked, width
+from turnlog.cli.output import echo_json, fit, plain_masked, width
 from turnlog.cli.sessions import open_lazily
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.continuations import previous_of
 from turnlog.conversation.nodes import BoundaryNode
 from turnlog.conversation.session import Session
+from turnlog.render.text_layout import cells_of
 from turnlog.render.tree_drawing import draw_tree, milestones
 from turnlog.store.paths import Store
 

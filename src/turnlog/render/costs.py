@@ -11,9 +11,10 @@ from turnlog.conversation.charges import charges_of
 from turnlog.conversation.cost import understates_output
 from turnlog.conversation.messages import Message
 from turnlog.conversation.session import Session
+from turnlog.conversation.turn_figures import cost_of_messages
 from turnlog.format.fields import given
 from turnlog.format.state import CostState
-from turnlog.render.json_views import UsageView, cost_of_messages, usage_view
+from turnlog.render.json_views import UsageView, usage_view
 
 
 class ModelCost(Struct):

@@ -17,11 +17,12 @@ from msgspec.structs import asdict as struct_fields
 
 from turnlog.conversation.messages import Message
 from turnlog.conversation.session import Session
+from turnlog.conversation.turn_figures import cost_of_messages
 from turnlog.format.blocks import TextBlock
 from turnlog.format.entries import Assistant
 from turnlog.format.fields import given
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.render.json_views import call_view, cost_of_messages, turn_view, usage_view
+from turnlog.render.json_views import call_view, turn_view, usage_view
 from turnlog.secrets import mask_value
 
 PlainRow = dict[str, Any]

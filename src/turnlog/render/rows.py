@@ -25,14 +25,14 @@ from turnlog.conversation.prompts import (
 )
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
-from turnlog.conversation.turn_figures import HIDDEN_NODES
+from turnlog.conversation.turn_figures import HIDDEN_NODES, cost_of_messages
 from turnlog.conversation.turns import Turn
 from turnlog.format.blocks import TextBlock, ThinkingBlock, local_command_text
 from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given
 from turnlog.format.system import LocalCommand
 from turnlog.render.images import ImageData, entry_images, result_images
-from turnlog.render.json_views import cost_of_messages, usage_view
+from turnlog.render.json_views import usage_view
 from turnlog.render.tool_views import body_of, outcome_of, title_of
 from turnlog.render.tree_drawing import compaction_text
 from turnlog.secrets import cut_texts, mask, mask_value

@@ -209,5 +209,5 @@ def test_the_model_takes_up_a_skill(tmp_path: Path) -> None:
 
     outcome = asyncio.run(call(skill="pdf", args="a.pdf"))
     assert outcome.content == "Base directory for this skill: /s/c\n\nFill a.pdf."
-    with pytest.raises(ToolError, match="There are: pdf"):
+    with pytest.raises(ToolError, match="available: pdf"):
         asyncio.run(call(skill="doc"))

@@ -142,7 +142,7 @@ def test_what_is_wrong_at_the_start_is_told(store: Store, project: Path, api: Sc
         await chat.close()
         return chat.notes
 
-    told = "SessionStart:startup hook error: a hook of type http cannot be run at SessionStart"
+    told = "SessionStart:startup hook error: hooks of type http are not supported at SessionStart"
     assert asyncio.run(notes()) == [told, "welcome"]
 
 
@@ -184,7 +184,7 @@ def test_an_agent_may_read_the_session_and_nothing_else_outside(
     send(store, ChatOptions(cwd=project, session_id=session), "look around")
     found, refused = api.requests[2].body["messages"][-1]["content"]
     assert "look around" in found["content"]
-    assert "nobody is here to give" in refused["content"]
+    assert "nobody can be asked" in refused["content"]
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit"])

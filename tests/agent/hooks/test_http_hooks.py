@@ -69,7 +69,7 @@ def test_an_empty_answer_is_no_answer(tmp_path: Path, server: HookServer) -> Non
         (Reply("remember this"), "is not JSON: remember this"),
         (Reply('["a"]'), 'is not JSON: ["a"]'),
         (Reply("{broken"), "is not JSON: {broken"),
-        (Reply('{"decision": "maybe"}'), "does not fit"),
+        (Reply('{"decision": "maybe"}'), "its output is invalid"),
         (Reply("no", 500), "HTTP 500 from"),
         (Reply("", 404), "HTTP 404 from"),
     ],
@@ -111,7 +111,7 @@ def test_an_answer_that_does_not_come_is_not_waited_for(tmp_path: Path, server: 
     server.silent.add("/slow")
     outcome = fire(tmp_path, "PreToolUse", f"{server.url}/slow", timeout=0.3)
     assert not outcome.block
-    assert "took longer than 0.3 s" in outcome.errors[0]
+    assert "timed out after 0.3 s" in outcome.errors[0]
 
 
 def test_headers_hold_only_variables_that_the_hook_names(

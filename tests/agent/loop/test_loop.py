@@ -340,7 +340,7 @@ def test_where_nobody_can_be_asked_the_model_is_told(parts: Parts, api: Scripted
     api.replies[:] = [called(("t1", "Echo", {"text": "no"})), said("Done.")]
     assert ended(chat(parts, "go")).reason == "done"
     (result,) = api.requests[1].body["messages"][-1]["content"]
-    assert "nobody is here to give" in result["content"]
+    assert "nobody can be asked" in result["content"]
 
 
 def test_the_user_is_asked_and_what_is_allowed_for_good_is_remembered(

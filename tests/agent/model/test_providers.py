@@ -139,7 +139,7 @@ def test_vertex_is_asked_with_the_credentials_of_the_machine(
 @pytest.mark.parametrize(
     ("variables", "message", "hint"),
     [
-        (BEDROCK, "Bedrock: No AWS region", "set AWS_REGION"),
+        (BEDROCK, "Bedrock: No AWS region", "export AWS_REGION"),
         (IN_REGION, "Bedrock: Could not resolve AWS credentials", "AWS_PROFILE"),
         (VERTEX, "Vertex: Expected a non-empty value for `region`", "CLOUD_ML_REGION"),
         (OF_PROJECT, "Vertex: Your default credentials were not found", "gcloud"),

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
-from turnlog.agent.workspace.access import Runs
+from turnlog.agent.permissions import (
+    ApprovalMode,
+    Policy,
+    VerdictKind,
+    decide,
+    is_readable,
+    parse_rule,
+)
+from turnlog.agent.workspace.access import Reads, Runs
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
 
@@ -171,6 +178,10 @@ def test_a_repository_that_git_skips_asks(work: Path, name: str) -> None:
         *("git status -v -v", "git status -svv", "git status --verbose", "git -C . status -vv"),
         *("git commit -a --dry-run -v", "git commit --dry-run --verb", "git commit -p"),
         *("git -c commit.verbose=true commit --dry-run", "git add -p", "git add -i", "git add -e"),
+        *("git commit -am x --dry-run", "git commit -m x --long", "git commit", "git commit -a"),
+        *("git commit --amend", "git commit -em x", "git commit --reedit-message=HEAD"),
+        *("git cherry-pick -e topic", "git cherry-pick --edit topic", "git revert -xe HEAD"),
+        "git commit -a --trailer -mx",
         *("git checkout -p HEAD", "git reset --patch", "git restore -p ."),
         *("git reflog -p", "git fast-export HEAD", "git bundle create - HEAD", "git notes show"),
         *("git rebase --show-current-patch", "git for-each-ref '--format=%(raw)'", "git my-alias"),
@@ -186,6 +197,9 @@ def test_a_rule_for_git_shows_no_content_while_a_rule_hides_a_file(
     "command",
     [
         *("git commit -m 'improve'", "git commit -am improve", "git commit -mimprove -s"),
+        *("git commit --amend --no-edit", "git commit -C HEAD", "git commit --fixup=HEAD -q"),
+        *("git commit -F msg", "git commit --date=x -m y", "git revert --no-edit HEAD"),
+        *("git cherry-pick -x topic", "git cherry-pick -Xpatience topic"),
         *("git add -A", "git add -v .", "git checkout -b topic-p", "git reset --hard HEAD"),
         *("git push -v", "git fetch -p", "git switch -c pv", "git -C . pull", "git lfs pull"),
         *("git -c user.name=x commit -m y", "git rebase main", "git merge topic", "git tag v1"),
@@ -198,9 +212,65 @@ def test_a_rule_for_git_is_about_its_everyday_uses_while_a_rule_hides_a_file(
     assert kind_under_rules(command, work) is VerdictKind.ALLOW
 
 
-def kind_under_rules(command: str, place: Path) -> VerdictKind:
-    deny, allow = (
-        (parse_rule(text, place, "settings.json"),) for text in ("Read(./.env)", "Bash(git *)")
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git rm -r docs", "git rm -rq --cached docs", "git mv docs old", "git clean -fdx"),
+        *("git clean -fd docs", "git checkout HEAD~1 -- docs", "git checkout .", "git restore ."),
+        *("git rm -r 'docs/*'", "git rm -r :/", "git rm ':(glob)**/k*'", "git -C docs rm -r ."),
+        *("timeout 5 git rm -r docs", "git rm -r ./docs/../docs", "git restore --staged -W ."),
+    ],
+)
+@pytest.mark.parametrize("rule", ["Edit(/docs/keep.md)", "Read(./docs/keep.md)"])
+def test_git_changes_no_directory_with_a_file_that_a_rule_is_about(
+    work: Path, command: str, rule: str
+) -> None:
+    (work / "docs").mkdir()
+    (work / "docs" / "keep.md").write_text("keep\n")
+    assert kind_under_rules(command, work, rule) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git rm -r src", "git mv src lib", "git mv a.txt docs", "git checkout main"),
+        *("git checkout -b docs-1", "git restore --staged .", "git restore README.md"),
+        *("git commit -m clean docs", "git add docs", "git clean -n src"),
+    ],
+)
+def test_git_changes_other_directories_beside_a_rule(work: Path, command: str) -> None:
+    for name in ("docs", "src"):
+        (work / name).mkdir()
+    (work / "docs" / "keep.md").write_text("keep\n")
+    assert kind_under_rules(command, work, "Edit(/docs/keep.md)") is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["COMMIT_EDITMSG", "rebase-apply/0001", "rebase-merge/patch", "worktrees/x/ADD_EDIT.patch"],
+)
+def test_a_patch_in_the_git_directory_is_not_shown_while_a_rule_hides_its_file(
+    work: Path, name: str
+) -> None:
+    file = work / ".git" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("x\n# ---- >8 ----\ndiff --git a/.env b/.env\n+KEY=1\n")
+    policy = Policy(
+        (parse_rule("Read(./.env)", work, "settings.json"),),
+        *((), (), ApprovalMode.DEFAULT, work, (work,)),
     )
+    for command in (f"cat .git/{name}", "grep -r KEY .git"):
+        assert kind_of(command, work, "Read(./.env)") is VerdictKind.ASK
+        assert kind_of(command, work, "Read(./.secret)") is VerdictKind.ALLOW
+    assert decide("Read", [Reads(file)], policy).kind is VerdictKind.ASK
+    assert not is_readable(file, policy)
+    file.write_text("ignore .env\n")
+    assert is_readable(file, policy)
+    file.write_text("x" * (1 << 21))
+    assert not is_readable(file, policy)
+
+
+def kind_under_rules(command: str, place: Path, denied: str = "Read(./.env)") -> VerdictKind:
+    deny, allow = ((parse_rule(text, place, "settings.json"),) for text in (denied, "Bash(git *)"))
     policy = Policy(deny, (), allow, ApprovalMode.DEFAULT, place, (place,))
     return decide("Bash", [Runs(command)], policy).kind

@@ -49,6 +49,8 @@ UNKNOWN_TARGETS = r"""
     cp -rT src docs
     tar -xf x.tar -C docs
     ls | parallel rm
+    gzip -r docs
+    rename docs old docs
     """
 PROTECTED_TARGETS = r"""
     cp README.md $PWD/.envrc

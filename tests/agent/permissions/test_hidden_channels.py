@@ -163,3 +163,31 @@ def test_a_builtin_that_only_compares_a_variable_runs_beside_rules(
 ) -> None:
     for rule in ("Bash(touch:*)", "Read(./.env)"):
         assert verdict_of(part, project, "Bash", deny=(rule,)).kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command", ["npm test -- '$(touch x)'", "pnpm run lint -- '`touch x`'", "yarn lint '$(touch)'"]
+)
+def test_an_argument_that_a_script_may_evaluate_is_a_command(command: str, project: Path) -> None:
+    assert verdict_of(command, project, "Bash", deny=("Bash(touch:*)",)).kind is VerdictKind.ASK
+    assert verdict_of("npm test -- 'touch x'", project, "Bash", deny=("Bash(touch:*)",)).kind is (
+        VerdictKind.ALLOW
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("gzip -rk conf", "zstd -rc conf", "rename conf c2 conf", "pcre2grep -r KEY conf"),
+        *("fd -x cat", "fdfind . conf --exec-batch=cat"),
+    ],
+)
+def test_a_program_that_goes_through_a_directory_may_show_a_denied_file(
+    command: str, project: Path
+) -> None:
+    (project / "conf").mkdir(exist_ok=True)
+    (project / "conf" / "key").write_text("x")
+    assert verdict_of(command, project, "Bash", deny=("Read(./conf/key)",)).kind is VerdictKind.ASK
+    for other in ("gzip -k a.txt", "zstd -T0 a.txt", "fd -e py", "rename a b a.txt"):
+        found = verdict_of(other, project, "Bash", deny=("Read(./conf/key)",))
+        assert found.kind is VerdictKind.ALLOW

@@ -195,6 +195,7 @@ def test_options_that_send_git_into_submodules_ask(
         ("[rebase]\n\tinstructionFormat = %s%nexec touch ../MARK\n", "git pull"),
         ("[http]\n\tsaveCookies = true\n\tcookieFile = ../bashrc\n", "git fetch"),
         ("[init]\n\ttemplateDir = evil\n", "git submodule update --init"),
+        ('[branch "main"]\n\tmergeOptions = -F ../secret.txt --no-ff\n', "git merge side"),
         ("[core]\n\thooksPath = x\n\tfsmonitor = evil\n", "git add ."),
     ],
 )
@@ -203,6 +204,37 @@ def test_settings_that_only_changing_calls_obey_ask_there(
 ) -> None:
     set_keys(world, settings)
     assert world.session(command, allow=["Bash(git:*)"]) == [ASKED]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("sequencer/opts", "[options]\n\tstrategy = x/y\n", "git cherry-pick --skip"),
+        ("sequencer/opts", "[options]\n\tstrategy = x/y\n", "git cherry-pick --continue"),
+        ("rebase-merge/strategy", "x/y\n", "git rebase --continue"),
+        ("rebase-merge/git-rebase-todo", "pick 1 a\nexec touch x\n", "git rebase --continue"),
+        ("rebase-merge/git-rebase-todo", " x touch x\n", "git rebase --continue"),
+    ],
+)
+def test_an_interrupted_operation_that_names_programs_asks(
+    name: str, text: str, command: str, world: World
+) -> None:
+    world.file(f".git/{name}", text)
+    for rule in ("Bash(git:*)", f"Bash({command})"):
+        assert world.session(command, allow=[rule]) == [ASKED]
+    assert ASKED not in world.session("git status", mode="default")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sequencer/opts", "[options]\n\tstrategy-option = ours\n"),
+        ("rebase-merge/git-rebase-todo", "pick 1 exec the tests\nfixup 2 x\n# x, exec = run\n"),
+    ],
+)
+def test_an_ordinary_interrupted_operation_does_not_ask(name: str, text: str, world: World) -> None:
+    world.file(f".git/{name}", text)
+    assert ASKED not in world.session("git add a.txt", allow=["Bash(git:*)"])
 
 
 def test_aliases_and_hooks_are_no_reason_to_ask_where_they_do_no_harm(world: World) -> None:

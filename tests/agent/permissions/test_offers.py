@@ -19,6 +19,7 @@ OFFERS: list[tuple[str, list[str]]] = [
     ("npm run lint --fix", ["Bash(npm run lint --fix)"]),
     ("npm run lint", ["Bash(npm run lint)"]),
     ("npm run lint -- --fix src", ["Bash(npm run lint -- *)"]),
+    ("npm run lint -- '$(id)'", ["Bash(npm run lint -- '$(id)')"]),
     ("cargo test -- --nocapture", ["Bash(cargo test -- *)"]),
     ("cargo clippy -- -D warnings", ["Bash(cargo clippy -- -D warnings)"]),
     ("npm run", ["Bash(npm run)"]),
@@ -86,6 +87,13 @@ STEERED = [
     "cargo test --config 'build.rustc-wrapper=\"./evil.sh\"'",
     "cargo build --manifest-path ../evil/Cargo.toml",
     "cargo check -Zunstable-options",
+    "npm test -- '$(touch x)'",
+    "npm start -- '$(touch x)'",
+    "yarn any-script '$(touch x)'",
+    "npm run lint -- --name '`touch x`'",
+    "pnpm run lint -- 'a$(touch x)b'",
+    """npm test -- '\\"; touch x #'""",
+    "npm test -- 'x\\' '; touch x #'",
 ]
 
 
@@ -99,7 +107,10 @@ def test_a_rule_for_a_script_runs_no_other_program(command: str, project: Path) 
     assert verdict_of(whole, project).kind is VerdictKind.ALLOW
 
 
-@pytest.mark.parametrize("arguments", ["", " --fix", " -s", " --if-present", " -- --config x $Y"])
+@pytest.mark.parametrize(
+    "arguments",
+    ["", " --fix", " -s", " --if-present", " -- --config x $Y", " -- -t '^a \\d+$' \"b\""],
+)
 def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project: Path) -> None:
     case = Case("", f"Bash: npm run lint{arguments}", allow="Bash(npm run lint *)")
     assert verdict_of(case, project).kind is VerdictKind.ALLOW
@@ -114,6 +125,7 @@ def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project:
         "git stash list -- --output=../x",
         *("git add --pathspec-from-file=../x", "git checkout HEAD --pathspec-from-f ../x"),
         *("git commit -m x --pathspec-from-file ../x", "git stash push --pathspec-from-file=/x"),
+        *("git cherry-pick --strategy=x/y side", "git cherry-pick side --strat x/y"),
     ],
 )
 def test_a_rule_that_is_offered_for_git_reaches_no_file_elsewhere(
@@ -132,6 +144,9 @@ def test_a_rule_that_is_offered_for_git_reaches_no_file_elsewhere(
         *("git apply x.patch", "git apply --index -p1 *.patch", "git apply -R --unidiff-zero x"),
         *("git stash", "git stash push -m x", "git stash pop", "git stash list --oneline"),
         *("git add --patch a.txt", "git commit -F -", "git checkout -- src"),
+        *("git commit -F src/app.py", "git commit -am '-F ../x'", "git am src/x"),
+        *('git commit -am "$(date)"', "git commit -mF/x --fixup=HEAD", "git tag v1 -m x"),
+        *("git cherry-pick -x side", "git cherry-pick --strategy-option=theirs side"),
     ],
 )
 def test_a_rule_that_is_offered_for_git_is_about_its_everyday_uses(
@@ -140,6 +155,22 @@ def test_a_rule_that_is_offered_for_git_is_about_its_everyday_uses(
     offered = f"Bash({' '.join(command.split()[:2])} *)"
     case = Case("", f"Bash: {command}", allow=offered)
     assert verdict_of(case, project).kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git commit -F ../x", "git commit -aF/x", "git commit --fil=../x", "git commit -t ~/x"),
+        *("git commit -F out.txt", 'git commit -F "$X"', "git commit $X", "git tag v1 -F ../x"),
+        *("git merge --file ../x side", "git am ../x", "git am -3 out.txt"),
+    ],
+)
+def test_a_rule_that_is_offered_for_git_quotes_no_file_elsewhere(
+    command: str, project: Path
+) -> None:
+    offered = f"Bash({' '.join(command.split()[:2])} *)"
+    case = Case("", f"Bash: {command}", allow=offered)
+    assert verdict_of(case, project).kind is VerdictKind.ASK
 
 
 def test_nothing_is_offered_where_a_rule_asks_or_denies(project: Path) -> None:

@@ -12,6 +12,7 @@ NAMES = """
     .curlrc .wgetrc .pam_environment .config/fish/config.fish .config/autostart/x.desktop
     .config/environment.d/x.conf .config/systemd/user/x.service .Config/Fish/conf.d/x.fish
     .config/nvim/init.lua .vim/plugin/x.vim .config/git/config dotfiles/.cshrc
+    .hg/hgrc vendor/.hg/hgrc .hgrc .jj/repo/config.toml .direnvrc
     """.split()
 
 

@@ -187,7 +187,7 @@ def test_an_unknown_kind_is_told_with_those_there_are(parts: Parts, api: Scripte
     script(api, go=[called(start("t1", "look", "nope")), said("Done.")])
     events = chat(parts, "go")
     (result,) = [each for each in recorded(events) if "toolUseResult" in each]
-    assert "there are: general-purpose, Explore, reader" in result["toolUseResult"]
+    assert "available: general-purpose, Explore, reader" in result["toolUseResult"]
 
 
 def test_its_permissions_are_asked_for_in_its_name(parts: Parts, api: ScriptedApi) -> None:
@@ -287,7 +287,7 @@ def test_one_without_any_tool_that_it_names_is_not_started(parts: Parts, api: Sc
     chat(parts, "go")
     told = api.requests[1].body["messages"][-1]["content"][0]
     assert told["is_error"] is True
-    assert "The agent own would have no tools: it names Nope" in told["content"]
+    assert "Agent own has no usable tools; it lists: Nope" in told["content"]
 
 
 def test_a_variable_names_the_model_of_all(

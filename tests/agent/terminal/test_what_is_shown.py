@@ -183,7 +183,7 @@ def test_notes_and_errors() -> None:
     failure = {"type": "assistant", "message": {"content": [{"type": "text", "text": "API Error"}]}}
     assert call(failure | {"isApiErrorMessage": True}) == ["── API Error"]
     boundary = {"type": "system", "subtype": "compact_boundary"}
-    assert call(boundary) == ["── a summary stands for what came before"]
+    assert call(boundary) == ["── earlier messages were replaced by a summary"]
 
 
 def test_the_last_turns_start_with_a_prompt() -> None:

@@ -277,8 +277,8 @@ def test_all_commands_in_the_background_end_with_the_session(calls: Calls) -> No
 
 
 def test_a_command_that_is_not_there_or_has_ended_is_told(calls: Calls) -> None:
-    assert "there are: none" in calls.refusal("BashOutput", bash_id="b1")
-    assert "there are: none" in calls.refusal("KillShell", shell_id="b1")
+    assert "available: none" in calls.refusal("BashOutput", bash_id="b1")
+    assert "available: none" in calls.refusal("KillShell", shell_id="b1")
 
 
 def test_a_command_that_cannot_be_started_is_told(calls: Calls) -> None:

@@ -111,7 +111,7 @@ def test_what_does_not_decode_is_refused(calls: Calls) -> None:
     calls.file("huge.png", bytes(huge))
     for name in ("torn.png", "rubbish.png", "sound.webp", "huge.png"):
         assert f"{name} cannot be shown" in calls.refusal("Read", file_path=name)
-    assert "no PNG" in calls.refusal("Read", file_path="text.png")
+    assert "is not a PNG" in calls.refusal("Read", file_path="text.png")
     assert "is empty" in calls.refusal("Read", file_path="empty.png")
 
 

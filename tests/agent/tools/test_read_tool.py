@@ -141,4 +141,4 @@ def test_an_error_in_a_notebook_is_told(calls: Calls) -> None:
 @pytest.mark.parametrize("content", ["{", "[]", '{"cells": 1}'])
 def test_what_is_no_notebook_is_refused(calls: Calls, content: str) -> None:
     calls.file("n.ipynb", content)
-    assert "no notebook" in calls.refusal("Read", file_path="n.ipynb")
+    assert "is not a notebook" in calls.refusal("Read", file_path="n.ipynb")

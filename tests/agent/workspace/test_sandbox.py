@@ -42,7 +42,7 @@ def test_where_bubblewrap_is_missing_commands_run_without_it_and_that_is_told(wo
     options = replace(ON, program=GONE)
     assert wrapper_of(Basis.USER, options, [work], work) == ()
     (note,) = sandbox_notes(options)
-    assert "bwrap is missing: commands run without one" in note
+    assert "bwrap is not installed: commands run without one" in note
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_where_bubblewrap_is_missing_nothing_runs_that_it_was_to_guard_against(
     work: Path, options: Confinement
 ) -> None:
     options = replace(options, program=GONE)
-    with pytest.raises(UsageError, match="bwrap is missing"):
+    with pytest.raises(UsageError, match="bwrap is not installed"):
         wrapper_of(Basis.USER, options, [work], work)
     assert any("no command is run" in note for note in sandbox_notes(options))
 
@@ -67,9 +67,9 @@ def test_a_sandbox_that_is_required_and_missing_is_an_error_from_the_start(
     work: Path,
 ) -> None:
     required = Confinement(is_on=True, is_required=True, program=GONE)
-    with pytest.raises(UsageError, match="bwrap is missing"):
+    with pytest.raises(UsageError, match="bwrap is not installed"):
         sandbox_notes(required)
-    with pytest.raises(UsageError, match="bwrap is missing"):
+    with pytest.raises(UsageError, match="bwrap is not installed"):
         wrapper_of(Basis.USER, required, [], work)
 
 

@@ -41,8 +41,7 @@ from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store, real_path, sidecar_folder
 
 NOT_APPROVED = (
-    "{path} is not loaded: {importer} imports it, from outside of the project"
-    " (try: turnlog chat, which asks about it)"
+    "{path} is not loaded: {importer} imports it, from outside of the project (try: turnlog chat)"
 )
 INTERACTIVE, PRINTED = "cli", "sdk-cli"
 

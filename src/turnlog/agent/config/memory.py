@@ -225,7 +225,7 @@ class MemoryFiles:
         if size > self._text_room[is_shared]:
             if not self._is_cut:  # one line, as thousands of files may follow
                 why = f"memory files have more than {MOST_TEXT >> 20} MiB together"
-                self._report(f"{path} is not loaded: {why}; nor are others that are too long")
+                self._report(f"{path} is not loaded: {why}, and further ones are skipped")
             self._is_cut = True
             return False
         self._text_room[is_shared] -= size
@@ -236,7 +236,7 @@ class MemoryFiles:
         taken = found[: self._room]
         self._room -= len(taken)
         if len(taken) < len(found):
-            self._report(f"{path}: not all its imports are loaded, as there are too many")
+            self._report(f"{path}: some imports are not loaded, as there are too many")
         return taken
 
     def _patterns_of(self, path: Path) -> list[str] | None:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.agent.permissions import ApprovalMode, Policy, Rule, parse_rule, sound_rules
+from turnlog.agent.permissions.saving import edit_command
 from turnlog.agent.permissions.server_approval import ServerChoice
 from turnlog.agent.workspace.project_directories import (
     EVERY_SOURCE,
@@ -41,7 +42,6 @@ MANAGED = Path("/etc/claude-code/managed-settings.json")
 DISABLED = "disable"
 GIVEN = "--settings"
 """Pseudo file of settings given on the command line."""
-BY_HAND = "correct it by hand"
 NOT_ASKED = ", so what it was to ask about is NOT asked about by it"
 NOT_DENIED = ", so what it was to deny is NOT denied by it"
 
@@ -412,7 +412,7 @@ def _is_lost(written: Any, used: Any) -> bool:
 def _given_source(text: str, root: Path) -> SettingsSource:
     """Return the settings given on the command line, as JSON or a file."""
     if text.lstrip().startswith("{"):
-        content = _decode(text, GIVEN, "a file, or JSON")
+        content = _decode(text, GIVEN, f"{GIVEN} FILE")
         return SettingsSource(Path(GIVEN), root, content, is_given=True)
     path = root / expand_user(text)
     return SettingsSource(path, root, read(path, Path.read_bytes), is_given=True)
@@ -440,10 +440,10 @@ def read(path: Path, read_bytes: Callable[[Path], bytes] = _read_bytes) -> Setti
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not valid: {error}", BY_HAND) from error
+        raise UsageError(f"{path} is not valid: {error}", edit_command(path)) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    return _decode(text, str(path), BY_HAND) if text.strip() else SettingsContent()
+    return _decode(text, str(path), edit_command(path)) if text.strip() else SettingsContent()
 
 
 def _decode(text: str, name: str, hint: str) -> SettingsContent:

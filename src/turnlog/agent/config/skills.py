@@ -70,7 +70,7 @@ def skill_tool(commands: Mapping[str, CustomCommand], expand: Expand) -> Tool:
     ) -> ToolOutcome:
         command = commands.get(_name(given))
         if command is None:
-            raise ToolError(f"There is no skill {given.skill}. There are: {', '.join(commands)}")
+            raise ToolError(f"Unknown skill {given.skill}; available: {', '.join(commands)}")
         text = skill_text(command, await expand(command, given.args or ""))
         return ToolOutcome(text, {"success": True, "commandName": command.name})
 

@@ -127,11 +127,11 @@ class Printer:
 
     def _print(self, message: Fields) -> None:
         # A message with a `uuid` of its own keeps it: that of the recorded entry.
-        held = {"session_id": self._chat.parts.recorder.facts.session_id, "uuid": str(uuid4())}
+        common = {"session_id": self._chat.parts.recorder.facts.session_id, "uuid": str(uuid4())}
         if self._style is Style.STREAM:
-            self._write(_encoded(held | message))
+            self._write(_encoded(common | message))
         elif self._style is Style.JSON:
-            self._messages.append(held | message)
+            self._messages.append(common | message)
 
 
 def _encoded(message: Fields | list[Fields]) -> str:

@@ -87,8 +87,8 @@ class Hooks:
     def add(self, groups: Groups) -> None:
         """Add hook groups, skipping those that are present."""
         for event, more in groups.items():
-            held = self._groups.get(event, [])
-            self._groups[event] = [*held, *(each for each in more if each not in held)]
+            present = self._groups.get(event, [])
+            self._groups[event] = [*present, *(each for each in more if each not in present)]
 
     def within(self, resources: HookResources, more: Groups) -> "Hooks":
         """Return the hooks of a nested conversation, with groups of its own added."""
@@ -200,7 +200,7 @@ class Hooks:
     async def _reply(self, firing: Firing) -> HookReply:
         """Return the reply of a hook that is not a command."""
         if firing.kind not in EVENTS[firing.event].kinds:
-            raise Failed(f"a hook of type {firing.kind} cannot be run at {firing.event}")
+            raise Failed(f"hooks of type {firing.kind} are not supported at {firing.event}")
         if firing.kind == "http":
             return await post(firing, self._allowed)
         return await (self._call(firing) if firing.kind == "mcp_tool" else self._judge(firing))

@@ -47,7 +47,7 @@ async def post(firing: Firing, allowed: Allowed) -> HookReply:
     url = firing.text("url")
     try:
         if not reaches(url, allowed.urls):
-            raise Failed(f"{url} is not among the allowedHttpHookUrls of the settings")
+            raise Failed(f"{url} is not in allowedHttpHookUrls")
         headers = {b"Content-Type": b"application/json"} | headers_of(firing, allowed)
         body = msgspec.json.encode(firing.payload)
         # No timeout of its own: `timed` ends the whole request after the timeout of the hook.
@@ -70,7 +70,7 @@ async def _checked_request(
 ) -> "Request":
     """Return a request to an address that was resolved once and checked."""
     if place.scheme not in PORTS or not place.host:
-        raise Failed(f"{place} is not an address of the web")
+        raise Failed(f"{place} is not a web address")
     port = place.port or PORTS[place.scheme]
     address = await resolve(
         place.raw_host.decode(), port, allows_private=False, allows_loopback=True
@@ -124,12 +124,12 @@ def _reply(url: str, response: "Response", text: str) -> HookReply:
 
 
 async def _read(response: "Response") -> bytes:
-    held = b""
+    body = b""
     async for piece in response.aiter_bytes():
-        held += piece
-        if len(held) >= MOST_OUTPUT:
+        body += piece
+        if len(body) >= MOST_OUTPUT:
             break
-    return held
+    return body
 
 
 def _is_json_object(text: str) -> bool:

@@ -102,7 +102,7 @@ class _Answer(CamelView):
 def read_answer(run: HookRun) -> HookOutcome:
     """Return the outcome of one hook run."""
     if run.exit_code is None:
-        message = f"{run.name} hook took longer than {run.timeout:g} s, so it counts for nothing: "
+        message = f"{run.name} hook timed out after {run.timeout:g} s and was ignored: "
         return HookOutcome(errors=[message + run.command], runs=[run])
     # Only a command can block by exit code 2. An HTTP server that is down must not stop the agent.
     if run.exit_code and run.kind != "command":
@@ -171,7 +171,7 @@ def _parse(run: HookRun) -> tuple[_Answer | None, str]:
     try:
         return msgspec.convert(value, _Answer), ""
     except msgspec.ValidationError as error:
-        return None, f"its answer does not fit: {error}"
+        return None, f"its output is invalid: {error}"
 
 
 def _blocked(run: HookRun, answer: _Answer) -> HookOutcome:

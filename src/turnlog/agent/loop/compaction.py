@@ -41,7 +41,7 @@ async def compact(turn: RunningTurn, trigger: str, focus: str) -> bool:
     parts, emit = turn.parts, turn.emit
     when = parts.limits.compacting
     if not (when.is_automatic if trigger == AUTO else when.is_possible):
-        emit(Notice("Not compacted: that is turned off"))
+        emit(Notice("Not compacted: compaction is turned off"))
         return False
     fields = {"trigger": trigger, "custom_instructions": focus}
     outcome = await parts.hooks.fire("PreCompact", trigger, fields)

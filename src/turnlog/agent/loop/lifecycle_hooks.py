@@ -75,7 +75,7 @@ async def submit(turn: RunningTurn, text: str, source: str) -> tuple[str | None,
         # The id that hooks have seen belongs to this prompt, which is not recorded: the next one
         # gets its own.
         parts.recorder.next_prompt_id = None
-        return outcome.reason or outcome.stop_reason or "a hook did not let the prompt through", []
+        return outcome.reason or outcome.stop_reason or "a hook blocked the prompt", []
     note_hooks(turn, outcome, str(uuid4()))
     if title := outcome.title or parts.hooks.facts.title:
         name_session(parts.recorder, title)
@@ -90,7 +90,7 @@ async def expand_command(parts: Parts, about: Fields) -> tuple[str | None, list[
     outcome = await parts.hooks.fire("UserPromptExpansion", about["command_name"], fields)
     if outcome.block or outcome.stop:
         parts.recorder.next_prompt_id = None
-        return outcome.reason or outcome.stop_reason or "a hook did not let the command through", []
+        return outcome.reason or outcome.stop_reason or "a hook blocked the command", []
     return None, _context_of(outcome, "UserPromptExpansion")
 
 

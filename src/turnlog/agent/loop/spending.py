@@ -87,9 +87,9 @@ class Spending:
 
     def _add_models(self, models: dict[str, Fields]) -> None:
         for name, counts in models.items():
-            held = self.models.setdefault(name, dict.fromkeys((*COUNTED.values(), COST), 0))
+            totals = self.models.setdefault(name, dict.fromkeys((*COUNTED.values(), COST), 0))
             for kind, count in counts.items():
-                held[kind] += count
+                totals[kind] += count
 
 
 def price_of(model: str, usage: Fields) -> float:

@@ -214,8 +214,10 @@ async def _marking(
 
 def _environment(server: _Server) -> dict[str, str]:
     """Return the environment of a server; a project's server gets no credentials of turnlog."""
-    held = os.environ | server.place.variables
-    return (without_credentials(held) if server.config.is_project else held) | server.config.env
+    variables = os.environ | server.place.variables
+    return (
+        without_credentials(variables) if server.config.is_project else variables
+    ) | server.config.env
 
 
 async def _list_tools(client: "Client") -> "list[ServerTool]":

@@ -44,10 +44,10 @@ def _block(part: "ContentBlock") -> Fields:
 def _resource(part: "EmbeddedResource") -> Fields:
     from mcp.types import TextResourceContents
 
-    held = part.resource
-    if isinstance(held, TextResourceContents):
-        return _text(f"[resource {held.uri}]\n{held.text}")
-    return block_of(held.blob, f"[resource {held.uri}, {held.mime_type}]")
+    resource = part.resource
+    if isinstance(resource, TextResourceContents):
+        return _text(f"[resource {resource.uri}]\n{resource.text}")
+    return block_of(resource.blob, f"[resource {resource.uri}, {resource.mime_type}]")
 
 
 def _text(text: str) -> Fields:

@@ -21,8 +21,7 @@ from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import expand_user
 
 VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
-
-
+HINT = "--mcp-config FILE"
 TYPES = ("stdio", "http", "streamable-http", "sse")
 
 
@@ -86,9 +85,9 @@ def _given(text: str, root: Path) -> Any:
         is_json = text.lstrip().startswith("{")
         return json.loads(text if is_json else (root / expand_user(text)).read_bytes())
     except OSError as error:
-        raise UsageError(f"--mcp-config {text}: {error.strerror}", "a file, or JSON") from error
+        raise UsageError(f"--mcp-config {text}: {error.strerror}", HINT) from error
     except ValueError as error:
-        raise UsageError(f"--mcp-config {text} is not JSON: {error}", "a file, or JSON") from error
+        raise UsageError(f"--mcp-config {text} is not JSON: {error}", HINT) from error
 
 
 def listed_servers(
@@ -104,11 +103,11 @@ def listed_servers(
 def read_own_servers(path: Path, root: Path, environment: Mapping[str, str]) -> tuple[Servers, ...]:
     """Return the user's servers: those of one directory, and those of all."""
     listed, problems = _load(path)
-    held = listed if is_object(listed) else {}
-    projects = held.get("projects")
+    fields = listed if is_object(listed) else {}
+    projects = fields.get("projects")
     project = projects.get(str(root)) if is_object(projects) else None
     local = _servers(project if is_object(project) else {}, environment)
-    return local, Servers(_servers(held, environment).configs, problems)
+    return local, Servers(_servers(fields, environment).configs, problems)
 
 
 def _load(path: Path) -> tuple[Any, list[str]]:

@@ -18,7 +18,6 @@ HINTS = {
     403: KEYS,
     404: "--with-model MODEL",
     413: "--keep-last 20",
-    429: "again in a while",
 }
 CONTENTS = """\
 Say, under short headings:
@@ -78,12 +77,12 @@ def refused(error: "APIError", model: str, hints: dict[int, str]) -> ModelError:
     if not isinstance(error, APIStatusError):
         # The message may end up in logs, and a query may hold credentials.
         address = error.request.url.copy_with(query=None)
-        return ModelError(f"no answer from {address}: {error.message}", "again in a while")
+        return ModelError(f"no answer from {address}: {error.message}")
     message = error.api_message or error.message
     where = f", request {error.request_id}" if error.request_id else ""
     return ModelError(
         f"the Messages API refused {model}: {message} (status {error.status_code}{where})",
-        hints.get(error.status_code, "again in a while"),
+        hints.get(error.status_code),
         error.status_code,
         error.request_id,
     )

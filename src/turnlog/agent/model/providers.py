@@ -21,7 +21,7 @@ class Provider(NamedTuple):
     package: str
     """Additional package that it requires."""
     hint: str
-    """Environment variables that it requires."""
+    """Shell commands that set up what it requires."""
     open: Callable[[Mapping[str, str]], "Client"]
 
     def unusable(self, error: Exception) -> ModelError:
@@ -65,13 +65,14 @@ PROVIDERS = {
     "CLAUDE_CODE_USE_BEDROCK": Provider(
         "Bedrock",
         "turnlog[bedrock]",
-        "set AWS_REGION, and AWS_PROFILE or AWS_BEARER_TOKEN_BEDROCK",
+        "export AWS_REGION=us-east-1 AWS_PROFILE=default",
         _open_bedrock,
     ),
     "CLAUDE_CODE_USE_VERTEX": Provider(
         "Vertex",
         "turnlog[vertex]",
-        "set CLOUD_ML_REGION and ANTHROPIC_VERTEX_PROJECT_ID, and log in with gcloud",
+        "export CLOUD_ML_REGION=us-east5 ANTHROPIC_VERTEX_PROJECT_ID=PROJECT;"
+        " gcloud auth application-default login",
         _open_vertex,
     ),
 }

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
     from turnlog.agent.model.providers import Client
 
+OTHER_MODEL = "--model opus, or /model opus in a chat"
 HINTS = {
-    400: "another model: --model NAME, or /model NAME",
+    400: OTHER_MODEL,
     401: KEYS,
     403: KEYS,
-    404: "another model: --model NAME, or /model NAME",
+    404: OTHER_MODEL,
     413: "/compact",
 }
 STATUS = {
@@ -75,7 +76,7 @@ class Model:
 
     def prepare(self) -> None:
         """Import the official client in the background: that takes a second or two."""
-        # A daemon thread: who quits at once does not wait for the import.
+        # A daemon thread, so that quitting does not wait for the import.
         Thread(target=import_module, args=["anthropic"], daemon=True).start()
 
     def require_credentials(self) -> None:
@@ -99,8 +100,8 @@ class Model:
         except APIError as error:
             raise _failed(error, request["model"]) from error
         except (json.JSONDecodeError, _Lost, *_transport_errors()) as error:
-            message = f"the answer broke off: {error or type(error).__name__}"
-            raise Faltered(ModelError(message, "again in a while")) from error
+            message = f"the answer was cut off: {error or type(error).__name__}"
+            raise Faltered(ModelError(message)) from error
 
     async def _begin(self, request: Fields) -> "AsyncStream[RawMessageStreamEvent]":
         from anthropic import AnthropicError, APIError

@@ -41,8 +41,8 @@ def is_forbidden_to_root(mode: ApprovalMode) -> bool:
 def require_user(mode: ApprovalMode) -> None:
     """Refuse to bypass permissions as root, as the client does (2.1.325, observed)."""
     if is_forbidden_to_root(mode):
-        hint = f"another user, or in a container {SANDBOX}=1"
-        raise UsageError(f"root may not use the mode {mode.value}", hint)
+        hint = "turnlog chat --permission-mode acceptEdits"
+        raise UsageError(f"root may not use {mode.value} without {SANDBOX}=1", hint)
 
 
 class Rules(Protocol):

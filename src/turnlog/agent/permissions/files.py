@@ -1,10 +1,12 @@
 """Decide about reading and writing files, for every tool and command."""
 
+import errno
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from turnlog.agent.permissions.bash import COMPARISONS, UnknownValue, is_folder
 from turnlog.agent.permissions.links import ways_of
+from turnlog.agent.permissions.name_mentions import mentions_rule
 from turnlog.agent.permissions.path_access import (
     escaped,
     is_guarded,
@@ -16,6 +18,7 @@ from turnlog.agent.permissions.path_access import (
 from turnlog.agent.permissions.policy import ALLOWED, AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.rules import Rule
 from turnlog.agent.workspace.access import ApprovalMode, Basis
+from turnlog.format.regular_files import read_regular
 
 OPEN_ANYWAY = frozenset(
     map(Path, ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd/1", "/dev/fd/2"))
@@ -24,6 +27,10 @@ OPEN_ANYWAY = frozenset(
 NOTHING = Path("/dev/null")
 READING, WRITING = ("Read",), ("Edit", "Read")
 """Rules that forbid: what may not be read may not be written either."""
+
+PATCHES = frozenset(("COMMIT_EDITMSG", "ADD_EDIT.patch", "patch"))
+"""Files in a git directory that may contain a patch; `patch` is that of an interrupted rebase."""
+LARGEST_PATCH = 1 << 20
 
 
 def judge_read(path: Path, policy: Policy) -> AccessDecision:
@@ -81,6 +88,31 @@ def restricted_names(
         return AccessDecision(VerdictKind.DENY, f"{rule.text} denies {path}", is_firm=True)
     if rule := _first(policy.ask, (asking,), lambda rule: restricts(rule, names, policy.places)):
         return AccessDecision(VerdictKind.ASK, f"{rule.text} asks for {path}", is_firm=True)
+    if denying == READING and (rule := _quoted_rule(names, policy)):
+        reason = f"{path} quotes a file that {rule.text} may be about"
+        return AccessDecision(VerdictKind.ASK, reason, is_firm=True)
+    return None
+
+
+def _quoted_rule(names: tuple[Path, ...], policy: Policy) -> Rule | None:
+    """Return a rule about a file that git quotes in a text of its own.
+
+    With `commit.verbose`, `.git/COMMIT_EDITMSG` contains the diff of the last commit.
+    """
+    rules = [rule for rule in (*policy.deny, *policy.ask) if rule.tool in READING]
+    for name in names if rules else ():
+        if ".git" not in name.parts or not (
+            name.name in PATCHES or name.parent.name == "rebase-apply"
+        ):
+            continue
+        try:
+            text = read_regular(name, LARGEST_PATCH).decode("utf-8", "replace")
+        except OSError as error:
+            if error.errno == errno.EFBIG:
+                return rules[0]
+            continue
+        if "diff --git " in text:
+            return next((rule for rule in rules if mentions_rule(rule, [text])), None)
     return None
 
 
@@ -97,6 +129,8 @@ def is_readable(path: Path, policy: Policy, searched: Path | None = None) -> boo
     except UnknownValue:
         return False
     if _first(policy.deny, READING, lambda rule: restricts(rule, names, policy.places)):
+        return False
+    if _quoted_rule(names, policy):
         return False
     asking = [rule for rule in policy.ask if rule.tool in READING]
     answered = names_of(searched) if searched and asking else ()

@@ -181,7 +181,7 @@ async def _ask(parts: Conversation, question: Question) -> _Consented:
         why = outcome.reason or "a hook does not allow it"
         raise Refused(f"{question.tool} was not allowed: {why}", RULE, outcome.stop)
     if parts.ask is None:
-        why = f"{question.tool} needs a permission that nobody is here to give"
+        why = f"{question.tool} needs permission, and nobody can be asked"
         raise Refused(f"{why}: {question.verdict.reason}", RULE)
     async with parts.asking:
         reply = await parts.ask(question)
@@ -196,8 +196,8 @@ async def _ask(parts: Conversation, question: Question) -> _Consented:
 
 def _take(parts: Conversation, grants: Grants) -> None:
     """Allow what a hook allows for the user; never that nothing is asked any more."""
-    if grants.kept:
-        parts.rules.remember(grants.kept)
+    if grants.saved:
+        parts.rules.remember(grants.saved)
     if grants.passing:
         parts.rules.remember(grants.passing, is_kept=False)
     if grants.mode in SETTABLE:

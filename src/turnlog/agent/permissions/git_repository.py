@@ -36,6 +36,20 @@ RUNNING_SECTIONS = frozenset("alias gc http init maintenance rebase".split())
 `git cherry-pick --strategy=x` runs the alias `merge-x`; `rebase.instructionFormat` may contain a
 line `exec x`, which `git pull` runs; with `http.saveCookies`, `git fetch` writes `http.cookieFile`.
 """
+RUNNING_KEYS = frozenset((("branch", "mergeoptions"),))
+"""Keys of other harmless sections that such commands must not obey.
+
+With `branch.main.mergeOptions = -F /x`, `git pull` makes a file of the user a commit message.
+"""
+INTERRUPTED = {
+    "sequencer/opts": re.compile(r"strategy(?!-)", re.I),
+    "rebase-merge/strategy": re.compile(r""),
+    "rebase-merge/git-rebase-todo": re.compile(r"^\s*(?:x|exec)\b", re.M),
+}
+"""Files of an interrupted operation, and what in them makes git run a program to continue it.
+
+`git cherry-pick --skip` runs the strategy `x/y` as `git-merge-x/y` of the work tree.
+"""
 HARMLESS_KEYS = {
     "core": """
         abbrev autocrlf bare bigfilethreshold checkstat commentchar compression eol filemode
@@ -201,12 +215,21 @@ def _problems_in(directory: Path, call: GitCall) -> Iterator[RepositoryProblem]:
     for config in (common / "config", directory / "config.worktree"):
         if is_there(config):
             yield from _unknown_settings(config, call)
+    yield from () if call.reads else _interrupted_programs(directory)
     for hook in () if call.covers_hooks else HOOKS:
         if is_there(common / "hooks" / hook):
             yield RepositoryProblem(f"{common / 'hooks' / hook} would run", is_confinable=True)
     if call.enters_submodules and any(map(may_have_submodules, _index_files(directory))):
         reason = "git would run in its submodules, under their own configuration"
         yield RepositoryProblem(reason, is_confinable=True)
+
+
+def _interrupted_programs(directory: Path) -> Iterator[RepositoryProblem]:
+    """Yield a problem for each program that continuing an interrupted operation would run."""
+    for name, running in INTERRUPTED.items():
+        file = directory / name
+        if is_there(file) and running.search(read_regular(file, LARGEST_CONFIG).decode()):
+            yield RepositoryProblem(f"{file} names a program")
 
 
 def _odd_entries(directory: Path) -> Iterator[str]:
@@ -256,7 +279,9 @@ def _unknown_settings(config: Path, call: GitCall) -> Iterator[RepositoryProblem
         is_hooks_path = (each.section, each.key) == HOOKS_PATH
         if is_hooks_path and call.covers_hooks:
             continue
-        is_running = each.section in RUNNING_SECTIONS and not call.reads
+        is_running = not call.reads and (
+            each.section in RUNNING_SECTIONS or (each.section, each.key) in RUNNING_KEYS
+        )
         if is_running or not (_is_harmless(each) or _is_own_worktree(each, config, call.top)):
             # `blame.ignoreRevsFile` names a file that git quotes in an error message.
             is_confinable = each.section in UNUSED_SECTIONS or is_overridden(
@@ -272,15 +297,15 @@ def _settings_in(config: Path) -> Iterator[Setting]:
     if re.search(r"\r(?!\n)", text):
         raise ValueError(f"{config} has a carriage return inside of a line")
     for line in text.split("\n"):
-        said = line.strip()
-        if not said or said[0] in "#;":
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#;":
             continue
-        if found := SECTION.fullmatch(said):
+        if found := SECTION.fullmatch(stripped):
             section, subsection = found[1].lower(), found[2]
-        elif (found := KEY.fullmatch(said)) and not said.endswith("\\"):
+        elif (found := KEY.fullmatch(stripped)) and not stripped.endswith("\\"):
             yield Setting(section, subsection, found[1].lower(), found[2] or "")
         else:
-            raise ValueError(f"{config} has a line that cannot be read: {said[:60]!r}")
+            raise ValueError(f"{config} has a line that cannot be read: {stripped[:60]!r}")
 
 
 def _is_harmless(setting: Setting) -> bool:

@@ -17,7 +17,7 @@ PASSING = frozenset({"session"})
 class Grants(Struct, frozen=True):
     """Rules that a hook grants."""
 
-    kept: tuple[str, ...] = ()
+    saved: tuple[str, ...] = ()
     """Rules for this session and those to come."""
     passing: tuple[str, ...] = ()
     """Rules for this session."""
@@ -41,7 +41,7 @@ def suggestions(rules: Iterable[str]) -> list[Fields]:
 
 def read_grants(updates: Iterable[Fields]) -> Grants:
     """Return the rules that a hook grants; denials, replacements and removals are ignored."""
-    kept: list[str] = []
+    saved: list[str] = []
     passing: list[str] = []
     mode: str | None = None
     for update in updates:
@@ -50,9 +50,9 @@ def read_grants(updates: Iterable[Fields]) -> Grants:
             mode = str(update.get("mode"))
         if kind == "addRules" and update.get("behavior") == "allow":
             rules = [_rule(each) for each in objects_in(update.get("rules"))]
-            kept += rules if place in KEPT else []
+            saved += rules if place in KEPT else []
             passing += rules if place in PASSING else []
-    return Grants(tuple(kept), tuple(passing), mode)
+    return Grants(tuple(saved), tuple(passing), mode)
 
 
 def _rule(named: Fields) -> str:

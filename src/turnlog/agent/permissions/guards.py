@@ -45,6 +45,7 @@ from turnlog.agent.permissions.programs import (
     CONTENT_READERS,
     COPYING,
     PATHLESS,
+    RECURSING,
     WRITERS,
     ProgramEffect,
     change_files,
@@ -272,6 +273,17 @@ def _guard_unknown(
         yield _doubt(policy, "Read")
     yield from _guard_protected(call, place, policy, is_complete=is_complete)
     yield from _guard_find(call, place, policy)
+    if call.changed_trees and _has_rules(policy, "Read", "Edit"):
+        yield from _guard_trees(call, place, policy)
+
+
+def _guard_trees(call: ProgramCall, place: Path | None, policy: Policy) -> Iterator[AccessDecision]:
+    """Check directories that git changes: `git rm -r docs` removes what `rm -r docs` does."""
+    try:
+        folders = [path_in(text, place) for text in arguments_in(call.changed_trees, place)]
+    except UnknownValue:
+        folders = list(policy.places)
+    yield from restrictions_below(folders, policy, WRITING, "Edit")
 
 
 def _known_texts(words: tuple[Word, ...], place: Path | None) -> tuple[list[str], bool]:
@@ -293,9 +305,9 @@ def _guard_guess(
     if found := restricted(path, policy, READING):
         is_sure = is_named and (call.name in CONTENT_READERS or call.name in WRITERS)
         yield found if is_sure else AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
-    if is_named and call.name in COPYING and _has_rules(policy, "Read"):
+    if is_named and call.name in COPYING | RECURSING and _has_rules(policy, "Read"):
         yield from _guard_packing(path, policy)
-    if is_named and call.name in WRITERS and _has_rules(policy, "Read", "Edit"):
+    if is_named and call.name in WRITERS | RECURSING and _has_rules(policy, "Read", "Edit"):
         yield from restrictions_below([path], policy, WRITING, "Edit")
     if not call.can_write or not _has_rules(policy, "Edit"):
         return

@@ -14,6 +14,7 @@ from turnlog.agent.permissions.launchers import (
     runs_given_text,
     without_wrappers,
 )
+from turnlog.agent.permissions.restrictions import SCRIPT_RUNNERS, SHELL_TEXT
 
 WIDE = {
     "git": frozenset(
@@ -29,7 +30,7 @@ An allowlist, because most tools have subcommands or options that run any progra
 `git submodule foreach`, `git fetch --upload-pack`, `go build -toolexec`, `make --eval`.
 """
 STEERED = {
-    **dict.fromkeys(("npm", "pnpm", "yarn"), frozenset("build lint run run-script test".split())),
+    **dict.fromkeys(SCRIPT_RUNNERS, frozenset("build lint run run-script test".split())),
     "cargo": frozenset("build check clippy doc fmt test".split()),
 }
 """Subcommands with an option that runs a program: `npm test --script-shell=./x`.
@@ -48,10 +49,15 @@ STEERING = frozenset(
 )
 """Options of those programs that name a program, or a place where they find one."""
 STEERING_LETTERS = ("-c", "-C", "-r", "-Z")
-OUTSIDE = {"apply": ("build-fake-ancestor", "unsafe-paths"), "stash": ("output",)}
-"""Options with which a subcommand of git writes files outside the work tree, or in `.git`.
+OUTSIDE = {
+    "apply": ("build-fake-ancestor", "unsafe-paths"),
+    "cherry-pick": ("strategy",),
+    "stash": ("output",),
+}
+"""Options with which a subcommand of git writes files outside the work tree or runs a program.
 
 `git apply --unsafe-paths x` creates `.git/hooks/pre-commit` and `../y` if the patch says so.
+`git cherry-pick --strategy=x/y` runs `git-merge-x/y`, which git looks for in the work tree.
 """
 PATHS_FROM = "pathspec-from-file"
 """An option of many subcommands: git quotes lines of the file, which may be any, in its errors."""
@@ -130,6 +136,9 @@ def is_steered(words: tuple[Word, ...]) -> bool:
     """
     if words[0].text == "git":
         return _reaches_outside(words[1:])
+    # Any subcommand may be a script, or short for one: `npm start`, `npm t`, `yarn lint`.
+    if words[0].text in SCRIPT_RUNNERS and any(SHELL_TEXT.search(word.text) for word in words):
+        return True
     if len(words) < 2 or words[1].text not in STEERED.get(words[0].text, ()):
         return False
     # What follows `--` goes to the script, not to npm or cargo.
@@ -138,7 +147,7 @@ def is_steered(words: tuple[Word, ...]) -> bool:
 
 
 def _reaches_outside(words: tuple[Word, ...]) -> bool:
-    """Return whether an option makes a subcommand of git read or write files elsewhere.
+    """Return whether an option makes a subcommand of git use files elsewhere, or run one.
 
     Where an argument is only known when it runs, `guard` asks.
     """
@@ -186,7 +195,7 @@ def _wide_offer(words: tuple[Word, ...]) -> str | None:
         return None
     if not rest:
         return f"Bash({named})"
-    is_passed = rest[0].text == "--" and subcommand not in WITHOUT_SCRIPT
+    is_passed = rest[0].text == "--" and subcommand not in WITHOUT_SCRIPT and not is_steered(words)
     return f"Bash({named} -- *)" if is_passed else None
 
 

@@ -39,6 +39,7 @@ from turnlog.agent.permissions.offers import is_program_input, is_steered, offer
 from turnlog.agent.permissions.path_access import is_inside
 from turnlog.agent.permissions.patterns import names_for, patterns_in
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
+from turnlog.agent.permissions.program_calls import files_quoted
 from turnlog.agent.permissions.programs import (
     READERS,
     ProgramEffect,
@@ -62,10 +63,27 @@ def judge_part(part: SimpleCommand, command: ShellCommand) -> Iterator[AccessDec
     unsafe = _unsafe_variables(part)
     if rule := _allowing(part, bool(unsafe), command.policy):
         yield AccessDecision(VerdictKind.ALLOW, f"{rule.text} allows it")
+        yield from _judge_quoted(part, rule, command)
     elif unsafe:
         yield AccessDecision(VerdictKind.ASK, f"it sets {', '.join(unsafe)}")
     elif part.words:
         yield from _judge_program(part, command)
+
+
+def _judge_quoted(
+    part: SimpleCommand, rule: Rule, command: ShellCommand
+) -> Iterator[AccessDecision]:
+    """Decide about files that git copies into a message: a rule for `git commit` names none."""
+    words = without_wrappers(part.words)
+    if rule.is_exact or len(words) < 2 or words[0].text != "git" or not _names_start(rule, words):
+        return
+    for place in command.places:
+        try:
+            for text in arguments_in(tuple(files_quoted(words)), place):
+                yield judge_read(path_in(text, place), command.policy)
+        except UnknownValue:
+            reason = f"which file {part.source} quotes is only known when it runs"
+            yield AccessDecision(VerdictKind.ASK, reason)
 
 
 def _unsafe_variables(part: SimpleCommand) -> list[str]:

@@ -1,10 +1,11 @@
 """Calls of programs that are not understood: what they may do with their arguments."""
 
 import re
+from itertools import zip_longest
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.bash import HOLE, SimpleCommand, Word
+from turnlog.agent.permissions.bash import HOLE, UNKNOWN, SimpleCommand, Word
 from turnlog.agent.permissions.launchers import (
     INTERPRETERS,
     READERS,
@@ -34,6 +35,12 @@ HARMLESS_GIT = frozenset(
     """.split()
 )
 """Subcommands that write no file that an argument names, unless an option says so."""
+TREE_CHANGES = frozenset("checkout clean mv restore rm".split())
+"""Subcommands that change or remove everything below a directory that they are given."""
+UNSTAGING, IN_WORK_TREE = frozenset(("-S", "--st")), frozenset(("-W", "--w", "--wo"))
+"""Options of `git restore` for the index and for the work tree, as they start."""
+PATHSPEC = re.compile(r":.*|.*[*?\[\\].*", re.S)
+"""A path that git expands by itself: `:/`, `:(glob)**/x`, `'docs/*'`."""
 SHOWING_GIT = frozenset("diff log show".split())
 """The subset with an option that names an output file."""
 OUTPUT = re.compile(r"-[A-Za-z]*[oO]|--?out|--o")
@@ -42,10 +49,18 @@ LISTED = re.compile(r"-[^-]*[T@].*|--\w*-from.*|@.*")
 """An argument that makes a program read the names of files from a list."""
 LISTING = frozenset("ack ag cpio pax pt sift ug ugrep".split())
 """Programs that take the names of files from their input, or search where they are started."""
+FINDERS = frozenset(("fd", "fdfind"))
+FOUND = re.compile(r"-[^-]*[xX].*|--exec.*")
+"""An option of these that runs a program for each file they find."""
 SCRIPT = re.compile(r"[\w./~][\w./~+-]*")
 """The path of a script; not the text of one, as awk takes it."""
 MESSAGE = re.compile(r"-[aqsv]*m|--message")
 """The option of `git commit` and `git tag` that a message follows, alone or joined with others."""
+
+FILE_OPTIONS = {"commit": ("--file", "--template"), "merge": ("--file",), "tag": ("--file",)}
+"""Options of git subcommands whose value is a file with the message."""
+FILE_LETTER = re.compile(r"-[A-Za-ln-z]*?[Ft](.*)", re.S)
+"""The same as a letter, alone or joined with others, with its value; `-m` takes all behind it."""
 
 
 class ProgramCall(Struct, frozen=True):
@@ -97,7 +112,25 @@ class ProgramCall(Struct, frozen=True):
     def lists_files(self) -> bool:
         """Whether it takes the names of files from a list that is not known."""
         has_list = any(LISTED.fullmatch(word.text) for word in self.words)
-        return self.name in LISTING or (self.name in COPYING and has_list)
+        runs_found = any(FOUND.fullmatch(word.text) for word in self.words)
+        is_finder = self.name in FINDERS and runs_found
+        return self.name in LISTING or is_finder or (self.name in COPYING and has_list)
+
+    @property
+    def changed_trees(self) -> tuple[Word, ...]:
+        """What git changes or removes with everything below it; unknown if git expands it."""
+        rank = next((n for n, word in enumerate(self.words) if word.text in TREE_CHANGES), None)
+        if self.name != "git" or rank is None or (rank and not self.words[0].is_option):
+            return ()
+        name, given = self.words[rank].text, self.words[rank + 1 :]
+        options = {word.text[:4] for word in given if word.is_option}
+        if name == "restore" and options & UNSTAGING and not options & IN_WORK_TREE:
+            return ()
+        named = tuple(word for word in given if not word.is_option)
+        named = named[:-1] if name == "mv" else named or (Word("."),) * (name == "clean")
+        # `git -C dir rm x` means another `x`.
+        is_plain = rank == 0 and not any(PATHSPEC.fullmatch(word.text) for word in named)
+        return named if is_plain or not named else (UNKNOWN,)
 
     @property
     def may_write(self) -> bool:
@@ -147,6 +180,37 @@ def without_messages(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
     before = ("", *(word.text for word in words))
     pairs = zip(before, words, strict=False)
     return tuple(word for option, word in pairs if not MESSAGE.fullmatch(option) or word.may_split)
+
+
+def files_quoted(words: tuple[Word, ...]) -> list[Word]:
+    """Return the files that a call of git copies to where everybody may read them.
+
+    After `git commit -F ../x`, `git log` shows that file; `git am ../x` puts it into `.git`. A word
+    that may be such an option is unknown.
+    """
+    subcommand, *given = without_messages("git", words[1:])
+    if subcommand.text == "am":
+        return [word for word in given if not word.is_option]
+    names = FILE_OPTIONS.get(subcommand.text, ())
+    pairs = zip_longest(given, given[1:], fillvalue=UNKNOWN) if names else ()
+    values = [_file_in(word, behind, names) for word, behind in pairs]
+    return [value for value in values if value and value.text != "-"]
+
+
+def _file_in(word: Word, behind: Word, names: tuple[str, ...]) -> Word | None:
+    """Return the file that an option names, joined to it or in the next word."""
+    if word.may_split or word.text.startswith(HOLE):
+        return UNKNOWN
+    name, has_value, value = word.text.partition("=")
+    if not name.startswith("--"):
+        found = FILE_LETTER.fullmatch(word.text)
+        has_value = value = found[1] if found else ""
+        is_named = found is not None
+    else:
+        is_named = len(name) > len("--") and any(each.startswith(name) for each in names)
+    if not is_named:
+        return None
+    return (Word(value) if word.is_known else UNKNOWN) if has_value else behind
 
 
 def _texts_of(words: tuple[Word, ...]) -> list[str]:

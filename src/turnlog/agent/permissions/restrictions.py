@@ -49,6 +49,13 @@ DATA_SUBCOMMANDS = {
 """Subcommands whose operands are names, not commands."""
 
 
+SCRIPT_RUNNERS = frozenset("npm pnpm yarn".split())
+SHELL_TEXT = re.compile(r"\$\(|`|\\(?:\"|\Z)")
+"""Text that a shell runs inside of double quotes, or that ends them.
+
+Some versions of npm (6 to 8.5) and pnpm (7, 8) append arguments to a script in double quotes, so
+`npm test -- '$(id)'` runs `id`.
+"""
 PLAIN_OPTIONS = frozenset(
     """
     - -- -a -A -am -b -B -d -D -f -i -m -n -p -q -r -rf -s -u -v --all --amend --cached --dry-run
@@ -289,6 +296,8 @@ def takes_data(part: SimpleCommand) -> bool:
         return is_plain_condition((name, *arguments))
     subcommands = DATA_SUBCOMMANDS.get(name)
     if subcommands and arguments[:1] and arguments[0] in subcommands:
+        if name in SCRIPT_RUNNERS and any(map(SHELL_TEXT.search, arguments)):
+            return False
         return all(text in PLAIN_OPTIONS for text in arguments if text.startswith("-"))
     given = tuple(arguments)
     return bool(read_files(name, given) or change_files(name, given))

@@ -64,7 +64,7 @@ def parse_rule(text: str, base: Path, source: str) -> Rule:
     """
     found = WRITTEN.fullmatch(text.strip())
     if not found:
-        raise UsageError(f"{source}: {text!r} is not a permission rule", "Tool, or Tool(pattern)")
+        raise UsageError(f"{source}: {text!r} is not a permission rule", "Bash(npm test)")
     about = (found["about"] or "*").strip()
     tool = _spelt(RENAMED.get(found["tool"], found["tool"]))
     wide = about == "*" or (tool == COMMANDS and about == ":*")
@@ -74,7 +74,7 @@ def parse_rule(text: str, base: Path, source: str) -> Rule:
     tool = "Edit" if tool in EDITING and not wide else tool
     if tool in FILES and not wide and (why := _why_senseless(about)):
         # Left to each decision, one bad rule would keep every file from being read.
-        raise UsageError(f"{source}: {text!r} {why}", f"{tool}(pattern), as in .gitignore")
+        raise UsageError(f"{source}: {text!r} {why}", f"{tool}(src/**)")
     patterns = pattern_of(about) if tool == COMMANDS and not wide else ()
     return Rule(tool, None if wide else about, base, text.strip(), source, patterns)
 

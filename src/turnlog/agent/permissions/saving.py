@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from shlex import quote
 
 from turnlog.agent.workspace.project_directories import LARGEST
 from turnlog.errors import UsageError
@@ -13,6 +14,11 @@ from turnlog.format.jsontext import put_last
 from turnlog.format.regular_files import read_regular
 
 EMPTY = "{\n}\n"
+
+
+def edit_command(path: Path) -> str:
+    """Return the command to open a file in the user's editor, as a hint."""
+    return f"$EDITOR {quote(str(path))}"
 
 
 def save_rules(path: Path, rules: Iterable[str]) -> bool:
@@ -33,7 +39,7 @@ def change_settings(path: Path, change: Callable[[str], str]) -> bool:
     try:
         changed = change(text if text.strip() else EMPTY)
     except ValueError as error:
-        raise UsageError(f"{path} is not valid: {error}", "correct it by hand") from error
+        raise UsageError(f"{path} is not valid: {error}", edit_command(path)) from error
     if changed == text:
         return False
     # Replaced only if the file is still as it was read: the user may be editing it.
@@ -51,17 +57,17 @@ def with_rules(text: str, rules: Iterable[str]) -> str:
     '{"permissions": {"allow": ["Bash(ls)", "WebSearch"]}}'
     """
     for rule in rules:
-        held = json.loads(text)
-        permissions = held.get("permissions", {}) if is_object(held) else None
+        settings = json.loads(text)
+        permissions = settings.get("permissions", {}) if is_object(settings) else None
         allow = permissions.get("allow", []) if is_object(permissions) else None
         if not is_array(allow):
             raise ValueError("its permissions are not as the client has them")
         if rule in allow:
             continue
-        if "permissions" not in held:
+        if "permissions" not in settings:
             # Inserted into the text, which keeps the user's formatting and order.
             text = put_last(text, [], "permissions", {"allow": [rule]})
-        elif "allow" not in held["permissions"]:
+        elif "allow" not in settings["permissions"]:
             text = put_last(text, ["permissions"], "allow", [rule])
         else:
             text = put_last(text, ["permissions", "allow"], None, rule)
@@ -74,10 +80,10 @@ def with_name(text: str, key: str, name: str) -> str:
     >>> with_name('{"model": "opus"}', "enabledMcpjsonServers", "db")
     '{"model": "opus", "enabledMcpjsonServers": ["db"]}'
     """
-    held = json.loads(text)
-    names = held.get(key, []) if is_object(held) else None
+    settings = json.loads(text)
+    names = settings.get(key, []) if is_object(settings) else None
     if not is_array(names):
         raise ValueError(f"{key} is not a list")
     if name in names:
         return text
-    return put_last(text, [key], None, name) if key in held else put_last(text, [], key, [name])
+    return put_last(text, [key], None, name) if key in settings else put_last(text, [], key, [name])

@@ -190,8 +190,8 @@ def _record(path: Path, name: str) -> None:
     file, key = servers_file(), str(real_path(path))
     known = read_object(file)
     names = known.get(key)
-    held = [*names, name] if is_array(names) else [name]
-    write_atomic(file, json.dumps(known | {key: held}, indent=1).encode())
+    approved = [*names, name] if is_array(names) else [name]
+    write_atomic(file, json.dumps(known | {key: approved}, indent=1).encode())
 
 
 def _recorded(choice: ServerChoice) -> set[str]:

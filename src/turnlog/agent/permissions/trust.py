@@ -142,9 +142,9 @@ async def ask_for_imports(
     file, place = imports_file(environment), str(project_root(root))
     known = read_object(file)
     answer = APPROVED_HERE if reply.kind == "allow" else REFUSED_HERE
-    held = _lists(known.get(place))
-    held[answer] = sorted({*held[answer], *map(str, unknown)})
-    write_atomic(file, json.dumps(known | {place: held}, indent=1).encode())
+    answers = _lists(known.get(place))
+    answers[answer] = sorted({*answers[answer], *map(str, unknown)})
+    write_atomic(file, json.dumps(known | {place: answers}, indent=1).encode())
 
 
 def import_choices(
@@ -156,13 +156,15 @@ def import_choices(
     count, as it names none; its no does.
     """
     place = str(project_root(root))
-    held = _lists(read_object(imports_file(environment)).get(place))
+    answers = _lists(read_object(imports_file(environment)).get(place))
     value = _client_projects(store, environment).get(place)
     fields: dict[str, Any] = value if is_object(value) else {}
     return ImportChoices(
-        approved=frozenset(map(Path, held[APPROVED_HERE])),
-        refused=frozenset(map(Path, held[REFUSED_HERE])),
-        refuses_all=bool(fields.get(ASKED)) and not fields.get(APPROVED) and not any(held.values()),
+        approved=frozenset(map(Path, answers[APPROVED_HERE])),
+        refused=frozenset(map(Path, answers[REFUSED_HERE])),
+        refuses_all=bool(fields.get(ASKED))
+        and not fields.get(APPROVED)
+        and not any(answers.values()),
     )
 
 
@@ -188,6 +190,6 @@ def _is_accepted(project: Any) -> bool:
 def _trusted_here(path: Path) -> list[str]:
     # A damaged file trusts nothing.
     with suppress(OSError, ValueError):
-        held = json.loads(path.read_bytes())
-        return [each for each in held if isinstance(each, str)] if is_array(held) else []
+        names = json.loads(path.read_bytes())
+        return [each for each in names if isinstance(each, str)] if is_array(names) else []
     return []

@@ -194,7 +194,7 @@ def _judge_known(
         return _judge(tool, access, policy)
     except UnknownValue as unknown:
         is_ruled = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
-        reason = f"where {unknown} leads cannot be told"
+        reason = f"it is unknown where {unknown} leads"
         return AccessDecision(VerdictKind.ASK, reason, is_firm=is_ruled, is_guarded=True)
 
 
@@ -247,7 +247,7 @@ def _judge_use(tool: CalledTool, what: str | None, policy: Policy) -> AccessDeci
         return found
     if tool.name in FREE:
         return ALLOWED
-    # In plan mode a server's tool asks each time: what it changes cannot be told.
+    # In plan mode a server's tool asks each time: what it changes is unknown.
     may_change = policy.mode is ApprovalMode.PLAN and tool.name.startswith("mcp__")
     if not may_change and (found := _allowed(tool, policy, matches)):
         return found

@@ -141,5 +141,5 @@ class _Handler(LocalHandler):
         try:
             for event in stream_events(answer.body):
                 self.wfile.write(encode_event(event))
-        except OSError:  # whoever asked has gone
+        except OSError:  # the client disconnected
             return

@@ -161,15 +161,15 @@ def _history_values(line: Line) -> Iterator[Fields]:
 
 def _add(found: dict[str, FileSnapshot], value: Fields, offset: int) -> None:
     if value.get("type") == SNAPSHOT:
-        held = value.get("snapshot")
-        held = held if is_object(held) else {}
-        name = str(held.get("messageId") or value.get("messageId"))
-        backups = _backups(held.get("trackedFileBackups"))
+        fields = value.get("snapshot")
+        fields = fields if is_object(fields) else {}
+        name = str(fields.get("messageId") or value.get("messageId"))
+        backups = _backups(fields.get("trackedFileBackups"))
         if name in found:
             # An update repeats the id of the prompt whose snapshot it adds to.
             found[name].backups |= backups
         else:
-            found[name] = FileSnapshot(name, str(held.get("timestamp") or ""), offset, backups)
+            found[name] = FileSnapshot(name, str(fields.get("timestamp") or ""), offset, backups)
     elif value.get("type") == DELTA:
         snapshot = found.get(str(value.get("snapshotMessageId")))
         if snapshot:

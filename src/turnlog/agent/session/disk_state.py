@@ -40,8 +40,8 @@ def last_changes(session: Session, root: Path) -> dict[Path, LastChange]:
             if call.name not in CHANGING or call.is_error or not time:
                 continue
             detail = each.detail(call)
-            taken = detail.input if is_object(detail.input) else {}
-            path = root / str(taken.get("file_path") or taken.get("notebook_path"))
+            given = detail.input if is_object(detail.input) else {}
+            path = root / str(given.get("file_path") or given.get("notebook_path"))
             if path not in found or found[path].time <= time:
                 found[path] = LastChange(time, _text_after(detail))
     return found
@@ -55,7 +55,7 @@ def is_changed_outside(path: Path, copies: list[Path], change: LastChange | None
         return True
     if change.text is not None:
         return _plain(read_regular(path).decode("utf-8", "replace")) != _plain(change.text)
-    # Unlike the time of its content, that of its status cannot be set back by whoever writes it.
+    # Unlike mtime, ctime cannot be set back by a program that writes the file.
     status = datetime.fromtimestamp(path.stat().st_ctime, UTC)
     return status > change.time + SLACK
 
@@ -77,15 +77,15 @@ def is_same(path: Path, copy: Path) -> bool:
 
 def _text_after(detail: Detail) -> str | None:
     """Return the content of a file after a call, if the entries record it."""
-    taken = detail.input if is_object(detail.input) else {}
-    if isinstance(taken.get("content"), str):
-        return taken["content"]
-    held = detail.structured if is_object(detail.structured) else {}
-    before, old = held.get("originalFile"), held.get("oldString")
+    given = detail.input if is_object(detail.input) else {}
+    if isinstance(given.get("content"), str):
+        return given["content"]
+    structured = detail.structured if is_object(detail.structured) else {}
+    before, old = structured.get("originalFile"), structured.get("oldString")
     if not isinstance(before, str) or not isinstance(old, str) or not old:
         return None
-    count = -1 if held.get("replaceAll") else 1
-    return before.replace(old, str(held.get("newString")), count)
+    count = -1 if structured.get("replaceAll") else 1
+    return before.replace(old, str(structured.get("newString")), count)
 
 
 def _plain(text: str) -> str:

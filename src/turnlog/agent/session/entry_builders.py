@@ -132,14 +132,14 @@ def block(message: Fields, content: Fields, index: int, request_id: str | None) 
 
 def result(call_id: str, outcome: ToolOutcome, prompt_id: str | None, source: str | None) -> Fields:
     """Build the result of a call; `source` is the uuid of the calling entry."""
-    held: Fields = {"type": "tool_result", "tool_use_id": call_id, "content": outcome.content}
+    content: Fields = {"type": "tool_result", "tool_use_id": call_id, "content": outcome.content}
     if outcome.is_error:
-        held["is_error"] = True
+        content["is_error"] = True
     data = {} if outcome.data is None else {"toolUseResult": outcome.data}
     return {
         "promptId": prompt_id,
         "type": "user",
-        "message": {"role": "user", "content": [held]},
+        "message": {"role": "user", "content": [content]},
         **data,
         "sourceToolAssistantUUID": source,
     }
@@ -272,13 +272,13 @@ def pr_link(made: PullRequest, session_id: str, time: str) -> Fields:
 
 def queue(operation: str, content: str | None, session_id: str, time: str) -> Fields:
     """Build the entry for a prompt that entered or left the queue."""
-    held = {} if content is None else {"content": content}
+    extra = {} if content is None else {"content": content}
     return {
         "type": "queue-operation",
         "operation": operation,
         "timestamp": time,
         "sessionId": session_id,
-        **held,
+        **extra,
     }
 
 

@@ -116,9 +116,9 @@ class Recorder:
         return self._add(own | {"isAbortedMidStream": True})
 
     def abandon(self) -> None:
-        """Go back to before the message that broke off: the next line follows on what it did.
+        """Drop an incomplete message from the chain: the next entry gets the same parent as it had.
 
-        Its lines stay in the file as a branch that ends. No client shows a model such a branch,
+        Its lines stay in the file as a dead branch. No client shows a model such a branch,
         while in the chain a call of it without a result, or its thinking alone, would be read in
         one way by one version and in another by the next.
         """

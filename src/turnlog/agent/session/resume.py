@@ -55,7 +55,7 @@ def reopen(path: Path) -> Resumed:
     log = _log_of(path)
     leaf = log.tree.active_leaf
     if leaf is None:
-        raise NotFound(f"nothing was said in {path}", "turnlog ls")
+        raise NotFound(f"{path} contains no conversation", "turnlog ls")
     chain = list(log.values(since_compaction(log.tree, leaf)))
     times = [node.time for node in log.nodes if parse_timestamp(node.time)]
     return Resumed(
@@ -137,8 +137,8 @@ def _is_sufficient(tree: Tree) -> bool:
 
 
 def _preserved(node: ChainNode) -> Iterable[str]:
-    held = node.preserved if isinstance(node, BoundaryNode) else None
-    return (held.uuids or ()) if held else ()
+    preserved = node.preserved if isinstance(node, BoundaryNode) else None
+    return (preserved.uuids or ()) if preserved else ()
 
 
 def _models(chain: list[Fields]) -> Iterable[str]:

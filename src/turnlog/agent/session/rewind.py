@@ -165,7 +165,7 @@ def plan_rewind(
     """
     node = session.node(prompt)
     if not _is_prompt(node):
-        raise UsageError(f"{prompt} is no prompt of {session.id}")
+        raise UsageError(f"{prompt} is not a prompt of {session.id}")
     tree = session.tree
     rank = tree.rank_of(node.uuid)
     before = -1 if rank is None else tree.step_back(rank)
@@ -192,7 +192,7 @@ def apply_rewind(
     if scope is not RewindScope.CONVERSATION:
         if plan.conflicts and not overwrite:
             names = ", ".join(str(file.path) for file in plan.conflicts)
-            raise Conflict(f"changed since by someone else: {names}")
+            raise Conflict(f"changed by someone else: {names}")
         change = _restore(plan, journal)
     if scope is RewindScope.FILES:
         return Rewound(plan.session, None, change)
@@ -319,7 +319,7 @@ def _restore(plan: RewindPlan, journal: Journal) -> str | None:
     record = apply_changes(journal, title, changes)
     for file in files:
         if file.copy:
-            os.utime(file.path)  # so that whoever goes by its time sees that it changed
+            os.utime(file.path)  # so that build tools see the change
     # The journal creates private folders, but these belong to the project.
     usual = 0o777 & ~_umask()
     for folder in record.folders if record else []:

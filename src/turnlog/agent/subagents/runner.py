@@ -100,7 +100,7 @@ class Agents:
         definition = self.definitions.get(given.subagent_type)
         if definition is None:
             known = ", ".join(self.definitions)
-            raise ToolError(f"There is no agent {given.subagent_type!r}; there are: {known}")
+            raise ToolError(f"Unknown agent {given.subagent_type!r}; available: {known}")
         running, call_id = self.parts.turn, grant.call_id
         assert running, "a call runs in a turn"
         child = self._child(definition, given, workspace)
@@ -120,7 +120,7 @@ class Agents:
             await child.workspace.shells.close()
             await servers.close()
         if ended is None or ended.reason == "failed":
-            raise ToolError(ended.text if ended else "The sub-agent ended without a word")
+            raise ToolError(ended.text if ended else "The sub-agent ended without an answer")
         return _outcome(child, given, definition, ended)
 
     def _child(self, definition: AgentDefinition, given: TaskInput, workspace: Workspace) -> Parts:
@@ -178,7 +178,7 @@ class Agents:
         }
         if definition.tools and not child.tools:
             named = ", ".join(definition.tools)
-            raise ToolError(f"The agent {definition.name} would have no tools: it names {named}")
+            raise ToolError(f"Agent {definition.name} has no usable tools; it lists: {named}")
         return child
 
     def _memory(self, definition: AgentDefinition) -> Path | None:

@@ -61,7 +61,7 @@ class EntryRenderer:
             case "assistant":
                 return self._assistant(entry)
             case "system" if entry.get("subtype") == "compact_boundary":
-                return self.note("a summary stands for what came before")
+                return self.note("earlier messages were replaced by a summary")
             case "system" if entry.get("subtype") == "informational":
                 return self.note(str(entry.get("content")))
             case _:

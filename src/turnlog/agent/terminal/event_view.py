@@ -30,9 +30,9 @@ HINT = "esc to interrupt"
 UNSEEN = ("queued", NOTICE)
 """Prompt sources that were not shown when they were typed."""
 LIMITS = {
-    "refused": "the model does not want to answer this",
-    "max_turns": "stopped: as many answers as the limit allows",
-    "max_budget": "stopped: as many dollars as the limit allows",
+    "refused": "the model declined to answer",
+    "max_turns": "stopped: reached the maximum number of answers",
+    "max_budget": "stopped: reached the maximum cost",
 }
 
 

@@ -38,7 +38,7 @@ async def dispatch(driver: ChatDriver, typed: TypedInput) -> None:
 async def _run_command(driver: ChatDriver, name: str, arguments: str) -> None:
     command = COMMANDS.get(name)
     if command is None:
-        driver.display.note(f"there is no command /{name}; /help shows all", is_error=True)
+        driver.display.note(f"unknown command /{name} (try: /help)", is_error=True)
         return
     await command.run(driver, arguments)
 

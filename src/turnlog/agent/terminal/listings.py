@@ -134,7 +134,7 @@ async def show_cost(driver: ChatDriver, arguments: str) -> None:
     """Show the cost of the session according to its file."""
     path = driver.chat.parts.recorder.path
     if not path.exists():
-        driver.display.note("nothing was asked yet")
+        driver.display.note("nothing has been sent yet")
         return
     view = await asyncio.to_thread(lambda: session_cost(open_session(path)))
     driver.show_lines(cost_rows(view, driver.screen.style, driver.screen.columns - 2))

@@ -150,7 +150,7 @@ def _kind() -> "type[Markdown]":
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             for part in super().__rich_console__(console, options):
                 if isinstance(part, Table):
-                    # The edges of tables take two columns, of which a terminal has few.
+                    # The edges of a table would take two columns without adding anything.
                     part.show_edge = False
                 yield part
 

@@ -45,14 +45,14 @@ class Single(StrEnum):
     NO = "no"
     YES = "yes"
     NONE = "none"
-    """Neither this one nor those to come."""
+    """Neither this file nor the remaining ones."""
 
 
 async def rewind(driver: ChatDriver, arguments: str) -> None:
     """Go back to before a prompt, or undo that."""
     path = driver.chat.parts.recorder.path
     if not path.exists():
-        driver.display.note("there is nothing to go back to yet")
+        driver.display.note("there is nothing to rewind yet")
         return
     session = await asyncio.to_thread(open_session, path)
     chosen = await driver.screen.choose(
@@ -105,7 +105,7 @@ def confirm_menu(plan: RewindPlan, root: Path) -> Choices:
 
 
 def single_menu(file: FileBack, others: int, root: Path) -> Choices:
-    """Ask about one file that does not go back with the others; `others` are still to come."""
+    """Ask about one file that needs confirmation; `others` is the number of remaining ones."""
     act = "delete" if file.copy is None else "create" if file.is_created else "overwrite"
     items = [Item("No, leave it as it is", Single.NO), Item(f"Yes, {act} it", Single.YES)]
     if others:
@@ -217,7 +217,7 @@ def _undo(driver: ChatDriver, session: Session) -> None:
     undo_rewind(driver.rewound, session, _journal())
     driver.rewound = None
     driver.go_on()
-    driver.display.note("undone: everything is as it was before going back")
+    driver.display.note("the rewind is undone")
 
 
 def _journal() -> Journal:

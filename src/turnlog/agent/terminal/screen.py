@@ -259,7 +259,7 @@ class Screen:
             )
 
     def stop(self) -> None:
-        if queued := self.take_back():  # whoever stops the model has something else in mind
+        if queued := self.take_back():  # the user wants to change what is queued
             self.type_in("\n".join(filter(None, (queued, self.buffer.text))))
         # Pressed once, Escape lets the loop record the interruption. Pressed again, it cancels the
         # task: a hook or a tool may take long to end.

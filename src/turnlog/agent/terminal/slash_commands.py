@@ -128,7 +128,7 @@ async def export(driver: ChatDriver, arguments: str) -> None:
     """Write the conversation to a file, as Markdown."""
     recorder = driver.chat.parts.recorder
     if not recorder.path.exists():
-        raise UsageError("nothing was said yet")
+        raise UsageError("there is no conversation to export yet")
     named = arguments or f"{datetime.now():%Y-%m-%d-%H%M%S}-{recorder.facts.slug}.md"
     path = driver.options.cwd / expand_user(named)
     lines = to_markdown(rows_of(open_session(recorder.path), ViewOptions()))
@@ -158,7 +158,7 @@ async def model(driver: ChatDriver, arguments: str) -> None:
 async def rename(driver: ChatDriver, arguments: str) -> None:
     """Rename the session, as the client does."""
     if not arguments:
-        raise UsageError("the session needs a name to be called by", "/rename NAME")
+        raise UsageError("no name given", "/rename NAME")
     title = name_session(driver.chat.parts.recorder, arguments)
     driver.display.note(f"the session is called {title}")
 
@@ -167,11 +167,11 @@ async def add_folder(driver: ChatDriver, arguments: str) -> None:
     """Add a working directory."""
     path = driver.chat.parts.workspace.path_of(arguments).resolve()
     if not arguments:
-        raise UsageError("a directory is to be named", "/add-dir FOLDER")
+        raise UsageError("no directory given", "/add-dir FOLDER")
     if not path.is_dir():
         raise UsageError(f"{arguments} is not a directory", "/add-dir FOLDER")
     driver.chat.parts.workspace.directories.append(path)
-    driver.display.note(f"{path} may be worked in, too")
+    driver.display.note(f"added the working directory {path}")
     source = "slash_command"
     about = {"directory": str(path), "source": source}
     driver.chat.parts.hooks.announce("DirectoryAdded", source, about)

@@ -26,7 +26,7 @@ def typed_in(store: Store, project: Path, most: int = MOST) -> Iterator[str]:
         for value in values_of(line):
             if is_object(value) and value.get("project") == str(project):
                 text = _typed(value, store)
-                # Repeated prompts are stepped over at once.
+                # Consecutive repetitions count once.
                 if text and text != last:
                     yield text
                     most -= 1
@@ -56,19 +56,19 @@ def _typed(value: Fields, store: Store) -> str:
     from turnlog.format.json_values import is_object
 
     pasted = value.get("pastedContents")
-    held = pasted if is_object(pasted) else {}
+    contents = pasted if is_object(pasted) else {}
     text = str(value.get("display") or "")
-    return NAMED.sub(lambda found: _pasted(held.get(found[1]), store) or found[0], text)
+    return NAMED.sub(lambda found: _pasted(contents.get(found[1]), store) or found[0], text)
 
 
 def _pasted(value: Any, store: Store) -> str:
     from turnlog.format.json_values import is_object
 
-    held = value if is_object(value) else {}
-    if isinstance(held.get("content"), str):
-        return held["content"]
+    fields = value if is_object(value) else {}
+    if isinstance(fields.get("content"), str):
+        return fields["content"]
     # The last part only: a history file from elsewhere could name `../../../.ssh/id_rsa`.
-    name = Path(str(held.get("contentHash"))).name
+    name = Path(str(fields.get("contentHash"))).name
     try:
         return (store.pastes / f"{name}.txt").read_text("utf-8", "replace")
     except OSError:

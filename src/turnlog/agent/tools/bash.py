@@ -126,7 +126,7 @@ async def _run_bare(
 
 
 def _prepare(written: str, name: str, workspace: Workspace, grant: Grant) -> Launch:
-    """Decide what a command sees and what confines it, by what it was admitted for."""
+    """Choose the environment and sandbox of a command by the basis of its grant."""
     cwd = _directory(workspace, grant)
     command = written if grant.command is None else grant.command
     folders, basis = workspace.folders, grant.basis

@@ -59,7 +59,7 @@ def job_of(name: str, workspace: Workspace) -> BackgroundCommand:
     """Return a background command by its id."""
     if name not in workspace.shells.jobs:
         there = ", ".join(workspace.shells.jobs) or "none"
-        raise ToolError(f"No command in the background has the ID {name}; there are: {there}")
+        raise ToolError(f"No background command has the ID {name}; available: {there}")
     return workspace.shells.jobs[name]
 
 

@@ -65,15 +65,15 @@ async def newest(
     arguments: list[str], pinned: Pinned, workspace: Workspace, most: int = MOST
 ) -> tuple[list[str], int]:
     """Return the files that ripgrep lists, newest first, and their total number."""
-    held: list[tuple[int, str]] = []
+    heap: list[tuple[int, str]] = []
     count = 0
     with refusals("search", pinned.path), scope_of(pinned) as scope:
         async for path in _readable(search(arguments, scope, b"\0"), scope, workspace):
             count += 1
             item = (_changed(path), str(path))
             # A heap of the newest files, as a search may find millions.
-            heappush(held, item) if len(held) < most else heappushpop(held, item)
-    return [name for _, name in sorted(held, key=lambda item: (-item[0], item[1]))], count
+            heappush(heap, item) if len(heap) < most else heappushpop(heap, item)
+    return [name for _, name in sorted(heap, key=lambda item: (-item[0], item[1]))], count
 
 
 async def _readable(

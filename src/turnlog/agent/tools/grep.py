@@ -154,7 +154,7 @@ def _described(given: GrepInput, lines: list[str]) -> dict[str, object]:
 
 def _options(given: GrepInput) -> Iterator[str]:
     """Return the ripgrep options that select what to search."""
-    # Joined by `=`, so that the pattern `--pre=sh` is no option.
+    # Joined by `=`, so that a pattern such as `--pre=sh` is not taken for an option.
     yield f"--regexp={given.pattern}"
     if given.ignore_case:
         yield "--ignore-case"

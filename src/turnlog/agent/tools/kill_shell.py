@@ -28,7 +28,7 @@ async def run(
 ) -> ToolOutcome:
     job = job_of(given.shell_id, workspace)
     if job.status != "running":
-        raise ToolError(f"The command {job.name} does not run any more: it is {job.status}")
+        raise ToolError(f"The command {job.name} is no longer running: it is {job.status}")
     await workspace.shells.kill(job)
     text = f"Stopped the command {job.name} ({job.command})"
     return ToolOutcome(text, {"success": True, "message": text, "shell_id": job.name})

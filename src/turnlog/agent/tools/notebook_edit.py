@@ -112,7 +112,7 @@ def _new_cell(notebook: Fields, given: NotebookEditInput) -> Fields:
 def _place(cells: list[Fields], name: str) -> int:
     names = [name_of(cell, number) for number, cell in enumerate(cells)]
     if name not in names:
-        raise ToolError(f"There is no cell {name}; there are: {', '.join(names) or 'none'}")
+        raise ToolError(f"Unknown cell {name}; available: {', '.join(names) or 'none'}")
     return names.index(name)
 
 

@@ -123,7 +123,7 @@ def _numbered(part: LineRange, start: int) -> str:
     if not part.total:
         return "The file is empty."
     if not part.lines:
-        return f"The file has {part.total:,} lines; line {start:,} is behind its end."
+        return f"The file has {part.total:,} lines; line {start:,} is past its end."
     text = "\n".join(f"{number:>6}→{line}" for number, line in enumerate(part.lines, start))
     after = start + len(part.lines)
     if part.is_cut:

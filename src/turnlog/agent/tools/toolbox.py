@@ -27,7 +27,7 @@ def toolbox(*tools: Tool) -> Toolbox:
 
 
 def offered_name(name: str, offered: Container[str]) -> str:
-    """Return the name by which a tool is offered that the model may call by a former name.
+    """Return the current name of a tool that the model may call by a former name.
 
     >>> offered_name("Task", {"Agent"}), offered_name("Task", {"Task", "Agent"})
     ('Agent', 'Task')

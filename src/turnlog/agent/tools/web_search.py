@@ -40,7 +40,7 @@ async def run(
     given: WebSearchInput, workspace: Workspace, output: Output, grant: Grant
 ) -> ToolOutcome:
     if workspace.ask is None:
-        raise ToolError("There is no search here")
+        raise ToolError("Web search is not available here")
     if given.allowed_domains and given.blocked_domains:
         raise ToolError("allowed_domains and blocked_domains cannot be given together")
     started = time.monotonic()

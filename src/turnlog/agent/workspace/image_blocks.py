@@ -79,11 +79,11 @@ def fit(raw: bytes, name: str) -> Picture:
     """Return an image that can be sent; raise `ToolError` if it cannot be decoded."""
     kind = next((kind for start, kind in KINDS.items() if raw.startswith(start)), None)
     if kind is None:
-        why = "is no PNG, JPEG, GIF or WebP image" if raw else "is empty"
+        why = "is not a PNG, JPEG, GIF or WebP image" if raw else "is empty"
         raise ToolError(f"{name} {why}")
     try:
         return _fitted(raw, kind)
-    except Exception as error:  # decoders fail in all sorts of ways
+    except Exception as error:  # decoders raise all kinds of errors
         raise ToolError(f"{name} cannot be shown: it does not decode ({error})") from error
 
 

@@ -3,9 +3,11 @@
 PROTECTED_FOLDERS = frozenset(
     """
     .git .vscode .idea .husky .cargo .devcontainer .yarn .mvn .claude .ssh .gnupg .cursor .zed
-    .emacs.d .vim
+    .emacs.d .vim .hg .jj
     """.split()
 )
+REPOSITORIES = frozenset((".git", ".hg", ".jj"))
+"""Those of them that change with each commit, but for a few files."""
 PROTECTED_CONFIG = frozenset(
     """
     autostart direnv environment.d fish git hypr i3 mise nushell nvim powershell sway systemd tmux
@@ -18,7 +20,8 @@ PROTECTED_FILES = frozenset(
     .gitconfig .gitmodules .bashrc .bash_profile .bash_login .bash_aliases .bash_logout .zshrc
     .zprofile .zshenv .zlogin .zlogout .profile .cshrc .tcshrc .login .logout .kshrc .mkshrc .shrc
     .shinit .xonshrc .xprofile .xsession .xsessionrc .xinitrc .xserverrc .pam_environment .tmux.conf
-    .screenrc .curlrc .wgetrc .mailcap .psqlrc .sqliterc .rprofile .gvimrc .envrc
+    .screenrc .curlrc .wgetrc .mailcap .psqlrc .sqliterc .rprofile .gvimrc .envrc .direnvrc
+    .hgrc
     .npmrc .yarnrc .yarnrc.yml .pnp.cjs
     .pnp.loader.mjs .pnpmfile.cjs bunfig.toml .bunfig.toml .bazelrc .bazelversion .bazeliskrc
     .pre-commit-config.yaml lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml

@@ -81,9 +81,9 @@ async def _fetch(url: str, allows_private: bool) -> Page:
     except NotPublic as error:
         raise Unfetched(f"{error} is in a private network, which may not be fetched") from error
     except (socket.gaierror, UnicodeError) as error:
-        raise Unfetched(f"The host of {url} is not known: {error}") from error
+        raise Unfetched(f"The host of {url} is unknown: {error}") from error
     except InvalidURL as error:
-        raise Unfetched(f"{url} is no address: {error}") from error
+        raise Unfetched(f"{url} is not a valid address: {error}") from error
     except HTTPError as error:
         raise Unfetched(f"{url} cannot be fetched: {error or type(error).__name__}") from error
 
@@ -101,13 +101,13 @@ async def _follow(client: "AsyncClient", url: str, allows_private: bool) -> Page
         if target.host.removeprefix("www.") != place.host.removeprefix("www."):
             return page
         place = target
-    raise Unfetched(f"{url} leads from one address to another without end")
+    raise Unfetched(f"{url} redirects too many times")
 
 
 async def _get(client: "AsyncClient", place: "URL", allows_private: bool) -> Page:
     """Ask the checked address of a host for a page."""
     if place.scheme not in ("http", "https") or not place.host or place.userinfo:
-        raise Unfetched(f"{place} is not an address of the web: http or https, without a password")
+        raise Unfetched(f"{place} is not a web address: use http or https, without a password")
     host = place.raw_host.decode()
     port = place.port or {"http": 80, "https": 443}[place.scheme]
     address = await resolve(host, port, allows_private)

@@ -7,12 +7,13 @@ from itertools import islice
 from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
+from turnlog.conversation.turn_figures import cost_of_messages
 from turnlog.errors import NotFound
 from turnlog.format.json_values import Fields
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.html.page_options import PageOptions
 from turnlog.render.html.session_pages import SessionPages
-from turnlog.render.json_views import cost_of_messages, usage_view
+from turnlog.render.json_views import usage_view
 from turnlog.secrets import mask
 
 GAP = timedelta(seconds=60)

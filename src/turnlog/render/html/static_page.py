@@ -15,6 +15,7 @@ from turnlog.render.html.session_file import WITH_CALLS, FileOptions, page_optio
 from turnlog.render.html.session_pages import SessionPages
 from turnlog.render.session_facts import SessionFacts, session_facts
 from turnlog.render.terminal_text import times_text
+from turnlog.secrets import mask
 from turnlog.text import exact_money, harmless, plural
 
 VIEWER = Path(__file__).parent / "viewer"
@@ -82,7 +83,8 @@ class _StaticWriter:
         self._shown.add(agent_id)
         options = page_options(replace(self._options, turn=None, leaf=None))
         pages = SessionPages(parent.open_subagent(agent), options)
-        yield f'<details class="agent"><summary>Sub-agent {_text(agent_id)}</summary>\n'
+        label = _text(mask(agent.description))
+        yield f'<details class="agent"><summary>Sub-agent: {label}</summary>\n'
         for turn in pages.turns:
             yield from self._turn(pages, turn.n)
         yield "</details>\n"

@@ -1,6 +1,7 @@
 """The effect of a program that only reads, and the paths that any other program may mean."""
 
 import re
+from itertools import pairwise
 
 from turnlog.agent.permissions.programs.expressions import DESCRIPTIONS, EXPRESSIONS
 from turnlog.agent.permissions.programs.git import (
@@ -19,6 +20,12 @@ COPYING = frozenset(
     """.split()
 )
 """Programs that may copy or pack everything below a directory."""
+RECURSING = frozenset(
+    """
+    ditto file-rename gzip lzop mmv pcre2grep pcregrep pigz prename rename rename.ul shar zstd
+    """.split()
+)
+"""Programs that may search, compress or rename everything below a directory."""
 CONTENT_READERS = (FILES.keys() - set("df du ls readlink realpath stat tree".split())) | {
     *COPYING,
     *"""
@@ -53,11 +60,20 @@ SHOWING_OPTIONS = {
     **dict.fromkeys(
         ("checkout", "reset", "restore", "switch"), re.compile(r"-[^-bBcCsU]*p.*|--patc.*")
     ),
-    "commit": re.compile(r"-[^-mFCctSu]*[pv].*|--(?:inter|patc|verb).*"),
+    **dict.fromkeys(("cherry-pick", "revert"), re.compile(r"-[^-mSX]*e.*|--e.*")),
+    "commit": re.compile(r"-[^-mFCctSu]*[cepv].*|--(?:dr|e|inter|lo|patc|ree|sq|verb).*"),
     "rebase": re.compile(r"--sh.*"),
     "status": re.compile(r"-[^-u]*v.*|--v.*"),
 }
-"""Options of those subcommands that show content: `git status -vv`, `git add -p`."""
+"""Options of those subcommands that show content: `git status -vv`, `git add -p`.
+
+With `commit.verbose`, which may be set anywhere, a dry run prints what would be committed, and the
+text for the editor, which stays in `.git/COMMIT_EDITMSG`, contains it.
+"""
+MESSAGE = re.compile(r"-[^-CFSUctu]*[mFC].*|--(?:fi[lx]|m|no-ed|reu).*")
+"""Options of `git commit` without which it opens an editor."""
+VALUED = re.compile(r"-[^-]*t|--t[^=]*")
+"""Options of it whose value, in the next argument, may look like one of them."""
 GLOBAL_GIT = frozenset("-p -P --bare --no-optional-locks --no-pager --paginate".split())
 """Options in front of the subcommand that take no value, and change nothing that git shows."""
 
@@ -120,10 +136,22 @@ def _git_shows_files(arguments: tuple[str, ...]) -> bool:
     if not arguments:
         return False
     name, *rest = arguments
+    if name == "commit" and not _has_message(rest):
+        return True
     showing = SHOWING_OPTIONS.get(name)
     return name not in QUIET_GIT or any(
         OBJECT_CONTENT.search(each) or (showing and showing.fullmatch(each)) for each in rest
     )
+
+
+def _has_message(options: list[str]) -> bool:
+    """Return whether `git commit` is given its message, and so opens no editor.
+
+    >>> _has_message(["-am", "x"]), _has_message(["-a", "--trailer", "-mx"])
+    (True, False)
+    """
+    pairs = pairwise(("", *options))
+    return any(MESSAGE.fullmatch(each) and not VALUED.fullmatch(before) for before, each in pairs)
 
 
 def guess_paths(argument: str) -> tuple[str, ...]:

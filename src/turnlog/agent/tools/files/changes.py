@@ -71,7 +71,7 @@ def write_text(pinned: Pinned, text: str, current: TextFile | None, workspace: W
         payload = (current or TextFile("")).encode(text)
     except UnicodeEncodeError as error:
         wrong = error.object[error.start : error.end]
-        raise ToolError(f"{path} is kept as {error.encoding}, which has no {wrong!r}") from error
+        raise ToolError(f"{path} is encoded as {error.encoding}, which lacks {wrong!r}") from error
     # The folder stays open from the last check to the replacement, so nobody can swap it for a
     # symlink in between.
     with refusals("write", path), open_folder(pinned, creates=True) as folder:

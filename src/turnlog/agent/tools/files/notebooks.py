@@ -29,9 +29,9 @@ def parse(text: str, path: Path) -> Fields:
     try:
         notebook = json.loads(text)
     except ValueError as error:
-        raise ToolError(f"{path} is no notebook: {error}") from error
+        raise ToolError(f"{path} is not a notebook: {error}") from error
     if not is_object(notebook) or not is_array(notebook.get("cells")):
-        raise ToolError(f"{path} is no notebook: it has no cells")
+        raise ToolError(f"{path} is not a notebook: it has no cells")
     return notebook
 
 
@@ -57,8 +57,8 @@ def _described(cell: Fields, number: int) -> Fields:
         "source": _text(cell.get("source")),
         "cell_id": name_of(cell, number),
     }
-    held = cell.get("outputs")
-    outputs = [_output(item) for item in held if is_object(item)] if is_array(held) else []
+    listed = cell.get("outputs")
+    outputs = [_output(item) for item in listed if is_object(item)] if is_array(listed) else []
     return described | ({"outputs": outputs} if outputs else {})
 
 
@@ -67,8 +67,8 @@ def _output(item: Fields) -> Fields:
     if kind == "error":
         text = f"{item.get('ename')}: {item.get('evalue')}\n{_text(item.get('traceback'), chr(10))}"
         return {"output_type": kind, "text": text[:LONGEST]}
-    held = item.get("data")
-    data: Fields = held if is_object(held) else {}
+    value = item.get("data")
+    data: Fields = value if is_object(value) else {}
     output: Fields = {"output_type": kind}
     if text := _text(item.get("text")) or _text(data.get("text/plain")):
         output["text"] = text[:LONGEST]

@@ -20,19 +20,23 @@ from turnlog.agent.workspace.protected_files import (
     PROTECTED_CONFIG,
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
+    REPOSITORIES,
 )
 from turnlog.agent.workspace.shell.command_environment import CONFINED, find_program
 from turnlog.agent.workspace.shell.sandbox_settings import NO_HOSTS, Confinement, is_pattern
 from turnlog.errors import UsageError
 from turnlog.store.paths import is_there, real_path
 
-KEPT_IN_GIT = tuple(
-    Path(".git", name)
-    for name in ("hooks", "config", "config.worktree", "commondir", "info", "modules")
+KEPT_IN_REPOSITORIES = (
+    *(
+        Path(".git", name)
+        for name in ("hooks", "config", "config.worktree", "commondir", "info", "modules")
+    ),
+    *map(Path, (".hg/hgrc", ".hg/sharedpath", ".jj/repo/config.toml")),
 )
 """Read-only parts of a repository; the rest changes with each commit."""
-MISSING = "the settings ask for a sandbox, and bwrap is missing"
-HINT = "install bubblewrap"
+MISSING = "the settings require a sandbox, but bwrap is not installed"
+HINT = "apt install bubblewrap"
 NOTHING = "/dev/null"
 MEMORY = Path("/dev/shm")
 """A folder of the sandbox's own, in memory: here-documents and `sort` need temporary files."""
@@ -113,7 +117,7 @@ def sandbox_notes(rules: Confinement) -> list[str]:
         if rules.is_required:
             raise UsageError(MISSING, HINT)
         then = "no command is run" if rules.guards else "commands run without one"
-        notes.append(f"{MISSING}: {then} ({HINT})")
+        notes.append(f"{MISSING}: {then} (try: {HINT})")
     return notes
 
 
@@ -250,15 +254,15 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 def _too_many(pattern: str) -> UsageError:
     # To leave some out would show what the pattern was to hide.
-    return UsageError(f"the sandbox's pattern {pattern} is about too many files", "a directory")
+    return UsageError(f"the sandbox pattern {pattern} matches too many files; name a directory")
 
 
 def _protected(folders: Iterable[Path]) -> list[Path]:
     """Return the paths in writable directories that stay read-only: settings and git's hooks."""
     settings = {f".config/{name}" for name in PROTECTED_CONFIG}
-    protected = PROTECTED_FILES | settings | PROTECTED_FOLDERS - {".git"}
+    protected = PROTECTED_FILES | settings | PROTECTED_FOLDERS - REPOSITORIES
     names = [Path(name) for name in sorted(protected)]
-    places = [folder / name for folder in folders for name in (*KEPT_IN_GIT, *names)]
+    places = [folder / name for folder in folders for name in (*KEPT_IN_REPOSITORIES, *names)]
     # The `.git` of a linked work tree is a file, which `gitdir: evil` would lead elsewhere.
     places += [folder / ".git" for folder in folders if (folder / ".git").is_file()]
     return [place.resolve() for place in places if place.exists()]

@@ -140,7 +140,7 @@ async def end_process(process: asyncio.subprocess.Process) -> None:
             if not any(map(_runs, pids)):
                 break
             await asyncio.sleep(STEP)
-    finally:  # also where nobody waits any longer: what was killed is gone in a moment
+    finally:  # also when cancelled; after SIGKILL the wait is short
         _signal(pids, signal.SIGKILL)
         await process.wait()
 
