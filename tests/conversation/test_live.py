@@ -22,6 +22,7 @@ from turnlog.format.jsonl import Line
 from turnlog.store import watch
 from turnlog.store.client_report import ClientReport, list_running
 from turnlog.store.paths import Store
+from turnlog.store.registry import claim, release
 
 DATA = Path(__file__).parents[1] / "data"
 CALLED: Fields = {"stop_reason": "tool_use"}
@@ -359,6 +360,27 @@ def test_a_question_of_a_sub_agent_is_one_of_its_session(session: RunningSession
     assert found.agents[0].state == "waiting for permission"
 
 
+def test_a_reported_question_is_that_of_a_sub_agent_with_an_open_call(
+    session: RunningSession,
+) -> None:
+    session.report("waiting", "permission prompt")
+    session.write(user("go"), assistant(call("Agent"), message=CALLED))
+    session.write(user("look"), assistant(call("Bash"), message=CALLED), agent="a1")
+    session.write(user("look"), assistant(call("Read"), message=CALLED), agent="a2")
+    states = {each.id: each.state for each in read_one(session).agents}
+    assert states == {"a1": "waiting for permission", "a2": "working"}
+
+
+def test_a_chat_of_turnlog_is_found_too(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.registry.mkdir(parents=True)
+    claim(store, "5e55", Path("/home/ada/shop"), "cli", "2.1.325")
+    found = LiveReader([store]).read()
+    assert [(each.pid, each.source) for each in found] == [(os.getpid(), "inferred")]
+    release(store, "5e55")
+    assert LiveReader([store]).read() == []
+
+
 def test_a_busy_client_has_no_sub_agent_that_waits(session: RunningSession) -> None:
     session.report("busy")
     session.write(user("look"), assistant(call("Edit"), message=CALLED), agent="a1", ago=20)
@@ -435,6 +457,30 @@ def test_a_large_file_starts_with_its_tail(session: RunningSession) -> None:
     assert found.cost_usd == pytest.approx(0.3)
 
 
+def test_many_large_files_share_the_bytes_of_a_look(tmp_path: Path) -> None:
+    lines = [user("go"), assistant(text("so" * 5000), message=usage(1000))]
+    with running_sessions(tmp_path, 5) as sessions:
+        for session in sessions:
+            session.report("busy")
+            session.write(*lines * 30)
+            session.write(*lines * 30, agent="a1")
+        reader = LiveReader([Store(tmp_path)])
+        sizes: list[int] = []
+        real = LiveFile.refresh
+
+        def refresh(file: LiveFile, most: int | None) -> int:
+            sizes.append(real(file, most))
+            return sizes[-1]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LiveFile, "refresh", refresh)
+            reader.read(most=500_000)
+        assert 500_000 < sum(sizes) < 500_000 + 10 * 80_000
+        while not all(each.is_cost_complete for each in reader.read(most=500_000)):
+            pass
+        assert {round(each.cost_usd, 6) for each in reader.read()} == {0.18}
+
+
 @pytest.mark.parametrize("most", [None, 3000])
 def test_costs_of_the_samples_equal_those_of_opened_sessions(most: int | None) -> None:
     paths = sorted(DATA.rglob("*.jsonl"))
@@ -459,7 +505,6 @@ def test_the_installed_client_is_asked_about_sessions_without_a_status(
     session.register()
     session.write(user("go"))
     reader = LiveReader([session.store])
-    assert reader.read()[0].source == "inferred"
     end = time.monotonic() + 5
     while (found := reader.read()[0]).source == "inferred":
         assert time.monotonic() < end

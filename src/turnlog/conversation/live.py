@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.conversation.live_figures import HOUR, LiveFigures, cost_per_hour
-from turnlog.conversation.live_files import SLICE, LiveFile
+from turnlog.conversation.live_files import SLICE, LiveFile, ReadBudget
 from turnlog.conversation.live_states import (
     IDLE_SECONDS,
     LiveState,
@@ -22,6 +22,7 @@ from turnlog.conversation.live_states import (
     StateSource,
     inferred_state,
     is_finished,
+    may_ask,
     may_run_command,
     reported_state,
 )
@@ -102,11 +103,11 @@ class LiveReader:
     def read(self, now: float | None = None, most: int | None = SLICE) -> list[LiveSession]:
         """Return the sessions that are running now, those that wait for the user first.
 
-        Read at most so many bytes of a file that is new to this reader, or all with None.
+        Read at most about so many bytes of files that are new to this reader, or all with None.
         """
-        now = time.time() if now is None else now
+        now, budget = time.time() if now is None else now, ReadBudget(most)
         with self._lock, collect_skipped():
-            found = [each.read(now, most) for each in self._follow()]
+            found = [each.read(now, budget) for each in self._follow()]
         return sorted(found, key=lambda each: (ORDER.index(each.state), each.project, each.pid))
 
     def _follow(self) -> Iterator["_FollowedSession"]:
@@ -135,8 +136,8 @@ class _FollowedSession:
         self._titled: FileState | None = None
         self._folder_changed: int | None = None
 
-    def read(self, now: float, most: int | None) -> LiveSession:
-        registration, file = self.client.registration, self._refresh(now, most)
+    def read(self, now: float, budget: ReadBudget) -> LiveSession:
+        registration, file = self.client.registration, self._refresh(now, budget)
         figures = file.figures if file else LiveFigures()
         told = self._reported(figures, now)
         running = [each for each in self._agents.values() if each.is_running(self._began, now)]
@@ -174,16 +175,16 @@ class _FollowedSession:
     def _began(self) -> float:
         return self.client.registration.started or 0.0
 
-    def _refresh(self, now: float, most: int | None) -> LiveFile | None:
+    def _refresh(self, now: float, budget: ReadBudget) -> LiveFile | None:
         if self._file is None and (path := self._find()):
             self._file = LiveFile(path)
         if self._file is None:
             return None
-        self._file.refresh(most)
+        budget.refresh(self._file)
         if self._is_scan_due(now):
             self._scan()
         for agent in self._agents.values():
-            agent.refresh(now, most)
+            agent.refresh(now, budget)
         return self._file
 
     def _find(self) -> Path | None:
@@ -237,6 +238,8 @@ class _FollowedSession:
         if told and told.state is not LiveState.PERMISSION and state.state is LiveState.PERMISSION:
             # The client would have reported a question: it is a call that takes long.
             return state._replace(state=LiveState.WORKING)
+        if told and told.state is LiveState.PERMISSION and may_ask(figures):
+            return state._replace(state=LiveState.PERMISSION)
         return state
 
     def _inferred(self, figures: LiveFigures, agents: list[LiveLane], now: float) -> StateSince:
@@ -255,11 +258,11 @@ class _FollowedAgent:
         self._title = _masked(agent.description)
         self._next_look = float("-inf")
 
-    def refresh(self, now: float, most: int | None) -> None:
+    def refresh(self, now: float, budget: ReadBudget) -> None:
         """Read what is new; a finished sub-agent rarely goes on, so look at its file less often."""
         if now < self._next_look:
             return
-        self.file.refresh(most)
+        budget.refresh(self.file)
         quiet = now - (self.file.figures.changed or now)
         if is_finished(self.file.figures, now) and quiet > RESCAN_SECONDS:
             self._next_look = now + RESCAN_SECONDS / 2

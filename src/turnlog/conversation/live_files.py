@@ -10,10 +10,27 @@ from turnlog.conversation.live_figures import LiveFigures
 from turnlog.format.jsonl import FileState
 from turnlog.store.watch import Follower
 
-TAIL = 1 << 18
+TAIL = 1 << 17
 """Bytes of a large file that are read first."""
 SLICE = 4 << 20
-"""Bytes read per look while the rest of a large file is caught up."""
+"""Bytes that all files together may read per look."""
+LEAST = 1 << 16
+"""Bytes that each file may read per look, however much the others have read."""
+
+
+class ReadBudget:
+    """Bytes that the files of one look may still read; None is no limit."""
+
+    def __init__(self, left: int | None = SLICE) -> None:
+        self._left = left
+
+    def refresh(self, file: "LiveFile") -> None:
+        """Read what is new in a file, as far as the budget allows."""
+        # Fifty large sessions would otherwise take fifty slices before the first row is shown.
+        most = None if self._left is None else max(self._left, LEAST)
+        size = file.refresh(most)
+        if self._left is not None:
+            self._left = max(0, self._left - size)
 
 
 class LiveFile:
@@ -36,18 +53,17 @@ class LiveFile:
         """Whether every line was read."""
         return self._tail is None
 
-    def refresh(self, most: int | None = SLICE) -> bool:
-        """Read what is new, at most so many bytes; return whether there was anything."""
+    def refresh(self, most: int | None = SLICE) -> int:
+        """Read what is new, at most so many bytes; return how many were read."""
         try:
             state = FileState.of(self.path)
             if state == self._state and self.is_complete:
-                return False
-            self._read(state, most)
+                return 0
+            return self._read(state, most)
         except OSError:
-            return False
-        return True
+            return 0
 
-    def _read(self, state: FileState, most: int | None) -> None:
+    def _read(self, state: FileState, most: int | None) -> int:
         if self._state is not None and not self._follower.position(self.path):
             # The file was replaced: what was counted is no longer in it.
             self._whole, self._tail = LiveFigures(), None
@@ -59,17 +75,19 @@ class LiveFile:
         self._state = state
         if self._tail:
             _read_lines(*self._tail, self.path, None)
-        if _read_lines(self._follower, self._whole, self.path, most):
+        size = _read_lines(self._follower, self._whole, self.path, most)
+        if most is None or size < most:
             self._tail = None
+        return size
 
 
-def _read_lines(follower: Follower, figures: LiveFigures, path: Path, most: int | None) -> bool:
-    """Add new lines to figures until `most` bytes are read; return whether that was all."""
+def _read_lines(follower: Follower, figures: LiveFigures, path: Path, most: int | None) -> int:
+    """Add new lines to figures until `most` bytes are read; return how many were read."""
     lines, size = follower.read_new(path), 0
     for line in lines:
         figures.add(line)
         size += len(line.raw)
         if most is not None and size >= most:
-            lines.close()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-            return False
-    return True
+            lines.close()
+            break
+    return size

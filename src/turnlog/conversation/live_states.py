@@ -108,6 +108,11 @@ def may_run_command(figures: LiveFigures) -> bool:
     return not SHELLS.isdisjoint(figures.unanswered.values())
 
 
+def may_ask(figures: LiveFigures) -> bool:
+    """Return whether an unanswered call may be the one that a client asks about."""
+    return bool(_asking(set(figures.unanswered.values()), figures.mode))
+
+
 def _call_state(
     figures: LiveFigures, quiet: float, has_child: bool | None
 ) -> tuple[LiveState, str]:

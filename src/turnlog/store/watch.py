@@ -4,7 +4,7 @@ Each line is yielded once, when its newline has been written. A truncated or rep
 again from its start.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from pathlib import Path
 from threading import Event
@@ -42,7 +42,7 @@ class Follower:
         """Return the offset up to which a file was read; 0 if it was replaced since."""
         return self._bookmark_in(path).offset
 
-    def read_new(self, path: Path) -> Iterator[Line]:
+    def read_new(self, path: Path) -> Generator[Line]:
         """Yield the whole lines appended to a file since it was last read.
 
         Who stops early continues after the last line yielded.
