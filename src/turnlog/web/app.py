@@ -18,10 +18,10 @@ from starlette.routing import BaseRoute, Route
 from turnlog.errors import Ambiguous, NotFound, TurnlogError, Unavailable, UsageError
 from turnlog.format.json_values import Fields
 from turnlog.text import harmless
-from turnlog.web.access import Access, is_own_peer
+from turnlog.web.access import Access
 from turnlog.web.comparison_page import comparison
 from turnlog.web.growth import growth_events
-from turnlog.web.guards import GUARDS, SECURITY_HEADERS, Guard, GuardedApp, Origins
+from turnlog.web.guards import GUARDS, SECURITY_HEADERS, Guard, GuardedApp, Origins, peer_of
 from turnlog.web.library import Library
 from turnlog.web.pages import render, static_files
 from turnlog.web.parameters import PageRequest
@@ -98,8 +98,7 @@ def create_app(library: Library, protection: Protection) -> GuardedApp:
 def _landing_route(access: Access) -> Callable[[Request], Any]:
     async def land(request: Request) -> Response:
         """Exchange a one-time token for the cookie."""
-        is_own = is_own_peer(request.scope.get("client"), request.scope.get("server"))
-        secret = access.redeem(request.path_params["token"]) if is_own else None
+        secret = access.redeem(request.path_params["token"], peer_of(request.scope))
         if secret is None:
             message = "this URL was already used, or is not for you: start turnlog web again"
             return Response(
