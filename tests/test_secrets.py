@@ -8,13 +8,22 @@ import string
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog import secrets
-from turnlog.secrets import MASKED, Secret, find_secrets, mask, mask_value, placeholder_for
+from turnlog.secrets import (
+    MASKED,
+    Secret,
+    cut_texts,
+    find_secrets,
+    mask,
+    mask_value,
+    placeholder_for,
+)
 from turnlog.secrets.detector import NEAR, _rules
 
 RULES = Path(secrets.__file__).with_name("rules.json")
@@ -357,3 +366,11 @@ def test_a_private_key_split_into_lines_is_masked(prefix: str) -> None:
 def test_a_list_that_only_mentions_private_keys_stays_as_it_is() -> None:
     texts = ["grep 'PRIVATE KEY' -r .", "two\nlines"]
     assert mask_value(texts) == texts
+
+
+def test_values_nested_deeper_than_python_recurses_are_cut() -> None:
+    deep: Any = "x"
+    for _ in range(5_000):
+        deep = [{"a": deep}]
+    for shown in (mask_value(deep), cut_texts(deep, 9)):
+        assert json.dumps(shown).count("[") == 50

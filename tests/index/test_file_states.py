@@ -88,3 +88,15 @@ def test_names_are_told_by_the_time_of_the_last_change(filled: Store) -> None:
     os.utime(old, ns=(10, 10))
     assert scan_store(filled).names_before(11) == [old.name]
     assert scan_store(filled).names_before(10) == []
+
+
+def test_paths_that_are_not_utf8_are_skipped(filled: Store) -> None:
+    before = scan_store(filled).by_path
+    names = (b"-a/\xff.jsonl", b"-\xfe/one.jsonl", b"-b/subagents/agent-\xff.jsonl")
+    odd = [filled.projects / os.fsdecode(name) for name in names]
+    for path in odd:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    with collect_skipped() as skipped:
+        assert scan_store(filled).by_path == before
+    assert skipped == {str(path): "its name is not UTF-8" for path in odd}

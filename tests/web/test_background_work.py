@@ -45,8 +45,11 @@ def test_only_the_first_request_waits_for_a_refresh(tmp_path: Path) -> None:
     assert len(calls) == 2
 
 
-def test_a_refresh_that_fails_is_remembered_and_tried_again(tmp_path: Path) -> None:
-    outcomes = [Unavailable("the index is locked"), True]
+@pytest.mark.parametrize("error", [Unavailable("the index is locked"), ValueError("a bug")])
+def test_a_refresh_that_fails_is_remembered_and_tried_again(
+    tmp_path: Path, error: Exception
+) -> None:
+    outcomes = [error, True]
 
     def refresh(store: Store) -> bool:
         outcome = outcomes.pop(0)
@@ -56,7 +59,7 @@ def test_a_refresh_that_fails_is_remembered_and_tried_again(tmp_path: Path) -> N
 
     refresher = Refresher([Store(tmp_path)], refresh, pause=0)
     refresher.request()
-    assert refresher.problem == "the index is locked"
+    assert refresher.problem == str(error)
     deadline = time.monotonic() + 5
     while refresher.problem and time.monotonic() < deadline:
         refresher.request()

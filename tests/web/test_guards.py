@@ -13,8 +13,15 @@ from starlette.testclient import TestClient
 from support.build import SESSION, assistant, session, text, user
 from support.web_server import WebServer, running_server
 from turnlog.errors import UsageError
-from turnlog.web.access import Access, is_own_peer, owner_of
-from turnlog.web.guards import GUARDS, POLICY, GuardedApp, origins_of, require_reading
+from turnlog.web.access import Access, Peer, is_own_peer, owner_of
+from turnlog.web.guards import (
+    GUARDS,
+    POLICY,
+    GuardedApp,
+    origins_of,
+    require_own_user,
+    require_reading,
+)
 
 DATA = "/api/sessions"
 """An address whose answer names the session of the store."""
@@ -149,13 +156,22 @@ def test_the_url_works_from_a_page_of_another_site(home: Path) -> None:
 
 OTHER_USER = """
 import os, socket, sys
-port, path = int(sys.argv[1]), sys.argv[2]
+port, path, source, cookie = int(sys.argv[1]), *sys.argv[2:]
 os.setuid(65534)
 connection = socket.socket()
+connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+if source:
+    connection.bind((source, port))
 connection.connect(("127.0.0.1", port))
-connection.sendall(f"GET {path} HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\n\\r\\n".encode())
+head = f"GET {path} HTTP/1.1\\r\\nHost: 127.0.0.1:{port}\\r\\nCookie: {cookie}\\r\\n\\r\\n"
+connection.sendall(head.encode())
 print(connection.recv(100).split()[1].decode())
 """
+
+
+def status_for_other_user(server: WebServer, path: str, source: str = "", cookie: str = "") -> str:
+    command = [sys.executable, "-c", OTHER_USER, str(server.port), path, source, cookie]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_another_user_who_reads_the_url_from_a_process_list_is_refused(
@@ -163,9 +179,10 @@ def test_another_user_who_reads_the_url_from_a_process_list_is_refused(
 ) -> None:
     with running_server(home) as server:
         if os.getuid() == 0:
-            command = [sys.executable, "-c", OTHER_USER, str(server.port), server.landing]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            assert done.stdout.strip() == "401"
+            assert status_for_other_user(server, server.landing) == "401"
+            # With the server's own port on the other side, the ports of both ends are equal.
+            for n in range(2, 10):
+                assert status_for_other_user(server, server.landing, f"127.0.0.{n}") == "401"
         else:  # only root can become another user; the others pretend to be one
             with server.connect() as connection:
                 monkeypatch.setattr(os, "getuid", lambda: 12345)
@@ -173,14 +190,32 @@ def test_another_user_who_reads_the_url_from_a_process_list_is_refused(
         assert server.ask(server.landing).status == 303  # and the URL still works for its owner
 
 
-def test_the_owner_of_a_connection_is_found_by_both_ports() -> None:
+@pytest.mark.parametrize(("without", "status"), [("", "401"), ("require_own_user", "200")])
+def test_another_user_who_received_the_cookie_is_refused(
+    home: Path, without: str, status: str
+) -> None:
+    with running_server(home, without=without) as server:
+        cookie = server.log_in().cookie or ""
+        if os.getuid() == 0:
+            assert status_for_other_user(server, DATA, cookie=cookie) == status
+        assert server.get(DATA).status == 200
+
+
+CLIENT, SERVER = ("127.0.0.1", 0xA000), ("127.0.0.1", 0x1F90)
+
+
+def test_the_owner_of_a_connection_is_found_by_both_addresses() -> None:
     table = (
         " 0: 0100007F:A000 0100007F:1F91 01 00:00 00:00 0 7 0 1\n"
         " 1: 0100007F:A000 0100007F:1F90 05 00:00 00:00 0 0 0 1\n"
-        " 2: 0100007F:A000 0100007F:1F90 01 00:00 00:00 0 1000 0 1\n"
+        " 2: 0100007F:A000 0200007F:1F90 01 00:00 00:00 0 8 0 1\n"
+        " 3: 0100007F:A000 0100007F:1F90 01 00:00 00:00 0 1000 0 1\n"
     )
-    assert owner_of(0xA000, 0x1F90, table) == 1000
-    assert owner_of(0xA000, 0x1F92, table) is None
+    assert owner_of(CLIENT, SERVER, table) == 1000
+    assert owner_of(CLIENT, ("127.0.0.1", 0x1F92), table) is None
+    mapped = "0000000000000000FFFF00000100007F"
+    table = f" 0: {mapped}:A000 {mapped}:1F90 01 00:00 00:00 0 1001 0 1"
+    assert owner_of(CLIENT, SERVER, table) == 1001
     if Path("/proc/net/tcp").exists():
         assert not is_own_peer(("127.0.0.1", 1), ("127.0.0.1", 2))
 
@@ -196,9 +231,11 @@ def test_methods_that_could_change_something_are_refused(server: WebServer) -> N
 @pytest.mark.parametrize("is_guarded", [True, False])
 def test_a_form_of_another_site_reaches_no_route_that_takes_posts(is_guarded: bool) -> None:
     access = Access(80)
-    guards = tuple(guard for guard in GUARDS if is_guarded or guard is not require_reading)
+    # The client of this test has no connection that could belong to anyone.
+    others = tuple(guard for guard in GUARDS if guard is not require_own_user)
+    guards = tuple(guard for guard in others if is_guarded or guard is not require_reading)
     app = GuardedApp(PlainTextResponse("changed"), origins_of(80), access, guards)
-    secret = access.redeem(access.path.removeprefix("/open/"))
+    secret = access.redeem(access.path.removeprefix("/open/"), Peer(None, None))
     client = TestClient(app, "http://127.0.0.1", cookies={access.cookie: secret or ""})
     assert (client.post("/rename").text == "changed") == (not is_guarded)
 

@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, Page
 
@@ -184,11 +185,12 @@ def test_the_policy_stops_markup_that_a_bug_would_let_through(
 def test_no_address_shows_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     planter = Planter()
-    plant_everywhere(Store(tmp_path / "home"), planter)
+    path = plant_everywhere(Store(tmp_path / "home"), planter)
     api = f"/api/sessions/{SESSION}"
     details = [f"{api}/{name}/{n}" for n in range(1, 30) for name in ("raw", "context", "lost")]
     names = "head turns?first=1&last=50 labels?last=50 lanes find?q=needle findings agents/a1"
     parts = [f"{api}/{name}" for name in names.split()]
+    parts += [f"{api}/head?leaf=unknown", f"{api}/agents/unknown"]
     others = ["/api/sessions", "/api/search?q=needle", "/api/filters", *PAGES]
     with running_server(tmp_path / "home") as server:
         server.log_in()
@@ -197,4 +199,26 @@ def test_no_address_shows_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             found = planter.leaked(server.get(address).text)
             if found:
                 leaks[address] = found
+        path.unlink()
+        for address in (f"{api}/head", f"/compare?a={SESSION}&b={SESSION}"):
+            answer = server.get(address)
+            assert answer.status == 404
+            leaks |= {address: found} if (found := planter.leaked(answer.text)) else {}
     assert leaks == {}
+
+
+def test_numbers_that_json_does_not_have_are_null(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    used = assistant(call("mcp__x", {"n": "NUMBER", "half": "HALF"}, "t1"))
+    lines = session(user("hi"), used, result("t1", tool_use_result={"durationMs": "NUMBER"}))
+    path = tmp_path / "home" / "projects" / "-x" / f"{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(lines.replace(b'"NUMBER"', b"1e999").replace(b"HALF", b"\\ud800"))
+    with running_server(tmp_path / "home") as server:
+        answer = server.log_in().get(f"/api/sessions/{SESSION}/turns")
+    assert answer.status == 200
+    # Browsers accept strict JSON only.
+    msgspec.json.decode(answer.body.replace(rb"\ud800", b""))
+    assert '"n": null' in answer.text

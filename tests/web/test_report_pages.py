@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -289,3 +290,25 @@ def test_sessions_that_would_not_resume_are_listed_with_the_command(store: Store
     commands = [each["command"] for each in found]
     assert commands == ([f"turnlog check {SESSION[:8]}"] if listed[0].finding else [])
     assert commands
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+def test_wrong_clocks_do_not_break_pages(
+    store: Store, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    stamps = ("0001-01-01T00:00:00Z", "0002-01-01T00:00:00Z", "9998-12-31T23:59:59Z")
+    for n, stamp in enumerate((*stamps, "9999-12-31T23:59:59Z")):
+        use = assistant(call("Read", {"file_path": "/x.py"}, f"t{n}"), timestamp=stamp)
+        lines = session(user("hi", timestamp=stamp), use, result(f"t{n}", timestamp=stamp))
+        path = store.projects / "-clocks" / f"{n:08d}-0000-4000-8000-000000000000.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(lines.replace(b"00000000-0000-4000", f"{n:08d}-0000-4001".encode()))
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert file_page([store], {"path": "/x.py"})["reads"] == 4
+        for page in (cost_page, files_page, tools_page):
+            assert page([store], {"until": "9999-12-31"})
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -1,6 +1,7 @@
 """The command `turnlog web`: what it prints, how it stops, and why it may not start."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -142,3 +143,18 @@ def test_a_session_that_is_gone_is_not_found(store: Store) -> None:
         answer = server.get(f"/api/sessions/{SESSION}/head")
         assert answer.status == 404
         assert f"turnlog restore {SESSION}" in answer.text
+
+
+def test_ctrl_c_stops_the_server_if_a_pipe_has_replaced_a_session(store: Store) -> None:
+    path = add_session(store, "hello")
+    with running_command("--store", str(store.root)) as server:
+        server.log_in()
+        with server.connect() as stream:
+            head = f"GET /api/sessions/{path.stem}/events HTTP/1.1\r\nHost: {server.host}\r\n"
+            stream.sendall(f"{head}Cookie: {server.cookie}\r\n\r\n".encode())
+            assert b" 200 " in stream.recv(200)
+            path.unlink()
+            os.mkfifo(path)
+            time.sleep(1)
+            server.process.send_signal(signal.SIGINT)
+            server.process.wait(timeout=10)

@@ -18,6 +18,8 @@ from turnlog.store.paths import last_part, tool_results
 
 PERSISTED = re.compile(r"saved to: (\S.*)")
 REFUSED = "The user doesn't want to proceed with this tool use"
+LONGEST_MS = 1e15
+"""Milliseconds that a call can have taken: 30,000 years."""
 INTERRUPTED = (INTERRUPTION, "[Tool call interrupted")
 
 
@@ -131,8 +133,10 @@ def _duration(call: Call, structured: Any) -> int | None:
     """Return the duration the tool measured, else the time from call to result."""
     if is_object(structured):
         for name in ("totalDurationMs", "durationMs"):
-            if isinstance(structured.get(name), int | float):
-                return int(structured[name])
+            took = structured.get(name)
+            # Readers of JSON that is not strict accept NaN, and 1e999 as infinity.
+            if isinstance(took, int | float) and -LONGEST_MS < took < LONGEST_MS:
+                return int(took)
     start = parse_timestamp(call.use.time)
     end = parse_timestamp(call.result.time) if call.result else None
     return max(0, int((end - start).total_seconds() * 1000)) if start and end else None

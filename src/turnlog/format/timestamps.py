@@ -18,14 +18,18 @@ STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 def parse_timestamp(text: str | None) -> datetime | None:
     """Return the UTC time of an entry's timestamp; None if it is not valid.
 
+    The years 1 and 9999 are not: their times overflow in the time zone of the reader.
+
     >>> parse_timestamp("2026-11-15T06:26:50.450Z").isoformat()
     '2026-11-15T06:26:50.450000+00:00'
     """
     try:
         moment = datetime.fromisoformat(text or "")
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
+    if not 1 < moment.year < 9999:
+        return None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def seconds_of(text: str | None) -> float | None:
@@ -36,7 +40,6 @@ def seconds_of(text: str | None) -> float | None:
     """
     try:
         moment = datetime.fromisoformat(text or "")
-        # Fast path: away from the years 1 and 9999, no time zone conversion can overflow.
         if moment.tzinfo is not None and 1 < moment.year < 9999:
             return moment.timestamp()
     except ValueError:
@@ -91,8 +94,13 @@ def parse_until(when: Moment) -> datetime:
     else:
         is_day = not isinstance(when, datetime)
     # By the calendar: the days on which clocks change have 23 or 25 hours.
-    midnight = start.astimezone().replace(tzinfo=None)
-    return (midnight + timedelta(days=1)).astimezone(UTC) if is_day else start
+    try:
+        midnight = start.astimezone().replace(tzinfo=None)
+    except OverflowError:
+        return start
+    # The last days of the year 9999 have no end that Python can represent.
+    is_last = midnight.year == datetime.max.year
+    return (midnight + timedelta(days=1)).astimezone(UTC) if is_day and not is_last else start
 
 
 def _begin(when: Moment) -> datetime:

@@ -24,6 +24,10 @@ KEY_START = "PRIVATE KEY"
 """Part of the first line of every private key in PEM or PGP armour."""
 REMEMBERED = 4_000_000
 """Maximum total length of texts that are remembered with their masked form."""
+DEEPEST = 100
+"""Levels of a JSON value that are shown: a session may nest more than Python can recurse into."""
+TOO_DEEP = "…"
+"""What stands for the levels below."""
 PRIVATE = frozenset("d p q dp dq qi k".split())
 """Secret members of a JSON Web Key, which has a member `kty`."""
 
@@ -103,19 +107,23 @@ def cut_whole(text: str, limit: int) -> str:
     return text[:limit]
 
 
-def cut_texts(value: Any, limit: int) -> Any:
+def cut_texts(value: Any, limit: int, depth: int = DEEPEST) -> Any:
     """Truncate every text of a JSON value like `cut_whole`, so that masking it takes bounded time.
+
+    Levels beyond `depth` are cut as well.
 
     >>> cut_texts({"content": ["ok", "x" * 9]}, 4)
     {'content': ['ok', 'xxxx']}
     """
     if isinstance(value, str):
         return cut_whole(value, limit)
+    if isinstance(value, dict | list | tuple) and not depth:
+        return TOO_DEEP
     if isinstance(value, dict):
         fields = cast("dict[Any, Any]", value)
-        return {name: cut_texts(each, limit) for name, each in fields.items()}
+        return {name: cut_texts(each, limit, depth - 1) for name, each in fields.items()}
     if isinstance(value, list | tuple):
-        return [cut_texts(each, limit) for each in cast("Sequence[Any]", value)]
+        return [cut_texts(each, limit, depth - 1) for each in cast("Sequence[Any]", value)]
     return value
 
 
@@ -136,38 +144,42 @@ def mask_named(name: str, text: str) -> str:
     return mask_short(text) if len(text) <= SHORT else mask(text)
 
 
-def mask_value(value: Any, name: str = "") -> Any:
+def mask_value(value: Any, name: str = "", depth: int = DEEPEST) -> Any:
     """Return a JSON value with its secrets masked, including those in field names.
+
+    Levels beyond `depth` are left out.
 
     >>> mask_value({"api_key": "hunter2-hunter2", "args": ["--password", "hunter2"]})
     {'api_key': '[secret:84ca44]', 'args': ['--password', '[password:f52fbd]']}
     """
     if isinstance(value, str):
         return mask_named(name, value)
+    if isinstance(value, dict | list | tuple) and not depth:
+        return TOO_DEEP
     if isinstance(value, dict):
-        return _masked_fields(cast("dict[Any, Any]", value))
+        return _masked_fields(cast("dict[Any, Any]", value), depth)
     if isinstance(value, list | tuple):
-        return _masked_items(cast("Sequence[Any]", value), name)
+        return _masked_items(cast("Sequence[Any]", value), name, depth)
     return value
 
 
-def _masked_fields(fields: dict[Any, Any]) -> dict[Any, Any]:
+def _masked_fields(fields: dict[Any, Any], depth: int) -> dict[Any, Any]:
     label = _label(fields)
     private = PRIVATE if "kty" in fields else frozenset[str]()
     masked: dict[Any, Any] = {}
     for key, value in fields.items():
         name = label if label and key in VALUES else str(key)
         shown = mask_short(key) if isinstance(key, str) else key
-        masked[shown] = mask_value(value, "private_key" if key in private else name)
+        masked[shown] = mask_value(value, "private_key" if key in private else name, depth - 1)
     return masked
 
 
-def _masked_items(values: Sequence[Any], name: str) -> list[Any]:
+def _masked_items(values: Sequence[Any], name: str, depth: int) -> list[Any]:
     # The item after `--password` in an argument list is judged as a field of that name.
     masked: list[Any] = []
     flag = name
     for value in _without_split_keys(values):
-        masked.append(mask_value(value, flag))
+        masked.append(mask_value(value, flag, depth - 1))
         flag = (flag_name(value) if isinstance(value, str) else "") or name
     return masked
 

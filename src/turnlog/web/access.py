@@ -2,12 +2,31 @@
 
 import os
 import secrets
+import socket
+import struct
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 LANDING = "/open/"
 """The path that one-time tokens follow."""
 SOCKETS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+
+
+Address = tuple[str, int]
+
+
+class Peer:
+    """The other end of a connection, looked up once: a busy machine has thousands of sockets."""
+
+    def __init__(self, client: Address | None, server: Address | None) -> None:
+        self.client = client
+        self.server = server
+
+    @cached_property
+    def is_own(self) -> bool:
+        """Whether the other end belongs to this user or to root."""
+        return is_own_peer(self.client, self.server)
 
 
 class Access:
@@ -30,10 +49,11 @@ class Access:
         """Return whether a path belongs to a one-time URL, valid or not."""
         return path.startswith(LANDING)
 
-    def redeem(self, token: str) -> str | None:
+    def redeem(self, token: str, peer: Peer) -> str | None:
         """Return the value of the cookie for an unused token, which is used then."""
-        # Comparing in constant time: a difference of microseconds would reveal a prefix.
-        if self._token is None or not _equal(token, self._token):
+        # Comparing in constant time: a difference of microseconds would reveal a prefix. The peer
+        # comes last: whoever only guesses must not make the server read tables of sockets.
+        if self._token is None or not _equal(token, self._token) or not peer.is_own:
             return None
         self._token = None
         return self._secret
@@ -48,7 +68,7 @@ def _equal(given: str, expected: str) -> bool:
     return secrets.compare_digest(given.encode("utf-8", "replace"), expected.encode())
 
 
-def is_own_peer(client: tuple[str, int] | None, server: tuple[str, int] | None) -> bool:
+def is_own_peer(client: Address | None, server: Address | None) -> bool:
     """Return whether the other end of a loopback connection belongs to this user or to root.
 
     Browsers get the one-time URL as an argument, and on Linux every user can read the arguments of
@@ -60,23 +80,32 @@ def is_own_peer(client: tuple[str, int] | None, server: tuple[str, int] | None) 
             tables.append(path.read_text())
     if not tables or not client or not server:
         return True
-    return owner_of(client[1], server[1], "\n".join(tables)) in (0, os.getuid())
+    return owner_of(client, server, "\n".join(tables)) in (0, os.getuid())
 
 
-def owner_of(local: int, remote: int, table: str) -> int | None:
-    """Return the user id of the connected socket with these ports in a table of /proc/net.
+def owner_of(local: Address, remote: Address, table: str) -> int | None:
+    """Return the user id of the connected socket with these addresses in a table of /proc/net.
 
-    >>> owner_of(0xA000, 0x1F90, " 0: 0100007F:A000 0100007F:1F90 01 00:00 00:00 0 1000 0 42")
+    >>> table = " 0: 0100007F:A000 0100007F:1F90 01 00:00 00:00 0 1000 0 42"
+    >>> owner_of(("127.0.0.1", 0xA000), ("127.0.0.1", 0x1F90), table)
     1000
     """
+    # Ports alone are not enough. From 127.0.0.2 and the port of the server, another user connects
+    # with two equal ports, and the server's own end of that connection would match as well.
+    wanted = list(zip(_table_forms(local), _table_forms(remote), strict=True))
     for line in table.splitlines():
         fields = line.split()
         # 01 is ESTABLISHED. A socket that is being closed is reported as owned by root.
-        if (
-            len(fields) > 7
-            and fields[3] == "01"
-            and fields[1].endswith(f":{local:04X}")
-            and fields[2].endswith(f":{remote:04X}")
-        ):
+        if len(fields) > 7 and fields[3] == "01" and (fields[1], fields[2]) in wanted:
             return int(fields[7])
     return None
+
+
+def _table_forms(address: Address) -> tuple[str, str]:
+    """Return an IPv4 address as the tables for IPv4 and IPv6 show it."""
+    host, port = address
+    packed = socket.inet_pton(socket.AF_INET, host)
+    mapped = bytes(10) + b"\xff\xff" + packed
+    # The kernel prints words in the byte order of the machine.
+    words = [f"{word:08X}" for word in struct.unpack("=4I", mapped)]
+    return f"{words[3]}:{port:04X}", f"{''.join(words)}:{port:04X}"

@@ -6,6 +6,7 @@ return the values of a template, functions for the API return JSON.
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from math import isfinite
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,12 +17,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import BaseRoute, Route
 
 from turnlog.errors import Ambiguous, NotFound, TurnlogError, Unavailable, UsageError
-from turnlog.format.json_values import Fields
+from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.secrets import mask
 from turnlog.text import harmless
-from turnlog.web.access import Access, is_own_peer
+from turnlog.web.access import Access
 from turnlog.web.comparison_page import comparison
 from turnlog.web.growth import growth_events
-from turnlog.web.guards import GUARDS, SECURITY_HEADERS, Guard, GuardedApp, Origins
+from turnlog.web.guards import GUARDS, SECURITY_HEADERS, Guard, GuardedApp, Origins, peer_of
 from turnlog.web.library import Library
 from turnlog.web.live_page import LiveFeed
 from turnlog.web.pages import render, static_files
@@ -101,10 +103,10 @@ def create_app(library: Library, protection: Protection) -> GuardedApp:
 def _landing_route(access: Access) -> Callable[[Request], Any]:
     async def land(request: Request) -> Response:
         """Exchange a one-time token for the cookie."""
-        is_own = is_own_peer(request.scope.get("client"), request.scope.get("server"))
         # Programs that preview links ask for the head; that must not use the token up.
-        is_visit = is_own and request.method == "GET"
-        secret = access.redeem(request.path_params["token"]) if is_visit else None
+        is_visit = request.method == "GET"
+        token, peer = request.path_params["token"], peer_of(request.scope)
+        secret = access.redeem(token, peer) if is_visit else None
         if secret is None:
             message = "this URL was already used, or is not for you: start turnlog web again"
             return Response(
@@ -212,7 +214,16 @@ def encode_json(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return json.dumps(value).encode()
+        return json.dumps(_finite(value), allow_nan=False).encode()
+
+
+def _finite(value: Any) -> Any:
+    """Replace NaN and infinity by null, as msgspec does: browsers reject them."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if is_object(value):
+        return {name: _finite(each) for name, each in value.items()}
+    return [_finite(each) for each in value] if is_array(value) else value
 
 
 def _html(text: str, status: int = 200) -> Response:
@@ -226,8 +237,14 @@ def json_response(body: bytes, status: int = 200) -> Response:
 
 def error_response(error: TurnlogError) -> Response:
     """Return an error as JSON."""
-    body = {"error": harmless(error.message), "hint": error.hint}
-    return json_response(msgspec.json.encode(body), status_of(error))
+    message, hint = _masked_error(error)
+    body = {"error": harmless(message), "hint": hint}
+    return json_response(encode_json(body), status_of(error))
+
+
+def _masked_error(error: TurnlogError) -> tuple[str, str | None]:
+    """Return the message and the hint of an error, which may name a path with a secret in it."""
+    return mask(error.message), error.hint and mask(error.hint)
 
 
 def status_of(error: TurnlogError) -> int:
@@ -238,7 +255,8 @@ def status_of(error: TurnlogError) -> int:
 def _error_page(error: TurnlogError) -> Response:
     status = status_of(error)
     title = "Not found" if status == 404 else "This did not work"
-    values = {"status": status, "title": title, "message": error.message, "hint": error.hint}
+    message, hint = _masked_error(error)
+    values = {"status": status, "title": title, "message": message, "hint": hint}
     return _html(render("error.html", "", **values), status)
 
 

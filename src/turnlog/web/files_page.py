@@ -9,7 +9,7 @@ from turnlog.format.timestamps import parse_timestamp
 from turnlog.index.reports.reports import Report, ReportRequest, Row
 from turnlog.index.service import FILE_CALLS, file_calls
 from turnlog.render.charts.bars import RankedRow, StackPart, ranked_bars, stacked_bars
-from turnlog.render.charts.report_charts import axis_label, periods_between
+from turnlog.render.charts.report_charts import axis_label, filled_periods
 from turnlog.render.charts.svg import ChartOptions
 from turnlog.secrets import mask, mask_value
 from turnlog.store.paths import Store
@@ -153,11 +153,11 @@ def _history(rows: Sequence[Row]) -> str:
         moment = parse_timestamp(str(row["time"] or ""))
         if moment:
             kind = "changes" if row["name"] in CHANGING else "reads"
-            place = (f"{moment.astimezone():%Y-%m-%d}", kind)
+            place = (moment.astimezone().date().isoformat(), kind)
             counts[place] = counts.get(place, 0) + 1
     parts = [StackPart(*place, count) for place, count in counts.items()]
     days = [part.period for part in parts]
-    periods = periods_between(min(days), max(days), 1) if days else []
+    periods = filled_periods(days, 1)
     options = ChartOptions("Reads and changes of the file by day", labels=axis_label)
     return stacked_bars(parts, periods, options)
 

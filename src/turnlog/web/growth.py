@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
 
+from turnlog.format.regular_files import open_regular
+
 LOOK_SECONDS = 0.2
 """Seconds between two looks at the file."""
 EVENT_SECONDS = 0.5
@@ -57,7 +59,8 @@ def measure(path: Path, known_end: int) -> Growth | None:
         found = path.stat()
         if found.st_size == known_end:
             return Growth(found.st_ino, known_end)
-        with path.open("rb") as file:
+        # A named pipe in its place would block the thread, which Ctrl-C then waits for.
+        with open_regular(path) as file:
             return Growth(found.st_ino, _last_line_end(file.fileno(), found.st_size, known_end))
     except OSError:
         return None

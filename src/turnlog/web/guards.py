@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnlog.errors import UsageError
 from turnlog.text import harmless
-from turnlog.web.access import Access
+from turnlog.web.access import Access, Peer
 
 NAMES = ("127.0.0.1", "localhost")
 OWN_SITE = ("none", "same-origin")
@@ -71,6 +71,7 @@ class Visit(NamedTuple):
     headers: Headers
     origins: Origins
     access: Access
+    peer: Peer
 
 
 Guard = Callable[[Visit], Refusal | None]
@@ -151,13 +152,32 @@ def require_cookie(visit: Visit) -> Refusal | None:
     return Refusal(401, "open the URL that turnlog web printed (try: turnlog web)")
 
 
+def require_own_user(visit: Visit) -> Refusal | None:
+    """Refuse other users, even with the cookie.
+
+    Browsers send a cookie to all ports of a host: a page that another user serves on 127.0.0.1:4000
+    receives ours as soon as it loads an image from its own server.
+    """
+    if visit.access.is_landing(visit.path) or visit.peer.is_own:
+        return None
+    return Refusal(401, "this server belongs to another user (try: turnlog web)")
+
+
 GUARDS: tuple[Guard, ...] = (
     # The host comes first: with a wrong one, no other header means what it says.
     require_known_host,
     require_own_origin,
     require_reading,
     require_cookie,
+    # The only slow one: it reads the table of sockets, once per connection.
+    require_own_user,
 )
+
+
+def peer_of(scope: Scope) -> Peer:
+    """Return the other end of a request's connection."""
+    kept = scope.get("state", {}).get("peer")
+    return kept or Peer(scope.get("client"), scope.get("server"))
 
 
 class GuardedApp:
@@ -192,7 +212,8 @@ class GuardedApp:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        visit = Visit(scope["method"], scope["path"], Headers(scope=scope), *self._served)
+        headers = Headers(scope=scope)
+        visit = Visit(scope["method"], scope["path"], headers, *self._served, peer_of(scope))
         refusals = (guard(visit) for guard in self.guards)
         refusal = next((each for each in refusals if each), None)
         if refusal:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
 
-from turnlog.errors import TurnlogError
 from turnlog.format.regular_files import collect_skipped
 from turnlog.index.sync_policy import refresh_index
+from turnlog.secrets import mask
 from turnlog.store.paths import Store
 
 PAUSE = 2.0
@@ -47,7 +47,7 @@ class Refresher:
         """A line for the top of pages; None if they are current."""
         if not self.is_ready:
             return "Indexing sessions for the first time: this page is not complete yet."
-        return f"The index could not be updated: {self.problem}" if self.problem else None
+        return f"The index could not be updated: {mask(self.problem)}" if self.problem else None
 
     def request(self) -> None:
         """Start a refresh unless one runs or has just ended; wait only for the very first."""
@@ -82,6 +82,6 @@ class Refresher:
                 # Files that cannot be read are skipped, as in every command.
                 with collect_skipped():
                     self._refresh(store)
-            except (TurnlogError, OSError) as error:
-                problems.append(str(error))
+            except Exception as error:  # a bug must not leave pages outdated without a word
+                problems.append(str(error) or type(error).__name__)
         self.problem = "; ".join(problems) or None

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from turnlog.errors import Unavailable
+from turnlog.web.access import Peer
 
 HOST = "127.0.0.1"
 
@@ -115,6 +116,9 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
+        # Every request of this connection gets a copy of this state.
+        state: dict[str, Any] = self.app_state  # pyright: ignore[reportUnknownMemberType]
+        self.app_state = {**state, "peer": Peer(self.client, self.server)}
         self._wait_for_request()
         if len(self.connections) > self.limits.connections:
             self._make_room()

@@ -99,8 +99,32 @@ def _list_projects(store: Store) -> Listing:
     for project in entries_of(str(store.projects)):
         if is_folder(project):
             with skipping(project.path):
-                listing.append((project.path, os.listdir(project.path)))
+                names = _utf8_names(project.path, os.listdir(project.path))
+                listing.append((project.path, names))
     return listing
+
+
+def _utf8_names(folder: str, names: list[str]) -> list[str]:
+    """Return the names whose paths are UTF-8, the encoding of the index; report the others."""
+    if _is_utf8("".join((folder, *names))):
+        return names
+    found: list[str] = []
+    for name in names:
+        path = f"{folder}{os.sep}{name}"
+        if _is_utf8(path):
+            found.append(name)
+        else:
+            note_skipped(path, "its name is not UTF-8")
+    return found
+
+
+def _is_utf8(path: str) -> bool:
+    # Bytes that are not UTF-8 were decoded to lone surrogates.
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _halves(listing: Listing) -> tuple[Listing, Listing]:
@@ -184,8 +208,10 @@ def _scan_subagents(folder: str) -> list[tuple[str, Rows]]:
     """Return the states of all sub-agents below a folder, including those of workflows."""
     rows: Rows = []
     found = [(folder, rows)]
-    for entry in entries_of(folder):
-        if entry.name.endswith(".jsonl"):
+    entries = {entry.name: entry for entry in entries_of(folder)}
+    for name in _utf8_names(folder, list(entries)):
+        entry = entries[name]
+        if name.endswith(".jsonl"):
             is_subagent = entry.name.startswith("agent-")
             if is_subagent and (status := stat_regular(folder, entry.name, None)):
                 rows.append((entry.name, status.st_ino, status.st_size, status.st_mtime_ns))

@@ -16,6 +16,8 @@ from turnlog.text import exact_money, short_count, short_duration
 Rows = Sequence[Mapping[str, Any]]
 STYLES = Path(__file__).parents[1] / "html" / "viewer"
 MARGIN, HEADING = 14.0, 24.0
+MOST_PERIODS = 4_000
+"""Days, weeks or months between the first and the last of a chart, with those without values."""
 MOST_BARS = 30
 """Rows of a ranked chart; the table has the rest."""
 STEPS = {"daily": ("day", 1), "weekly": ("week", 7), "monthly": ("month", 31)}
@@ -118,9 +120,24 @@ def periods_between(first: str, last: str, days: int) -> list[str]:
     step, found = date.fromisoformat(f"{first}-01"[:10]), list[str]()
     while (name := step.isoformat()[: len(first)]) <= last:
         found.append(name)
+        if step > date.max - timedelta(days=days):
+            break
         step += timedelta(days=days)
         step = step.replace(day=1) if days > 7 else step
     return found
+
+
+def filled_periods(names: Sequence[str], days: int) -> list[str]:
+    """Return all periods from the first name to the last one.
+
+    One wrong clock would make that millions: a span of too many periods has only those named.
+    """
+    if not names:
+        return []
+    first, last = (date.fromisoformat(f"{name}-01"[:10]) for name in (min(names), max(names)))
+    if (last - first).days > MOST_PERIODS * days:
+        return sorted(set(names))
+    return periods_between(min(names), max(names), days)
 
 
 def _over_time(wanted: ReportChart, column: str, options: ChartOptions) -> str:
@@ -128,7 +145,7 @@ def _over_time(wanted: ReportChart, column: str, options: ChartOptions) -> str:
     rows = [row for row in wanted.rows if row[period]]
     parts = [StackPart(row[period], _series(row, wanted.by), row[column]) for row in rows]
     names = [part.period for part in parts]
-    periods = periods_between(min(names), max(names), days) if names else []
+    periods = filled_periods(names, days)
     return stacked_bars(_summed(parts), periods, options)
 
 
@@ -157,7 +174,7 @@ def _cache(wanted: ReportChart, column: str, options: ChartOptions) -> str:
     kinds = CACHE_KINDS.items()
     parts = [StackPart(row["day"], name, row[kind]) for row in rows for kind, name in kinds]
     names = [part.period for part in parts]
-    periods = periods_between(min(names), max(names), 1) if names else []
+    periods = filled_periods(names, 1)
     return stacked_bars(parts, periods, options)
 
 
