@@ -23,6 +23,7 @@ from turnlog.index.sync_policy import deferred_sync
 from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
 from turnlog.web.refresher import Refresher
+from turnlog.web.regex_search import search_by_regex
 from turnlog.web.session_cache import SessionCache
 
 KEPT_LISTS = 16
@@ -97,7 +98,8 @@ class Library:
         """Yield the sessions whose texts match, with their keys, the best first."""
         with deferred_sync():
             for store in self.stores:
-                for hits in service.search_sessions(store, request):
+                search = search_by_regex if request.is_regex else service.search_sessions
+                for hits in search(store, request):
                     yield self._key(hits.path, is_ambiguous=False), hits
 
     def find(self, key: str) -> FoundSession:

@@ -118,7 +118,9 @@ class LimitedProtocol(H11Protocol):
         super().connection_made(transport)
         # Every request of this connection gets a copy of this state.
         state: dict[str, Any] = self.app_state  # pyright: ignore[reportUnknownMemberType]
-        self.app_state = {**state, "peer": Peer(self.client, self.server)}
+        host, port = self.server or ("", None)
+        own = None if port is None else (host, port)
+        self.app_state = {**state, "peer": Peer(self.client, own)}
         self._wait_for_request()
         if len(self.connections) > self.limits.connections:
             self._make_room()

@@ -1,0 +1,70 @@
+"""Search by regular expression in a process of its own, with a deadline.
+
+`re` holds the interpreter's lock while it matches: `(a+)+$` on forty letters would stop every other
+page, and Ctrl-C, for years.
+"""
+
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from turnlog.errors import UsageError
+from turnlog.index import service
+from turnlog.index.search.search import SessionHits
+from turnlog.index.service import SearchRequest
+from turnlog.index.sync_policy import deferred_sync
+from turnlog.store.paths import Store
+
+LONGEST = 10.0
+"""Seconds that a search may take."""
+CHILD = "from turnlog.web.regex_search import answer_parent; answer_parent()"
+
+
+class RegexQuery(NamedTuple):
+    """What the child process searches for, and where."""
+
+    root: str
+    request: SearchRequest
+
+
+class RegexAnswer(NamedTuple):
+    """The sessions found, or why the expression is not valid."""
+
+    found: list[SessionHits]
+    error: str | None = None
+    hint: str | None = None
+
+
+def search_by_regex(
+    store: Store, request: SearchRequest, longest: float = LONGEST
+) -> list[SessionHits]:
+    """Return the sessions whose texts match; raise `UsageError` if that takes too long."""
+    query = msgspec.msgpack.encode(RegexQuery(str(store.root), request))
+    command = [sys.executable, "-P", "-c", CHILD]
+    try:
+        done = subprocess.run(
+            command, input=query, capture_output=True, timeout=longest, check=True
+        )
+    except subprocess.TimeoutExpired:
+        message = f"the expression took more than {longest:g} seconds: use a simpler one"
+        raise UsageError(message, "turnlog search --regex EXPRESSION") from None
+    answer = msgspec.msgpack.decode(done.stdout, type=RegexAnswer)
+    if answer.error:
+        raise UsageError(answer.error, answer.hint)
+    return answer.found
+
+
+def answer_parent() -> None:
+    """Read a query from stdin, and write its answer to stdout."""
+    query = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=RegexQuery)
+    try:
+        with deferred_sync():
+            found = service.search_sessions(Store(Path(query.root)), query.request)
+            answer = RegexAnswer(list(islice(found, query.request.limit or None)))
+    except UsageError as error:
+        answer = RegexAnswer([], error.message, error.hint)
+    sys.stdout.buffer.write(msgspec.msgpack.encode(answer))
