@@ -146,3 +146,20 @@ def test_check_all_lists_the_worst_first_and_filters(conversation: Path, turnlog
     assert json.loads(turnlog("check", "--all", "--project", "zzz", "--json").out) == []
     assert json.loads(turnlog("check", "--all", "--since", "2027-01-01", "--json").out) == []
     assert turnlog("check", SESSION, "--since", "3d").code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["stats", "--sort", "cost"], "turnlog stats --order"),
+        (["cost", "x", "--sort"], "turnlog cost --help"),
+        (["chart"], "turnlog stats"),
+        (["ui"], "turnlog web"),
+        (["html"], "turnlog export"),
+        (["ps"], "turnlog live"),
+    ],
+)
+def test_names_of_other_programs_lead_to_those_of_turnlog(
+    turnlog: Run, arguments: list[str], hint: str
+) -> None:
+    assert turnlog(*arguments).err.endswith(f"(try: {hint})\n")

@@ -20,6 +20,7 @@ from support.build import (
 )
 from turnlog.conversation.prompts import PromptKind, Round
 from turnlog.conversation.session import Session, open_session
+from turnlog.conversation.turn_figures import figures_of
 
 CAVEAT = "<local-command-caveat>Ran by itself</local-command-caveat>"
 COMMAND = "<command-name>/cost</command-name>"
@@ -112,6 +113,15 @@ def test_an_error_in_the_place_of_an_answer_completes_no_turn(opened: Opened) ->
         text("API Error"), message={"model": "<synthetic>"}, is_api_error_message=True
     )
     assert [turn.is_complete for turn in opened(user("q1"), failed).turns] == [False]
+
+
+def test_only_an_api_error_of_the_client_counts_as_an_error(opened: Opened) -> None:
+    silent = assistant(text("No response requested."), message={"model": "<synthetic>"})
+    failed = assistant(
+        text("API Error"), message={"model": "<synthetic>"}, is_api_error_message=True
+    )
+    turns = opened(user("q1"), silent, user("q2"), failed).turns
+    assert [figures_of(turn).errors for turn in turns] == [0, 1]
 
 
 def test_turns_are_those_of_the_active_branch_or_of_another(opened: Opened) -> None:

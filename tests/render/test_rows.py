@@ -102,7 +102,7 @@ def test_what_happened_is_noted(opened: Opened) -> None:
         NoteRow("interrupted by the user"),
         NoteRow("the conversation was compacted here (manual, 1,000 tokens before)"),
         NoteRow("summary of what came before"),
-        NoteRow("command output: <local-command-stdout>$1</local-command-stdout>"),
+        NoteRow("command output: $1"),
     ]
 
 

@@ -119,6 +119,35 @@ def test_pages_fit_the_screen(page: Page, address: str, path: str, width: int) -
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("width", [375, 1280])
+def test_a_long_title_does_not_push_the_cost_out_of_view(
+    page: Page, address: str, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"{origin(address)}/")
+    row = page.locator(".recent tbody tr").first
+    row.locator("a").evaluate("link => { link.textContent = 'x'.repeat(400); }")
+    cost = row.locator("td").nth(4).bounding_box()
+    assert cost
+    assert cost["x"] + cost["width"] <= width
+
+
+def test_the_page_leaves_the_dialogs_of_the_viewer_alone(page: Page, address: str) -> None:
+    page.goto(f"{origin(address)}/")
+    made = "Object.assign(document.createElement('dialog'), {className: 'tl-dialog'})"
+    style = f"getComputedStyle(document.body.appendChild({made})).maxWidth"
+    assert "560px" not in page.evaluate(style)
+
+
+def test_a_cell_of_the_flame_graph_leads_back_to_the_graph(page: Page, address: str) -> None:
+    page.goto(f"{origin(address)}/cost")
+    page.get_by_text("Compute the carrying cost").click()
+    page.locator("svg.tl-flame a").first.click()
+    page.wait_for_url("**project=**")
+    assert page.url.endswith("#carrying")
+    expect(page.locator("svg.tl-flame")).to_be_in_viewport()
+
+
 def test_dragging_over_bars_zooms(page: Page, address: str) -> None:
     page.goto(f"{origin(address)}/cost?by=day&split=none")
     chart = page.locator("[data-zoom] svg.tl-bars")

@@ -297,6 +297,12 @@ def test_a_link_to_a_line_of_another_branch_opens_that_branch(
         assert selected_line(page) == "17"
 
 
+def test_the_cost_says_what_it_leaves_out(browser: Browser, rich: SessionBackend) -> None:
+    with shown(browser, rich) as page:
+        facts = page.locator(".tl-session-facts")
+        facts.get_by_text("(this branch, without sub-agents)").wait_for()
+
+
 def test_a_compaction_shows_what_was_lost(browser: Browser, rich: SessionBackend) -> None:
     with shown(browser, rich) as page:
         page.get_by_role("button", name="what was lost").click()

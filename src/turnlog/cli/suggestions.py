@@ -16,7 +16,6 @@ OTHER_NAMES = {
     "sessions": "ls",
     "view": "show",
     "cat": "show",
-    "export": "show",
     "grep": "search",
     "find": "search",
     "delete": "rm",
@@ -36,8 +35,19 @@ OTHER_NAMES = {
     "path": "where",
     "paths": "where",
     "resume": "chat",
+    "chart": "stats",
+    "html": "export",
+    "share": "export",
+    "serve": "web",
+    "ui": "web",
+    "open": "web",
+    "ps": "live",
+    "status": "live",
+    "top": "live",
 }
 """What other programs call a command, by its name there."""
+OTHER_OPTIONS = {"--sort": "--order", "--sort-by": "--order", "--order-by": "--order"}
+"""What other programs call an option, by its name there."""
 
 
 def usage_error(error: click.ClickException, command: str | None = None) -> UsageError:
@@ -53,13 +63,23 @@ def usage_error(error: click.ClickException, command: str | None = None) -> Usag
         hint = _command_hint(context, error.command_name) or hint
     elif isinstance(error, NoSuchOption):
         message = f"no such option {error.option_name!r}"
-        match = nearest(error.option_name, visible_options(context)) if context else None
+        match = _option_hint(context, error.option_name) if context else None
         hint = f"{path} {match}" if match else hint
     else:
         hint = _choice_hint(path, error) or hint
         message = error.format_message().replace("\n", " ").removesuffix(".")
         message = message[:1].lower() + message[1:]
     return UsageError(message, hint)
+
+
+def _option_hint(context: click.Context, name: str) -> str | None:
+    options = visible_options(context)
+    match = OTHER_OPTIONS.get(name)
+    if match in options:
+        return match
+    # Every option starts with dashes: compared with them, --sort resembles --json.
+    bare = nearest(name.lstrip("-"), (option.lstrip("-") for option in options))
+    return f"--{bare}" if bare else None
 
 
 def _command_hint(context: click.Context, name: str) -> str | None:

@@ -23,7 +23,7 @@ from turnlog.format.atomic import written_beside
 from turnlog.format.jsonl import Bookmark, FileState
 from turnlog.format.regular_files import open_regular
 
-VERSION = 1
+VERSION = 2
 """Increment when the same lines produce other columns than before; existing tables are rebuilt."""
 MAGIC = b"turnlog\x00"
 PREAMBLE = len(MAGIC) + 8

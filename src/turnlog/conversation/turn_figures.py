@@ -32,7 +32,7 @@ class TurnFigures(NamedTuple):
     failed: int
     """Calls whose result is an error."""
     errors: int
-    """Failed calls, and answers that the client wrote in place of the model."""
+    """Failed calls, and API errors that the client recorded in place of an answer."""
     edits: int
     """Calls that changed a file."""
     rows: int
@@ -59,7 +59,7 @@ def figures_of(turn: Turn) -> TurnFigures:
         started=turn.started,
         calls=len(turn.calls),
         failed=failed,
-        errors=failed + sum(message.is_synthetic for message in turn.messages),
+        errors=failed + sum(any(n.is_error for n in message.nodes) for message in turn.messages),
         edits=sum(map(_is_edit, turn.calls)),
         rows=sum(map(_count_rows, turn.nodes)) + 1,
         tokens=sum(add_usage(message.usage for message in said).values()),

@@ -329,6 +329,10 @@ class RowBuilder:
         entry = self.session.entry(node)
         text = full_text(entry) if isinstance(entry, User) else ""
         text = prompt_label(entry) if isinstance(entry, User) and not is_full else text
+        if node.prompt is PromptKind.COMMAND_OUTPUT:
+            text = local_command_text(text)
+            if not text:
+                return
         label = NOTED.get(node.prompt, str(node.prompt).replace("_", " "))
         shown = f"{label}: {text}" if is_full or node.prompt not in NOTED else label
         kind = "summary" if is_summary else "note"

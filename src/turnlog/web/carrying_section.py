@@ -25,6 +25,8 @@ LONGEST = 600
 """Seconds that the first computation may take."""
 PATH_LEVELS = (1, 5)
 """Levels of the tree whose names are paths: projects and files."""
+ANCHOR = "#carrying"
+"""The page is long: without it, a click on a cell scrolls the graph out of view."""
 NO_MODEL = "Carrying costs cannot be filtered by model."
 
 _lock = Lock()
@@ -38,7 +40,7 @@ def carrying_section(stores: Sequence[Store], params: Params) -> dict[str, Any]:
     section = {
         "chart": "",
         "total": "",
-        "link": links.to(carrying="1"),
+        "link": links.to(carrying="1") + ANCHOR,
         "note": "",
         "command": stats_command("carrying", params),
     }
@@ -95,11 +97,11 @@ def _joined(roots: Sequence[FlameCell]) -> FlameCell:
 def _link(keys: tuple[str, ...], links: PageLinks) -> str | None:
     """Return where a cell leads: a project narrows the page, a file has its own page."""
     if not keys:
-        return links.to(project=None) if links.params.get("project") else None
+        return links.to(project=None) + ANCHOR if links.params.get("project") else None
     if not keys[-1]:
         return None
     if len(keys) == 1:
-        return links.to(project=keys[0])
+        return links.to(project=keys[0]) + ANCHOR
     if len(keys) == 5:
         return address("/files", path=keys[4])
     # Below a session comes the line of a turn, or a name such as that of the system prompt.

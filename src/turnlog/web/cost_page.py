@@ -14,7 +14,7 @@ from turnlog.render.charts.report_charts import (
 )
 from turnlog.render.charts.svg import ChartOptions
 from turnlog.store.paths import Store
-from turnlog.text import exact_money, money, percent, short_count
+from turnlog.text import money, percent, short_count
 from turnlog.web.carrying_section import carrying_section
 from turnlog.web.report_data import (
     FILTERS,
@@ -267,7 +267,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("cache_write_5m", "write 5m", short_count),
     ("cache_write_1h", "write 1h", short_count),
     ("cache_read", "read", short_count),
-    ("cost_usd", "cost", exact_money),
-    ("agent_cost_usd", "sub-agents", exact_money),
+    ("cost_usd", "cost", money),
+    ("agent_cost_usd", "sub-agents", money),
 )
 """Columns of the table: name in the report, title, and how a value is shown."""

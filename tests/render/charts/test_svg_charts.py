@@ -227,3 +227,14 @@ def test_nothing_to_draw_is_still_a_chart(svg: str) -> None:
 
 
 OPTIONS = ChartOptions("title")
+
+
+def test_a_long_path_is_shown_without_its_start_and_whole_in_its_title() -> None:
+    path = f"/home/ada/{'deep/' * 20}shop.py"
+    root = parsed(ranked_bars([RankedRow(path, 3)], ChartOptions("title")))
+    (mark,) = marks(root)
+    assert mark.get("data-key") == path
+    assert mark.findtext(f"{SVG}title") == f"{path}: 3"
+    (shown, _) = [each.text or "" for each in root.iter(f"{SVG}text")]
+    assert shown.startswith("…/deep/")
+    assert shown.endswith("/shop.py")

@@ -26,6 +26,8 @@ MOST_LABELS = 8
 ROW = 40
 """Height of a ranked row: a line of text with a bar below."""
 VALUE_ROOM = 120
+PATH_ROOM = 54
+"""Characters of a path that fit beside a value, also on a narrow screen."""
 
 
 class StackPart(NamedTuple):
@@ -152,10 +154,23 @@ def ranked_bars(rows: Sequence[RankedRow], options: ChartOptions) -> str:
         drawn.append(_bar(row, y, largest, options))
         value = "?" if row.value is None else options.show(row.value)
         shown = f"{value}  {row.note}".rstrip()
-        text = row.key if row.label is None else row.label
+        text = _end_of_path(row.key) if row.label is None else row.label
         drawn.append(clipped(text or "none", LEFT, y + 17, WIDTH - VALUE_ROOM - 2 * LEFT))
         drawn.append(label(shown, WIDTH - LEFT, y + 17, "tl-value tl-end"))
     return chart("ranked", len(rows) * ROW, drawn, options)
+
+
+def _end_of_path(text: str) -> str:
+    """Return a path without its start if it is long: its end names the file.
+
+    >>> _end_of_path("/home/ada/" + "deep/" * 12 + "shop.py")
+    '…/deep/deep/deep/deep/deep/deep/deep/deep/deep/shop.py'
+    """
+    if not text.startswith("/") or len(text) <= PATH_ROOM:
+        return text
+    end = text[1 - PATH_ROOM :]
+    at = end.find("/")
+    return f"…{end[max(at, 0) :]}"
 
 
 def _bar(row: RankedRow, y: float, largest: float, options: ChartOptions) -> str:

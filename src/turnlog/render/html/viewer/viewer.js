@@ -113,7 +113,9 @@ class Viewer {
 
   facts(session) {
     const length = session.started && session.ended ? Date.parse(session.ended) - Date.parse(session.started) : null;
-    const masked = this.store.head.masked;
+    const { agents, branches, masked } = this.store.head;
+    // Lists and reports count all branches and sub-agents: a smaller figure here must say what it leaves out.
+    const scope = [branches?.length > 1 ? "this branch" : "", agents?.length ? "without sub-agents" : ""].filter(Boolean).join(", ");
     const shown = [
       session.project,
       session.branch,
@@ -123,7 +125,7 @@ class Viewer {
       plural(session.turns, "turn"),
       plural(session.calls, "call"),
       session.tokens ? `${tokens(session.tokens)} tokens` : "",
-      session.tokens ? money(session.cost_usd) : "",
+      session.tokens ? `${money(session.cost_usd)}${scope ? ` (${scope})` : ""}` : "",
       session.size ? bytes(session.size) : "",
       masked ? plural(masked, "masked secret") : "",
     ];
