@@ -209,6 +209,12 @@ def test_the_table_is_not_used_for_lines_that_change_what_was_before(
     assert slow.turns
 
 
+def test_entries_before_the_first_prompt_wait_for_its_turn(scratch: Path) -> None:
+    lines = [user("a note", uuid=nth(1), is_meta=True), user("hi", uuid=nth(2))]
+    content = session(*lines)
+    check_growth(scratch, content, split=1)
+
+
 def test_a_line_edited_in_place_is_noticed_where_it_is_shown(scratch: Path) -> None:
     table, _ = appended(scratch, turn(6))
     content = scratch.read_bytes()

@@ -232,7 +232,7 @@ class _Builder:
             lines=cut.lines,
             boundary=cut.boundary.index,
             is_sidechain=is_sidechain(cut.boundary),
-            can_grow=bool(cut.boundary.uuid) and self._is_tip_note_above(),
+            can_grow=self._can_grow(),
             orphan_time=_orphan_time(tree, chain),
             last_time_node=last.index if last else 0,
             slug_node=session.slug_index if session.slug_index < cut.nodes else NONE,
@@ -240,6 +240,10 @@ class _Builder:
             has_problems=any(p.offset < cut.offset for p in session.problems),
             models=self.models,
         )
+
+    def _can_grow(self) -> bool:
+        is_named = bool(self.cut.boundary.uuid)
+        return is_named and _has_prompt(self.turns) and self._is_tip_note_above()
 
     def _is_tip_note_above(self) -> bool:
         """Return whether a recorded tip cannot overrule the tips of later lines."""
@@ -287,6 +291,11 @@ def _parents(tree: Tree, nodes: Sequence[Node]) -> list[int]:
         if rank is not None and tree.chain[rank] is not node and above[rank] >= 0:
             parents[node.index] = tree.chain[above[rank]].index
     return parents
+
+
+def _has_prompt(turns: Sequence[Turn]) -> bool:
+    """Return whether turns start with a prompt; entries before the first one belong to its turn."""
+    return len(turns) > 1 or any(turn.kind in ASKING for turn in turns)
 
 
 def _idle(turn: Turn) -> int:
