@@ -124,7 +124,8 @@ def _by_hour(report: Report, figure: str) -> list[tuple[str, Value]]:
 
 def _by_day(report: Report, start: datetime, figure: str) -> list[tuple[str, Value]]:
     values = _days(report, figure)
-    days = (date.today() - start.date()).days + 1
+    # A week is drawn whole: on a Monday, one bar would fill it.
+    days = max(7, (date.today() - start.date()).days + 1)
     names = [(start.date() + timedelta(days=n)).isoformat() for n in range(days)]
     return [(name, values.get(name, 0)) for name in names]
 
