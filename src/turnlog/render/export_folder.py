@@ -7,9 +7,13 @@ not with their contents.
 
 import hashlib
 import json
+import os
+import re
+import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,8 @@ from turnlog import __version__
 from turnlog.conversation.session import open_session
 from turnlog.errors import Conflict, TurnlogError, UsageError
 from turnlog.format.atomic import write_atomic
-from turnlog.render.export import ExportOptions, export_session
+from turnlog.format.regular_files import open_regular
+from turnlog.render.export import FORMATS, ExportOptions, export_session
 from turnlog.render.export_index import IndexedSession, require_own_index, write_index
 from turnlog.render.html.encryption import PageKey, derive_key
 from turnlog.secrets import mask
@@ -30,8 +35,11 @@ from turnlog.store.paths import adjacent_subagents, nested_subagents, title_file
 MANIFEST = ".turnlog-export.jsonl"
 STAGING = ".turnlog-export"
 """A directory for unfinished files."""
-INDEX = "index"
-"""The name of the index, which no session may take."""
+INDEX = r"index(-\d+)?"
+"""The names of the index's pages, which no session may take."""
+SALT = r"([0-9a-f]{32})?"
+SURROGATES = r"[\ud800-\udfff]"
+"""Bytes of a file name that are not UTF-8, as Python spells them."""
 
 
 class ManifestHead(Struct):
@@ -57,6 +65,22 @@ class ExportedFile(Struct):
     """Empty if the pages are encrypted."""
     project: str | None = None
     last_active: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The session and the format: a directory may contain a session in several formats."""
+        return self.session, self.name.rpartition(".")[2]
+
+    def is_valid(self) -> bool:
+        """Return whether turnlog could have recorded this file."""
+        # The directory may come from elsewhere, as with a cloned repository. A name such as
+        # `../.bashrc` would replace or remove a file outside of it.
+        is_name = re.fullmatch(r"[^/\\\0]+", self.name) is not None
+        try:
+            moment = datetime.fromisoformat(self.last_active) if self.last_active else None
+        except ValueError:
+            return False
+        return is_name and self.key[1] in FORMATS and (not moment or 1 < moment.year < 9999)
 
     def is_unchanged(self, folder: Path) -> bool:
         """Return whether the file is still as turnlog wrote it."""
@@ -121,11 +145,12 @@ class _FolderExport:
         self._folder, self._manifest, self._options = folder, manifest, options
         self._fingerprint = _fingerprint(options.export)
         self._adjacent: dict[Path, list[Any]] = {}
-        self._seen: dict[str, ExportedFile] = {}
+        self._seen: dict[tuple[str, str], ExportedFile] = {}
 
     def add(self, session: SessionFile) -> None:
         """Export a session unless its file is up to date; one that fails does not stop the rest."""
-        key = f"{session.path.parent.name}/{session.path.name}"
+        path = _valid_text(f"{session.path.parent.name}/{session.path.name}")
+        key = path, self._extension
         known = self._manifest.files.get(key)
         try:
             state = self._state(session)
@@ -135,7 +160,7 @@ class _FolderExport:
                 return
             name = known.name if known else self._manifest.free_name(session.id, self._extension)
             self._require_own(name, known)
-            self._seen[key] = self._write(session, ExportedFile(key, name), state)
+            self._seen[key] = self._write(session, ExportedFile(path, name), state)
             self.report.written += 1
         except (OSError, TurnlogError) as error:
             self.report.failed.append(f"{session.path}: {error}")
@@ -146,8 +171,8 @@ class _FolderExport:
         """Remove stale files, and write the index and the manifest."""
         stale = [file for key, file in self._manifest.files.items() if key not in self._seen]
         for file in stale:
-            if not self._options.is_complete:
-                self._seen[file.session] = file
+            if not self._options.is_complete or file.key[1] != self._extension:
+                self._seen[file.key] = file
             elif file.is_unchanged(self._folder):
                 (self._folder / file.name).unlink()
                 self.report.removed += 1
@@ -156,8 +181,9 @@ class _FolderExport:
         rows = [
             IndexedSession(file.name, file.title, file.project, file.last_active)
             for file in sorted(self._seen.values(), key=lambda file: file.last_active, reverse=True)
+            if file.key[1] == self._extension
         ]
-        write_index(self._folder, self._extension, rows)
+        write_index(self._folder, self._extension, rows, self._options.is_agreed)
         self._manifest.save(self._seen.values())
         if (self._folder / STAGING).is_dir():
             with suppress(OSError):  # another export may be at work
@@ -173,6 +199,8 @@ class _FolderExport:
         path = self._folder / file.name
         # An unfinished file next to the others would be searched for among 100,000 of them.
         staging = self._folder / STAGING
+        if staging.is_symlink():
+            raise Conflict(f"{staging} is a symbolic link", f"rm {staging}")
         staging.mkdir(exist_ok=True)
         export_session(open_session(session.path), path, self._options.export, staging)
         status = path.lstat()
@@ -185,8 +213,8 @@ class _FolderExport:
         )
         if self._options.export.key is None:
             about = describe(session)
-            written.title = mask(about.title) if about.title else None
-            written.project = mask(about.cwd or session.path.parent.name)
+            written.title = _valid_text(mask(about.title)) if about.title else None
+            written.project = _valid_text(mask(about.cwd or session.path.parent.name))
         self._manifest.append(written)
         return written
 
@@ -213,10 +241,11 @@ class _Manifest:
     def __init__(self, folder: Path) -> None:
         self._path = folder / MANIFEST
         self.head = ManifestHead()
-        self.files: dict[str, ExportedFile] = {}
-        if self._path.exists():
+        self.files: dict[tuple[str, str], ExportedFile] = {}
+        if os.path.lexists(self._path):
+            self._require_regular()
             self._read()
-        self._names = {INDEX} | {Path(file.name).stem.lower() for file in self.files.values()}
+        self._names = {file.name.lower() for file in self.files.values()}
 
     def key(self, password: str) -> PageKey:
         """Return the key of a password, with the salt of this directory."""
@@ -226,13 +255,14 @@ class _Manifest:
 
     def free_name(self, stem: str, extension: str) -> str:
         """Return a file name that no other session has."""
-        name, count = stem, 1
+        stem = re.sub(SURROGATES, "_", stem)
+        name, count = f"{stem}.{extension}", 1
         # Case matters not: on many file systems `A.html` and `a.html` are one file.
-        while name.lower() in self._names:
+        while name.lower() in self._names or re.match(rf"{INDEX}\.", name.lower()):
             count += 1
-            name = f"{stem}~{count}"
+            name = f"{stem}~{count}.{extension}"
         self._names.add(name.lower())
-        return f"{name}.{extension}"
+        return name
 
     def append(self, file: ExportedFile) -> None:
         if not self._path.exists():
@@ -246,18 +276,38 @@ class _Manifest:
         if not self._path.exists() or self._path.read_bytes() != content:
             write_atomic(self._path, content)
 
+    def _require_regular(self) -> None:
+        # Lines are appended: a link would add them to a file elsewhere, a FIFO would block.
+        if not stat.S_ISREG(self._path.lstat().st_mode):
+            raise UsageError(f"{self._path} is not a regular file", f"rm {self._path}")
+
     def _read(self) -> None:
-        with self._path.open("rb") as lines:
+        with open_regular(self._path) as lines:
             try:
                 self.head = msgspec.json.decode(next(lines, b""), type=ManifestHead)
-            except msgspec.MsgspecError as error:
-                message = f"{self._path} is no manifest of turnlog"
-                raise UsageError(message, f"rm {self._path}") from error
-            for line in lines:
-                # The last line may be cut off, if its writer was killed.
-                if line.endswith(b"\n"):
-                    file = msgspec.json.decode(line, type=ExportedFile)
-                    self.files[file.session] = file
+            except msgspec.MsgspecError:
+                self.head = ManifestHead(salt="malformed")
+            if not re.fullmatch(SALT, self.head.salt):
+                raise UsageError(f"{self._path} is no manifest of turnlog", f"rm {self._path}")
+            found = list(map(_decoded, lines))
+        self.files = {file.key: file for file in found if file}
+        if None in found:
+            # A line that a killed process left unfinished would swallow the next one appended.
+            self.save(self.files.values())
+
+
+def _decoded(line: bytes) -> ExportedFile | None:
+    """Return the file that a line of a manifest records; None if the line is malformed."""
+    try:
+        file = msgspec.json.decode(line, type=ExportedFile)
+    except msgspec.MsgspecError:
+        return None
+    return file if line.endswith(b"\n") and file.is_valid() else None
+
+
+def _valid_text(text: str) -> str:
+    """Return a text that has a UTF-8 form: halves of surrogate pairs are spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _status(path: Path) -> list[Any]:

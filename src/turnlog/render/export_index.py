@@ -1,16 +1,20 @@
 """The index of a directory of exported sessions: HTML pages, or a Markdown list."""
 
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from turnlog.errors import UsageError
 from turnlog.format.atomic import require_replaceable, write_atomic
 from turnlog.text import harmless, one_line, plural
 
 HEADING = "# Sessions\n\n<!-- turnlog export -->\n\n"
+TITLE = "Sessions · turnlog"
 PER_PAGE = 1000
 """Sessions on a page, so that an index of 100,000 opens at once."""
 
@@ -26,7 +30,9 @@ class IndexedSession(NamedTuple):
     last_active: str
 
 
-def write_index(folder: Path, extension: str, sessions: Sequence[IndexedSession]) -> None:
+def write_index(
+    folder: Path, extension: str, sessions: Sequence[IndexedSession], is_agreed: bool = False
+) -> None:
     """Write the pages of an index that changed, and remove pages that are no longer needed."""
     is_html = extension == "html"
     pages = range(0, max(1, len(sessions)), PER_PAGE)
@@ -34,18 +40,25 @@ def write_index(folder: Path, extension: str, sessions: Sequence[IndexedSession]
         shown = sessions[start : start + PER_PAGE]
         text = _html(shown, number, len(pages), len(sessions)) if is_html else _markdown(shown)
         path = folder / page_name(number, is_html)
+        _require_own(path, folder, is_agreed)
         content = text.encode("utf-8", "replace")
         if not path.exists() or path.read_bytes() != content:
             write_atomic(path, content)
     number = len(pages) + 1
     while (stale := folder / page_name(number, is_html)).exists():
-        stale.unlink()
+        # The name alone proves nothing: `index-2.html` may be a page of the user's own.
+        with suppress(UsageError):
+            _require_own(stale, folder)
+            stale.unlink()
         number += 1
 
 
 def require_own_index(folder: Path, extension: str, is_agreed: bool) -> None:
     """Raise UsageError if the index would replace a file that turnlog did not write."""
-    path = folder / page_name(1, extension == "html")
+    _require_own(folder / page_name(1, extension == "html"), folder, is_agreed)
+
+
+def _require_own(path: Path, folder: Path, is_agreed: bool = False) -> None:
     command = f"turnlog export --yes --all -o {folder}"
     require_replaceable(path, command, is_agreed, _is_own_index)
 
@@ -53,7 +66,8 @@ def require_own_index(folder: Path, extension: str, is_agreed: bool) -> None:
 def _is_own_index(start: bytes) -> bool:
     from turnlog.render.html.page_file import MARK
 
-    return start.startswith((MARK.encode(), HEADING.encode()))
+    is_page = start.startswith(MARK.encode()) and f"<title>{TITLE}</title>".encode() in start
+    return is_page or start.startswith(HEADING.encode())
 
 
 def page_name(number: int, is_html: bool = True) -> str:
@@ -74,7 +88,7 @@ def _html(sessions: Sequence[IndexedSession], page: int, pages: int, total: int)
 
     style = static_style()
     body = f"<header><h1>{plural(total, 'session')}</h1></header>\n{_links(page, pages)}<main>\n"
-    frame = Frame("Sessions · turnlog", style, body)
+    frame = Frame(TITLE, style, body)
     file = BytesIO()
     frame.write_start(file)
     rows = "".join(map(_row, sessions))
@@ -112,9 +126,15 @@ def _markdown(sessions: Sequence[IndexedSession]) -> str:
 def _markdown_lines(sessions: Sequence[IndexedSession]) -> Iterator[str]:
     yield HEADING
     for session in sessions:
-        title = harmless(one_line(session.title or Path(session.name).stem)).replace("]", "\\]")
-        facts = " · ".join(filter(None, (session.project, _clock(session.last_active))))
+        title = _markdown_text(session.title or Path(session.name).stem)
+        project = _markdown_text(session.project or "")
+        facts = " · ".join(filter(None, (project, _clock(session.last_active))))
         yield f"- [{title}]({quote(session.name)}) {facts}".rstrip() + "\n"
+
+
+def _markdown_text(text: str) -> str:
+    """Return a text on one line, in which nothing is a link, a tag or the end of one."""
+    return re.sub(r"[\\`<\[\]]", r"\\\g<0>", harmless(one_line(text)))
 
 
 def _clock(moment: str) -> str:
