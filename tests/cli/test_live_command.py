@@ -89,6 +89,34 @@ def test_nothing_runs(sessions: list[RunningSession]) -> None:
     assert run("--json") == "[]\n"
 
 
+@pytest.mark.parametrize("moment", [9e14, 253_402_300_800_000, True])
+def test_times_that_no_client_writes_are_ignored(
+    sessions: list[RunningSession], moment: float
+) -> None:
+    sessions[0].register(status="busy", statusUpdatedAt=moment, startedAt=moment)
+    sessions[0].write(user("x"))
+    [shown] = json.loads(run("--json"))
+    assert (shown["state"], shown["started"]) == ("working", None)
+    assert shown["since"].startswith("20")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_program_may_have_a_name_that_is_not_utf8(
+    sessions: list[RunningSession], tmp_path: Path
+) -> None:
+    program = tmp_path / os.fsdecode(b"\xff) client")
+    program.symlink_to("/bin/sleep")
+    with subprocess.Popen([program, "600"]) as process:
+        sessions[0].pid = process.pid
+        try:
+            sessions[0].register(procStart=None)
+            sessions[0].write(user("x"))
+            shown = json.loads(run("--json"))
+        finally:
+            process.kill()
+    assert [each["pid"] for each in shown] == [process.pid]
+
+
 def test_control_characters_do_not_reach_the_terminal(sessions: list[RunningSession]) -> None:
     sessions[0].register(name="\x1b[2J\x1b]0;x\x07bad", nameSource="user")
     sessions[0].write(user("x"))

@@ -19,6 +19,8 @@ from turnlog.format.portable import is_running
 from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
 
+LATEST = 253_402_214_400_000
+"""The last day of the year 9999 in milliseconds; datetime has no later one."""
 LARGEST = 1 << 16
 """Bytes of a registry file; real ones have less than a kilobyte."""
 
@@ -127,7 +129,10 @@ def text_in(fields: Fields, name: str) -> str | None:
 def seconds_in(fields: Fields, name: str) -> float | None:
     """Return a field with milliseconds as seconds; None if it is anything else."""
     value = fields.get(name)
-    return value / 1000 if isinstance(value, int | float) and 0 < value < 1e15 else None
+    # JSON's `true` is an int to Python.
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return value / 1000 if 0 < value < LATEST else None
 
 
 def is_registered_process(pid: int, started: str | None) -> bool:
@@ -161,12 +166,12 @@ def has_child_since(pid: int, moment: float) -> bool | None:
 def start_of(pid: int) -> str | None:
     """Return the start time of a process in clock ticks, on systems with /proc."""
     try:
-        status = Path(f"/proc/{pid}/stat").read_text()
+        status = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
     # Field 22. The second field is the program's name in parentheses, and may contain any
-    # character: split only what follows the last parenthesis.
-    return status.rpartition(")")[2].split()[19]
+    # byte: split only what follows the last parenthesis.
+    return status.rpartition(b")")[2].split()[19].decode()
 
 
 def claim(store: Store, session_id: str, cwd: Path, entrypoint: str, version: str) -> None:
