@@ -155,6 +155,21 @@ def test_no_field_reveals_a_secret(tmp_path: Path) -> None:
     assert planter.leaked(exported(session, tmp_path, is_static=True).read_text()) == []
 
 
+def test_ids_and_reasons_are_masked(opened: Opened, tmp_path: Path) -> None:
+    session = opened(
+        user("hi"),
+        assistant(
+            call("Bash", {"command": "ls"}, f"toolu_{SECRET}"),
+            message_id=f"msg_{SECRET}",
+            message={"stop_reason": f"because {SECRET}"},
+        ),
+        result(f"toolu_{SECRET}", "a.py"),
+    )
+    page = read(session, tmp_path)
+    assert SECRET not in str(page)
+    assert page.turns == shown_json(session)
+
+
 def test_the_page_says_how_many_secrets_are_masked(opened: Opened, tmp_path: Path) -> None:
     session = opened(user(f"use {SECRET}"), assistant(text(f"{SECRET}, then {SECRET}")))
     page = read(session, tmp_path)

@@ -12,7 +12,7 @@ from turnlog.errors import NotFound
 from turnlog.format.json_values import Fields
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.html.page_options import PageOptions
-from turnlog.render.html.session_pages import SessionPages
+from turnlog.render.html.session_pages import SessionPages, find_masked
 from turnlog.render.json_views import usage_view
 from turnlog.secrets import mask
 
@@ -22,8 +22,8 @@ MOST_LANES = 200
 
 
 def find_agent(session: Session, agent_id: str) -> SubAgent:
-    """Return a sub-agent by its id; the id is compared, never used as a path."""
-    found = next((agent for agent in session.subagents if agent.id == agent_id), None)
+    """Return a sub-agent by its masked id; the id is compared, never used as a path."""
+    found = find_masked(session.subagents, agent_id)
     if found is None:
         raise NotFound(f"no sub-agent {agent_id!r} in {session.path.name}")
     return found
@@ -45,7 +45,7 @@ def agent_page(session: Session, agent_id: str, options: PageOptions | None = No
         messages += page["messages"]
         rows += page["rows"]
     shown = list(islice(rows, chosen.first, last))
-    about: Fields = {"id": agent.id, "label": mask(agent.description), "total": len(rows)}
+    about: Fields = {"id": mask(agent.id), "label": mask(agent.description), "total": len(rows)}
     return about | {"first": chosen.first, "rows": shown, "messages": messages}
 
 

@@ -23,6 +23,7 @@ import msgspec
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields, is_object
 from turnlog.render.html.encryption import PageCipher, PageKey, derive_key
+from turnlog.secrets import mask
 
 CHUNK = 256 * 1024
 LEVEL = 5
@@ -218,7 +219,8 @@ def slim_turn(turn: Fields, page: Fields, number: int) -> Fields:
     """Return the JSON of a turn without the inputs and results that its page contains."""
     rows = _calls_of(page)
     calls = [
-        _slim_call(call) if (call["id"], call["line"]) in rows else call for call in turn["calls"]
+        _slim_call(call) if (mask(call["id"]), call["line"]) in rows else call
+        for call in turn["calls"]
     ]
     return turn | {"calls": calls, "page": number}
 

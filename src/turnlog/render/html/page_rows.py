@@ -54,7 +54,7 @@ def _call_json(row: CallRow) -> Fields:
     fields: Fields = {
         "line": row.line,
         "result_line": details.result_line,
-        "id": details.id,
+        "id": mask(details.id),
         "name": row.name,
         "title": row.title,
         "outcome": row.outcome,
@@ -66,7 +66,7 @@ def _call_json(row: CallRow) -> Fields:
         "body": row.body,
         "input": details.input,
         "result": details.result,
-        "agent": details.agent_id,
+        "agent": mask(details.agent_id) if details.agent_id else None,
         "images": list(map(_data_url, details.images)),
     }
     if details.whole_size:
@@ -127,12 +127,13 @@ def message_json(message: Message) -> Fields:
     usage = usage_view([message])
     sent = usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
     return {
-        "id": message.id,
+        "id": mask(message.id or "") or None,
         "line": message.nodes[0].line,
         "model": mask(message.model or "") or None,
-        "stop_reason": message.stop_reason,
-        "started": message.started,
-        "ended": message.ended,
+        # No client writes a secret there, but nothing keeps one out of a file made by other tools.
+        "stop_reason": mask(message.stop_reason or "") or None,
+        "started": mask(message.started or "") or None,
+        "ended": mask(message.ended or "") or None,
         "input": usage.input_tokens,
         "output": usage.output_tokens,
         "cache_read": usage.cache_read_input_tokens,

@@ -16,7 +16,7 @@ from turnlog.render.html.encryption import PageKey
 from turnlog.render.html.page_file import Frame, PageWriter, slim_turn
 from turnlog.render.html.page_options import PageOptions
 from turnlog.render.html.script_bundle import bundle_scripts
-from turnlog.render.html.session_pages import SessionPages
+from turnlog.render.html.session_pages import SessionPages, find_masked
 from turnlog.render.json_views import turn_view
 from turnlog.secrets import mask_value
 
@@ -88,7 +88,7 @@ class _SessionWriter:
         added: Fields = {}
         while self._agents:
             agent_id, parent = self._agents.popitem()
-            agent = next((each for each in parent.subagents if each.id == agent_id), None)
+            agent = find_masked(parent.subagents, agent_id)
             # Sub-agents that start from a copy of the same context contain each other's calls.
             if agent and agent_id not in added:
                 pages = SessionPages(parent.open_subagent(agent), page_options(self._options))

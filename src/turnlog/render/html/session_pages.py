@@ -282,10 +282,15 @@ def _label(entry: object) -> str:
     return words if len(words) <= LABEL else f"{words[: LABEL - 1]}…"
 
 
+def find_masked(agents: Iterable[SubAgent], agent_id: str) -> SubAgent | None:
+    """Return the sub-agent whose id a page shows as this one."""
+    return next((agent for agent in agents if mask(agent.id) == agent_id), None)
+
+
 def _agent(agent: SubAgent, call: Call | None, turn: int | None) -> Fields:
     shown = call if turn else None
     return {
-        "id": agent.id,
+        "id": mask(agent.id),
         "label": mask(agent.description),
         "type": mask(str(agent.meta.get("agentType") or "")),
         "turn": turn,

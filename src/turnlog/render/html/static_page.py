@@ -12,7 +12,7 @@ from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.depth import page_at
 from turnlog.render.html.page_file import Frame
 from turnlog.render.html.session_file import WITH_CALLS, FileOptions, page_options
-from turnlog.render.html.session_pages import SessionPages
+from turnlog.render.html.session_pages import SessionPages, find_masked
 from turnlog.render.session_facts import SessionFacts, session_facts
 from turnlog.render.terminal_text import times_text
 from turnlog.secrets import mask
@@ -76,7 +76,7 @@ class _StaticWriter:
 
     def _agent(self, parent: Session, agent_id: str) -> Iterator[str]:
         """Yield the turns of a sub-agent, below the call that started it."""
-        agent = next((each for each in parent.subagents if each.id == agent_id), None)
+        agent = find_masked(parent.subagents, agent_id)
         # Sub-agents that start from a copy of the same context contain each other's calls.
         if agent is None or agent_id in self._shown:
             return
