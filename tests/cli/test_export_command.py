@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,7 @@ def test_own_exports_are_replaced_and_other_files_only_with_a_yes(
         (f"{SESSION} -o x.html --turn 9", "has 1 turns, no turn 9"),
         (f"{SESSION} -o x.html --password-file gone", "cannot read gone"),
         ("--all -o d --turn 1", "--turn and --leaf need one session and a file"),
+        ("--all -o -", "several sessions cannot be written to stdout"),
     ],
 )
 def test_what_is_refused(
@@ -123,6 +125,31 @@ def test_a_password_comes_from_the_environment_or_a_file(
     assert read_export(here / "y.html", "from a file").turns
     write(here / "empty", b"\n")
     assert "empty" in turnlog("export", SESSION, "-o", "z.html", "--password-file", "empty").err
+
+
+def test_a_password_is_utf8(here: Path, turnlog: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(here / "secret", b"\xff")
+    done = turnlog("export", SESSION, "-o", "x.html", "--password-file", "secret")
+    assert (done.code, "secret is not UTF-8" in done.err) == (2, True)
+    monkeypatch.setenv("TURNLOG_EXPORT_PASSWORD", "\udcff")
+    done = turnlog("export", SESSION, "-o", "x.html", "--password")
+    assert (done.code, "the password is not UTF-8" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("zone", ["UTC+12", "UTC-12"])
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_times_without_a_local_time_are_omitted(
+    here: Path, project: Path, turnlog: Run, zone: str, moment: str
+) -> None:
+    talk = session(user("hi", timestamp=moment), assistant(text("hello"), timestamp=moment))
+    write(project / f"{SESSION}.jsonl", talk)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        codes = [turnlog("export", SESSION, "-o", f"x.{form}").code for form in FORMATS]
+        codes.append(turnlog("export", SESSION, "-o", "static.html", "--no-js").code)
+    time.tzset()
+    assert codes == [0, 0, 0, 0, 0]
 
 
 def test_all_sessions_are_written_with_an_index(here: Path, turnlog: Run) -> None:

@@ -1,17 +1,27 @@
 """Rows as Markdown."""
 
+from collections.abc import Callable
+from itertools import pairwise
+
 import pytest
 from inline_snapshot import snapshot
+from markdown_it import MarkdownIt
 
 from conversation.conftest import Opened
 from render.conftest import did
 from support.build import assistant, call, compaction, result, text, thinking, user
+from turnlog.render.depth import Depth
+from turnlog.render.export import markdown_lines
 from turnlog.render.markdown import to_markdown
-from turnlog.render.rows import AnswerRow, PromptRow, Row, ViewOptions, rows_of
+from turnlog.render.rows import AnswerRow, NoteRow, PromptRow, Row, ViewOptions, rows_of
 
 
 def document(row: Row, full: bool = False) -> list[str]:
     return list(to_markdown([row], full))
+
+
+def open_note(text: str) -> Row:
+    return NoteRow(text, is_open=True)
 
 
 def test_a_session(opened: Opened) -> None:
@@ -133,3 +143,46 @@ def test_what_a_sub_agent_did_is_quoted_below_its_call() -> None:
 
 def test_a_prompt_without_text_has_a_heading_all_the_same() -> None:
     assert document(PromptRow(3, "image", "", None)) == ["## 3. ", "", "*image*", "", ""]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "```\n# cut off",
+        "~~~~py\ncut off\n~~~",
+        "``` a`b\n# not a fence",
+        "```\n```~~~\n# open",
+        "- item\n  ```\n  cut off",
+        "- item\n  ```\nout of the item\n```\n# open",
+        "   ```\nless indented",
+        "<!-- open",
+        "text\n\n  <script>\n\n# open",
+        "<![CDATA[\n\n<?php\n\n<!DOCTYPE",
+        "<PRE\n\n# open",
+        "   # Indented",
+        "Underlined\n===\n\nAnother\n---",
+    ],
+)
+@pytest.mark.parametrize("row", [AnswerRow, open_note])
+def test_nothing_in_an_answer_reaches_the_next_turn(said: str, row: Callable[[str], Row]) -> None:
+    rows = [row(said), PromptRow(2, "typed", "Next", None)]
+    tokens = MarkdownIt().parse("\n".join(to_markdown(rows)))
+    tops = [
+        after.content
+        for token, after in pairwise(tokens)
+        if token.type == "heading_open" and token.tag in ("h1", "h2") and token.level == 0
+    ]
+    assert tops == ["2. Next"]
+
+
+def test_names_with_line_breaks_make_no_headings(opened: Opened) -> None:
+    name = "x\n\n# Fake\n"
+    session = opened(
+        user("hi", cwd=f"/home/{name}", git_branch=name),
+        assistant(call(name, {"a": 1}, "A"), message={"model": name}),
+        result("A", name),
+    )
+    lines = "\n".join(markdown_lines(session, ViewOptions(full=True), Depth.FULL))
+    tokens = MarkdownIt().parse(lines)
+    heads = [after.content for token, after in pairwise(tokens) if token.type == "heading_open"]
+    assert heads == ["hi", "1. hi"]

@@ -1,6 +1,7 @@
 """turnlog export: write sessions as HTML pages, Markdown, JSON or text."""
 
 import os
+import re
 import shlex
 import sys
 from dataclasses import replace
@@ -41,6 +42,7 @@ from turnlog.store.session_lookup import find_session
 from turnlog.text import file_size, plural
 
 PASSWORD = "TURNLOG_EXPORT_PASSWORD"
+NO_UTF8 = "turnlog export --password-file FILE"
 AGREEING = "turnlog.export.agreeing"
 """Where a context has the same command with --yes."""
 
@@ -115,6 +117,9 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
         require_outside_store(ctx, Path(output))
     password = _password(given)
     is_single = len(sessions) == 1 and not Path(output).is_dir() and not output.endswith("/")
+    if output == STDOUT and not is_single:
+        hint = "turnlog export SESSION -o -"
+        raise UsageError("several sessions cannot be written to stdout", hint)
     options = _options(given, Path(output) if is_single and output != STDOUT else None)
     if is_single:
         _export_file(ctx, sessions[0], options, password, as_json)
@@ -143,6 +148,8 @@ def _password(given: dict[str, Any]) -> str | None:
             password = given["password_file"].read_text("utf-8").partition("\n")[0]
         except OSError as error:
             raise NotFound(f"cannot read {given['password_file']}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{given['password_file']} is not UTF-8", NO_UTF8) from error
     elif not given["password"]:
         return None
     elif not (password := os.environ.get(PASSWORD, "")):
@@ -152,6 +159,9 @@ def _password(given: dict[str, Any]) -> str | None:
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     if not password:
         raise UsageError("the password is empty", "turnlog export --password")
+    if re.search(r"[\ud800-\udfff]", password):
+        # The browser encodes what is typed there in UTF-8, so no one could open the page.
+        raise UsageError("the password is not UTF-8", NO_UTF8)
     return password
 
 

@@ -25,11 +25,12 @@ def parse_timestamp(text: str | None) -> datetime | None:
     """
     try:
         moment = datetime.fromisoformat(text or "")
-    except ValueError:
+        found = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    if not 1 < moment.year < 9999:
-        return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    # Go writes 0001-01-01T00:00:00Z for "no time". It has no local time west of Greenwich, because
+    # datetime has no year 0; nor has the end of the year 9999 east of it.
+    return found if 1 < found.year < 9999 else None
 
 
 def seconds_of(text: str | None) -> float | None:

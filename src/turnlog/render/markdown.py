@@ -14,8 +14,12 @@ INDENT = "  "
 LABEL = 120
 TURN_LEVEL, DEEPEST = 2, 6
 """Levels of headings: a turn's, and the deepest that Markdown has."""
-HEADING = re.compile(r"(#{1,6})(?=[ \t]|$)")
-FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
+UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
+FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})")
+CLOSING = re.compile(r" {0,3}(`+|~+)[ \t]*")
+HTML_BLOCK = re.compile(r" {0,3}<(?=[!?]|(?:script|pre|style|textarea)(?:[\s>]|$))", re.IGNORECASE)
+"""The start of HTML that a blank line does not end: an open comment hides all that follows."""
 
 
 def to_markdown(
@@ -43,7 +47,7 @@ def _head(facts: SessionFacts) -> Iterator[str]:
         "Time": facts.period,
         "Size": facts.size,
         "Models": ", ".join(map(_code, facts.models)),
-        "Client": facts.client_version or "",
+        "Client": _on_one_line(facts.client_version or ""),
         "Resume": _code(facts.resume),
     }
     yield from (f"- {name}: {value}" for name, value in rows.items() if value)
@@ -59,7 +63,10 @@ def _lines(row: Row, full: bool, level: int) -> Iterator[str]:
         case ThoughtRow():
             yield from _quoted(f"*thinking:* {row.text}")
         case NoteRow():
-            yield row.text if full or row.is_open else f"*{_first_line(row.text)}*"
+            if full or row.is_open:
+                yield from nested_headings(row.text, level)
+            else:
+                yield f"*{_first_line(row.text)}*"
         case CallRow():
             yield from _call(row, full, level)
         case TurnEndRow():
@@ -80,29 +87,57 @@ def _prompt(row: PromptRow, level: int) -> Iterator[str]:
 def nested_headings(text: str, level: int) -> Iterator[str]:
     """Yield the lines of an answer, its headings moved below those of a level.
 
+    Nothing in it reaches what follows: an open fence is closed, and open HTML is escaped.
+
     >>> list(nested_headings("# One\\n```\\n# code\\n```\\n## Two", 2))
     ['### One', '```', '# code', '```', '#### Two']
+    >>> list(nested_headings("~~~\\ncut off", 2))
+    ['~~~', 'cut off', '~~~']
     """
-    fence = ""
+    lines: list[str] = []
+    fence, indent, is_doubtful = "", 0, False
     for line in text.split("\n"):
-        mark = FENCE.match(line)
-        if mark and (not fence or (mark[1].startswith(fence) and not line.strip(" `~"))):
-            fence = "" if fence else mark[1]
-        heading = None if fence else HEADING.match(line)
-        if heading:
-            deeper = min(DEEPEST, len(heading[1]) + level)
-            yield f"{'#' * deeper}{line[heading.end() :]}"
-        else:
-            yield line
+        if not fence:
+            if mark := FENCE.match(line):
+                indent, fence = len(mark[1]), mark[2]
+                lines.append(line)
+            else:
+                _add_nested(lines, line, level)
+            continue
+        lines.append(line)
+        # An indented fence may belong to a list item, which a line with less indentation ends.
+        is_doubtful |= line.strip() != "" and not line.startswith(" " * indent)
+        closing = CLOSING.fullmatch(line)
+        fence = "" if closing and closing[1].startswith(fence) else fence
+    if fence:
+        lines.append(f"{' ' * indent}{fence}")
+    # Where it is doubtful whether a fence is open, a quote ends it in any case.
+    yield from _quoted("\n".join(lines)) if is_doubtful else lines
+
+
+def _add_nested(lines: list[str], line: str, level: int) -> None:
+    """Add a line outside of fences; a heading is moved below those of a level."""
+    underline = UNDERLINE.fullmatch(line)
+    if heading := HEADING.match(line):
+        deeper = min(DEEPEST, len(heading[1]) + level)
+        lines.append(f"{'#' * deeper}{line[heading.end() :]}")
+    elif underline and lines and re.match(r" {0,3}\w", lines[-1]):
+        deeper = min(DEEPEST, level + (1 if "=" in underline[1] else 2))
+        lines[-1] = f"{'#' * deeper} {lines[-1].strip()}"
+    elif HTML_BLOCK.match(line):
+        lines.append(line.replace("<", "\\<", 1))
+    else:
+        lines.append(line)
 
 
 def _call(row: CallRow, full: bool, level: int) -> Iterator[str]:
     title = row.title.strip()
     is_short = "\n" not in title and len(title) <= LABEL
     mark = "✗ " if row.is_error else ""
-    outcome = f" → {row.outcome}" if row.outcome else ""
+    name = _on_one_line(row.name)
+    outcome = f" → {_on_one_line(row.outcome)}" if row.outcome else ""
     # Another mark than answers use, or a call would join the list that an answer ends with.
-    yield f"* {mark}**{row.name}** {_code(title) if is_short and title else ''}".rstrip() + outcome
+    yield f"* {mark}**{name}** {_code(title) if is_short and title else ''}".rstrip() + outcome
     if not is_short:
         yield from _item(_fenced(title.split("\n"), "sh" if row.name == "Bash" else ""))
     is_whole = full or row.is_open or row.style == "diff"
@@ -134,6 +169,8 @@ def _code(text: str) -> str:
     >>> _code("ls"), _code("echo `date`")
     ('`ls`', '`` echo `date` ``')
     """
+    # A blank line, as in the name of a directory, would end the span.
+    text = _on_one_line(text)
     run = _longest_run(text)
     return f"{'`' * (run + 1)} {text} {'`' * (run + 1)}" if run else f"`{text}`"
 
@@ -147,6 +184,10 @@ def _turn_facts(row: TurnEndRow) -> str:
 
 def _quoted(text: str) -> Iterator[str]:
     yield from (f"{QUOTE}{line}".rstrip() for line in text.splitlines())
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.splitlines())
 
 
 def _first_line(text: str) -> str:
