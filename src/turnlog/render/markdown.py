@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.rows import AnswerRow, CallRow, NoteRow, PromptRow, Row, ThoughtRow, TurnEndRow
-from turnlog.render.session_facts import SessionFacts
+from turnlog.render.session_facts import TranscriptFacts
 from turnlog.render.terminal_text import FOLDED, prompt_about, times_text
 from turnlog.text import exact_money, plural
 
@@ -23,7 +23,7 @@ HTML_BLOCK = re.compile(r" {0,3}<(?=[!?]|(?:script|pre|style|textarea)(?:[\s>]|$
 
 
 def to_markdown(
-    rows: Iterable[Row], full: bool = False, facts: SessionFacts | None = None
+    rows: Iterable[Row], full: bool = False, facts: TranscriptFacts | None = None
 ) -> Iterator[str]:
     """Yield the lines of a Markdown document, with a title if there are facts for it."""
     if facts:
@@ -37,7 +37,7 @@ def _document(rows: Iterable[Row], full: bool, level: int) -> Iterator[str]:
         yield ""
 
 
-def _head(facts: SessionFacts) -> Iterator[str]:
+def _head(facts: TranscriptFacts) -> Iterator[str]:
     yield f"# {_first_line(facts.title or facts.slug or facts.id)}"
     yield ""
     project = _code(facts.project) + (f", branch {_code(facts.branch)}" if facts.branch else "")

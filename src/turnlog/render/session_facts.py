@@ -12,7 +12,7 @@ from turnlog.text import exact_money, plural
 
 
 @dataclass(frozen=True)
-class SessionFacts:
+class TranscriptFacts:
     """Facts about a session; None if its file does not contain them."""
 
     id: str
@@ -40,7 +40,7 @@ class SessionFacts:
 
         >>> from datetime import UTC
         >>> at = datetime(2026, 11, 2, 9, 5, tzinfo=UTC)
-        >>> facts = SessionFacts("1f", "", "", "", "", (), "", at, at, 1, 1, 1, "")
+        >>> facts = TranscriptFacts("1f", "", "", "", "", (), "", at, at, 1, 1, 1, "")
         >>> facts.period == at.astimezone().strftime("%Y-%m-%d %H:%M")
         True
         """
@@ -58,7 +58,7 @@ class SessionFacts:
         return f"{counts} · {exact_money(self.cost_usd)}"
 
 
-def session_facts(session: Session, reveal: bool = False) -> SessionFacts:
+def session_facts(session: Session, reveal: bool = False) -> TranscriptFacts:
     """Return the facts about an opened session, with secrets masked."""
 
     def shown(text: str | None) -> str | None:
@@ -71,7 +71,7 @@ def session_facts(session: Session, reveal: bool = False) -> SessionFacts:
     ends = (turn.last_time for turn in reversed(session.turns) if turn.last_time)
     project = shown(about.cwd) or session.path.parent.name
     resume = f"claude --resume {shlex.quote(session.id)}"
-    return SessionFacts(
+    return TranscriptFacts(
         id=session.id,
         title=shown(about.title),
         slug=shown(about.slug),

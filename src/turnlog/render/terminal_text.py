@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from turnlog.render.rows import AnswerRow, CallRow, NoteRow, PromptRow, Row, ThoughtRow, TurnEndRow
-from turnlog.render.session_facts import SessionFacts
+from turnlog.render.session_facts import TranscriptFacts
 from turnlog.render.text_layout import cells_of, is_table, lay_out_table, table_at, wrap_line
 from turnlog.text import duration, exact_money
 
@@ -36,13 +36,13 @@ class Terminal:
         self.opened_at: int | None = None
         """The number of lines before the row that was asked for, once it is drawn."""
 
-    def head(self, facts: SessionFacts) -> Iterator[str]:
+    def head(self, facts: TranscriptFacts) -> Iterator[str]:
         """Yield the title of a session, its project, times and cost, and how to resume it."""
         for line in self._head(facts):
             self.drawn += 1
             yield line
 
-    def _head(self, facts: SessionFacts) -> Iterator[str]:
+    def _head(self, facts: TranscriptFacts) -> Iterator[str]:
         yield from self._wrapped(facts.title or facts.slug or facts.id, "heading")
         place = [f"session {facts.id}", facts.slug, facts.project, facts.branch]
         about = [facts.period, facts.size, ", ".join(facts.models)]

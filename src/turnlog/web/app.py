@@ -46,7 +46,7 @@ JsonFunction = Callable[[PageRequest], Any]
 PageFunction = Callable[[PageRequest], Fields]
 
 
-class Page(NamedTuple):
+class AppPage(NamedTuple):
     """A page: its template, its name in the navigation, and the function for its values."""
 
     template: str
@@ -56,12 +56,12 @@ class Page(NamedTuple):
     """Returns the table of the page for `?format=csv`."""
 
 
-PAGES: dict[str, Page] = {
-    **{path: Page(*page) for path, page in REPORT_PAGES.items()},
-    "/sessions": Page("sessions.html", "sessions"),
-    "/sessions/{key}": Page("session.html", "sessions", session_values),
-    "/compare": Page("compare.html", "sessions", comparison),
-    "/live": Page("live.html", "live"),
+PAGES: dict[str, AppPage] = {
+    **{path: AppPage(*page) for path, page in REPORT_PAGES.items()},
+    "/sessions": AppPage("sessions.html", "sessions"),
+    "/sessions/{key}": AppPage("session.html", "sessions", session_values),
+    "/compare": AppPage("compare.html", "sessions", comparison),
+    "/live": AppPage("live.html", "live"),
 }
 API: dict[str, JsonFunction] = {
     "/api/sessions": list_rows,
@@ -125,7 +125,7 @@ def _landing_route(access: Access) -> Callable[[Request], Any]:
     return land
 
 
-def _page_route(library: Library, page: Page) -> Callable[[Request], Any]:
+def _page_route(library: Library, page: AppPage) -> Callable[[Request], Any]:
     async def show(request: Request) -> Response:
         def work() -> Response:
             library.refresher.request()

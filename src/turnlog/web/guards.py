@@ -47,7 +47,7 @@ SHOWN_HOST = 100
 """Characters of a refused Host that the answer repeats."""
 
 
-class Refusal(NamedTuple):
+class RefusedRequest(NamedTuple):
     """An error response: one line of plain text."""
 
     status: int
@@ -74,7 +74,7 @@ class Visit(NamedTuple):
     peer: Peer
 
 
-Guard = Callable[[Visit], Refusal | None]
+Guard = Callable[[Visit], RefusedRequest | None]
 
 
 def origins_of(port: int, others: tuple[str, ...] = ()) -> Origins:
@@ -99,7 +99,7 @@ def _parse_origin(text: str) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
-def require_known_host(visit: Visit) -> Refusal | None:
+def require_known_host(visit: Visit) -> RefusedRequest | None:
     """Refuse hosts that are not on the list.
 
     DNS rebinding: evil.example resolves to 127.0.0.1 on the second lookup, so its page and this
@@ -110,17 +110,17 @@ def require_known_host(visit: Visit) -> Refusal | None:
         return None
     named = harmless(hosts[0])[:SHOWN_HOST] if len(hosts) == 1 else "such a Host"
     hint = f"turnlog web --origin http://{named}" if len(hosts) == 1 else "turnlog web"
-    return Refusal(421, f"this server does not answer to {named} (try: {hint})")
+    return RefusedRequest(421, f"this server does not answer to {named} (try: {hint})")
 
 
-def require_own_origin(visit: Visit) -> Refusal | None:
+def require_own_origin(visit: Visit) -> RefusedRequest | None:
     """Refuse requests that a page of another origin makes.
 
     `SameSite` does not distinguish ports: a page on localhost:3000 sends our cookie along. Browsers
     tell with `Origin` or `Sec-Fetch-Site`; programs such as curl send neither.
     """
     if any(each not in visit.origins.origins for each in visit.headers.getlist("origin")):
-        return Refusal(403, "requests from other origins are not answered")
+        return RefusedRequest(403, "requests from other origins are not answered")
     sites = visit.headers.getlist("sec-fetch-site")
     if all(site in OWN_SITE for site in sites):
         return None
@@ -129,17 +129,19 @@ def require_own_origin(visit: Visit) -> Refusal | None:
     is_document = visit.headers.get("sec-fetch-dest") == "document"
     if visit.access.is_landing(visit.path) and is_visit and is_document:
         return None
-    return Refusal(403, "requests from other sites are not answered: type the address instead")
+    return RefusedRequest(
+        403, "requests from other sites are not answered: type the address instead"
+    )
 
 
-def require_reading(visit: Visit) -> Refusal | None:
+def require_reading(visit: Visit) -> RefusedRequest | None:
     """Refuse all methods that could change something: nothing here does."""
     if visit.method in ("GET", "HEAD"):
         return None
-    return Refusal(405, f"{harmless(visit.method)[:20]} is not supported: pages only read")
+    return RefusedRequest(405, f"{harmless(visit.method)[:20]} is not supported: pages only read")
 
 
-def require_cookie(visit: Visit) -> Refusal | None:
+def require_cookie(visit: Visit) -> RefusedRequest | None:
     """Refuse everyone but the browser that opened the one-time URL.
 
     Any program of any user on this machine can connect to a loopback port.
@@ -149,10 +151,10 @@ def require_cookie(visit: Visit) -> Refusal | None:
     for header in visit.headers.getlist("cookie"):
         if visit.access.accepts(cookie_parser(header).get(visit.access.cookie)):
             return None
-    return Refusal(401, "open the URL that turnlog web printed (try: turnlog web)")
+    return RefusedRequest(401, "open the URL that turnlog web printed (try: turnlog web)")
 
 
-def require_own_user(visit: Visit) -> Refusal | None:
+def require_own_user(visit: Visit) -> RefusedRequest | None:
     """Refuse other users, even with the cookie.
 
     Browsers send a cookie to all ports of a host: a page that another user serves on 127.0.0.1:4000
@@ -160,7 +162,7 @@ def require_own_user(visit: Visit) -> Refusal | None:
     """
     if visit.access.is_landing(visit.path) or visit.peer.is_own:
         return None
-    return Refusal(401, "this server belongs to another user (try: turnlog web)")
+    return RefusedRequest(401, "this server belongs to another user (try: turnlog web)")
 
 
 GUARDS: tuple[Guard, ...] = (
@@ -226,7 +228,7 @@ class GuardedApp:
         return self.origins, self.access
 
 
-async def _refuse(refusal: Refusal, send: Send) -> None:
+async def _refuse(refusal: RefusedRequest, send: Send) -> None:
     body = f"turnlog: {refusal.message}\n".encode()
     headers = [
         (b"content-type", b"text/plain; charset=utf-8"),

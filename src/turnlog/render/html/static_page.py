@@ -13,7 +13,7 @@ from turnlog.render.depth import page_at
 from turnlog.render.html.page_file import Frame
 from turnlog.render.html.session_file import WITH_CALLS, FileOptions, page_options
 from turnlog.render.html.session_pages import SessionPages, find_masked
-from turnlog.render.session_facts import SessionFacts, session_facts
+from turnlog.render.session_facts import TranscriptFacts, session_facts
 from turnlog.render.terminal_text import times_text
 from turnlog.secrets import mask
 from turnlog.text import exact_money, harmless, plural
@@ -90,7 +90,7 @@ class _StaticWriter:
         yield "</details>\n"
 
 
-def _header(facts: SessionFacts) -> str:
+def _header(facts: TranscriptFacts) -> str:
     rows = {
         "Session": facts.id,
         "Project": " · ".join(filter(None, (facts.project, facts.branch))),
@@ -103,7 +103,7 @@ def _header(facts: SessionFacts) -> str:
     return f"<header><h1>{_text(_title(facts))}</h1>\n<dl>{''.join(shown)}</dl></header>"
 
 
-def _title(facts: SessionFacts) -> str:
+def _title(facts: TranscriptFacts) -> str:
     return facts.title or facts.slug or facts.id
 
 
