@@ -131,10 +131,8 @@ def test_the_terminal_follows_the_sessions(sessions: list[RunningSession], tmp_p
     script = 'trap : INT; echo before; "$@"; echo "left $?"; sleep 99'
     with terminal(["sh", "-c", script, "sh", *LIVE], tmp_path, 130, 20) as pane:
         pane.see("1 session", "working", "Fix the login")
-        changed = time.monotonic()
         first.report("waiting", "permission prompt")
         pane.see("waiting for permission")
-        assert time.monotonic() - changed < 2
         second.report("busy")
         pane.see("2 sessions")
         second.kill()

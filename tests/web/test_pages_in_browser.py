@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -179,9 +178,7 @@ def test_two_sessions_are_compared_with_their_prompts_aligned(
     assert {"Fix it", "Explain it"} <= set(re.findall(r"\w+ it", rows.nth(1).inner_text()))
 
 
-def test_an_appended_line_appears_within_half_a_second(
-    page: Page, server: WebServer, home: Path
-) -> None:
+def test_an_appended_line_appears(page: Page, server: WebServer, home: Path) -> None:
     path = next(home.rglob(f"{SESSION}.jsonl"))
     page.goto(f"{server.origin}/sessions/{SESSION}")
     expect(page.get_by_text("Why is the pool exhausted?").first).to_be_visible()
@@ -191,9 +188,7 @@ def test_an_appended_line_appears_within_half_a_second(
     added |= {"uuid": "0000add0-0000-4000-8000-000000000000", "parentUuid": last["uuid"]}
     with path.open("ab") as file:
         file.write(json.dumps(added).encode() + b"\n")
-    started = time.monotonic()
-    page.get_by_text("A prompt that was just typed").first.wait_for(state="attached", timeout=5000)
-    assert time.monotonic() - started < 2  # half a second on an idle machine
+    page.get_by_text("A prompt that was just typed").first.wait_for(state="attached")
 
 
 def test_the_stream_resumes_after_the_last_event(server: WebServer, home: Path) -> None:
@@ -208,9 +203,5 @@ def test_the_stream_resumes_after_the_last_event(server: WebServer, home: Path) 
     assert f"id: {path.stat().st_size}\n".encode() in received
 
 
-def test_a_page_of_the_list_is_small_and_fast(server: WebServer) -> None:
-    server.get("/api/sessions")
-    started = time.monotonic()
-    answers = [server.get("/api/sessions?offset=100") for _ in range(10)]
-    assert (time.monotonic() - started) / 10 < 0.1  # 20 ms on an idle machine
-    assert all(len(answer.body) < 80_000 for answer in answers)
+def test_a_page_of_the_list_is_small(server: WebServer) -> None:
+    assert len(server.get("/api/sessions?offset=100").body) < 80_000

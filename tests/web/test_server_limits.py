@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from http.client import HTTPConnection
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -51,7 +50,8 @@ def test_responses_do_not_wait_for_acknowledgements(home: Path) -> None:
             assert connection.getresponse().read()
             seconds.append(time.monotonic() - started)
         connection.close()
-        assert median(seconds) < 0.03  # 0.04 if Nagle's algorithm holds the body back
+        # If Nagle's algorithm holds the body back, each of them takes 0.04 seconds.
+        assert min(seconds) < 0.03
 
 
 @pytest.mark.parametrize("limits", [{}, {"connections": FAR}])
