@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,9 @@ from turnlog.agent.workspace.repository import CEILINGS
 from turnlog.agent.workspace.shell.bubblewrap import is_working
 from turnlog.agent.workspace.shell.command_environment import find_program
 from turnlog.store.paths import Store
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 """Of one name, they cannot be looked through for doctests."""
@@ -92,3 +96,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _short(path: Path) -> str:
     return "/".join(path.parts[-4:])
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """A real browser, closed after each module: while it is open, no event loop can be started."""
+    from support.browser import open_browser
+
+    with open_browser() as opened:
+        yield opened

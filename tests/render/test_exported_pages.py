@@ -1,7 +1,7 @@
 """Exported pages in a real browser, opened from disk without a network."""
 
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from conversation.conftest import Opened
-from support.browser import AXE, open_browser
+from support.browser import AXE
 from support.build import assistant, call, line, nth, result, text, user
 from turnlog.conversation.session import Session, open_session
 from turnlog.render.depth import Depth
@@ -31,12 +31,6 @@ class Visit:
 
     page: Page
     reports: list[str] = field(default_factory=list[str])
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as found:
-        yield found
 
 
 @contextmanager

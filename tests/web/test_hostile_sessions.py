@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page
 
-from support.browser import open_browser
 from support.build import (
     SESSION,
     assistant,
@@ -64,12 +63,6 @@ class Attacker(Planter):
 
     def word(self, place: str) -> str:
         return self.token(place)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from support.browser import AXE, open_browser
+from support.browser import AXE
 from support.build import Fields, assistant, call, result, text, user
 from support.live_store import RunningSession, running_sessions
-from support.page_watch import PageWatch
 from support.web_server import WebServer, running_server
 
 MARKUP = "<img src=x onerror=alert(1)>"
@@ -26,12 +25,6 @@ USAGE: Fields = {
 RUN_AXE = """() => axe.run(document, {resultTypes: ["violations"]}).then((found) => found.violations
   .filter((each) => each.impact === "serious" || each.impact === "critical")
   .map((each) => each.id))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -48,18 +41,6 @@ def server(
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "data"))
     with running_server(sessions[0].store.root) as running:
         yield running.log_in()
-
-
-@pytest.fixture
-def page(browser: Browser, server: WebServer) -> Iterator[Page]:
-    context = browser.new_context()
-    name, _, value = (server.cookie or "").partition("=")
-    context.add_cookies([{"name": name, "value": value, "url": server.origin}])
-    opened = context.new_page()
-    watch = PageWatch(opened, server.origin)
-    yield opened
-    context.close()
-    assert watch.seen == []
 
 
 @contextmanager

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from support.browser import AXE, open_browser
+from support.browser import AXE
 from support.build import SESSION, assistant, call, result, session, text, user
-from support.page_watch import PageWatch
 from support.web_server import WebServer, running_server
 
 OTHER = "0bad0000-0000-4000-8000-000000000000"
@@ -33,12 +32,6 @@ ADDRESSES = [
 RUN_AXE = """() => axe.run(document, {resultTypes: ["violations"]}).then((found) => found.violations
   .filter((each) => each.impact === "serious" || each.impact === "critical")
   .map((each) => `${each.id}: ${each.nodes.map((node) => node.target.join(" ")).join(", ")}`))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -72,19 +65,6 @@ def server(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web
         patch.setenv("TURNLOG_HOME", str(tmp_path_factory.mktemp("data")))
         with running_server(home) as running:
             yield running.log_in()
-
-
-@pytest.fixture
-def page(browser: Browser, server: WebServer) -> Iterator[Page]:
-    """A page of the logged-in browser; whatever goes wrong in it fails the test."""
-    context = browser.new_context()
-    name, _, value = (server.cookie or "").partition("=")
-    context.add_cookies([{"name": name, "value": value, "url": server.origin}])
-    opened = context.new_page()
-    watch = PageWatch(opened, server.origin)
-    yield opened
-    context.close()
-    assert watch.seen == []
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from support.browser import AXE, open_browser
+from support.browser import AXE
 from support.build import SESSION, assistant, call, result, session, user
 
 PATHS = ["/", "/cost", "/cost?by=session&plan=100&carrying=1", "/tools", "/files"]
@@ -55,12 +55,6 @@ def address(root: Path) -> Iterator[str]:
         process.terminate()
         process.wait(timeout=10)
         process.stdout.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from support.browser import AXE, open_browser
+from support.browser import AXE
 from support.build import (
     SESSION,
     assistant,
@@ -42,12 +42,6 @@ SCROLL = """(share) => {
     viewer.scroller.scrollTop = share * (scrollHeight - clientHeight);
 }"""
 UNFOLD = "document.querySelectorAll('.tl-unfold[aria-expanded=false]').forEach((b) => b.click())"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as opened:
-        yield opened
 
 
 @contextmanager
