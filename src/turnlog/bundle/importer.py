@@ -12,15 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from turnlog.bundle.layout import LaidOut, lay_out
 from turnlog.bundle.manifest import BundledProject, BundledSession, Manifest
-from turnlog.bundle.members import (
-    PLANS,
-    PROMPTS,
-    has_tokens,
-    is_json_name,
-    place_problem,
-    store_path,
-)
+from turnlog.bundle.members import PLANS
 from turnlog.bundle.merge import LineComparison, Relation, extended, relation_of
 from turnlog.bundle.path_tokens import PathTokens
 from turnlog.bundle.validation import OpenBundle, open_bundle
@@ -32,10 +26,9 @@ from turnlog.edit.clone import plan_clone
 from turnlog.edit.journal import Record, chunks_of, open_journal
 from turnlog.edit.move import directory_of
 from turnlog.edit.plan_builder import EditOptions, build_plan
-from turnlog.errors import Damaged, NotFound, Unresumable, UsageError
+from turnlog.errors import NotFound, Unresumable, UsageError
 from turnlog.format.jsonl import FileState, read_lines
-from turnlog.store.footprint import footprint_of
-from turnlog.store.paths import Store, folder_name
+from turnlog.store.paths import Store
 
 STATE = (".json",)
 """Files that the client rewrites: to-do lists, tasks, titles. The newer one counts."""
@@ -234,7 +227,7 @@ class _Importing:
     def _continue(
         self,
         session: BundledSession,
-        laid: "_LaidOut",
+        laid: LaidOut,
         existing: Path,
         comparison: LineComparison,
     ) -> None:
@@ -284,39 +277,16 @@ class _Importing:
             ImportedSession(session.id, name, session.title, directory, relation, added, serious)
         )
 
-    def _own_path(self, laid: "_LaidOut", path: Path, folder: Path | None = None) -> Path:
+    def _own_path(self, laid: LaidOut, path: Path, folder: Path | None = None) -> Path:
         """Return the path in the store for one in the temporary store."""
         if folder and path.is_relative_to(laid.transcript.parent):
             return folder / path.relative_to(laid.transcript.parent)
         return self._store.root / path.relative_to(laid.store.root)
 
-    def _lay_out(self, session: BundledSession, places: Mapping[int, str]) -> "_LaidOut":
-        root = self._folder / session.id
-        manifest = self._bundle.manifest
-        tokens = PathTokens(manifest.tokens, self._options.home, str(self._store.root), places)
-        directory = places[session.project]
-        laid = _LaidOut(Store(root), session.id, directory)
-        for number in self._bundle.numbers_of(session.id):
-            self._put(laid, manifest.files[number].path, self._bundle.file(number), tokens)
-        laid.require_closed()
-        return laid
-
-    def _put(self, laid: "_LaidOut", name: str, source: Path, tokens: PathTokens) -> None:
-        pieces: Iterator[bytes] = chunks_of(source)
-        if has_tokens(name):
-            is_json = is_json_name(name)
-            pieces = (tokens.expand(line.raw, is_json) for line in read_lines(source))
-        if name.endswith(f"/{PROMPTS}"):
-            laid.prompts = list(pieces)
-            return
-        place = store_path(name, folder_name(laid.directory))
-        problem = "has no place" if place is None else place_problem(name, place)
-        if place is None or problem:
-            raise Damaged(f"{self._bundle.path}: {name!r} {problem}; nothing was written")
-        target = laid.store.root / place
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("xb") as file:
-            file.writelines(pieces)
+    def _lay_out(self, session: BundledSession, places: Mapping[int, str]) -> LaidOut:
+        prefix = self._bundle.manifest.tokens
+        tokens = PathTokens(prefix, self._options.home, str(self._store.root), places)
+        return lay_out(self._bundle, session, self._folder / session.id, tokens)
 
     def _take_prompts(self) -> None:
         """Plan to append prompts to the history, except those that it has."""
@@ -329,33 +299,6 @@ class _Importing:
             return
         was = FileState.of(history) if history.is_file() else None
         self._plan.changes.append(Change(history, [*lines, *new], was, is_log=True))
-
-
-@dataclass
-class _LaidOut:
-    """A session in a temporary store of its own."""
-
-    store: Store
-    session: str
-    directory: str
-    prompts: list[bytes] = field(default_factory=list[bytes])
-
-    @property
-    def transcript(self) -> Path:
-        return self.store.project_of(self.directory) / f"{self.session}.jsonl"
-
-    def files(self) -> list[Path]:
-        """Return all files but the prompt history, in a fixed order."""
-        return sorted(path for path in self.store.root.rglob("*") if path.is_file())
-
-    def require_closed(self) -> None:
-        """Raise `Damaged` for a file that the session does not refer to as its own."""
-        own = set(footprint_of(self.store, self.transcript).files)
-        for path in self.files():
-            if path not in own and path.parent.name != "paste-cache":
-                # A sub-agent of another session, or a plan that its entries do not name.
-                name = path.relative_to(self.store.root)
-                raise Damaged(f"{name} does not belong to session {self.session}")
 
 
 def _require_directory(path: Path) -> str:

@@ -4,6 +4,7 @@ Contents are unpacked to a private temporary directory under numbers, never unde
 bundle. Names are matched against the allowlist of `members`; sizes are bounded beforehand.
 """
 
+import base64
 import json
 import os
 import re
@@ -48,6 +49,8 @@ DEEPEST = 200
 """Levels of nested JSON; the client writes about ten."""
 BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*+"?|[{}\[\]]', re.DOTALL)
 HEAD = 64
+ARMOR = b"-----TURNLOG BUNDLE-----\n"
+"""The first line of a bundle as text: base64, for places that take no binary files."""
 
 _decode = msgspec.json.Decoder().decode
 
@@ -125,10 +128,22 @@ def _read(path: Path) -> Generator[BinaryIO]:
 def needs_password(path: Path) -> bool:
     """Return whether a bundle is encrypted."""
     with _read(path) as file:
-        return is_encrypted(file.read(HEAD))
+        return is_encrypted(_dearmored(path, file).read(HEAD))
 
 
-def _decrypted(path: Path, file: BinaryIO, password: str | None) -> BinaryIO:
+def _dearmored(path: Path, file: BinaryIO) -> BinaryIO:
+    start = file.read(len(ARMOR))
+    file.seek(0)
+    if start != ARMOR:
+        return file
+    try:
+        return BytesIO(base64.b64decode(b"".join(file.read()[len(ARMOR) :].split()), validate=True))
+    except ValueError as error:
+        raise Damaged(f"{path}: the text is not base64; nothing was written") from error
+
+
+def _decrypted(path: Path, armored: BinaryIO, password: str | None) -> BinaryIO:
+    file = _dearmored(path, armored)
     start = file.read(HEAD)
     file.seek(0)
     if not is_encrypted(start):

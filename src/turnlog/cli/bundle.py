@@ -135,19 +135,19 @@ def _print(report: BundleReport, dry_run: bool) -> None:
         echo(f"  turnlog unbundle {plain(shlex.quote(str(report.path)))}")
 
 
-def print_contents(manifest: Manifest) -> None:
+def print_contents(manifest: Manifest, err: bool = False) -> None:
     """Print what a bundle contains, what was masked and what was left out."""
     for session in manifest.sessions:
         count = sum(file.path.startswith(f"{session.id}/") for file in manifest.files)
         facts = f"{plural(session.lines, 'line')}, {plural(count, 'file')}"
-        echo(f"  {session.id}  {facts}  {plain(session.title)}".rstrip())
+        echo(f"  {session.id}  {facts}  {plain(session.title)}".rstrip(), err=err)
     if manifest.is_redacted:
         kinds = ", ".join(f"{plain(kind)} {count}" for kind, count in manifest.masked.items())
-        echo(f"  masked: {kinds or 'nothing found'}")
+        echo(f"  masked: {kinds or 'nothing found'}", err=err)
     for omission in manifest.omitted[:MANY]:
-        echo(f"  left out: {plain(omission.path)}: {plain(omission.reason)}")
+        echo(f"  left out: {plain(omission.path)}: {plain(omission.reason)}", err=err)
     if len(manifest.omitted) > MANY:
-        echo(f"  left out: {plural(len(manifest.omitted) - MANY, 'more file')}")
+        echo(f"  left out: {plural(len(manifest.omitted) - MANY, 'more file')}", err=err)
 
 
 def _as_json(report: BundleReport, dry_run: bool) -> dict[str, Any]:
