@@ -240,7 +240,7 @@ class _Packing:
             for path in places
         ]
         sessions = [
-            self._session(path, packed, places.index(directory or ""))
+            self._session(path, packed, places.index(directory or ""), tokens)
             for path, packed, directory in chosen
         ]
         omitted = [Omission(mask(each.path), each.reason) for each in self._omitted]
@@ -257,7 +257,9 @@ class _Packing:
             omitted=omitted,
         )
 
-    def _session(self, path: Path, packed: Path, project: int) -> BundledSession:
+    def _session(
+        self, path: Path, packed: Path, project: int, tokens: PathTokens
+    ) -> BundledSession:
         versions: dict[str, None] = {}
         lines = sum(1 for _ in read_lines(packed))
         for _, entry in read_entries(packed):
@@ -265,8 +267,8 @@ class _Packing:
             if version and CLIENT_VERSION.fullmatch(version):
                 versions[version] = None
         title = describe(locate_session(path)).title
-        shown = self._shown(title)[:1000] if title else None
-        return BundledSession(path.stem, project, shown, list(versions), lines)
+        shown = tokens.replace(self._shown(title or "").encode("utf-8", "replace")).decode()
+        return BundledSession(path.stem, project, shown or None, list(versions), lines)
 
     def _shown(self, text: str) -> str:
         if not self._options.is_redacted:

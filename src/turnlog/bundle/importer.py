@@ -4,7 +4,6 @@ Sessions are laid out in a temporary store first, with directories of this machi
 a file of one of its sessions there is refused.
 """
 
-import shutil
 import tempfile
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -123,12 +122,14 @@ class _Importing:
         """Each transcript to write, with the one that it replaces."""
         self._plan = ImportPlan(bundle.manifest)
         self._prompts: list[bytes] = []
+        self._laid = 0
+        self._places: dict[int, str] = {}
 
     def plan(self) -> ImportPlan:
         """Plan all changes; nothing is written to the store."""
-        places = self._directories()
+        self._places = self._directories()
         for session in self._bundle.manifest.sessions:
-            self._take(session, places)
+            self._take(session, self._places)
         self._take_prompts()
         return self._plan
 
@@ -188,7 +189,6 @@ class _Importing:
         comparison = LineComparison(self._store, existing, self._bundle.manifest.is_redacted)
         relation = relation_of(existing, laid.transcript, comparison.are_equal)
         if relation is Relation.DIVERGED:
-            shutil.rmtree(laid.store.root)
             self._write(session, places, relation)
         elif relation is Relation.AHEAD:
             self._continue(session, laid, existing, comparison)
@@ -272,9 +272,11 @@ class _Importing:
             self._require_resumable(session.id, findings)
         before = sum(1 for _ in read_lines(existing)) if existing else 0
         added = session.lines - before if transcript else 0
+        tokens = self._tokens(self._places)
+        title = tokens.expand((session.title or "").encode(), is_json=False).decode()
         serious = [found for found in findings if found.is_serious]
         self._plan.sessions.append(
-            ImportedSession(session.id, name, session.title, directory, relation, added, serious)
+            ImportedSession(session.id, name, title or None, directory, relation, added, serious)
         )
 
     def _own_path(self, laid: LaidOut, path: Path, folder: Path | None = None) -> Path:
@@ -284,9 +286,14 @@ class _Importing:
         return self._store.root / path.relative_to(laid.store.root)
 
     def _lay_out(self, session: BundledSession, places: Mapping[int, str]) -> LaidOut:
+        tokens = self._tokens(places)
+        # Not named by the session's id: a clone replaces that in the paths of its files.
+        self._laid += 1
+        return lay_out(self._bundle, session, self._folder / str(self._laid), tokens)
+
+    def _tokens(self, places: Mapping[int, str]) -> PathTokens:
         prefix = self._bundle.manifest.tokens
-        tokens = PathTokens(prefix, self._options.home, str(self._store.root), places)
-        return lay_out(self._bundle, session, self._folder / session.id, tokens)
+        return PathTokens(prefix, self._options.home, str(self._store.root), places)
 
     def _take_prompts(self) -> None:
         """Plan to append prompts to the history, except those that it has."""
