@@ -134,7 +134,13 @@ class Forge:
 
     def manifest(self) -> bytes:
         lines = self.contents.get(TRANSCRIPT, b"").count(b"\n")
-        one = {"id": SESSION, "project": 0, "title": None, "client_versions": [], "lines": lines}
+        one: dict[str, Any] = {
+            "id": SESSION,
+            "project": 0,
+            "title": None,
+            "client_versions": [],
+            "lines": lines,
+        }
         files = [
             {"path": name, "size": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
             for name, raw in self.contents.items()
@@ -214,15 +220,15 @@ def _fields() -> Iterator[HostileBundle]:
     for name, values in WRONG_FIELDS.items():
         for value in values:
             bad = Forge(fields={name: value})
-            yield HostileBundle(f"{name} {repr(value)[:40]}", bad.packed())
+            yield HostileBundle(f"{name} {repr(value)[:80]}", bad.packed())
     for name, values in WRONG_SESSIONS.items():
         for value in values:
             bad = Forge(session={name: value})
-            yield HostileBundle(f"session {name} {repr(value)[:40]}", bad.packed())
+            yield HostileBundle(f"session {name} {repr(value)[:80]}", bad.packed())
     for name, values in WRONG_FILES.items():
         for value in values:
             yield HostileBundle(
-                f"file {name} {repr(value)[:40]}", Forge(file={name: value}).packed()
+                f"file {name} {repr(value)[:80]}", Forge(file={name: value}).packed()
             )
     for path in WRONG_PROJECTS:
         projects = [{"path": path, "name": "shop"}]
