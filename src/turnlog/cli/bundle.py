@@ -70,9 +70,9 @@ class BundleCommand(click.Command):
 @json_option
 @click.pass_context
 def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Pack sessions with all their files into FILE, for `turnlog unbundle`.
+    """Pack sessions with all their files, to import them elsewhere.
 
-    Contains the conversation, sub-agents, tool results, file history, to-do lists, plans and
+    FILE contains the conversation, sub-agents, tool results, file history, to-do lists, plans and
     prompts, but no settings, credentials, hooks or programs. Secrets are replaced by placeholders,
     and the finished file is searched again: nothing is written if one is left. Your home and
     project directories are replaced by tokens. The same sessions yield the same bytes, unless

@@ -75,7 +75,7 @@ COLUMNS = (
 @json_option
 @click.pass_context
 def command(ctx: click.Context, session: str | None, as_json: bool, **given: Any) -> None:
-    """Publish SESSION as an HTML page or a bundle; nothing is sent before you agree.
+    """Publish SESSION as a page or a bundle, after asking.
 
     Shows what was masked, what becomes public and who can read it, then asks. Secrets are masked as
     by `turnlog bundle`, and your home directory is shown as `~`. For S3 storage, set

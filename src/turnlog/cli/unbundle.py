@@ -48,7 +48,7 @@ from turnlog.text import plural
 @json_option
 @click.pass_obj
 def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any) -> None:
-    """Import the sessions in FILE, written by `turnlog bundle`.
+    """Import the sessions of a bundle.
 
     FILE is not trusted: names, sizes, checksums and contents are validated before anything is
     written. Paths are changed to your home directory and to the project's directory: DIR, else the
