@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bundles import BUNDLE_PEAK, BUNDLE_RATE, UNBUNDLE_RATE, measure_bundles
 from chain import write_chain
 from chat import Chats
 from edits import EDIT_RATE, edit_jobs, peak_limit
@@ -80,6 +81,7 @@ def main() -> None:
         *_shows(_store("long", LONG_SIZE, 1)),
         *_opens(CACHE / "million.jsonl"),
         *_edits(CACHE / "edits"),
+        *_bundles(CACHE / "bundles"),
         *_knows(large, options.rounds),
         *_small(small, options.rounds),
         *_hooks(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
@@ -234,6 +236,14 @@ def _edits(folder: Path) -> Iterator[Row]:
     measure_peaks(jobs)
     for job in jobs:
         yield Row(job, "100 MB/s", made.size / EDIT_RATE, peak_limit(made))
+
+
+def _bundles(folder: Path) -> Iterator[Row]:
+    """Sessions packed, and imported elsewhere."""
+    whole, redacted, imported = measure_bundles(folder, TURNLOG, _job("", ()).environment)
+    yield Row(whole, "15 MB/s", whole.size / UNBUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(redacted, "3 MB/s", redacted.size / BUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(imported, "15 MB/s", imported.size / UNBUNDLE_RATE, BUNDLE_PEAK)
 
 
 def _knows(store: Path, rounds: int) -> Iterator[Row]:

@@ -84,7 +84,8 @@ WRONG_FILES: dict[str, list[Any]] = {
 }
 WRONG_PROJECTS = (
     "{turnlog:home}/../x", "/a/{turnlog:home}", "{turnlog:store}", "/a/../../b", "/a\0b",
-    "{turnlog:home}{turnlog:home}", "{turnlog-7:home}/x", "{turnlog:project-0}",
+    "{turnlog:home}{turnlog:home}", "/etc", "{turnlog:home}x", "{turnlog-7:home}/x",
+    "{turnlog:project-0}",
 )  # fmt: skip
 HEADERS: dict[str, Callable[[tarfile.TarInfo], None]] = {
     "hard link": lambda info: _typed(info, tarfile.LNKTYPE, "/etc/passwd"),

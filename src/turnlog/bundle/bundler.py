@@ -140,6 +140,8 @@ class _Packing:
         self._folder = folder
         self._omitted: list[Omission] = []
         self.finder = Finder()
+        self._suspects: dict[Path, set[int]] = {}
+        """Lines with secrets: only these, and lines with known values, are searched again."""
 
     def pack(self, progress: Progress) -> tuple[Manifest, list[PackedFile]]:
         """Write the content of all files to the folder; return the manifest and the files."""
@@ -180,6 +182,8 @@ class _Packing:
 
     def _find(self, members: Sequence[Member], progress: Progress) -> list[Find]:
         found, self.finder = find_all(_parts(members), (), progress)
+        for find in found.finds:
+            self._suspects.setdefault(find.path, set()).add(find.line)
         encoded = {
             piece: ENCODED_KIND
             for path in dict.fromkeys(member.path for member in members)
@@ -215,7 +219,8 @@ class _Packing:
     def _redacted(self, member: Member) -> Iterator[bytes]:
         part = RedactedPart(member.path, member.lines)
         if self._options.is_redacted:
-            pieces = redact_part(part, self.finder, RedactionFinds())
+            suspects = self._suspects.get(member.path, set[int]())
+            pieces = redact_part(part, self.finder, RedactionFinds(), suspects)
         else:
             pieces = _pieces(member.path)
         if member.lines is None:
@@ -236,7 +241,7 @@ class _Packing:
         # Tokens are numbered by known directories, so an unknown one comes last.
         places.sort(key=lambda path: known.index(path) if path in known else len(known))
         projects = [
-            BundledProject(self._shown(tokens.shorten(path)), self._shown(last_part(path)))
+            BundledProject(self._shown(tokens.below_home(path)), self._shown(last_part(path)))
             for path in places
         ]
         sessions = [

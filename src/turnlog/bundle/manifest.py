@@ -40,7 +40,7 @@ class BundledProject(Struct, frozen=True, forbid_unknown_fields=True):
     """A directory that sessions belong to."""
 
     path: Text
-    """With a token for the home directory: `{turnlog:home}/src/shop`."""
+    """With a token for the home directory: `{turnlog:home}/src/shop`; empty if it is elsewhere."""
     name: Text
 
 
@@ -128,11 +128,13 @@ def _require_consistent(manifest: Manifest) -> None:
 
 
 def _require_plain_project(manifest: Manifest, project: BundledProject) -> None:
-    """Raise `Damaged` unless a project's path is absolute or starts with the home token."""
+    """Raise `Damaged` unless a project's path is empty or below the home token."""
     home = f"{manifest.tokens}home}}"
     rest = project.path.removeprefix(home)
     # A token elsewhere would be expanded into a path that the sender never had.
     if NAMED_TOKEN.search(rest) or PREFIX.search(rest) or PREFIX.search(project.name):
         raise Damaged(f"project {project.path!r} has a token in the wrong place")
-    if "\0" in project.path or ".." in re.split(r"[/\\]", project.path):
+    is_below = project.path.startswith(home) and rest[:1] in ("", "/", "\\")
+    is_odd = "\0" in rest or ".." in re.split(r"[/\\]", rest)
+    if project.path and (is_odd or not is_below):
         raise Damaged(f"project {project.path!r} is not a directory")

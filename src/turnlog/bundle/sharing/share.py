@@ -145,7 +145,7 @@ def _write_page(bundle: Path, folder: Path, name: str, password: str | None) -> 
 
 
 def _shown_directory(project: BundledProject, prefix: str) -> str:
-    return project.path.replace(f"{prefix}home}}", "~") or "~"
+    return project.path.replace(f"{prefix}home}}", "~") or f"/{project.name}"
 
 
 def publish(prepared: PreparedShare, target: ShareTarget) -> Published:
