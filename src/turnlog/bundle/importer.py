@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from turnlog.bundle.layout import LaidOut, lay_out
 from turnlog.bundle.manifest import BundledProject, BundledSession, Manifest
@@ -101,6 +101,18 @@ def import_bundle(
             )
         plan.changes = []  # their contents are gone with the temporary directory
         return plan
+
+
+def summarise_import(plan: ImportPlan, *, is_done: bool) -> dict[str, Any]:
+    """Return what an import did, or would do, as JSON."""
+    return {
+        "sessions": [session._asdict() for session in plan.sessions],
+        "kept": plan.kept,
+        "prompts": plan.prompts,
+        "redacted": plan.manifest.is_redacted,
+        "change": plan.record.id if plan.record else None,
+        "done": is_done,
+    }
 
 
 @contextmanager

@@ -6,7 +6,12 @@ from typing import Any
 
 import click
 
-from turnlog.bundle.importer import ImportedSession, ImportOptions, ImportPlan, import_bundle
+from turnlog.bundle.importer import (
+    ImportedSession,
+    ImportOptions,
+    import_bundle,
+    summarise_import,
+)
 from turnlog.bundle.merge import Relation
 from turnlog.bundle.sealing import signature_of, verify
 from turnlog.bundle.validation import needs_password
@@ -75,7 +80,7 @@ def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any
     )
     plan = import_bundle(store, file, options, dry_run=dry_run)
     if as_json:
-        echo_json(_as_json(plan, signer, dry_run))
+        echo_json({**summarise_import(plan, is_done=not dry_run), "signer": signer})
         return
     if signer:
         echo(f"Signed by {plain(signer)}")
@@ -115,17 +120,3 @@ def _print(session: ImportedSession, dry_run: bool) -> None:
             echo(f"  {finding.severity}: {plain(finding.message)}")
         directory = plain(shlex.quote(session.directory))
         echo(f"  cd {directory} && claude --resume {session.new_id}")
-
-
-def _as_json(plan: ImportPlan, signer: str | None, dry_run: bool) -> dict[str, Any]:
-    return {
-        "sessions": [
-            session._asdict() | {"findings": session.findings} for session in plan.sessions
-        ],
-        "kept": plan.kept,
-        "prompts": plan.prompts,
-        "signer": signer,
-        "redacted": plan.manifest.is_redacted,
-        "change": plan.record.id if plan.record else None,
-        "done": not dry_run,
-    }
