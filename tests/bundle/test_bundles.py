@@ -14,7 +14,7 @@ from turnlog.bundle.manifest import Manifest, encode_manifest
 from turnlog.bundle.members import gather
 from turnlog.bundle.merge import Relation
 from turnlog.edit.journal import open_journal
-from turnlog.errors import Conflict, NotFound, Unredacted, Unresumable, UsageError
+from turnlog.errors import Conflict, NotFound, Unavailable, Unredacted, Unresumable, UsageError
 
 TOKEN = "gh" + "p_" + "Q7" + "x4Jq0Zb8mT" * 3 + "Rk4d"
 
@@ -397,3 +397,53 @@ def test_a_fork_keeps_its_own_answer(ada: User, bob: User, path: Path) -> None:
     (found,) = bob.unbundle(path).sessions
     assert b"ours" in bob.session.with_name(f"{found.new_id}.jsonl").read_bytes()
     assert b"theirs" in bob.session.read_bytes()
+
+
+def test_a_fork_is_imported_once(ada: User, bob: User, path: Path) -> None:
+    write(ada.session, lines_of(ada, user("hers")))
+    ada.bundle(path)
+    write(bob.session, lines_of(bob, user("mine")))
+    (first,) = bob.unbundle(path).sessions
+    before = bob.files()
+    (second,) = bob.unbundle(path).sessions
+    assert (second.new_id, second.relation) == (first.new_id, Relation.SAME)
+    assert bob.files() == before
+
+
+def test_sessions_may_share_a_plan(ada: User, bob: User, path: Path) -> None:
+    name = "77777777-0000-4000-8000-000000000000"
+    second = write(
+        ada.session.with_name(f"{name}.jsonl"),
+        session(user("hi", cwd=str(ada.work), slug="calm-old-fox"), session_id=name),
+    )
+    ada.bundle(path, ada.session, second)
+    assert len(bob.unbundle(path).sessions) == 2
+    assert (bob.store.plans / "calm-old-fox.md").read_bytes() == f"plan for {bob.work}\n".encode()
+
+
+def test_a_line_that_is_being_written_is_left_out(ada: User, bob: User, path: Path) -> None:
+    whole = ada.session.read_bytes()
+    write(ada.session, whole + b'{"type":"user","mess')
+    report = ada.bundle(path)
+    assert [each.reason for each in report.manifest.omitted] == ["its last line is incomplete"]
+    bob.unbundle(path)
+    write(ada.session, whole)
+    continued(ada, "and now?", "11111111")
+    ada.bundle(path)
+    write(bob.session, bob.session.read_bytes())  # long ago
+    assert [each.relation for each in bob.unbundle(path).sessions] == [Relation.AHEAD]
+
+
+def test_prompts_typed_elsewhere_are_not_imported(ada: User, bob: User, path: Path) -> None:
+    elsewhere = {"display": "!rm -rf /", "project": "/elsewhere", "sessionId": SESSION}
+    write(ada.store.history, ada.store.history.read_bytes() + encode(elsewhere))
+    ada.bundle(path)
+    assert bob.unbundle(path).prompts == 1
+    assert b"rm -rf" not in bob.files()["history.jsonl"]
+
+
+def test_without_a_signature_there_is_no_bundle(ada: User, path: Path, tmp_path: Path) -> None:
+    key = write(tmp_path / "not-a-key", b"hello")
+    with pytest.raises(Unavailable):
+        ada.bundle(path, key=key)
+    assert not path.exists()

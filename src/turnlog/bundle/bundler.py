@@ -29,21 +29,21 @@ from turnlog.bundle.manifest import (
 )
 from turnlog.bundle.members import Member, gather, has_tokens
 from turnlog.bundle.path_tokens import PathTokens, first_free_prefix, prefixes_in
-from turnlog.bundle.sealing import encrypt, sign
+from turnlog.bundle.sealing import encrypt, sign, signature_of
 from turnlog.edit.move import directory_of
-from turnlog.edit.redact.redaction import find_all, find_remaining, names_with_secrets
+from turnlog.edit.redact.redaction import find_all, find_remaining
 from turnlog.edit.redact.replacement import Find, RedactedPart, RedactionFinds, redact_part
 from turnlog.edit.redact.secret_finder import Finder
 from turnlog.errors import Conflict, Unredacted, UsageError
 from turnlog.format.atomic import written_beside
-from turnlog.format.decode import read_entries
+from turnlog.format.decode import read_entries, split_values
 from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
-from turnlog.format.jsonl import read_lines
+from turnlog.format.jsonl import Line, read_lines
 from turnlog.secrets import find_secrets, mask, placeholder_for
 from turnlog.store.archive.allowed_paths import is_session_id
 from turnlog.store.catalog import describe, locate_session
-from turnlog.store.paths import Store, last_part
+from turnlog.store.paths import TOOL_RESULTS, Store, last_part
 
 ENCODED_KIND = "encoded-secret"
 CHUNK = 1 << 20
@@ -101,9 +101,12 @@ def write_bundle(
         size = packed.stat().st_size
         if dry_run:
             return BundleReport(path, manifest, size, None)
+        # Signed before it has its name: without a signature, there is no bundle either.
+        signature = sign(packed, options.key) if options.key else None
         _put(packed, path)
-    signature = sign(path, options.key) if options.key else None
-    return BundleReport(path, manifest, size, signature)
+        if signature:
+            _put(signature, signature_of(path))
+    return BundleReport(path, manifest, size, signature_of(path) if signature else None)
 
 
 def _chosen(sessions: Iterable[Path]) -> list[Path]:
@@ -168,11 +171,9 @@ class _Packing:
             members += gathered.members
         if not self._options.is_redacted:
             return members
-        hidden = {find.path for find in names_with_secrets(_parts(members)) if find.line < 0}
-        names = {member.name for member in members if find_secrets(member.name)}
         kept: list[Member] = []
         for member in members:
-            if member.name in names or (member.path in hidden and member.name.count("/") > 1):
+            if find_secrets(member.name):
                 self._omitted.append(Omission(mask(member.name), "its name contains a secret"))
             elif not _is_searchable(member):
                 self._omitted.append(Omission(member.name, UNSEARCHABLE))
@@ -224,10 +225,19 @@ class _Packing:
         else:
             pieces = _pieces(member.path)
         if member.lines is None:
-            yield from pieces
+            yield from self._without_torn_end(member, pieces)
             return
         # The prompt history of all sessions: one piece per line.
         yield from (raw for number, raw in enumerate(pieces, 1) if number in member.lines)
+
+    def _without_torn_end(self, member: Member, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Leave out a last line that the client is still writing; it would never be complete."""
+        for raw in pieces:
+            is_torn = member.path.suffix == ".jsonl" and not raw.endswith(b"\n")
+            if is_torn and split_values(Line(raw, 0, 0))[1]:
+                self._omitted.append(Omission(member.name, "its last line is incomplete"))
+            else:
+                yield raw
 
     def _manifest(
         self,
@@ -296,7 +306,8 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 def _is_searchable(member: Member) -> bool:
     """Return whether everything in a file can be searched: it is text, or an image."""
-    if member.path.suffix == ".jsonl":
+    # Logs may contain bytes that are no UTF-8, and are searched line by line nevertheless.
+    if member.path.suffix == ".jsonl" and TOOL_RESULTS not in member.path.parts:
         return True
     raw = member.path.read_bytes()
     return is_text(raw) or is_image(raw)

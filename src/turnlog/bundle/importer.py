@@ -4,16 +4,19 @@ Sessions are laid out in a temporary store first, with directories of this machi
 a file of one of its sessions there is refused.
 """
 
+import hashlib
 import tempfile
+import uuid
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnlog.bundle.layout import LaidOut, lay_out
 from turnlog.bundle.manifest import BundledProject, BundledSession, Manifest
-from turnlog.bundle.members import PLANS
+from turnlog.bundle.members import PLANS, TRANSCRIPT
 from turnlog.bundle.merge import LineComparison, Relation, extended, relation_of
 from turnlog.bundle.path_tokens import PathTokens
 from turnlog.bundle.validation import OpenBundle, open_bundle
@@ -27,6 +30,7 @@ from turnlog.edit.move import directory_of
 from turnlog.edit.plan_builder import EditOptions, build_plan
 from turnlog.errors import NotFound, Unresumable, UsageError
 from turnlog.format.jsonl import FileState, read_lines
+from turnlog.store.archive.allowed_paths import name_problem
 from turnlog.store.paths import Store
 
 STATE = (".json",)
@@ -134,6 +138,7 @@ class _Importing:
         """Each transcript to write, with the one that it replaces."""
         self._plan = ImportPlan(bundle.manifest)
         self._prompts: list[bytes] = []
+        self._new: set[Path] = set()
         self._laid = 0
         self._places: dict[int, str] = {}
 
@@ -184,7 +189,7 @@ class _Importing:
         if project.path.startswith(home):
             same = Path(self._options.home + project.path.removeprefix(home))
             if same.is_dir():
-                return str(same)
+                return str(same.resolve())
         if len(self._bundle.manifest.projects) == 1:
             return str(self._options.here.resolve())
         message = f"{_plain_name(project)!r} is at no known place on this machine"
@@ -218,19 +223,20 @@ class _Importing:
         is_fork = relation is Relation.DIVERGED or bool(set(taken) - shared)
         name = session.id
         if is_fork:
+            ids = _fork_ids(self._hash_of(session))
             opened = open_session(laid.transcript)
-            clone = plan_clone(laid.store, opened, build_plan(opened, EditOptions()))
+            plan = build_plan(opened, EditOptions())
+            clone = plan_clone(laid.store, opened, plan, new_id=lambda: next(ids))
             name, contents = clone.id, dict(clone.files)
             contents |= {path: chunks_of(path) for path in shared}
+            if name in self._existing:
+                self._note(session, name, laid.directory, Relation.SAME, None)
+                return
         else:
             contents = {path: chunks_of(path) for path in files}
         # The transcript comes last: a client lists a session as soon as its file exists.
         for path in sorted(contents, key=lambda each: each.stem == name):
-            own = self._own_path(laid, path)
-            if own.exists():
-                self._keep(own, path)
-            else:
-                self._plan.changes.append(Change(own, contents[path], None))
+            self._add(self._own_path(laid, path), path, contents[path])
         target = self._store.project_of(laid.directory) / f"{name}.jsonl"
         self._before[target] = None
         self._prompts += [raw.replace(session.id.encode(), name.encode()) for raw in laid.prompts]
@@ -250,7 +256,7 @@ class _Importing:
                 continue
             own = self._own_path(laid, path, folder)
             if not own.exists():
-                self._plan.changes.append(Change(own, chunks_of(path), None))
+                self._add(own, path, chunks_of(path))
             elif path.suffix == ".jsonl":
                 if relation_of(own, path, comparison.are_equal) is Relation.AHEAD:
                     self._replace(own, extended(own, path))
@@ -265,6 +271,18 @@ class _Importing:
 
     def _replace(self, own: Path, content: Iterable[bytes]) -> None:
         self._plan.changes.append(Change(own, content, FileState.of(own)))
+
+    def _add(self, own: Path, path: Path, content: Iterable[bytes]) -> None:
+        """Plan to write a new file, unless the store or another session of the bundle has it."""
+        if own.exists():
+            self._keep(own, path)
+        elif own not in self._new:  # sessions may share a plan or a pasted text
+            self._new.add(own)
+            self._plan.changes.append(Change(own, content, None))
+
+    def _hash_of(self, session: BundledSession) -> str:
+        names = {file.path: file.sha256 for file in self._bundle.manifest.files}
+        return names[f"{session.id}/{TRANSCRIPT}"]
 
     def _keep(self, own: Path, other: Path) -> None:
         if own.read_bytes() != other.read_bytes():
@@ -328,10 +346,16 @@ def _require_directory(path: Path) -> str:
 
 def _plain_name(project: BundledProject) -> str:
     """Return the last part of a project's path; it becomes a name below `--into`."""
-    name = project.name
-    if not name or name in (".", "..") or "/" in name or "\\" in name:
-        raise UsageError(f"{name!r} is not the name of a directory", "turnlog unbundle --help")
-    return name
+    if problem := name_problem(project.name):
+        raise UsageError(f"project {project.name!r} {problem}", "turnlog unbundle --help")
+    return project.name
+
+
+def _fork_ids(seed: str) -> Iterator[str]:
+    """Yield ids for a fork; the same bundle yields the same, so that it is imported once."""
+    for number in count():
+        digest = hashlib.sha256(f"turnlog fork {seed} {number}".encode()).digest()
+        yield str(uuid.UUID(bytes=digest[:16], version=4))
 
 
 def _terminated(path: Path) -> Iterator[bytes]:

@@ -10,7 +10,9 @@ from turnlog.bundle.path_tokens import PathTokens
 from turnlog.bundle.validation import OpenBundle
 from turnlog.edit.journal import chunks_of
 from turnlog.errors import Damaged
-from turnlog.format.jsonl import read_lines
+from turnlog.format.decode import values_of
+from turnlog.format.json_values import is_object
+from turnlog.format.jsonl import Line, read_lines
 from turnlog.store.footprint import footprint_of
 from turnlog.store.paths import Store, folder_name
 
@@ -49,7 +51,7 @@ def _put(laid: LaidOut, bundle: OpenBundle, number: int, tokens: PathTokens) -> 
         is_json = is_json_name(name)
         pieces = (tokens.expand(line.raw, is_json) for line in read_lines(source))
     if name.endswith(f"/{PROMPTS}"):
-        laid.prompts = list(pieces)
+        laid.prompts = [raw for raw in pieces if _is_typed_in(laid.directory, raw)]
         return
     place = store_path(name, folder_name(laid.directory))
     problem = "has no place" if place is None else place_problem(name, place)
@@ -59,6 +61,15 @@ def _put(laid: LaidOut, bundle: OpenBundle, number: int, tokens: PathTokens) -> 
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("xb") as file:
         file.writelines(pieces)
+
+
+def _is_typed_in(directory: str, raw: bytes) -> bool:
+    """Return whether a prompt belongs to a project: others must not appear in its history."""
+    found = values_of(Line(raw, 0, 0))
+    fields = next(iter(found), None)
+    project = fields.get("project") if is_object(fields) else None
+    place = directory.rstrip("/\\")
+    return isinstance(project, str) and (project == directory or project.startswith(f"{place}/"))
 
 
 def _require_own(laid: LaidOut, bundle: OpenBundle) -> None:

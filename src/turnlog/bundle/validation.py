@@ -86,7 +86,7 @@ def open_bundle(
 
         def require(manifest: Manifest) -> None:
             _require_names(manifest)
-            _require_sizes(manifest, size, max_size, folder)
+            _require_sizes(manifest, size, max_size, path)
 
         def unpack(number: int, chunks: Iterator[bytes]) -> None:
             with (folder / str(number)).open("wb") as target:
@@ -149,7 +149,7 @@ def _decrypted(path: Path, armored: BinaryIO, password: str | None) -> BinaryIO:
     if not is_encrypted(start):
         return file
     if password is None:
-        raise UsageError(f"{path} is encrypted", f"turnlog unbundle {path} --password")
+        raise UsageError(f"{path} is encrypted", f"turnlog unbundle {path} --password-file FILE")
     try:
         return BytesIO(decrypt(file.read(), password))
     except Damaged as error:
@@ -173,16 +173,17 @@ def _require_names(manifest: Manifest) -> None:
         raise Damaged(f"session {missing} has no transcript")
 
 
-def _require_sizes(manifest: Manifest, packed: int, limit: int | None, folder: Path) -> None:
+def _require_sizes(manifest: Manifest, packed: int, limit: int | None, path: Path) -> None:
     """Raise `Damaged` for a decompression bomb, `Unavailable` if there is not enough space."""
     total = sum(file.size for file in manifest.files)
     allowed = limit if limit is not None else min(max(ALWAYS_ALLOWED, RATIO * packed), LARGEST)
     if total > allowed:
         message = f"it would expand from {packed:,} to {total:,} bytes"
-        raise Damaged(message, f"turnlog unbundle FILE --max-size {total}")
+        raise Damaged(message, f"turnlog unbundle {path} --max-size {total}")
+    folder = tempfile.gettempdir()
     if total + SPARE > shutil.disk_usage(folder).free:
-        message = f"not enough space in {folder.parent} for {total:,} bytes"
-        raise Unavailable(message, f"df -h {folder.parent}")
+        message = f"not enough space in {folder} for {total:,} bytes"
+        raise Unavailable(message, f"df -h {folder}")
 
 
 def require_contents(bundle: OpenBundle) -> None:

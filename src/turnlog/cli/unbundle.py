@@ -103,7 +103,7 @@ def _print(session: ImportedSession, dry_run: bool) -> None:
     lines = plural(session.added_lines, "line")
     match session.relation:
         case Relation.SAME:
-            echo(f"{session.id} is here already")
+            echo(f"{session.id} is here already{f', as {session.new_id}' * session.is_fork}")
         case Relation.BEHIND:
             echo(f"{session.id} is here already, and longer than in the bundle")
         case Relation.AHEAD:

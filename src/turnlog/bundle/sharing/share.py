@@ -6,6 +6,7 @@ cannot reach the page, and the sender's home directory is `~`.
 
 import base64
 import hashlib
+import os
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ from turnlog.bundle.sharing.share_records import (
 from turnlog.bundle.validation import ARMOR, open_bundle
 from turnlog.conversation.session import open_session
 from turnlog.errors import Conflict, NotFound, TurnlogError, UsageError
-from turnlog.format.atomic import require_absent, write_atomic
+from turnlog.format.atomic import write_atomic
 from turnlog.render.export import ExportOptions, export_session
 from turnlog.render.html.encryption import derive_key
 from turnlog.store.paths import Store
@@ -209,7 +210,8 @@ def _publish_file(prepared: PreparedShare, target: ShareTarget, content: bytes) 
         path /= prepared.path.name
     if not path.parent.is_dir():
         raise NotFound(f"{path.parent} is not a directory", f"mkdir -p {path.parent}")
-    require_absent(path)
+    if os.path.lexists(path):
+        raise Conflict(f"{path} exists", f"ls -l {path}")
     write_atomic(path, content)
     return str(path), str(path)
 

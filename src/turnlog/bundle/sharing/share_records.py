@@ -3,6 +3,7 @@
 import os
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,8 @@ from msgspec import Struct
 
 from turnlog.errors import Ambiguous, Damaged, NotFound
 from turnlog.format.atomic import write_atomic
+from turnlog.format.locks import lock
+from turnlog.format.private_files import open_private, secure_folder
 from turnlog.store.directories import data_directory
 
 
@@ -55,9 +58,18 @@ def read_shares() -> list[ShareRecord]:
 
 def save_share(record: ShareRecord) -> None:
     """Add a record, or replace the one with its id."""
-    others = [each for each in read_shares() if each.id != record.id]
-    found = msgspec.json.format(msgspec.json.encode([*others, record]))
-    write_atomic(records_file(), found + b"\n")
+    path = records_file()
+    secure_folder(path.parent)
+    guard = open_private(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+    try:
+        # Two shares at the same time: each must keep the record of the other.
+        with suppress(OSError):  # some file systems have no locks
+            lock(guard)
+        others = [each for each in read_shares() if each.id != record.id]
+        found = msgspec.json.format(msgspec.json.encode([*others, record]))
+        write_atomic(path, found + b"\n")
+    finally:
+        os.close(guard)
 
 
 def find_share(text: str) -> ShareRecord:
