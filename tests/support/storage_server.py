@@ -1,17 +1,18 @@
 """S3-compatible storage on loopback that checks signatures with botocore, AWS's own code."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
-
+# Untyped packages.
+_auth: Any = import_module("botocore.auth")
+_request: Any = import_module("botocore.awsrequest")
+_credentials: Any = import_module("botocore.credentials")
 ACCESS, SECRET = "AKIAEXAMPLE", "not-a-real-key"
 
 
@@ -28,31 +29,42 @@ class StorageServer:
 def _is_signed(handler: BaseHTTPRequestHandler, body: bytes) -> bool:
     """Return whether AWS's own code would have signed a request like this."""
     url = f"http://{handler.headers['host']}{handler.path}"
-    credentials = Credentials(ACCESS, SECRET)
+    credentials = _keys()
     query = parse_qs(urlsplit(url).query)
     if "X-Amz-Signature" in query:
         return _is_signed_link(handler.command, url, query, credentials)
     given = handler.headers.get("authorization", "")
     names = given.partition("SignedHeaders=")[2].partition(",")[0].split(";")
     headers = {name: handler.headers[name] for name in names if name in handler.headers}
-    request = AWSRequest(handler.command, url, headers, body)
-    auth: Any = S3SigV4Auth(credentials, "s3", "us-east-1")
+    request = _request.AWSRequest(handler.command, url, headers, body)
+    auth = _auth.S3SigV4Auth(credentials, "s3", "us-east-1")
     request.context["timestamp"] = handler.headers.get("x-amz-date", "")
     text = auth.string_to_sign(request, auth.canonical_request(request))
     return given.endswith(f"Signature={auth.signature(text, request)}")
 
 
-def _is_signed_link(verb: str, url: str, query: dict[str, list[str]], keys: Credentials) -> bool:
+def _is_signed_link(verb: str, url: str, query: dict[str, list[str]], keys: Any) -> bool:
     plain, _, signature = url.partition("&X-Amz-Signature=")
-    request = AWSRequest(verb, plain, {"host": urlsplit(url).netloc})
+    request = _request.AWSRequest(verb, plain, {"host": urlsplit(url).netloc})
     request.context["timestamp"] = query["X-Amz-Date"][0]
-    auth: Any = S3SigV4QueryAuth(keys, "s3", "us-east-1", int(query["X-Amz-Expires"][0]))
+    auth = _auth.S3SigV4QueryAuth(keys, "s3", "us-east-1", int(query["X-Amz-Expires"][0]))
     text = auth.string_to_sign(request, auth.canonical_request(request))
     return signature == auth.signature(text, request)
 
 
+def upload_address(url: str) -> str:
+    """Return an address that AWS's own code has signed for one upload."""
+    request = _request.AWSRequest("PUT", url)
+    _auth.S3SigV4QueryAuth(_keys(), "s3", "us-east-1", 60).add_auth(request)
+    return str(request.url)
+
+
+def _keys() -> Any:
+    return _credentials.Credentials(ACCESS, SECRET)
+
+
 @contextmanager
-def storage_server() -> Iterator[StorageServer]:
+def storage_server() -> Generator[StorageServer]:
     """Run a server until the block ends."""
     storage = StorageServer()
 
