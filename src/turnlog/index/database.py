@@ -10,15 +10,18 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from turnlog.errors import TurnlogError, Unavailable
+from turnlog.errors import TurnlogError, Unavailable, UsageError
 from turnlog.format.locks import lock
 from turnlog.format.private_files import open_private, secure_folder
 from turnlog.store.directories import cache_directory
 from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores, each_store
 
 READING = 4
 """Increment when the same lines produce different rows than before; existing indexes are rebuilt.
 """
+MOST_STORES = 20
+"""The name of an index has nine characters for each store, and a file name at most 255."""
 PATIENCE = 30
 """Seconds to wait for a write lock."""
 FTS_MEMORY = 32 << 20
@@ -56,11 +59,28 @@ class Index:
         self.db.close()
 
 
-def index_path(store: Store, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of a store's index, in the user's cache directory."""
-    # Several stores can share one cache directory, for example when CLAUDE_CONFIG_DIR changes.
-    name = zlib.crc32(str(store.root.resolve()).encode())
-    return Path(cache_directory(environment), f"index-{name:08x}.db")
+def index_path(stores: AnyStores, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the path of the index of stores, in the user's cache directory.
+
+    Several stores have one index, because a message that two of them contain counts once. It is
+    named after each of them, in any order.
+    """
+    names = sorted({_store_name(store) for store in each_store(stores)})
+    if len(names) > MOST_STORES:
+        raise UsageError(f"{len(names)} stores are too many: at most {MOST_STORES} at once")
+    return Path(cache_directory(environment), f"index-{'-'.join(names)}.db")
+
+
+def indexes_with(store: Store, environment: Mapping[str, str] = os.environ) -> list[Path]:
+    """Return every index that contains a store, alone or with others, whether it exists or not."""
+    folder = Path(cache_directory(environment))
+    # Of an index that is being built, there may be nothing but a lock or tables yet.
+    files = (path.with_suffix(".db") for path in folder.glob(f"index-*{_store_name(store)}*"))
+    return list(dict.fromkeys([index_path(store, environment), *files]))
+
+
+def _store_name(store: Store) -> str:
+    return f"{zlib.crc32(str(store.root.resolve()).encode()):08x}"
 
 
 def tables_folder(index: Path) -> Path:
@@ -208,8 +228,14 @@ def _version(db: sqlite3.Connection) -> str | None:
     return row[0] if row else None
 
 
+def discard_indexes(store: Store) -> None:
+    """Delete all indexes that contain a store, because FTS5 keeps the words of deleted texts."""
+    for path in indexes_with(store):
+        discard_index(path)
+
+
 def discard_index(path: Path) -> None:
-    """Delete an index, because FTS5 keeps the words of deleted texts until a rebuild."""
+    """Delete an index; the next query builds it anew."""
     if path.exists() or tables_folder(path).exists():
         with _alone(path):
             _remove(path)

@@ -8,6 +8,7 @@ CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE files (
     id INTEGER PRIMARY KEY,
     path TEXT NOT NULL UNIQUE,
+    store TEXT NOT NULL,       -- the directory of the store that it is in
     opened_by TEXT NOT NULL,   -- the id that opens it
     session TEXT,              -- the session it belongs to
     is_subagent INTEGER NOT NULL,

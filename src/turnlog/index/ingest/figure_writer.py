@@ -36,6 +36,8 @@ class SourceFile(NamedTuple):
 
     name: str
     """Its path as text: most files need no reading, and creating a Path is slow."""
+    store: str
+    """The directory of the store that has it."""
     state: FileState
     owner: str | None
     """The session that it belongs to; None for sub-agents of 2.0.x, whose lines name it."""
@@ -153,6 +155,7 @@ class Writer:
         """Insert or update the row of a file; return its id and the prompt of its last line."""
         values: dict[str, Any] = {
             "path": source.name,
+            "store": source.store,
             "opened_by": source.stem.removeprefix("agent-"),
             "session": source.owner or facts.session,
             "is_subagent": source.is_subagent,
@@ -313,9 +316,9 @@ def known_files(db: sqlite3.Connection, paths: Sequence[str] | None = None) -> d
 
 
 UPSERT_FILE = """
-INSERT INTO files (path, opened_by, session, is_subagent, is_gone, project, title, slug, started,
-    ended, size, mtime_ns, inode, reached, carry)
-VALUES (:path, :opened_by, :session, :is_subagent, :is_gone, :project, :title, :slug,
+INSERT INTO files (path, store, opened_by, session, is_subagent, is_gone, project, title, slug,
+    started, ended, size, mtime_ns, inode, reached, carry)
+VALUES (:path, :store, :opened_by, :session, :is_subagent, :is_gone, :project, :title, :slug,
     :started, :ended, :size, :mtime_ns, :inode, :reached, :carry)
 ON CONFLICT (path) DO UPDATE SET
     session = coalesce(session, excluded.session),

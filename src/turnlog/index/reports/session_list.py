@@ -61,6 +61,8 @@ class ListedSession(Struct, frozen=True):
 
     id: str
     path: str
+    store: str
+    """The directory of the store that it is in."""
     title: str | None
     project: str | None
     branch: str | None
@@ -179,7 +181,7 @@ class _Figures:
 
 
 def _listed(row: tuple[Any, ...], files: list[int], figures: _Figures) -> ListedSession:
-    id_, opened_by, path, title, project, started, active, checked, finding, copies = row
+    id_, opened_by, path, store, title, project, started, active, checked, finding, copies = row
     usage = [each for file in files for each in figures.usage.get(file, ())]
     calls = [figures.calls.get(file, (0, 0)) for file in files]
     priced = [cost for _, _, cost, _ in usage if cost is not None]
@@ -187,6 +189,7 @@ def _listed(row: tuple[Any, ...], files: list[int], figures: _Figures) -> Listed
     return ListedSession(
         id=opened_by,
         path=path,
+        store=store,
         title=title,
         project=project,
         branch=figures.branches.get(id_),
@@ -245,13 +248,14 @@ TESTS = {
 """Conditions on a row `f` of `files`, by the filter that sets them."""
 PATHS = "SELECT path FROM files f WHERE NOT is_gone AND opened_by"
 SESSIONS = f"""
-SELECT f.id, f.opened_by, f.path, f.title, f.project, f.started, {ACTIVE},
+SELECT f.id, f.opened_by, f.path, f.store, f.title, f.project, f.started, {ACTIVE},
     EXISTS ({CHECK.format("1")}), ({CHECK.format("c.message")}),
     (SELECT count(*) FROM files g WHERE g.opened_by = f.opened_by AND NOT g.is_gone)
 FROM files f WHERE f.id IN (SELECT value FROM json_each(?))
 """
 MEMBERS = """
 SELECT f.id, g.id FROM files f JOIN files g ON g.session = f.session AND g.is_subagent
+    AND g.store = f.store
 WHERE f.id IN (SELECT value FROM json_each(?))
 """
 _OF_FILES = "counts = 1 AND file IN (SELECT value FROM json_each(?))"
