@@ -106,9 +106,13 @@ def test_carrying_costs_count_once(turnlog: Run, two: tuple[Path, Path], tmp_pat
 def test_reports_are_grouped_by_store(turnlog: Run, two: tuple[Path, Path]) -> None:
     rows = json.loads(turnlog("stats", "monthly", "--by", "store", "--json").out)["rows"]
     assert {row["store"]: row["output"] for row in rows} == dict.fromkeys(map(str, two), 1000)
-    table = turnlog("stats", "monthly", "--by", "store")
-    assert table.code == 0
-    assert "store" in table.out.splitlines()[0]
+    # Paths are cut at their start, where all are the same.
+    for name in ("monthly", "carrying"):
+        table = turnlog("stats", name, "--by", "store")
+        assert table.code == 0
+        assert "store" in table.out.splitlines()[0]
+        assert "/one " in table.out
+        assert "/other " in table.out
 
 
 def test_the_same_id_in_both_stores_is_ambiguous(turnlog: Run, two: tuple[Path, Path]) -> None:
