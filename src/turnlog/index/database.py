@@ -26,6 +26,7 @@ PATIENCE = 30
 """Seconds to wait for a write lock."""
 FTS_MEMORY = 32 << 20
 """Bytes of words that FTS5 buffers in memory before writing them."""
+REBUILD = "turnlog sync"
 ELSEWHERE = "export XDG_CACHE_HOME=FOLDER"
 SETTINGS = """
 PRAGMA journal_mode = WAL;
@@ -35,14 +36,22 @@ PRAGMA cache_size = -32768;
 """
 
 
+class DamagedIndex(Unavailable):
+    """The index turned out to be damaged while it was used, and was deleted."""
+
+
 class Index:
     """An open index."""
 
-    def __init__(self, path: Path, db: sqlite3.Connection, notice: str | None) -> None:
+    def __init__(
+        self, path: Path, db: sqlite3.Connection, notice: str | None, was_damaged: bool = False
+    ) -> None:
         self.path = path
         self.db = db
         self.notice = notice
         """A message to show the user once: why the index is being rebuilt."""
+        self.was_damaged = was_damaged
+        """True if it is empty because the file was damaged."""
 
     @contextmanager
     def disconnected(self) -> Generator[None]:
@@ -120,7 +129,7 @@ def _alone(path: Path) -> Generator[None]:
 
 
 def _opened(path: Path) -> Index:
-    is_new = not path.exists()
+    is_new, was_damaged = not path.exists(), False
     try:
         db = connect(path)
         if _version(db) == current_version():
@@ -132,8 +141,8 @@ def _opened(path: Path) -> Index:
         # replacing it would destroy a good index.
         if isinstance(error, sqlite3.OperationalError):
             raise
-        notice = "rebuilding the index: it is damaged"
-    return Index(path, _created(path), notice)
+        notice, was_damaged = "rebuilding the index: it is damaged", True
+    return Index(path, _created(path), notice, was_damaged)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -228,6 +237,18 @@ def _version(db: sqlite3.Connection) -> str | None:
     return row[0] if row else None
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether an error says that the file is not a sound database."""
+    # SQLITE_CORRUPT and SQLITE_NOTADB have no class of their own; locks and full disks do.
+    return type(error) is sqlite3.DatabaseError
+
+
+def discarded(path: Path) -> DamagedIndex:
+    """Delete a damaged index; return the error to raise."""
+    discard_index(path)
+    return DamagedIndex("the index was damaged, and is built again by the next command", REBUILD)
+
+
 def discard_indexes(store: Store) -> None:
     """Delete all indexes that contain a store, because FTS5 keeps the words of deleted texts."""
     for path in indexes_with(store):
@@ -278,7 +299,11 @@ def _explained(path: Path) -> Generator[None]:
     """Turn SQLite's errors into errors that name the path and a remedy."""
     try:
         yield
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
+        if is_damage(error):
+            raise discarded(path) from error
+        if not isinstance(error, sqlite3.OperationalError):
+            raise
         reason = str(error)
         if "locked" in reason:
             raise Unavailable(f"{path} is locked by another process", f"fuser {path}") from error

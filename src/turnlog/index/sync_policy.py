@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from turnlog.errors import Unavailable
 from turnlog.format.private_files import create_private_folder, touch_private
 from turnlog.index.connection_pool import pooled_index
-from turnlog.index.database import Index, index_path, open_index
+from turnlog.index.database import DamagedIndex, Index, index_path, open_index
 from turnlog.index.ingest.change_check import is_current, is_session_current
 from turnlog.index.ingest.file_states import FileStates, begin_scan, scan_store
 from turnlog.index.speculative import Ask, SpeculativeQuery
@@ -85,7 +85,17 @@ def deferred_sync() -> Generator[None]:
 
 
 def refresh_index(stores: AnyStores) -> bool:
-    """Bring an index up to date from a process with threads; return whether files had changed."""
+    """Bring an index up to date from a process with threads; return whether files had changed.
+
+    A damaged one is built again.
+    """
+    try:
+        return _refresh(stores)
+    except DamagedIndex:
+        return _refresh(stores)
+
+
+def _refresh(stores: AnyStores) -> bool:
     states = scan_store(stores)
     try:
         with _opened(stores, SILENT) as index:

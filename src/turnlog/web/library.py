@@ -7,14 +7,15 @@ request ever becomes part of a path.
 import os
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from turnlog.errors import NotFound
 from turnlog.index import service
+from turnlog.index.database import DamagedIndex
 from turnlog.index.reports.session_list import Facets, ListedSession, ListFilters
 from turnlog.index.search.search import SessionHits
 from turnlog.index.service import SearchRequest
@@ -25,6 +26,8 @@ from turnlog.store.stores import holder_of
 from turnlog.web.refresher import Refresher
 from turnlog.web.regex_search import search_by_regex
 from turnlog.web.session_cache import SessionCache
+
+T = TypeVar("T")
 
 KEPT_LISTS = 16
 """Filtered lists that stay in memory; one of 100,000 sessions takes 10 MB."""
@@ -62,6 +65,16 @@ class Library:
         self._lock = Lock()
         self._lists: OrderedDict[ListFilters, tuple[str, list[Place]]] = OrderedDict()
         self._facets: tuple[str, Facets] | None = None
+
+    def with_sound_index(self, work: Callable[[], T]) -> T:
+        """Run a query; if it finds the index damaged, build that again and repeat the query."""
+        try:
+            return work()
+        except DamagedIndex:
+            with self._lock:
+                self._lists.clear()
+            self.refresher.refresh_now()
+            return work()
 
     def page(self, filters: ListFilters, offset: int, limit: int) -> ListPage:
         """Return a part of the sessions that match, most recently active first."""

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 
 from turnlog.format.regular_files import skipping
 from turnlog.format.timestamps import age
-from turnlog.index.reports.reports import Filters, Report, ReportRequest, Row
+from turnlog.index.reports.reports import (
+    Filters,
+    Report,
+    ReportRequest,
+    Row,
+    footnotes_of,
+    marks_of,
+)
 from turnlog.index.reports.session_list import ListedSession
 from turnlog.index.service import recent_sessions
 from turnlog.index.sync_policy import synced_index
@@ -74,6 +81,8 @@ def overview_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
                 "This month", month, _by_day(month, starts.month, figure), starts.month, figure
             ),
         ],
+        # Of the longest period that the page shows a cost of: that of the recent sessions.
+        "footnotes": footnotes_of(year),
         "calendar": _calendar(year, figure),
         "week_map": _week_map(hours, figure),
         "commands": {
@@ -99,11 +108,10 @@ def _period(
     title = f"{NAMES[figure]}, {name.lower()}"
     return {
         "name": name,
-        "cost": money(_number(total, "cost_usd")),
+        "cost": f"{money(_number(total, 'cost_usd'))}{marks_of(total)}",
         "tokens": short_count(_number(total, "tokens") or 0),
         "turns": f"{_number(total, 'turns') or 0:,.0f}",
         "sessions": f"{_number(total, 'sessions') or 0:,.0f}",
-        "is_partial": bool(total.get("unpriced")),
         "link": address("/sessions", since=since),
         "cost_link": address("/cost", since=since),
         "command": stats_command("daily", {"since": since}),
@@ -173,7 +181,7 @@ def _session(session: ListedSession, is_live: bool) -> dict[str, Any]:
         "project": mask(session.project or ""),
         "age": age(datetime.fromtimestamp(session.last_active, UTC)),
         "turns": session.turns,
-        "cost": exact_money(session.cost_usd),
+        "cost": f"{exact_money(session.cost_usd)}{session.marks}",
         "is_live": is_live,
         "finding": session.finding,
     }

@@ -27,7 +27,12 @@ class PageRequest(NamedTuple):
 
     def text(self, name: str) -> str | None:
         """Return a parameter; None if it is absent or empty."""
-        value = self.query.get(name, "").strip()
+        value = self.key(name)
+        return value.strip() or None if value else None
+
+    def key(self, name: str) -> str | None:
+        """Return a parameter as it is: the key of a session whose file's name ends in a newline."""
+        value = self.query.get(name, "")
         if len(value) > LONGEST:
             raise UsageError(f"{name} is longer than {LONGEST} characters")
         return value or None

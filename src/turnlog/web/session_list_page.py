@@ -74,11 +74,18 @@ def session_row(key: str, session: ListedSession, live: Iterable[str]) -> Fields
         "calls": session.calls,
         "subagents": session.subagents,
         "tokens": short_count(session.tokens),
-        "cost": exact_money(session.cost_usd),
+        "cost": f"{exact_money(session.cost_usd)}{session.marks}",
+        "cost_note": cost_note(session),
         "is_live": session.id in live,
         "health": _health(session),
         "finding": session.finding and mask(session.finding),
     }
+
+
+def cost_note(session: ListedSession) -> str:
+    """Return what the marks of a cost mean; empty if it has none."""
+    notes = {"*": "without what has no known price", "†": "too low: too little output was recorded"}
+    return "; ".join(notes[mark] for mark in session.marks)
 
 
 def _health(session: ListedSession) -> str:

@@ -16,7 +16,7 @@ from turnlog.conversation.messages import larger_usage
 from turnlog.format.blocks import Usage
 from turnlog.format.jsonl import FileState
 from turnlog.index.database import add_indexes, is_built
-from turnlog.index.ingest.facts import FileFacts, MessageFact
+from turnlog.index.ingest.facts import FileFacts, MessageFact, ResultFact
 from turnlog.index.ingest.figures import FIGURES, figures_of
 from turnlog.store.archive.archive import ArchivedCopy
 
@@ -225,12 +225,12 @@ class Writer:
             ],
         )
         self._many(
-            "UPDATE calls SET result_line = ?, ended = ?, is_error = ?, error = ?,"
+            "UPDATE calls SET result_line = ?, ended = ?, is_error = ?, error = ?, is_rejected = ?,"
             " added = coalesce(?, added), removed = coalesce(?, removed)"
             " WHERE file = ? AND key = ?",
             [
-                (a.line, a.at, a.is_error, a.error, a.added, a.removed, file, a.key)
-                for a in facts.answers.values()
+                (*_outcome(answer), answer.added, answer.removed, file, answer.key)
+                for answer in facts.answers.values()
             ],
         )
 
@@ -333,14 +333,18 @@ ON CONFLICT (path) DO UPDATE SET
 
 ADD_CALL = """
 INSERT INTO calls (file, line, prompt, key, tool, at, branch, path, command, added, removed, model,
-    is_copy, is_subagent, result_line, ended, is_error, error)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    is_copy, is_subagent, result_line, ended, is_error, error, is_rejected)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (file, key) DO UPDATE SET
     result_line = excluded.result_line, ended = excluded.ended,
-    is_error = excluded.is_error, error = excluded.error,
+    is_error = excluded.is_error, error = excluded.error, is_rejected = excluded.is_rejected,
     added = excluded.added, removed = excluded.removed
 WHERE excluded.result_line IS NOT NULL
 """
+
+
+def _outcome(answer: ResultFact) -> tuple[Any, ...]:
+    return answer.line, answer.at, answer.is_error, answer.error, answer.is_rejected
 
 
 def _message_row(file: int, said: MessageFact, owners: Owners) -> tuple[Any, ...]:
