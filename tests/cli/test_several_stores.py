@@ -12,7 +12,7 @@ from cli.conftest import Run
 from support.build import assistant, call, result, session, text, user
 from turnlog.index.database import index_path
 from turnlog.index.service import report
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, open_store
 
 ID, OTHER = "5e551011-0000-4000-8000-000000000001", "07e40000-0000-4000-8000-000000000002"
 USAGE = {"model": "claude-opus-5", "usage": {"input_tokens": 10, "output_tokens": 1000}}
@@ -257,6 +257,22 @@ def test_sessions_of_nested_stores_count_once(turnlog: Run, two: tuple[Path, Pat
         str(two[0]): ID,
         str(inner): ID.replace("1", "4"),
     }
+
+
+def test_chat_makes_one_store_the_only_one(
+    turnlog: Run, two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explain = ("chat", "--explain-permission", "ls")
+    assert turnlog(*explain).code == 0
+    assert os.environ["CLAUDE_CONFIG_DIR"] == str(two[0])
+    assert turnlog("--store", str(two[1]), *explain).code == 0
+    assert (os.environ["CLAUDE_CONFIG_DIR"], open_store().root) == (str(two[1]), two[1])
+    # The client keeps its state elsewhere if the variable is set, even to its default.
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    monkeypatch.setenv("HOME", str(two[0].parent))
+    (two[0].parent / ".claude" / "projects").mkdir(parents=True)
+    assert turnlog(*explain).code == 0
+    assert "CLAUDE_CONFIG_DIR" not in os.environ
 
 
 def test_chat_and_hooks_use_the_first_store(turnlog: Run, two: tuple[Path, Path]) -> None:

@@ -75,7 +75,9 @@ class StatsOptions(NamedTuple):
     shell_complete=complete_model,
     help="Only models whose id contains TEXT.",
 )
-@click.option("--by", metavar="NAME,…", help="Group by project, model, branch, session … as well.")
+@click.option(
+    "--by", metavar="NAME,…", help="Group by project, model, branch, session, store … as well."
+)
 @click.option("--order", metavar="COLUMN", help="Sort by this JSON column, largest first.")
 @click.option(
     "--plan",

@@ -38,6 +38,10 @@ Place = tuple[float, int]
 """When a session was last active, and its number in the index."""
 
 
+LiveIds = set[tuple[str, str]]
+"""Stores and ids: another store may have a copy of a session that is open."""
+
+
 class ListPage(NamedTuple):
     """A part of a list of sessions."""
 
@@ -123,12 +127,12 @@ class Library:
         """Return the key of a session in URLs."""
         return self._key(session.path, session.is_ambiguous)
 
-    def live_ids(self) -> set[str]:
-        """Return the ids of the sessions that a running client has open."""
-        found: set[str] = set()
+    def live_sessions(self) -> LiveIds:
+        """Return the sessions that a running client has open, each with its store."""
+        found: LiveIds = set()
         for store in self.stores:
             with suppress(OSError):
-                found |= live_sessions(store)
+                found |= {(str(store.root), id_) for id_ in live_sessions(store)}
         return found
 
     def _key(self, path: str, is_ambiguous: bool) -> str:

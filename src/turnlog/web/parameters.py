@@ -60,7 +60,7 @@ def list_filters(request: PageRequest) -> ListFilters:
     since, until = request.text("since"), request.text("until")
     ids = None
     if _choice(request, "state", STATES):
-        ids = tuple(sorted(request.library.live_ids()))
+        ids = tuple(sorted({id_ for _, id_ in request.library.live_sessions()}))
     return ListFilters(
         project=request.text("project"),
         branch=request.text("branch"),
