@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from cli.conftest import Run
 from support.build import assistant, call, result, session, text, user
 from turnlog.index.database import index_path
 from turnlog.index.service import report
+from turnlog.store.catalog import list_sessions
 from turnlog.store.paths import Store, open_store
 
 ID, OTHER = "5e551011-0000-4000-8000-000000000001", "07e40000-0000-4000-8000-000000000002"
@@ -251,7 +254,9 @@ def test_a_session_is_restored_to_the_store_it_came_from(
 def test_sessions_of_nested_stores_count_once(turnlog: Run, two: tuple[Path, Path]) -> None:
     inner = two[0] / "projects" / "inner"
     add_session(inner, ID.replace("1", "4"), "nested", "msg_6")
+    (inner / "history.jsonl").write_text("{}\n")  # no session of the outer store
     stores = [Store(two[0]), Store(inner)]
+    assert len(list_sessions(stores)) == 2
     rows = report(stores, "session", by=("store",)).rows
     assert {row["store"]: row["session"] for row in rows} == {
         str(two[0]): ID,
@@ -278,3 +283,20 @@ def test_chat_makes_one_store_the_only_one(
 def test_chat_and_hooks_use_the_first_store(turnlog: Run, two: tuple[Path, Path]) -> None:
     assert turnlog("archive", "--install").code == 0
     assert [(root / "settings.json").exists() for root in two] == [True, False]
+
+
+def test_relative_stores_of_the_library_are_indexed(
+    two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(two[0])
+    assert report(Store(Path()), "model").total["output"] == 1000
+    assert report([Store(Path()), Store(two[1])], "model").total["output"] == 2000
+
+
+def test_tail_follows_all_stores(two: tuple[Path, Path], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "turnlog", "tail", "--json", "-n", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        lines = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.terminate()
+    assert len(lines) == 2

@@ -49,7 +49,8 @@ def command(stores: Stores, session: str | None, limit: int | None, as_json: boo
 
 
 def _folders(stores: Stores) -> list[Path]:
-    return [store.projects for store in stores]
+    found = [store.projects for store in stores if store.projects.is_dir()]
+    return found or [stores[0].projects]
 
 
 def _is_log(path: Path) -> bool:

@@ -26,7 +26,7 @@ from turnlog.store.paths import (
     title_file,
 )
 from turnlog.store.registry import is_registered_process
-from turnlog.store.stores import AnyStores, each_store
+from turnlog.store.stores import AnyStores, all_session_files
 
 TITLE_MARKS = (b"-title", b"last-prompt", b"summary")
 """Every line with a title contains one of these."""
@@ -78,10 +78,9 @@ def list_sessions(stores: AnyStores, cwd: str | None = None) -> list[SessionFile
     Files that cannot be read are skipped.
     """
     found: list[SessionFile] = []
-    for store in each_store(stores):
-        for path in store.session_files(cwd):
-            with skipping(path):
-                found.append(locate_session(path))
+    for path in all_session_files(stores, cwd):
+        with skipping(path):
+            found.append(locate_session(path))
     return sorted(found, key=lambda session: session.last_active, reverse=True)
 
 

@@ -79,10 +79,15 @@ def find_holder(stores: AnyStores, path: Path) -> Store | None:
     return max(holders, key=lambda store: len(real_path(store.root).parts), default=None)
 
 
-def all_session_files(stores: AnyStores) -> Iterator[Path]:
-    """Yield the session files of all stores."""
-    for store in each_store(stores):
-        yield from store.session_files()
+def all_session_files(stores: AnyStores, cwd: str | None = None) -> Iterator[Path]:
+    """Yield the session files of all stores, or those of a working directory."""
+    known = each_store(stores)
+    roots = {store.root for store in known}
+    for store in known:
+        for path in store.session_files(cwd):
+            # A store in the place of a project has no sessions there, but a prompt history.
+            if path.parent not in roots:
+                yield path
 
 
 def places_of(stores: AnyStores) -> str:

@@ -15,10 +15,14 @@ def archived_sources(
     """Yield the files of sessions and sub-agents that only the archive has."""
     roots = {str(store.root.resolve()): store for store in each_store(stores)}
     # Compare without store and project: a moved session exists under another path.
-    roles = {source.path.relative_to(source.store, "projects").parts[1:] for source in present}
+    roles = {_role(source) for source in present}
     for manifest in archive.manifests():
         if store := roots.get(manifest.store):
             yield from _sources(archive, store, manifest, roles)
+
+
+def _role(source: SourceFile) -> tuple[str, ...]:
+    return source.path.relative_to(Path(source.store, "projects")).parts[1:]
 
 
 def _sources(

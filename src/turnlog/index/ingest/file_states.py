@@ -82,7 +82,9 @@ def begin_scan(stores: AnyStores, many: int = MANY) -> Callable[[], FileStates]:
     """
     # In any order, the stores have one index: their states must have one fingerprint.
     ordered = sorted(each_store(stores))
-    listing = [folder for store in ordered for folder in _list_projects(store)]
+    roots = {str(store.root) for store in ordered}
+    found = (folder for store in ordered for folder in _list_projects(store))
+    listing = [folder for folder in found if folder[0] not in roots]
     first, second = _halves(listing)
     # A fork copies the locks that other threads hold, but not the threads that would release them:
     # the child could wait forever.

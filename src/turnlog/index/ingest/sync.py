@@ -204,28 +204,28 @@ def _is_settled(
 
 def _sources(stores: AnyStores, states: FileStates) -> dict[str, SourceFile]:
     # The innermost of nested stores comes first: it has the file.
-    roots = [str(store.root) for store in each_store(stores)]
-    roots.sort(key=len, reverse=True)
+    roots = [(f"{store.projects}{os.sep}", str(store.root)) for store in each_store(stores)]
+    roots.sort(key=lambda root: len(root[0]), reverse=True)
     found: dict[str, SourceFile] = {}
     for path, state in states.by_path.items():
-        root = next(each for each in roots if path.startswith(f"{each}{os.sep}projects{os.sep}"))
-        found[path] = _source(path, state, root)
+        found[path] = _source(path, state, next(r for r in roots if path.startswith(r[0])))
     return found
 
 
-def _source(path: str, state: State, root: str) -> SourceFile:
-    """Derive from a path below `root` which session a file belongs to.
+def _source(path: str, state: State, root: tuple[str, str]) -> SourceFile:
+    """Derive from a path below the projects of a store which session a file belongs to.
 
     A sub-agent's file may be stored among the sessions or in a folder of the project: then only its
     lines name the session.
     """
     # There may be 100,000 files, and creating a Path takes ten times as long as this.
-    _, _, _, owner, *below = path.removeprefix(root).replace(os.sep, "/").split("/")
+    projects, store = root
+    _, owner, *below = path.removeprefix(projects).replace(os.sep, "/").split("/")
     is_session = not below and is_session_name(owner)
     is_owned = is_session or (below and owner != SUBAGENTS)
     return SourceFile(
         path,
-        root,
+        store,
         FileState(*state),
         owner.removesuffix(".jsonl") if is_owned else None,
         not is_session,
