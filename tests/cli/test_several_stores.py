@@ -143,8 +143,10 @@ def test_a_change_is_made_in_the_store_that_has_the_session(
     history.write_text(json.dumps(line, separators=(",", ":")) + "\n")
     assert turnlog("rename", OTHER, "Renamed").code == 0
     assert "Renamed" in turnlog("--store", str(two[1]), "ls").out
-    cloned = turnlog("clone", OTHER)
-    assert f"CLAUDE_CONFIG_DIR={two[1]} claude --resume " in cloned.out
+    # The client knows no lists: also a session of the first store is resumed with the variable.
+    for id_, root in zip((ID, OTHER), two, strict=True):
+        cloned = turnlog("clone", id_)
+        assert f"CLAUDE_CONFIG_DIR={root} claude --resume " in cloned.out
     path = two[1] / "projects" / "-home-ada-shop" / f"{OTHER}.jsonl"
     os.utime(path, (LONG_AGO, LONG_AGO))
     removed = turnlog("rm", OTHER, "--history")

@@ -27,7 +27,7 @@ from turnlog.cli.terminal import echo
 from turnlog.edit.clone import Clone
 from turnlog.edit.service import clone_session, is_in_store
 from turnlog.store.catalog import describe, locate_session
-from turnlog.store.paths import Store, open_store
+from turnlog.store.paths import Store, client_store
 from turnlog.store.stores import Stores, holder_of
 
 
@@ -94,7 +94,7 @@ def _print_resume(clone: Clone, holder: Store) -> None:
         folder = shlex.quote(str(holder.root))
         echo(f"  CLAUDE_CONFIG_DIR={folder} claude --resume {clone.id}")
         return
-    store = open_store()
+    store = client_store()
     project = store.project_of(describe(locate_session(clone.path)).cwd or str(Path.cwd()))
     echo(f"  {plain(str(clone.path))} is not in {plain(str(store.projects))}:")
     echo("  `claude --resume` will not find it until you move it there:")

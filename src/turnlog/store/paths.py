@@ -99,6 +99,11 @@ def open_store(environment: Mapping[str, str] = os.environ) -> Store:
     return Store(Path(store_directories(environment)[0]))
 
 
+def client_store(environment: Mapping[str, str] = os.environ) -> Store:
+    """Return the store that the client reads: it knows no lists, nor turnlog's configuration."""
+    return Store(Path(environment.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude"))
+
+
 def archive_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the user's archive folder: `TURNLOG_ARCHIVE`, or else in turnlog's data folder."""
     if named := environment.get("TURNLOG_ARCHIVE"):
