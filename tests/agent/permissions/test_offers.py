@@ -300,3 +300,17 @@ def test_a_rule_for_a_program_that_reads_is_about_its_everyday_uses(
 ) -> None:
     case = Case("", f"Bash: {command}", allow=f"Bash({command.split(maxsplit=1)[0]}:*)")
     assert verdict_of(case, project).kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize("command", ["lint *", "lint --fix ?*", "lint [-x]*", "lint --p*"])
+def test_a_rule_does_not_allow_a_file_of_the_project_to_be_an_option(
+    command: str, project: Path
+) -> None:
+    case = Case("", f"Bash: {command}", allow="Bash(lint:*)")
+    assert verdict_of(case, project).kind is VerdictKind.ALLOW
+    inner = case._replace(call=f"Bash: while cd src; do {command}; done")
+    assert verdict_of(inner, project).kind is VerdictKind.ASK
+    (project / "--plugin=x.js").touch()
+    assert verdict_of(case, project).kind is VerdictKind.ASK
+    for other in ("lint src/*", "lint ./*", "lint *.py", "lint '*'"):
+        assert verdict_of(case._replace(call=f"Bash: {other}"), project).kind is VerdictKind.ALLOW
