@@ -41,7 +41,7 @@ UNSTAGING, IN_WORK_TREE = frozenset(("-S", "--st")), frozenset(("-W", "--w", "--
 """Options of `git restore` for the index and for the work tree, as they start."""
 PATHSPEC = re.compile(r":.*|.*[*?\[\\].*", re.S)
 """A path that git expands by itself: `:/`, `:(glob)**/x`, `'docs/*'`."""
-SHOWING_GIT = frozenset("diff log show".split())
+SHOWING_GIT = frozenset("blame diff log shortlog show".split())
 """The subset with an option that names an output file."""
 OUTPUT = re.compile(r"-[A-Za-z]*[oO]|--?out|--o")
 """An option whose value is a file to write, in most programs."""
