@@ -82,6 +82,7 @@ def main() -> None:
         *_edits(CACHE / "edits"),
         *_knows(large, options.rounds),
         *_small(small, options.rounds),
+        *_two_stores(small, _store("some", SOME_SIZE, default_sessions(SOME_SIZE)), options.rounds),
         *_hooks(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
         *_chats(options.rounds),
     ]
@@ -299,6 +300,24 @@ def _small(store: Path, rounds: int) -> Iterator[Row]:
     yield Row(words)
     for job in warm:
         yield Row(job, "0.5 s", 0.5)
+
+
+def _two_stores(store: Path, second: Path, rounds: int) -> Iterator[Row]:
+    """A report over two stores, which have one index, against the same over one of them."""
+    homes = Homes(CACHE / "small-homes", store)
+    options = (word for root in (store, second) for word in ("--store", root))
+    alone = homes.job(f"turnlog stats, warm, one store of {SESSIONS:,}", (TURNLOG, "stats"), "two")
+    both = homes.job(
+        f"turnlog stats, warm, {SESSIONS:,} and a second store",
+        (TURNLOG, *options, "stats"),
+        "two",
+    )
+    for job in (alone, both):
+        measure([job], 1)
+        job.times.clear()
+    measure([alone, both], rounds)
+    yield Row(both, "1.5 × one store", 1.5 * alone.seconds)
+    yield Row(alone)
 
 
 def _index(home: str) -> Path:

@@ -2,13 +2,19 @@
 
 import click
 
-from turnlog.cli.arguments import json_option, output_option, reveal_option, session_argument
+from turnlog.cli.arguments import (
+    json_option,
+    output_option,
+    reveal_option,
+    session_argument,
+    with_stores,
+)
 from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.sessions import open_named
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.render.touched_files import FileView, touched_files
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 
 COLOURS: dict[str, Look] = {"+": "green", "-": "red"}
 """Colours of diff lines, by their first character."""
@@ -26,8 +32,8 @@ COLUMNS = (
 @output_option()
 @reveal_option
 @json_option
-@click.pass_obj
-def command(store: Store, session: str, diff: bool, reveal: bool, as_json: bool) -> None:
+@with_stores
+def command(stores: Stores, session: str, diff: bool, reveal: bool, as_json: bool) -> None:
     """List the files that SESSION read or changed.
 
     Lines added and removed are those of the Edit, MultiEdit, Write and NotebookEdit tools; changes
@@ -39,7 +45,7 @@ def command(store: Store, session: str, diff: bool, reveal: bool, as_json: bool)
       turnlog files last --diff
       turnlog files 3f2a --json | jq -r '.[].path'
     """
-    files = touched_files(open_named(store, session), reveal or as_json)
+    files = touched_files(open_named(stores, session), reveal or as_json)
     if as_json:
         echo_json(files)
         return

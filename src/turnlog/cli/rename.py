@@ -2,13 +2,13 @@
 
 import click
 
-from turnlog.cli.arguments import dry_run_option, json_option, session_argument
+from turnlog.cli.arguments import dry_run_option, json_option, session_argument, with_stores
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json
-from turnlog.cli.sessions import own_file
 from turnlog.cli.terminal import echo
 from turnlog.edit.service import rename_session
-from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_in_store
+from turnlog.store.stores import Stores
 
 
 @click.command("rename")
@@ -16,8 +16,8 @@ from turnlog.store.paths import Store
 @click.argument("title")
 @dry_run_option
 @json_option
-@click.pass_obj
-def command(store: Store, session: str, title: str, dry_run: bool, as_json: bool) -> None:
+@with_stores
+def command(stores: Stores, session: str, title: str, dry_run: bool, as_json: bool) -> None:
     """Set the title of SESSION to TITLE.
 
     The title appears in turnlog and in the client's session picker, as with /rename.
@@ -27,7 +27,7 @@ def command(store: Store, session: str, title: str, dry_run: bool, as_json: bool
       turnlog rename last "Fix the rounding bug"
       turnlog rename 3f2a "Invoices" --dry-run
     """
-    path = own_file(store, session)
+    store, path = find_in_store(stores, session)
     title, record = rename_session(store, path, title, dry_run=dry_run)
     if as_json:
         echo_json({"id": path.stem, "title": title, "change": record.id if record else None})

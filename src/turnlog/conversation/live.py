@@ -82,6 +82,8 @@ class LiveSession(LiveLane, frozen=True, kw_only=True):
     """The last part of its directory."""
     path: str | None
     """Its file; None before the first line is written."""
+    store: str
+    """The directory of the store that it is in."""
     started: float | None
     mode: str | None
     """Its permission mode."""
@@ -159,6 +161,7 @@ class _FollowedSession:
             cwd=_masked(registration.cwd),
             project=_masked(last_part(registration.cwd.rstrip("/\\")) or registration.cwd),
             path=str(file.path) if file else None,
+            store=str(self._store.root),
             started=registration.started,
             mode=figures.mode,
             usd_per_hour=cost_per_hour(recent, registration.started, now),

@@ -114,7 +114,8 @@ class TableReader:
             return Call(ref.id, ref.name, use, None)
         holder = require_node(UserNode, nodes[result])
         answer = holder.results[table["call_result_place"][call]]
-        return Call(ref.id, ref.name, use, holder, answer.is_error, answer.agent_id)
+        outcome = answer.is_error, answer.agent_id, answer.is_rejected
+        return Call(ref.id, ref.name, use, holder, *outcome)
 
     def _node(self, file: int, rank: int) -> Node:
         position = self.table["position"][rank]

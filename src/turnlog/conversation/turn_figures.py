@@ -52,7 +52,7 @@ class TurnFigures(NamedTuple):
 def figures_of(turn: Turn) -> TurnFigures:
     """Return the figures of a turn."""
     said = [message for message in turn.messages if not message.is_synthetic]
-    failed = sum(call.is_error for call in turn.calls)
+    failed = sum(call.has_failed for call in turn.calls)
     return TurnFigures(
         line=(turn.prompt or turn.nodes[0]).line,
         kind=str(turn.kind or ""),

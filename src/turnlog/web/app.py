@@ -136,7 +136,7 @@ def _page_route(library: Library, page: AppPage) -> Callable[[Request], Any]:
             return _html(render(page.template, page.name, **values))
 
         try:
-            return await run_in_thread(work)
+            return await run_in_thread(lambda: library.with_sound_index(work))
         except TurnlogError as error:
             return _error_page(error)
 
@@ -156,7 +156,7 @@ def _json_route(library: Library, function: JsonFunction) -> Callable[[Request],
             return encode_json(function(_asked(library, request)))
 
         try:
-            return json_response(await run_in_thread(work))
+            return json_response(await run_in_thread(lambda: library.with_sound_index(work)))
         except TurnlogError as error:
             return error_response(error)
 

@@ -109,7 +109,10 @@ def render(template: str, page: str, /, **values: Any) -> str:
     return environment().get_template(template).render({"page": page, **values})
 
 
+TURNS_NOTE = "on all branches; turns copied from another session count there"
+"""What the number of turns in a list covers: the page of a session shows one branch."""
 GLOBALS: dict[str, Any] = {
+    "turns_note": TURNS_NOTE,
     "navigation": NAVIGATION,
     "version": __version__,
     "imported_modules": imported_modules,

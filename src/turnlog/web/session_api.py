@@ -34,9 +34,11 @@ def _opened(request: PageRequest) -> Generator[OpenedSession]:
 
 def head(request: PageRequest) -> Fields:
     """Return the facts, branches, outline and sub-agents of a session."""
+    store = str(request.library.find(request.path["key"]).store.root)
     with _opened(request) as opened:
         found = opened.pages(request.text("leaf")).head()
-        found["session"]["is_live"] = opened.session.id in request.library.live_ids()
+        live = request.library.live_sessions()
+        found["session"]["is_live"] = (store, opened.session.id) in live
         return found
 
 

@@ -19,6 +19,7 @@ DIMENSIONS = {
     "month": f"strftime('%Y-%m', {LOCAL})",
     "weekday": f"(strftime('%w', {LOCAL}) + 6) % 7",  # 0 is Monday
     "hour": f"CAST(strftime('%H', {LOCAL}) AS INTEGER)",
+    "store": "f.store",
     "project": "f.project",
     "branch": "w.branch",
     "model": "w.model",

@@ -22,8 +22,8 @@ AGEING = 90 * 86_400
 """Seconds after which most of the bonus for recent texts is gone."""
 COLUMNS = (
     "d.id, d.file, d.line, d.offset, d.size, d.kind, d.tool, d.is_error, d.at, d.prompt,"
-    " coalesce(p.counts, 1), coalesce(nullif(f.session, ''), f.path), f.is_subagent,"
-    " coalesce(d.at, f.ended, 0.0)"
+    " coalesce(p.counts, 1), f.store || ' ' || coalesce(nullif(f.session, ''), f.path),"
+    " f.is_subagent, coalesce(d.at, f.ended, 0.0)"
 )
 JOINED = "docs d JOIN files f ON f.id = d.file LEFT JOIN prompts p ON p.id = d.prompt"
 
@@ -43,7 +43,7 @@ class Candidate(Struct, frozen=True):
     prompt: int | None
     counts: bool
     owner: str
-    """The session, or the path of the file if the session is unknown."""
+    """The store and the session, or the path of the file if the session is unknown."""
     is_subagent: bool
     newest: float
     """The time of the text, or the last time in its file."""

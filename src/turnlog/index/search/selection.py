@@ -34,6 +34,8 @@ class Selection(Struct, frozen=True):
     """A file that a call read or changed: its path, or a suffix of it."""
     session: str | None = None
     """A session id, which includes its sub-agents, or the path of a file."""
+    store: str | None = None
+    """The directory of a store."""
     no_subagents: bool = False
 
 
@@ -70,5 +72,6 @@ CONDITIONS = {
     "file": f"(d.file, d.line) IN (SELECT file, line FROM calls WHERE {TOUCHED}"
     f" UNION ALL SELECT file, result_line FROM calls WHERE {TOUCHED})",
     "session": "d.file IN (SELECT id FROM files WHERE path = :session OR session = :session)",
+    "store": "d.file IN (SELECT id FROM files WHERE store = :store)",
     "no_subagents": "d.file IN (SELECT id FROM files WHERE NOT is_subagent)",
 }

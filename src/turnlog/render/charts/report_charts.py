@@ -88,7 +88,7 @@ def _figure(report: str) -> str:
 
 
 def _words(column: str) -> str:
-    return column.removesuffix("_usd").replace("_", " ").capitalize()
+    return FIGURE_HEADS.get(column) or column.removesuffix("_usd").replace("_", " ").capitalize()
 
 
 def _subject(wanted: ReportChart) -> str:
@@ -243,6 +243,8 @@ FIGURES = {
     "cache": "cache_read",
 }
 """The figure that a chart of a report shows by default."""
+FIGURE_HEADS = {"rereads": "Re-reads"}
+"""Names of figures that are not spelled like their column."""
 HEADS = {
     "latency": "Duration of calls",
     "cache": "Tokens sent",

@@ -122,7 +122,7 @@ class Viewer {
       session.models.join(", "),
       dateTime(session.started).slice(0, 16),
       length ? duration(length) : "",
-      plural(session.turns, "turn"),
+      `${plural(session.turns, "turn")}${branches?.length > 1 ? " (this branch)" : ""}`,
       plural(session.calls, "call"),
       session.tokens ? `${tokens(session.tokens)} tokens` : "",
       session.tokens ? `${money(session.cost_usd)}${scope ? ` (${scope})` : ""}` : "",
