@@ -159,6 +159,13 @@ def test_strip_progress_closes_the_gap(opened: Open) -> None:
     assert not after.tree.orphans
 
 
+def test_what_followed_on_a_dropped_first_line_becomes_the_first(opened: Open) -> None:
+    first = line("progress", data={"type": "hook_progress"}, uuid="p", parent=None)
+    before = opened(session(first, user("one", parent="p"), assistant(text("so"))))
+    after = applied(before, "strip_progress")
+    assert [node.parent for node in after.tree.chain] == [None, nth(2)]
+
+
 def test_lines_that_a_transform_does_not_concern_keep_their_bytes(opened: Open) -> None:
     odd = b'{ "type" : "sparkle", "n":1e5 , "s":"\\u00e9" }\n'
     after = applied(opened(CONVERSATION + odd), "strip_tools")
@@ -275,6 +282,15 @@ def test_straighten_closes_a_call_at_the_end_as_the_newest_client_does(opened: O
     after = mended(before)
     assert [call.result is not None for call in after.calls] == [True]
     assert after.context() == before.context()
+
+
+def test_straighten_leaves_a_message_that_is_a_text(opened: Open) -> None:
+    answers = [assistant(text("a")), result("A"), line("assistant", message="b", uuid=nth(4))]
+    lines = [json.loads(raw) for raw in session(user("go"), *answers).splitlines()]
+    del lines[1]["message"]["id"]
+    with prepared(opened(b"".join(map(encode, lines))), EditOptions(["straighten"])) as ready:
+        after = [json.loads(raw) for raw in carry_out(ready.plan)]
+    assert after[-1]["message"] == "b"
 
 
 def test_straighten_leaves_an_open_call_in_a_plain_log(opened: Open) -> None:
