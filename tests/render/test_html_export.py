@@ -239,3 +239,13 @@ def test_a_page_without_scripts_cannot_be_encrypted(opened: Opened, tmp_path: Pa
     with pytest.raises(UsageError, match="cannot be encrypted"):
         exported(talk(opened), tmp_path, is_static=True, key=derive_key("x", iterations=QUICK))
     assert list(tmp_path.glob("*.html")) == []
+
+
+def test_a_page_has_texts_that_the_client_injected_only_in_full(
+    opened: Opened, tmp_path: Path
+) -> None:
+    reminder = user("<system-reminder>INJECTED</system-reminder>", is_meta=True)
+    session = opened(user("hi"), reminder, assistant(text("so")))
+    usual = exported(session, tmp_path, is_static=True).read_text()
+    full = exported(session, tmp_path, is_static=True, depth=Depth.FULL).read_text()
+    assert ("INJECTED" in usual, "INJECTED" in full) == (False, True)

@@ -247,3 +247,12 @@ def test_a_turn_of_an_unknown_model_has_no_price(opened: Opened) -> None:
     ended = list(rows_of(whole, ViewOptions()))[-1]
     assert isinstance(ended, TurnEndRow)
     assert ended.cost_usd is None
+
+
+def test_secrets_are_masked_unless_they_are_asked_for(opened: Opened) -> None:
+    whole = opened(user(f"password={SECRET}"))
+    masked, shown = (
+        list(rows_of(whole, each)) for each in (ViewOptions(), ViewOptions(reveal=True))
+    )
+    assert SECRET not in str(masked)
+    assert SECRET in str(shown)

@@ -238,3 +238,10 @@ def test_a_long_path_is_shown_without_its_start_and_whole_in_its_title() -> None
     (shown, _) = [each.text or "" for each in root.iter(f"{SVG}text")]
     assert shown.startswith("…/deep/")
     assert shown.endswith("/shop.py")
+
+
+def test_days_without_a_value_have_the_shade_of_nothing() -> None:
+    drawn = calendar({"2026-11-15": 4}, date(2026, 11, 16), ChartOptions("Turns"))
+    shades = re.findall(r"tl-mark tl-heat-(\d)", drawn)
+    assert sorted(set(shades)) == ["0", "4"]
+    assert shades.count("4") == 1
