@@ -34,7 +34,7 @@ from turnlog.trace.targets import PERFETTO, FileTarget, Target, target_of
 from turnlog.trace.trace_settings import TraceSettings, load_targets
 
 AGREEING = "turnlog.trace.agreeing"
-"""Where a context has the same command with --yes."""
+"""Key of a context for the same command line with --yes."""
 COLOURS: dict[WorkKind, Look] = {WorkKind.GENERATION: "cyan", WorkKind.TOOL: "yellow"}
 COLUMNS = (
     Column("span", width=26, is_filling=True),

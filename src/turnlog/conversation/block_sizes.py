@@ -131,4 +131,4 @@ SIZES: dict[type, Callable[[Any], BlockSize]] = {
     DocumentBlock: _source_size,
     UnknownPart: lambda block: size_of_json(block.value),
 }
-"""How each type of block is measured; all others by their JSON."""
+"""The function that measures each type of block; others are measured by their JSON."""

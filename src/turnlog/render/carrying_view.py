@@ -14,7 +14,7 @@ LONGEST = 200
 
 
 class CarryingRow(Struct):
-    """What a part of a session cost; all costs are estimates, their sum is exact."""
+    """The cost of a part of a session; all costs are estimates, their sum is exact."""
 
     name: str
     """Tool and title of a call, a tool, a file, or the number of a turn with its prompt."""

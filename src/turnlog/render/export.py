@@ -55,7 +55,7 @@ class ExportOptions:
 
     format: str = "html"
     depth: Depth | None = None
-    """How much to export; by default everything in HTML and JSON, else without outputs."""
+    """Depth of the export; by default everything in HTML and JSON, else without outputs."""
     turn: int | None = None
     """Only this turn."""
     leaf: int | None = None

@@ -1,4 +1,4 @@
-"""What the head of a transcript states about its session, masked: title, project, times, cost."""
+"""Facts for the head of a transcript, masked: title, project, times, cost."""
 
 import shlex
 from dataclasses import dataclass

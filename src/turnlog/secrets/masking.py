@@ -27,7 +27,7 @@ REMEMBERED = 4_000_000
 DEEPEST = 100
 """Levels of a JSON value that are shown: a session may nest more than Python can recurse into."""
 TOO_DEEP = "…"
-"""What stands for the levels below."""
+"""Placeholder for deeper levels."""
 PRIVATE = frozenset("d p q dp dq qi k".split())
 """Secret members of a JSON Web Key, which has a member `kty`."""
 

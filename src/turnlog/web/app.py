@@ -74,7 +74,7 @@ MOST_STREAMS = 24
 
 
 class Protection(NamedTuple):
-    """What stands between requests and the app."""
+    """Middleware of the app."""
 
     origins: Origins
     access: Access

@@ -103,7 +103,7 @@ FACTS: dict[str, Callable[[ListedSession], str]] = {
     "tokens": lambda session: short_count(session.tokens),
     "cost": lambda session: exact_money(session.cost_usd),
 }
-"""The table of facts: a name, and how to tell it."""
+"""The table of facts: a name, and the function that formats its value."""
 
 
 def _counts(first: Mapping[str, int], second: Mapping[str, int]) -> list[tuple[str, int, int]]:

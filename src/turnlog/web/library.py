@@ -32,7 +32,7 @@ MOST_FACETS = 300
 """Values offered for a filter."""
 
 Place = tuple[float, int, int]
-"""When a session was last active, the number of its store, and its number in the index."""
+"""Time of a session's last activity, the number of its store, and its number in the index."""
 
 
 class ListPage(NamedTuple):

@@ -18,7 +18,7 @@ HOURS = tuple(map(str, range(24)))
 
 
 class PageRequest(NamedTuple):
-    """What a page or an API call is asked for."""
+    """Query parameters of a page or an API call."""
 
     library: Library
     query: Mapping[str, str]

@@ -25,7 +25,7 @@ CHILD = "from turnlog.web.regex_search import answer_parent; answer_parent()"
 
 
 class RegexQuery(NamedTuple):
-    """What the child process searches for, and where."""
+    """The pattern and the places that the child process searches."""
 
     root: str
     request: SearchRequest

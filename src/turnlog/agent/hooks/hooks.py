@@ -64,7 +64,7 @@ class Hooks:
         self.wake: Callable[[], None] = lambda: None
         """Called when a message is queued."""
         self.wakes = 0
-        """How often hooks woke the model since the user's last prompt."""
+        """Number of times hooks woke the model since the user's last prompt."""
         self.show: Callable[[str], None] = lambda text: None
         """Called with the status message of a running hook."""
         self.ring: Callable[[str], None] = lambda sequence: None

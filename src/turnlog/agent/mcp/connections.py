@@ -48,7 +48,7 @@ class Connections:
 
     tools: list[Tool] = field(default_factory=list[Tool])
     problems: list[str] = field(default_factory=list[str])
-    """Why servers did not start, one line each."""
+    """Error messages of servers that did not start, one line each."""
     failed: set[str] = field(default_factory=set[str])
     """Names of servers that did not start."""
     _stop: asyncio.Event = field(default_factory=asyncio.Event)

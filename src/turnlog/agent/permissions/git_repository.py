@@ -99,17 +99,17 @@ class RepositoryProblem(Struct, frozen=True):
 
     reason: str
     is_confinable: bool = False
-    """Whether a reading command is safe once `guard_git` has overridden the settings."""
+    """True if a reading command is safe once `guard_git` has overridden the settings."""
 
 
 class GitCall(Struct, frozen=True):
     """The traits of a call that decide which settings matter."""
 
     reads: bool = True
-    """Whether it only reads."""
+    """True if it only reads."""
     enters_submodules: bool = False
     covers_hooks: bool = False
-    """Whether a rule for the call is also about the hooks of the repository."""
+    """True if a rule for the call is also about the hooks of the repository."""
     top: Path | None = None
     """The work tree that `core.worktree` of a submodule may lie in."""
 

@@ -51,7 +51,7 @@ class Rule(Struct, frozen=True):
 
     @property
     def is_exact(self) -> bool:
-        """Whether it names one command."""
+        """True if it names one command."""
         return self.about is not None and "*" not in self.about
 
 

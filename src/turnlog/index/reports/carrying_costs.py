@@ -42,7 +42,7 @@ class CarriedTurn(Struct, array_like=True):
 
 
 class CarriedPart(Struct, array_like=True):
-    """What a tool did with a file in one turn, and what that cost."""
+    """The calls of one tool for one file in one turn, and their cost."""
 
     turn: int | None
     """Position in the list of turns."""

@@ -32,7 +32,7 @@ CACHE_KINDS = {
 
 
 class ReportChart(NamedTuple):
-    """What to draw of a report."""
+    """The report, rows and column to draw."""
 
     report: str
     rows: Rows
@@ -248,7 +248,7 @@ HEADS = {
     "cache": "Tokens sent",
     "carrying": "Estimated carrying cost",
 }
-"""What a chart shows, where that is more than one column."""
+"""Headings of charts that show more than one column."""
 SUBJECTS = {
     "hour": "hour of the week",
     "latency": "tool",

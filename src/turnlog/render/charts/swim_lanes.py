@@ -35,7 +35,7 @@ class Interval(NamedTuple):
     kind: str = "work"
     """`work`, `wait` or `error`: how it is coloured."""
     key: str | None = None
-    """What a link is made of; by default the label."""
+    """Value for the link; by default the label."""
 
 
 class Lane(NamedTuple):

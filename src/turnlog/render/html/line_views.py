@@ -1,4 +1,4 @@
-"""What the inspector shows about a line: the line itself, the context sent, what was compacted."""
+"""Views of the inspector: a line, the context sent with it, and compacted entries."""
 
 import json
 import os

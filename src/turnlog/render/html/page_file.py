@@ -166,7 +166,7 @@ class _Stream:
 
 @dataclass(frozen=True)
 class ExportedPage:
-    """What an exported page contains."""
+    """The content of an exported page."""
 
     head: Fields
     pages: list[Fields]

@@ -95,9 +95,9 @@ class Parser(RedirectReader):
     def __init__(self, source: str) -> None:
         super().__init__(source)
         self.is_fed = False
-        """Whether what is read next gets its input from a pipe."""
+        """True if what is read next gets its input from a pipe."""
         self.is_printed = False
-        """Whether bash printed the text."""
+        """True if bash printed the text."""
 
     def read_nested(self, end: str) -> None:
         outer, self.heredocs = self.heredocs, []
