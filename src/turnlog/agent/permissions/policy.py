@@ -77,7 +77,7 @@ class AccessDecision(Struct, frozen=True):
     basis: Basis = Basis.UNDERSTOOD
     """The basis of an approval; the default confines a command most."""
     is_confinable: bool = False
-    """True if a rule that allows the command overrides it, provided that the command is sandboxed."""
+    """True if a rule that allows the command overrides it, provided that it is sandboxed."""
 
 
 ALLOWED = AccessDecision(VerdictKind.ALLOW, "")
