@@ -256,3 +256,11 @@ def test_secrets_are_masked_unless_they_are_asked_for(opened: Opened) -> None:
     )
     assert SECRET not in str(masked)
     assert SECRET in str(shown)
+
+
+def test_a_call_has_details_only_where_they_are_asked_for(opened: Opened) -> None:
+    whole = opened(user("q"), assistant(call("Bash", {"command": "ls"})), result("toolu_1", "x"))
+    for wanted in (False, True):
+        rows = rows_of(whole, ViewOptions(details=wanted))
+        (found,) = (row for row in rows if isinstance(row, CallRow))
+        assert (found.details is not None) == wanted
