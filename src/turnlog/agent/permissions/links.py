@@ -35,7 +35,7 @@ class Way(Struct, frozen=True):
 
 
 class _Reading(Struct, frozen=True):
-    """A path that is followed up to a place; the rest is still to come."""
+    """A partly resolved path: the resolved start, and the parts that are left."""
 
     place: Path
     rest: tuple[str, ...]
