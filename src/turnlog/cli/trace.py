@@ -44,7 +44,7 @@ COLUMNS = (
     Column("state", width=11, expendable=1),
 )
 WIDEST = 110
-"""Cells beyond which a name and its times would be too far apart."""
+"""Maximum width in cells; on a wider line, a name and its times would be too far apart."""
 
 
 class TraceCommand(click.Command):

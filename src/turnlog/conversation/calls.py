@@ -19,7 +19,7 @@ from turnlog.store.paths import last_part, tool_results
 PERSISTED = re.compile(r"saved to: (\S.*)")
 REFUSED = "The user doesn't want to proceed with this tool use"
 LONGEST_MS = 1e15
-"""Milliseconds that a call can have taken: 30,000 years."""
+"""Maximum plausible duration of a call, in milliseconds (30,000 years)."""
 INTERRUPTED = (INTERRUPTION, "[Tool call interrupted")
 
 

@@ -12,7 +12,7 @@ from threading import Lock
 from turnlog.index.database import Index, open_index
 
 KEPT = 4
-"""Idle connections per index."""
+"""Maximum number of idle connections per index."""
 
 _lock = Lock()
 _idle: dict[tuple[Path, int], list[tuple[Index, ExitStack]]] = {}

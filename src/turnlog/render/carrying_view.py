@@ -10,7 +10,7 @@ from turnlog.secrets import mask
 from turnlog.secrets.masking import mask_start
 
 LONGEST = 200
-"""Characters of a name."""
+"""Maximum characters of a name."""
 
 
 class CarryingRow(Struct):

@@ -70,7 +70,7 @@ API: dict[str, JsonFunction] = {
     **{f"/api/sessions/{{key}}/{path}": function for path, function in SESSION_API.items()},
 }
 MOST_STREAMS = 24
-"""Pages that follow a session at the same time."""
+"""Maximum number of pages that follow sessions at the same time."""
 
 
 class Protection(NamedTuple):

@@ -15,9 +15,9 @@ from turnlog.web.library import FoundSession, Library
 from turnlog.web.parameters import PageRequest
 
 MOST_PROMPTS = 1_000
-"""Prompts of a session that are aligned."""
+"""Maximum number of prompts to align."""
 MOST_NAMES = 30
-"""Tools and files that are compared."""
+"""Maximum number of tools and of files to compare."""
 
 
 class ComparedSession(NamedTuple):

@@ -27,9 +27,9 @@ from turnlog.web.regex_search import search_by_regex
 from turnlog.web.session_cache import SessionCache
 
 KEPT_LISTS = 16
-"""Filtered lists that stay in memory; one of 100,000 sessions takes 10 MB."""
+"""Number of filtered lists cached in memory; one of 100,000 sessions takes 10 MB."""
 MOST_FACETS = 300
-"""Values offered for a filter."""
+"""Maximum number of values offered for a filter."""
 
 Place = tuple[float, int, int]
 """Time of a session's last activity, the number of its store, and its number in the index."""

@@ -20,7 +20,7 @@ from turnlog.index.sync_policy import deferred_sync
 from turnlog.store.paths import Store
 
 LONGEST = 10.0
-"""Seconds that a search may take."""
+"""Maximum seconds of a search."""
 CHILD = "from turnlog.web.regex_search import answer_parent; answer_parent()"
 
 

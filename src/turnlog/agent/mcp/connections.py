@@ -35,7 +35,7 @@ SECONDS = 30.0
 OPENING = 5.0
 """Seconds for an abandoned server to open its transport and to exit."""
 LONGEST_SILENCE = 86_400.0
-"""Seconds of silence allowed on an SSE connection."""
+"""Maximum seconds of silence on an SSE connection."""
 PAGES = 100
 EMPTY: Fields = {"type": "object", "properties": {}}
 LONGEST_NAME = 128

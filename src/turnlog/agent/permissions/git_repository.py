@@ -82,7 +82,7 @@ HEAD = re.compile(r"ref: refs/\S+\n?|[0-9a-f]{40}\n?|[0-9a-f]{64}\n?")
 UNREAD = ("hooks", "lfs", "annex")
 """Directories that reading commands do not look into, but for the hooks below."""
 MOST_ENTRIES = 200_000
-"""Entries of a git directory that are looked at; with more, the user is asked."""
+"""Maximum number of entries of a git directory to examine; with more, the user is asked."""
 HOOKS = ("post-index-change",)
 """Hooks that reading commands run, because they refresh the index."""
 

@@ -9,9 +9,9 @@ from msgspec import Struct
 from turnlog.agent.permissions.bash import HOLE, UNKNOWN, SimpleCommand, Word, parse_script
 
 DEEPEST = 6
-"""Levels of commands inside of commands that are analyzed."""
+"""Maximum nesting of commands inside of commands."""
 MOST_ARGUMENTS = 50
-"""Arguments of an unknown launcher that are analyzed one by one."""
+"""Maximum number of arguments of an unknown launcher that are analyzed one by one."""
 NUMBER = re.compile(r"[0-9]+")
 
 

@@ -36,7 +36,7 @@ from turnlog.agent.permissions.rules import COMMANDS
 from turnlog.agent.workspace.access import ApprovalMode, Runs
 
 MOST_WORDS = 500
-"""Words and parts of a command that is analyzed part by part."""
+"""Maximum number of words and of parts; longer commands are not analyzed part by part."""
 CHANGES_DIRECTORY = frozenset("env find git make sudo tar".split())
 """Programs with an option that makes another directory the current one."""
 DIRECTORY_OPTION = re.compile(r"-C.*|-D.*|--chdir.*|--directory.*|-execdir|-okdir")

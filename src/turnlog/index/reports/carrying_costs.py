@@ -29,7 +29,7 @@ READING = 1
 CHUNK = 256 << 20
 """Bytes of session files whose costs are stored at once."""
 LONGEST_TITLE = 100
-"""Characters of a turn's prompt."""
+"""Maximum characters of a turn's prompt."""
 
 
 class CarriedTurn(Struct, array_like=True):

@@ -23,7 +23,7 @@ LANE, TOP = 52, 24
 GAP = 18.0
 """Width of a collapsed pause."""
 LONGEST_PAUSE = 60.0
-"""Seconds without activity in any lane that are collapsed."""
+"""Longer pauses, in seconds without activity in any lane, are collapsed."""
 
 
 class Interval(NamedTuple):

@@ -25,9 +25,9 @@ from turnlog.agent.permissions.bash.syntax import (
 )
 
 LONGEST = 10_000
-"""Characters of a command that is analyzed at all."""
+"""Maximum characters of a command; longer ones are not analyzed."""
 LONGEST_PRINT = 100_000
-"""Characters of a command as bash prints it: it indents commands inside of others."""
+"""Maximum characters of a command as bash prints it, with nested commands indented."""
 MOVED_OPERATOR = re.compile(r"\n *(?=&&|\|)")
 HIDDEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Zs", "Zl", "Zp"))
 SEPARATORS = ("&&", "||", ";", "|&", "|", "&", "\n")
