@@ -1,14 +1,12 @@
 """What each transform takes away, and what it leaves."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edit.conftest import Open
 from support.build import (
-    SESSION,
     assistant,
     call,
     compaction,
@@ -45,18 +43,6 @@ CONVERSATION = session(
     result("C", "/home"),
     assistant(text("there"), message_id="m4"),
 )
-
-Open = Callable[[bytes], Session]
-
-
-@pytest.fixture
-def opened(tmp_path: Path) -> Open:
-    def write(content: bytes) -> Session:
-        path = tmp_path / f"{SESSION}.jsonl"
-        path.write_bytes(content)
-        return open_session(path)
-
-    return write
 
 
 def applied(before: Session, *names: str, **wanted: Any) -> Session:
