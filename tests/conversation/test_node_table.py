@@ -209,6 +209,16 @@ def test_the_table_is_not_used_for_lines_that_change_what_was_before(
     assert slow.turns
 
 
+def test_the_table_is_used_for_a_tail_that_is_one_prompt(scratch: Path) -> None:
+    scratch.write_bytes(session(*TURNS, *turn(6)[:1]))
+    start = len(session(*TURNS))
+    (table,) = [each for each in tables_of(scratch) if each.head.offset == start]
+    fast, slow = TableSession(scratch, table), open_session(scratch)
+    assert list(fast.turns) == list(slow.turns)
+    assert "whole" not in vars(fast)
+    assert_same(fast, slow)
+
+
 def test_entries_before_the_first_prompt_wait_for_its_turn(scratch: Path) -> None:
     lines = [user("a note", uuid=nth(1), is_meta=True), user("hi", uuid=nth(2))]
     content = session(*lines)

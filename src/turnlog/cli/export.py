@@ -46,7 +46,7 @@ from turnlog.text import file_size, plural
 PASSWORD = "TURNLOG_EXPORT_PASSWORD"
 NO_UTF8 = "turnlog export --password-file FILE"
 AGREEING = "turnlog.export.agreeing"
-"""Where a context has the same command with --yes."""
+"""Key of a context for the same command line with --yes."""
 
 
 class ExportCommand(click.Command):

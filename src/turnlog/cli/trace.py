@@ -36,7 +36,7 @@ from turnlog.trace.targets import PERFETTO, FileTarget, Target, target_of
 from turnlog.trace.trace_settings import TraceSettings, load_targets
 
 AGREEING = "turnlog.trace.agreeing"
-"""Where a context has the same command with --yes."""
+"""Key of a context for the same command line with --yes."""
 COLOURS: dict[WorkKind, Look] = {WorkKind.GENERATION: "cyan", WorkKind.TOOL: "yellow"}
 COLUMNS = (
     Column("span", width=26, is_filling=True),
@@ -46,7 +46,7 @@ COLUMNS = (
     Column("state", width=11, expendable=1),
 )
 WIDEST = 110
-"""Cells beyond which a name and its times would be too far apart."""
+"""Maximum width in cells; on a wider line, a name and its times would be too far apart."""
 
 
 class TraceCommand(click.Command):

@@ -49,9 +49,9 @@ class LiveLane(Struct, frozen=True, kw_only=True):
     state: LiveState
     source: StateSource
     since: float
-    """When the state began, in seconds since 1970."""
+    """Start of the state, in seconds since 1970."""
     detail: str | None
-    """What is waited for, or the tools that are running."""
+    """The awaited event, or the running tools."""
     model: str | None
     context_tokens: int
     window: int | None

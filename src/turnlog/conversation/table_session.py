@@ -31,7 +31,7 @@ from turnlog.format.jsonl import FileState
 T = TypeVar("T")
 
 KEPT_TURNS = 64
-"""Turns kept in memory; a page asks for the same ones several times."""
+"""Number of turns cached in memory; a page requests the same ones several times."""
 DAMAGED = (StaleTable, IndexError, KeyError, ValueError, OverflowError)
 """Raised by a table that does not fit its session. Its numbers are used as ranks and sizes: those
 of a damaged table may be out of range."""

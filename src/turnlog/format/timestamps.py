@@ -11,7 +11,7 @@ Moment = str | date
 """A point in time as users name it: a time, a day, an age (`3d`, `12h`), `today`, `yesterday`."""
 AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 NAMED_DAYS = {"today": 0, "yesterday": 1}
-"""How many days ago they began."""
+"""Days since they began."""
 STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 

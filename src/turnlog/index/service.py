@@ -34,7 +34,7 @@ ALL_TURNS = 1000
 FILE_CALLS = 500
 """Calls on one file that are returned by default."""
 LIMIT = 10
-"""Sessions that a search returns by default."""
+"""Default number of sessions in a search result."""
 
 
 class SearchRequest(NamedTuple):

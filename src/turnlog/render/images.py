@@ -14,7 +14,7 @@ from turnlog.format.fields import given
 SHOWN_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 MARK = "(image)"
-"""How the text of a result shows an image."""
+"""Placeholder for an image in the text of a result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ class _Rule:
         self.glued: str = row.get("glued", "yes")
         self.regex: str = row["regex"]
         self.weight = 0 if not self.kind else 1 if self.check else 2
-        """How specific the kind is: lowest if only a name suggests it, highest if the form does."""
+        """Specificity of the kind: lowest if only a name suggests it, highest if the form does."""
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:

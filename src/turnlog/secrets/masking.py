@@ -25,9 +25,9 @@ KEY_START = "PRIVATE KEY"
 REMEMBERED = 4_000_000
 """Maximum total length of texts that are remembered with their masked form."""
 DEEPEST = 100
-"""Levels of a JSON value that are shown: a session may nest more than Python can recurse into."""
+"""Maximum depth of a JSON value to show: files may nest deeper than Python can recurse."""
 TOO_DEEP = "…"
-"""What stands for the levels below."""
+"""Placeholder for deeper levels."""
 PRIVATE = frozenset("d p q dp dq qi k".split())
 """Secret members of a JSON Web Key, which has a member `kty`."""
 

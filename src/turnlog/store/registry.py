@@ -22,7 +22,7 @@ from turnlog.store.paths import Store
 LATEST = 253_402_214_400_000
 """The last day of the year 9999 in milliseconds; datetime has no later one."""
 LARGEST = 1 << 16
-"""Bytes of a registry file; real ones have less than a kilobyte."""
+"""Maximum bytes of a registry file; real ones have less than a kilobyte."""
 
 
 class Registration(NamedTuple):

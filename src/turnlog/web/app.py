@@ -70,11 +70,11 @@ API: dict[str, JsonFunction] = {
     **{f"/api/sessions/{{key}}/{path}": function for path, function in SESSION_API.items()},
 }
 MOST_STREAMS = 24
-"""Pages that follow a session at the same time."""
+"""Maximum number of pages that follow sessions at the same time."""
 
 
 class Protection(NamedTuple):
-    """What stands between requests and the app."""
+    """Middleware of the app."""
 
     origins: Origins
     access: Access

@@ -10,7 +10,7 @@ from turnlog.index.search.selection import Selection
 from turnlog.web.library import Library
 
 LONGEST = 1000
-"""Characters of a parameter."""
+"""Maximum characters of a parameter."""
 STATES = ("live",)
 WEEKDAYS = tuple(map(str, range(7)))
 """0 is Monday."""
@@ -18,7 +18,7 @@ HOURS = tuple(map(str, range(24)))
 
 
 class PageRequest(NamedTuple):
-    """What a page or an API call is asked for."""
+    """Query parameters of a page or an API call."""
 
     library: Library
     query: Mapping[str, str]

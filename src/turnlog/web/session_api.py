@@ -18,7 +18,7 @@ from turnlog.web.parameters import PageRequest
 from turnlog.web.session_cache import OpenedSession
 
 MOST_TURNS = 50
-"""Turns in one response."""
+"""Maximum number of turns in one response."""
 MOST_LABELS = 5_000
 ANY = 100_000_000
 CHECKED = 64 << 20

@@ -14,9 +14,9 @@ from turnlog.render.html.session_pages import SessionPages
 from turnlog.store.paths import Store
 
 KEPT = 8
-"""Sessions that stay open."""
+"""Maximum number of open sessions."""
 KEPT_NODES = 1_500_000
-"""Entries of all open sessions; the one in use stays open, however large it is."""
+"""Maximum number of entries in all open sessions; the one in use stays open regardless."""
 KEPT_BRANCHES = 4
 
 

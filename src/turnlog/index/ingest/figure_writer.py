@@ -62,7 +62,7 @@ class KnownFile(NamedTuple):
     is_gone: bool
 
     def is_of(self, source: SourceFile) -> bool:
-        """Return whether the file was read in its present state."""
+        """Return whether the index is up to date with a file."""
         return self.state == source.state and self.is_gone == (source.archived is not None)
 
 

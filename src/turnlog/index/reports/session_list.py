@@ -19,7 +19,7 @@ from turnlog.index.search.selection import TOUCHED
 SHORTEST = 4
 """Characters of an id that are enough to look it up."""
 HEALTHS = ("broken", "ok", "unchecked")
-"""What the last check of a session's file found, if that is known."""
+"""The result of the last check of a session's file, if known."""
 
 
 class ListFilters(NamedTuple):
@@ -54,7 +54,7 @@ class Matches(NamedTuple):
     generation: int
     """A number that changes with the figures of the index."""
     rows: list[tuple[float, int]]
-    """When each was last active, and its number in the index."""
+    """Time of the last activity of each, and its number in the index."""
 
 
 class ListedSession(Struct, frozen=True):
@@ -84,7 +84,7 @@ class ListedSession(Struct, frozen=True):
     is_checked: bool
     """False if the file has changed since its last check."""
     finding: str | None
-    """Why it would not resume in full."""
+    """The finding that keeps it from resuming in full."""
     is_ambiguous: bool
     """True if another file has the same id."""
 

@@ -33,15 +33,15 @@ NO_SCRIPT = "This page needs JavaScript; `turnlog export --no-js` writes one tha
 class FileOptions:
     """Options for an HTML file."""
 
-    depth: Depth = Depth.FULL
-    turn: int | None = None
+    depth: Depth
+    turn: int | None
     """Only this turn."""
-    leaf: str | None = None
+    leaf: str | None
     """uuid of the entry at which the branch ends; only this branch is exported."""
-    thinking: bool = True
-    injected: bool = False
+    thinking: bool
+    injected: bool
     """Include texts that the client injected."""
-    key: PageKey | None = None
+    key: PageKey | None
     """Encrypt the page."""
 
 
