@@ -401,6 +401,7 @@ def test_a_session_of_fifty_thousand_turns_is_scrolled_anywhere(browser: Browser
         for share in (0, 0.001, 0.25, 0.5, 0.777, 0.999, 1):
             page.evaluate(SCROLL, share)
             page.wait_for_timeout(250)
+            page.locator(".tl-row").first.wait_for()
             assert 0 < count_rows(page) <= MOST_ROWS
             assert abs(top_turn(page) / TURNS - share) < 0.02
             middle = page.evaluate("document.elementFromPoint(720, 500).closest('.tl-turn')")

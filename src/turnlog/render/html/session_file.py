@@ -124,7 +124,7 @@ class _SessionWriter:
 
 def page_options(options: FileOptions, leaf: str | None = None) -> PageOptions:
     """Return the options for complete pages of a depth."""
-    return PageOptions(leaf, options.thinking, options.injected, None, count=None, labels=None)
+    return PageOptions(leaf, options.thinking, options.injected, None, count=None, outline=None)
 
 
 def _head_at(head: Fields, options: FileOptions) -> Fields:

@@ -99,7 +99,7 @@ export class Inspector {
 
   /** The context fill at the end of each turn, as a line. */
   fillChart() {
-    const { context, window: windows } = this.viewer.store.outline;
+    const { context, window: windows } = this.viewer.store.blocks ?? this.viewer.store.outline;
     const fills = context.map((value, t) => (windows?.[t] ? value / windows[t] : 0));
     const most = fills.reduce((one, other) => Math.max(one, other), 1);
     const largest = context.reduce((one, other) => Math.max(one, other), 0);
