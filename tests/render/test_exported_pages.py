@@ -84,6 +84,12 @@ def test_samples_are_shown_from_disk(browser: Browser, path: Path, tmp_path: Pat
         assert session.id in shown_text(visit.page)
 
 
+def test_a_page_offers_only_what_it_contains(browser: Browser, tmp_path: Path) -> None:
+    with opened_page(browser, exported(open_session(SAMPLES[0]), tmp_path)) as visit:
+        visit.page.wait_for_selector(".tl-transcript .tl-row")
+        assert visit.page.locator("[role=tab]").all_text_contents() == ["Message"]
+
+
 @pytest.mark.parametrize("depth", Depth)
 def test_every_depth_is_shown(browser: Browser, depth: Depth, tmp_path: Path) -> None:
     session = open_session(SAMPLES[0])

@@ -218,14 +218,16 @@ def test_a_huge_text_is_cut_before_it_is_masked(opened: Opened) -> None:
 def test_images_are_data_urls_of_bitmaps_only(opened: Opened) -> None:
     bad = image("PHN2Zz4=", "image/svg+xml")
     odd = image('"><script>', "image/png")
+    png, gif = "iVBORw0KGgo=", "R0lGODlhAwAFAA=="
+    labelled = image("cGFzc3dvcmQ6IGh1bnRlcjI=", "image/png")  # password: hunter2
     whole = opened(
-        user([text("see"), image(), bad, odd]),
+        user([text("see"), image(png), bad, odd, labelled]),
         assistant(call("Read", {"file_path": "a.png"}, "A")),
-        result("A", [image("aGV5"), bad]),
+        result("A", [image(gif, "image/png"), bad, labelled]),
     )
     prompt, did = turn_page(whole, 1)["rows"][:2]
-    assert prompt["images"] == ["data:image/png;base64,aGk="]
-    assert did["images"] == ["data:image/png;base64,aGV5"]
+    assert prompt["images"] == [f"data:image/png;base64,{png}"]
+    assert did["images"] == [f"data:image/gif;base64,{gif}"]
 
 
 def test_lists_of_tasks_plans_and_diffs_are_told_as_such(opened: Opened) -> None:

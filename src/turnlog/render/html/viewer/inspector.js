@@ -12,7 +12,7 @@ export class Inspector {
       ["message", "Message", () => this.message()],
       source.context ? ["context", "Context", () => this.context()] : null,
       source.raw ? ["raw", "Raw", () => this.raw()] : null,
-      ["findings", "Check", () => this.findings()],
+      source.findings || viewer.store.head.findings?.length ? ["findings", "Check", () => this.findings()] : null,
     ].filter(Boolean);
     this.tab = "message";
     this.bar = el("div", { class: "tl-tabs", role: "tablist", "aria-label": "inspector" });
