@@ -383,6 +383,8 @@ def _job(name: str, command: Sequence[str | Path], store: Path | None = None) ->
     home.mkdir(parents=True, exist_ok=True)
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8"}
     environment["CLAUDE_CONFIG_DIR"] = str(store or home)
+    if path := os.environ.get("PYTHONPATH"):  # to measure another checkout than the installed one
+        environment["PYTHONPATH"] = path
     return Job(name, command, environment)
 
 
