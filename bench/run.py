@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import starmap
 from pathlib import Path
 
 from chain import write_chain
@@ -34,6 +35,8 @@ from peer import (
 )
 from reports import describe
 from small import SESSIONS, write_small
+
+from web import WebBench
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache/bench"
@@ -70,6 +73,10 @@ class Row:
 def main() -> None:
     options = _options()
     load = os.getloadavg()[0]
+    if options.web:
+        long = _store("long", LONG_SIZE, 1)
+        print(_table([*_shows(long), *_pages(long)]))
+        return
     large = _store("large", options.size, default_sessions(options.size))
     many = _store("many", MANY_SIZE, MANY_SESSIONS)
     small = _small_store()
@@ -79,6 +86,7 @@ def main() -> None:
         *_starts(options.rounds),
         *_shows(_store("long", LONG_SIZE, 1)),
         *_opens(CACHE / "million.jsonl"),
+        *_pages(_store("long", LONG_SIZE, 1)),
         *_edits(CACHE / "edits"),
         *_knows(large, options.rounds),
         *_small(small, options.rounds),
@@ -98,6 +106,7 @@ def _options() -> argparse.Namespace:
     size = os.environ.get("BENCH_SIZE", "1GB")
     parser.add_argument("--size", type=parse_size, default=size, help="or BENCH_SIZE; default: 1GB")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--web", action="store_true", help="only export and web app, printed")
     return parser.parse_args()
 
 
@@ -226,6 +235,17 @@ def _tables(path: Path) -> Iterator[Row]:
         yield Row(job, "0.3 s", 0.3, PEAK_LIMIT)
     yield Row(cat)
     yield Row(writing)
+
+
+def _pages(long: Path) -> Iterator[Row]:
+    """The web app in a browser, and what peers show of the same session."""
+    write_chain(CACHE / "million.jsonl", LINES)
+    bench = WebBench(CACHE / "web", TURNLOG, _job("", ()).environment)
+    exported, page = CACHE / "exported.html", CACHE / "long.html"  # written by `_shows`
+    view = install_package(CACHE / "agentsview", AGENTSVIEW, "agentsview")
+    yield from starmap(Row, bench.sessions(long, CACHE / "million.jsonl"))
+    yield from starmap(Row, bench.pages())
+    yield from starmap(Row, bench.peers(long, exported, page, view))
 
 
 def _edits(folder: Path) -> Iterator[Row]:
@@ -382,6 +402,8 @@ def _job(name: str, command: Sequence[str | Path], store: Path | None = None) ->
     home.mkdir(parents=True, exist_ok=True)
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8"}
     environment["CLAUDE_CONFIG_DIR"] = str(store or home)
+    if path := os.environ.get("PYTHONPATH"):  # to measure another checkout than the installed one
+        environment["PYTHONPATH"] = path
     return Job(name, command, environment)
 
 

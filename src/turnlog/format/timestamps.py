@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 
 from turnlog.errors import UsageError
 
@@ -15,6 +16,7 @@ NAMED_DAYS = {"today": 0, "yesterday": 1}
 STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 
+@lru_cache(256)  # a turn asks for the same few times again and again
 def parse_timestamp(text: str | None) -> datetime | None:
     """Return the UTC time of an entry's timestamp; None if it is not valid.
 

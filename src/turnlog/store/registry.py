@@ -66,7 +66,7 @@ class RegistryReader:
         """Return the clients that are running now, by process id."""
         present = list(self._files())
         self._read = {name: self._read[name] for name in present if name in self._read}
-        found = [(int(Path(name).stem), self._read[name][1]) for name in self._read]
+        found = [(int(name.removesuffix(".json")), self._read[name][1]) for name in self._read]
         clients = [RunningClient(pid, each) for pid, each in found if each]
         return sorted(
             client
