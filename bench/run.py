@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from itertools import starmap
 from pathlib import Path
 
+from bundles import BUNDLE_PEAK, BUNDLE_RATE, UNBUNDLE_RATE, measure_bundles
 from chain import write_chain
 from chat import Chats
 from edits import EDIT_RATE, edit_jobs, peak_limit
@@ -88,6 +89,7 @@ def main() -> None:
         *_opens(CACHE / "million.jsonl"),
         *_pages(_store("long", LONG_SIZE, 1)),
         *_edits(CACHE / "edits"),
+        *_bundles(CACHE / "bundles"),
         *_knows(large, options.rounds),
         *_small(small, options.rounds),
         *_two_stores(small, _store("some", SOME_SIZE, default_sessions(SOME_SIZE)), options.rounds),
@@ -255,6 +257,14 @@ def _edits(folder: Path) -> Iterator[Row]:
     measure_peaks(jobs)
     for job in jobs:
         yield Row(job, "100 MB/s", made.size / EDIT_RATE, peak_limit(made))
+
+
+def _bundles(folder: Path) -> Iterator[Row]:
+    """Sessions packed, and imported elsewhere."""
+    whole, redacted, imported = measure_bundles(folder, TURNLOG, _job("", ()).environment)
+    yield Row(whole, "15 MB/s", whole.size / UNBUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(redacted, "3 MB/s", redacted.size / BUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(imported, "15 MB/s", imported.size / UNBUNDLE_RATE, BUNDLE_PEAK)
 
 
 def _knows(store: Path, rounds: int) -> Iterator[Row]:

@@ -12,6 +12,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Unpack
 
+from turnlog.bundle.bundler import BundleOptions, write_bundle
+from turnlog.bundle.importer import ImportOptions, import_bundle, summarise_import
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.edit.edit_choices import EditChoices, edit_options
@@ -144,6 +146,19 @@ class Log:
         columns, values = run_sql(self._stores, statement)
         found = [dict(zip(columns, row, strict=True)) for row in values]
         return found if self._reveal else mask_value(found)
+
+    def unbundle(
+        self,
+        path: AnyPath,
+        *,
+        into: AnyPath | None = None,
+        password: str | None = None,
+        dry_run: bool = False,
+    ) -> PlainRow:
+        """Import the sessions of a bundle; `into` is the project's directory on this machine."""
+        options = ImportOptions(Path(into).expanduser() if into else None, password=password)
+        plan = import_bundle(self._stores[0], Path(path).expanduser(), options, dry_run=dry_run)
+        return plain_row(summarise_import(plan, is_done=not dry_run))
 
     def undo(self, change: str | None = None) -> str:
         """Undo a change by its id, or the last one; return what it was."""
@@ -296,6 +311,23 @@ class LoggedSession:
             require_absent(target)
         export_session(self._opened(), target, options)
         return target
+
+    def bundle(
+        self,
+        path: AnyPath,
+        *,
+        as_is: bool = False,
+        password: str | None = None,
+        overwrite: bool = False,
+    ) -> PlainRow:
+        """Pack the session with all its files; secrets are replaced unless `as_is`."""
+        target = Path(path).expanduser()
+        if not overwrite:
+            require_absent(target)
+        options = BundleOptions(not as_is, password)
+        session = require_in_store(self._store, self.path)
+        report = write_bundle(self._store, [session], target, options)
+        return plain_row({"file": target, "size": report.size, "manifest": report.manifest})
 
     def trace(
         self,

@@ -21,7 +21,7 @@ GROUPS = {
     "Search": ("search", "sql"),
     "Analyze": ("stats", "check", "inspect"),
     "Edit": ("clone", "edit", "mv", "rename", "rm", "undo", "history", "forget"),
-    "Share": ("export", "redact", "archive", "restore"),
+    "Share": ("export", "bundle", "unbundle", "share", "redact", "archive", "restore"),
     "Trace": ("trace", "hook"),
     "Agent": ("chat", "replay", "statusline"),
     "Low level": ("entries", "raw", "schema", "where", "sync", "completion"),
