@@ -20,10 +20,14 @@ def require_closed(stores: Iterable[Store], paths: Iterable[Path]) -> None:
         if names := live & _sessions_named_by(path):
             raise Conflict(f"{names.pop()} is open in a running client", CLOSE_IT)
     # Clients before the registry existed keep no record; look for open files as well.
-    transcripts = {str(path.resolve()) for path in found if _is_transcript(path)}
-    for name in _open_files() if transcripts else ():
-        if name in transcripts:
-            raise Conflict(f"{name} is open in another process", f"fuser {name}")
+    for name in open_transcripts(path for path in found if _is_transcript(path)):
+        raise Conflict(f"{name} is open in another process", f"fuser {name}")
+
+
+def open_transcripts(paths: Iterable[Path]) -> set[str]:
+    """Return the session files among these that another process has open."""
+    transcripts = {str(path.resolve()) for path in paths}
+    return transcripts.intersection(_open_files()) if transcripts else set()
 
 
 def stores_of(paths: Iterable[Path]) -> list[Store]:
