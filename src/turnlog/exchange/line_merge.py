@@ -29,7 +29,7 @@ class Merged(NamedTuple):
     segments: list[Segment]
     added: int
     """Number of lines that ours lacked."""
-    is_conflict: bool
+    is_conflict: bool = False
     """True if the versions have different lines with one uuid; `segments` is ours, unchanged."""
 
 
@@ -50,7 +50,7 @@ def merge(
     counts = Counter(line for segment in ours for line in segment.lines)
     their_counts = Counter(line for segment in theirs for line in segment.lines)
     if is_conflict(counts.keys(), their_counts.keys()):
-        return Merged(ours, 0, True)
+        return Merged(ours, 0, is_conflict=True)
     positions = _positions(ours, counts, their_counts)
     found = [
         (anchor, new)
@@ -58,7 +58,7 @@ def merge(
         for new in _missing(segment, counts, left_out)
     ]
     added = sum(len(segment.lines) for _, segment in found)
-    return Merged(_inserted(ours, _reranked(ours, found)) if added else ours, added, False)
+    return Merged(_inserted(ours, _reranked(ours, found)) if added else ours, added)
 
 
 def _positions(

@@ -47,7 +47,7 @@ class PackWriter:
         """Bytes of new packs."""
         self._transport = transport
         self._is_dry = is_dry
-        self._names = set(transport.list()) if not is_dry else set[str]()
+        self._sizes = transport.list()
         self._open: list[tuple[bytes, bytes]] = []
         self._waiting: dict[bytes, bytes] = {}
         """Pieces that are not at DEST yet."""
@@ -100,7 +100,9 @@ class PackWriter:
 
         packed = zstd.compress(b"".join(raw for _, raw in pieces), LEVEL)
         name = hashlib.sha256(packed).hexdigest()
-        if f"packs/{name}" not in self._names:
+        # A transport without renames may have left a part of the pack in an interrupted sync. With
+        # encryption, sizes differ; such a pack is written again.
+        if self._sizes.get(f"packs/{name}") != len(packed):
             self._transport.write(f"packs/{name}", packed)
             self.written += len(packed)
         return name

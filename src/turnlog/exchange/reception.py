@@ -38,7 +38,6 @@ from turnlog.exchange.shared_paths import (
 )
 from turnlog.store.archive.allowed_paths import collision
 
-
 Ranked = list[tuple[Piece, int]]
 """Pieces of a log with their ranks."""
 
@@ -84,8 +83,8 @@ class Receiver:
     ) -> None:
         """Start a new edition if lines were rewritten here; note lines that were removed.
 
-        `lost` has the last versions of logs that are no longer a part of them. `known` are all other
-        versions of the session: an undone edit returns to the edition that it started from.
+        `lost` has the last versions of logs that are no longer a part of them. `known` are all
+        other versions of the session: an undone edit returns to the edition that it started from.
         """
         segments = {role: self._segments(pieces) for role, pieces in lost.items()}
         if any(self._conflicts(own.files[role], each) for role, each in segments.items()):
@@ -268,9 +267,11 @@ class Receiver:
         """Return the files of a version that may be written."""
         accepted: list[FileVersion] = []
         paths: list[str] = []
-        for file in version.files:
-            if own.local != own.session and is_loose(file.role):
-                file = FileVersion(nested_role(file.role), file.project, file.pieces, file.former)
+        for each in version.files:
+            file = each
+            if own.local != own.session and is_loose(each.role):
+                file = own_version(each)
+                file.role = nested_role(each.role)
             path = self._path(own, file)
             if path is None:
                 continue

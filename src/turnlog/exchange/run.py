@@ -14,6 +14,7 @@ from turnlog.edit.journal import Journal, open_journal
 from turnlog.edit.open_sessions import open_transcripts
 from turnlog.errors import TurnlogError
 from turnlog.exchange.application import Applier
+from turnlog.exchange.destinations import open_transport
 from turnlog.exchange.editions import MAIN, OwnFile, OwnSession, known_forks, own_version
 from turnlog.exchange.local_scan import LocalSession, Scan
 from turnlog.exchange.machine_manifest import Piece, SessionVersion
@@ -28,8 +29,9 @@ from turnlog.exchange.options import Exchanged, ExchangeOptions, NotExchanged
 from turnlog.exchange.packs import PackWriter, PieceReader
 from turnlog.exchange.publication import Others, publish, read_manifests
 from turnlog.exchange.reception import Incoming, Receiver
+from turnlog.exchange.sealed_transport import SealedTransport, require_plain
 from turnlog.exchange.shared_paths import Places
-from turnlog.exchange.transports import Transport, open_transport
+from turnlog.exchange.transports import Transport
 from turnlog.store.catalog import live_sessions
 from turnlog.store.deletion_consent import Deletion
 from turnlog.store.paths import Store
@@ -47,9 +49,9 @@ def sync_with(
     folder = state_folder(dest, store.root)
     with only_sync(folder, dest):
         transport = open_transport(dest, folder)
-        if options.password is not None:
-            from turnlog.exchange.sealed_transport import SealedTransport
-
+        if options.password is None:
+            require_plain(transport)
+        else:
             transport = SealedTransport(transport, options.password, options.is_dry_run)
         sync = _Sync(store, dest, options, transport, folder)
         with closing(sync):

@@ -7,11 +7,11 @@ anything that others can see.
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from turnlog.errors import Unavailable, UsageError
+from turnlog.errors import Unavailable
 
 FOLDERS = ("packs", "manifests", "keys")
 VALID = re.compile(
@@ -50,14 +50,45 @@ def is_valid(name: str) -> bool:
     return VALID.fullmatch(name) is not None
 
 
-def run_program(arguments: Sequence[str], given: bytes = b"", **options: object) -> bytes:
-    """Run a program and return its output; raise `Unavailable` with its last words if it fails."""
+def run_program(
+    arguments: Sequence[str],
+    given: bytes = b"",
+    limit: int | None = None,
+    ignored: Collection[int] = (),
+    environment: Mapping[str, str] | None = None,
+) -> bytes:
+    """Run a program and return its output, or its first `limit` bytes.
+
+    Raise `Unavailable` with its last words if it fails with a code that is not to be ignored.
+    """
     if shutil.which(arguments[0]) is None:
         raise Unavailable(f"{arguments[0]} is not installed", f"apt install {arguments[0]}")
-    done = subprocess.run(list(arguments), input=given, capture_output=True, **options)  # type: ignore[call-overload]
-    if done.returncode:
-        raise Unavailable(f"{arguments[0]} failed: {last_words(done.stderr)}")
-    return done.stdout
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        list(arguments),
+        stdin=pipe if limit is None else subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        env=environment,
+    ) as process:
+        if limit is None:
+            output, errors = process.communicate(given)
+        else:
+            # A hostile host could send without end.
+            output, errors = _read_some(process, limit)
+    is_cut = limit is not None and len(output) == limit
+    if process.returncode and process.returncode not in ignored and not is_cut:
+        raise Unavailable(f"{arguments[0]} failed: {last_words(errors)}")
+    return output
+
+
+def _read_some(process: "subprocess.Popen[bytes]", limit: int) -> tuple[bytes, bytes]:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    output = process.stdout.read(limit)
+    if len(output) == limit:
+        process.kill()
+    return output, process.stderr.read(1 << 16)
 
 
 def last_words(stderr: bytes) -> str:
@@ -67,60 +98,8 @@ def last_words(stderr: bytes) -> str:
     return "; ".join(said[-LAST_LINES:]) or "no message"
 
 
-def open_transport(dest: str, folder: Path) -> Transport:
-    """Return the transport for DEST; `folder` is for its own files, such as a clone."""
-    kind, _, rest = dest.partition(":")
-    if kind == "ssh":
-        from turnlog.exchange.ssh_transport import SshTransport
-
-        return SshTransport(*_host_and_path(dest, rest))
-    if kind == "rclone":
-        from turnlog.exchange.rclone_transport import RcloneTransport
-
-        return RcloneTransport(_remote(dest, rest))
-    if kind == "git" and not rest.startswith("//"):
-        from turnlog.exchange.git_transport import GitTransport
-
-        return GitTransport(_url(dest, rest), folder / "git")
-    if "://" in dest or dest.endswith(".git") or _is_bare_repository(Path(dest)):
-        from turnlog.exchange.git_transport import GitTransport
-
-        return GitTransport(_url(dest, dest), folder / "git")
-    from turnlog.exchange.directory_transport import DirectoryTransport
-
-    return DirectoryTransport(Path(dest).expanduser().absolute())
-
-
 def canonical_dest(dest: str) -> str:
     """Return DEST in the form by which its state is found again from any directory."""
     kind, colon, _ = dest.partition(":")
     is_remote = (colon and kind in ("ssh", "rclone", "git")) or "://" in dest
     return dest if is_remote else str(Path(dest).expanduser().absolute())
-
-
-def _host_and_path(dest: str, rest: str) -> tuple[str, str]:
-    host, _, path = rest.partition(":")
-    # `ssh:-oProxyCommand=x:y` would otherwise be an option that runs a program.
-    if not host or not path or host.startswith("-"):
-        raise UsageError(f"{dest!r} is not ssh:HOST:PATH", "turnlog sync-with ssh:desk:sessions")
-    return host, path
-
-
-def _remote(dest: str, rest: str) -> str:
-    name, colon, path = rest.partition(":")
-    # `:local,…:` is rclone's syntax for a backend with options, which can run programs.
-    if not colon or not path or not re.fullmatch(r"\w[\w .+@-]*", name, re.ASCII):
-        hint = "turnlog sync-with rclone:gdrive:sessions"
-        raise UsageError(f"{dest!r} is not rclone:REMOTE:PATH", hint)
-    return rest
-
-
-def _url(dest: str, rest: str) -> str:
-    if not rest or rest.startswith("-"):
-        hint = "turnlog sync-with git:git@example.org:ada/sessions.git"
-        raise UsageError(f"{dest!r} is not git:URL", hint)
-    return rest
-
-
-def _is_bare_repository(path: Path) -> bool:
-    return all((path / name).exists() for name in ("HEAD", "objects", "refs"))
