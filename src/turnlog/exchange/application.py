@@ -1,5 +1,6 @@
 """Write merged sessions to the store: through the journal, in batches, each all or none."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -11,10 +12,13 @@ from turnlog.edit.journal import Journal
 from turnlog.edit.removal import plan_removal
 from turnlog.errors import TurnlogError
 from turnlog.exchange.editions import MAIN, OwnFile, OwnSession
+from turnlog.exchange.machine_manifest import FileVersion
 from turnlog.exchange.machine_state import UNSETTLED, SeenFile
 from turnlog.exchange.options import Exchanged, NotExchanged
 from turnlog.exchange.reception import Receiver
+from turnlog.exchange.shared_paths import set_aside
 from turnlog.format.jsonl import FileState
+from turnlog.format.regular_files import open_regular
 from turnlog.store.paths import Store
 
 MOST_FILES = 2000
@@ -81,17 +85,29 @@ class Applier:
 
     def _writings(self, own: OwnSession) -> list[Writing]:
         try:
-            changed = [
+            named = [
                 Writing(own, file, self.receiver.path_for(own, file))
                 for file in own.files.values()
                 if file.is_changed
             ]
+            changed = [each for each in named if not self._is_taken(each)]
         except TurnlogError as error:
             self._fail(own, error)
             return []
         # The session's own log comes last: a client lists a session as soon as that exists, and
         # must not open it before its sub-agents and tool results are there.
         return sorted(changed, key=lambda each: each.is_main)
+
+    def _is_taken(self, each: Writing) -> bool:
+        """Return whether a document already exists, because its session was removed without it."""
+        version = each.file.version
+        if not each.file.is_new or version.is_log or not os.path.lexists(each.path):
+            return False
+        # The next sync reads it, as it belongs to a session again.
+        del each.own.files[version.role]
+        if not _has_content(each.path, version):
+            self.receiver.asides[set_aside(each.path, version.digest)] = version
+        return True
 
     def _apply_batch(self, batch: list[Writing]) -> None:
         try:
@@ -159,3 +175,13 @@ class Applier:
 def _is_shared(each: Writing) -> bool:
     """Return whether every client appends to a file: the prompt history."""
     return not each.own.session and each.file.version.is_log
+
+
+def _has_content(path: Path, version: FileVersion) -> bool:
+    """Return whether a regular file equals a version of a document."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != version.size:
+        return False
+    with open_regular(path) as file:
+        return all(
+            hashlib.sha256(file.read(piece.size)).digest() == piece.hash for piece in version.pieces
+        )

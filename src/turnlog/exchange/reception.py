@@ -38,6 +38,9 @@ from turnlog.exchange.shared_paths import (
 )
 from turnlog.store.archive.allowed_paths import collision
 
+MOST_LABELS = 16
+"""Editions that conflicts of one version may lead to."""
+
 Ranked = list[tuple[Piece, int]]
 """Pieces of a log with their ranks."""
 
@@ -135,19 +138,40 @@ class Receiver:
     def receive(self, incoming: Incoming) -> None:
         """Merge a version into the edition that it belongs to, or make that a new session here."""
         machine, version = incoming
-        own = self._target(version.session, version.label)
-        if self._try(own, version):
-            return
-        # Two machines published conflicting versions under one label. The smaller id keeps it, so
-        # that both machines decide alike without talking to each other.
-        if machine > self.machine and own.is_here:
-            label = derived_label(version.session, version.label, machine)
-        else:
-            label = version.label
-            new = derived_label(version.session, label, self.machine)
-            own.label = self._matching_label(own, [version]) or new
-        if not self._try(self._target(version.session, label), version):
-            raise Damaged(f"{version.session} of machine {machine} conflicts with itself")
+        label = version.label
+        for _ in range(MOST_LABELS):
+            targets = self._targets(version.session, label)
+            drafts = [self._drafts(own, version) for own in targets]
+            found = list(zip(targets, drafts, strict=True))
+            conflicting = [own for own, draft in found if draft is None]
+            if not conflicting:
+                for own, draft in found:
+                    self._commit(own, version, draft or {})
+                return
+            # Two machines published conflicting versions under one label. The smaller id keeps it,
+            # so that both machines decide alike without talking to each other.
+            if machine > self.machine and any(own.is_here for own in conflicting):
+                label = derived_label(version.session, label, machine)
+            else:
+                for own in conflicting:
+                    self.relabel(own)
+        raise Damaged(f"{version.session} of machine {machine} conflicts with itself")
+
+    def relabel(self, own: OwnSession) -> None:
+        """Make a session an edition of its own."""
+        taken = {each.label for each in self.of_session(own.session)}
+        while own.label in taken:
+            own.label = derived_label(own.session, own.label, self.machine)
+
+    def separate(self, own: OwnSession) -> None:
+        """Make a session an edition of its own if it conflicts with another one of its label."""
+        mine = own.files.get(MAIN)
+        for other in self.of_session(own.session):
+            theirs = other.files.get(MAIN)
+            is_same = other is not own and other.label == own.label
+            if is_same and mine and theirs and self._conflicts(mine, theirs.load(self.fetch)):
+                self.relabel(own)
+                return
 
     def covers(self, own: OwnSession, version: SessionVersion) -> bool:
         """Return whether a version has every line of this machine's logs."""
@@ -159,22 +183,24 @@ class Receiver:
                     return False
         return True
 
-    def _target(self, session: str, label: str) -> OwnSession:
-        """Return this machine's session for an edition, which may be a new one."""
-        for own in self.of_session(session):
-            if own.label == label:
-                self._name(own)
-                return own
-        own = OwnSession(session, label, None, is_new=True)
-        self._add(own)
-        self._name(own)
-        return own
+    def _targets(self, session: str, label: str) -> list[OwnSession]:
+        """Return this machine's sessions for an edition: usually one, which may be new."""
+        found = [own for own in self.of_session(session) if own.label == label]
+        if not found:
+            found = [OwnSession(session, label, None, is_new=True)]
+            self._add(found[0])
+        for own in found:
+            self._name(own)
+        return found
 
     def _name(self, own: OwnSession) -> None:
         if own.local is None:
-            is_free = own.session not in self._locals
-            own.local = own.session if is_free else fork_id(own.session, own.label)
-            self._locals.add(own.local)
+            name = own.session
+            # The fork of an edition may itself have been edited, and be another edition now.
+            while name in self._locals:
+                name = fork_id(name, own.label)
+            own.local = name
+            self._locals.add(name)
 
     def name_former(self, own: OwnSession) -> None:
         """Give an edition that this machine no longer has a place, as a fork."""
@@ -187,29 +213,30 @@ class Receiver:
         self.owns.append(own)
         self._by_session.setdefault(own.session, []).append(own)
 
-    def _try(self, own: OwnSession, version: SessionVersion) -> bool:
-        """Merge a version; return False, without changing anything, if a log conflicts."""
+    def _drafts(self, own: OwnSession, version: SessionVersion) -> dict[str, OwnFile] | None:
+        """Return the logs of a session with a version merged into them; None on a conflict."""
         drafts: dict[str, OwnFile] = {}
-        accepted = self._accepted(own, version)
-        for file in accepted:
+        for file in self._accepted(own, version):
             if file.is_log:
                 empty = OwnFile(FileVersion(file.role, file.project, []))
                 mine = own.files.get(file.role, empty)
                 versions = [file.ranked(), *map(_ranked, file.former)]
                 draft = self._draft(mine, versions)
                 if draft is None:
-                    return False
+                    return None
                 drafts[file.role] = draft
+        return drafts
+
+    def _commit(self, own: OwnSession, version: SessionVersion, drafts: dict[str, OwnFile]) -> None:
         if own.is_deleted and _has_more(drafts, own.files):
             # Someone went on with a session that was deleted here: it comes back as a whole.
             own.is_deleted = False
             for file in (*own.files.values(), *drafts.values()):
                 file.is_left = False
         own.files |= drafts
-        for file in accepted:
+        for file in self._accepted(own, version):
             if not file.is_log:
                 self._take_document(own, file)
-        return True
 
     def _draft(self, mine: OwnFile, versions: Iterable[Ranked]) -> OwnFile | None:
         """Return a log with versions merged into it; None if one of them conflicts."""

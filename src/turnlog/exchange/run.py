@@ -138,14 +138,17 @@ class _Sync:
         return [path for path in mains if path is not None]
 
     def _detect_edits(self, receiver: Receiver, lost: dict[int, dict[str, list[Piece]]]) -> None:
+        known = {version.local for version in self.state.sessions}
         for own in list(receiver.owns):
-            if rewritten := lost.get(id(own)):
-                others = [each.as_version() for each in receiver.of_session(own.session)]
-                known = [*others, *self.versions.get(own.session, [])]
-                try:
-                    receiver.detect_edit(own, rewritten, known)
-                except TurnlogError as error:
-                    self._fail(own.session, error)
+            try:
+                if rewritten := lost.get(id(own)):
+                    others = [each.as_version() for each in receiver.of_session(own.session)]
+                    versions = [*others, *self.versions.get(own.session, [])]
+                    receiver.detect_edit(own, rewritten, versions)
+                elif own.local not in known and len(receiver.of_session(own.session)) > 1:
+                    receiver.separate(own)
+            except TurnlogError as error:
+                self._fail(own.session, error)
 
     def _merge(self, receiver: Receiver) -> list[OwnSession]:
         """Merge everything new; return the sessions that changed, in a stable order."""
