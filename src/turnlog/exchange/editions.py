@@ -153,17 +153,13 @@ def fork_id(session: str, label: str) -> str:
     return str(uuid.UUID(bytes=digest[:16], version=5))
 
 
-def derived_label(session: str, label: str, machine: str) -> str:
-    """Return the label of the edition of a machine that conflicts with others of one label."""
-    return hashlib.sha256(f"{session}\0{label}\0{machine}".encode()).hexdigest()[:32]
+def contested_label(session: str, label: str, uuid: str, line: bytes) -> str:
+    """Return the label of the edition that has this line for an entry.
 
-
-def edited_label(own: OwnSession) -> str:
-    """Return the label of an edition that was made by editing another one."""
-    logs = [file.version.pieces for _, file in sorted(own.files.items()) if file.version.is_log]
-    digest = hashlib.sha256(f"{own.session}\0{own.label}\0".encode())
-    for piece in (piece for pieces in logs for piece in pieces):
-        digest.update(piece.hash)
+    It depends on contents only, so machines that never met agree on it.
+    """
+    digest = hashlib.sha256(f"{session}\0{label}\0{uuid}\0".encode(errors="surrogatepass"))
+    digest.update(line)
     return digest.hexdigest()[:32]
 
 

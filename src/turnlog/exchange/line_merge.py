@@ -4,6 +4,7 @@ The order of our lines never changes. Lines are compared byte for byte; the orde
 occur more than once (`mode`, titles) means nothing, so only unique lines are used as anchors.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
@@ -29,8 +30,21 @@ class Merged(NamedTuple):
     segments: list[Segment]
     added: int
     """Number of lines that ours lacked."""
-    is_conflict: bool = False
-    """True if the versions have different lines with one uuid; `segments` is ours, unchanged."""
+    contest: "Contest | None" = None
+    """Set if the versions have different lines with one uuid; `segments` is ours, unchanged."""
+
+
+class Contest(NamedTuple):
+    """Two versions of one entry, which cannot be in the same edition."""
+
+    uuid: str
+    ours: bytes
+    theirs: bytes
+
+    @property
+    def is_ours_first(self) -> bool:
+        """Which of the two keeps the label: a rule that both machines apply alike."""
+        return hashlib.sha256(self.ours).digest() <= hashlib.sha256(self.theirs).digest()
 
 
 class _Identified(msgspec.Struct):
@@ -49,8 +63,8 @@ def merge(
     """Insert the lines that ours lacks, except those to leave out."""
     counts = Counter(line for segment in ours for line in segment.lines)
     their_counts = Counter(line for segment in theirs for line in segment.lines)
-    if is_conflict(counts.keys(), their_counts.keys()):
-        return Merged(ours, 0, is_conflict=True)
+    if contest := find_contest(counts.keys(), their_counts.keys()):
+        return Merged(ours, 0, contest)
     positions = _positions(ours, counts, their_counts)
     found = [
         (anchor, new)
@@ -114,15 +128,28 @@ def _reranked(
     return insertions
 
 
-def is_conflict(ours: Iterable[bytes], theirs: Iterable[bytes]) -> bool:
-    """Return whether each version has a line of its own with a uuid that the other has too.
+def find_contest(ours: Iterable[bytes], theirs: Iterable[bytes]) -> Contest | None:
+    """Return the first entry, by uuid, of which each version has a line that the other lacks.
 
-    A version that has both lines is no conflict: there, the later one counts.
+    A version that has both lines contests nothing: there, the later one counts.
     """
     our_lines, their_lines = set(ours), set(theirs)
-    theirs_only = their_lines - our_lines
-    uuids = {uuid for line in theirs_only if (uuid := uuid_of(line))}
-    return bool(uuids) and any(uuid_of(line) in uuids for line in our_lines - their_lines)
+    our_own = _by_uuid(our_lines - their_lines)
+    their_own = _by_uuid(their_lines - our_lines) if our_own else {}
+    contested = our_own.keys() & their_own.keys()
+    if not contested:
+        return None
+    uuid = min(contested)
+    return Contest(uuid, our_own[uuid], their_own[uuid])
+
+
+def _by_uuid(lines: Iterable[bytes]) -> dict[str, bytes]:
+    """Return a line for each uuid: always the same one, if there are several."""
+    found: dict[str, bytes] = {}
+    for line in lines:
+        if uuid := uuid_of(line):
+            found[uuid] = min(line, found.get(uuid, line))
+    return found
 
 
 def uuid_of(line: bytes) -> str | None:

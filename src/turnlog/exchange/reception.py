@@ -15,15 +15,14 @@ from turnlog.exchange.editions import (
     MAIN,
     OwnFile,
     OwnSession,
-    derived_label,
-    edited_label,
+    contested_label,
     fork_id,
     lines_of,
     own_version,
     read_log_piece,
     read_segments,
 )
-from turnlog.exchange.line_merge import Segment, is_conflict, merge
+from turnlog.exchange.line_merge import Contest, Segment, find_contest, merge
 from turnlog.exchange.machine_manifest import MOST_REPLACED, FileVersion, Piece, SessionVersion
 from turnlog.exchange.options import Exchanged, NotExchanged
 from turnlog.exchange.packs import Fetch, PackWriter, PieceReader
@@ -90,9 +89,11 @@ class Receiver:
         other versions of the session: an undone edit returns to the edition that it started from.
         """
         segments = {role: self._segments(pieces) for role, pieces in lost.items()}
-        if any(self._conflicts(own.files[role], each) for role, each in segments.items()):
+        found = [self._contest(own.files[role], each) for role, each in sorted(segments.items())]
+        if contest := next(filter(None, found), None):
             self._retire(own, lost)
-            own.label = self._matching_label(own, known) or edited_label(own)
+            new = contested_label(own.session, own.label, contest.uuid, contest.ours)
+            own.label = self._matching_label(own, known) or new
             return
         for role, pieces in lost.items():
             if not lines_of(segments[role]) <= lines_of(own.files[role].load(self.fetch)):
@@ -122,7 +123,8 @@ class Receiver:
             if file.version.former:
                 former = [_ranked(pieces) for pieces in file.version.former]
                 draft = self._draft(file, former)
-                assert draft is not None, "a former version of the same edition cannot conflict"
+                if isinstance(draft, Contest):
+                    raise Damaged(f"{own.session}: a former version conflicts with its edition")
                 draft.version.former = []
                 own.files[role] = draft
 
@@ -137,41 +139,41 @@ class Receiver:
 
     def receive(self, incoming: Incoming) -> None:
         """Merge a version into the edition that it belongs to, or make that a new session here."""
-        machine, version = incoming
-        label = version.label
+        version, label = incoming.version, incoming.version.label
         for _ in range(MOST_LABELS):
             targets = self._targets(version.session, label)
             drafts = [self._drafts(own, version) for own in targets]
             found = list(zip(targets, drafts, strict=True))
-            conflicting = [own for own, draft in found if draft is None]
-            if not conflicting:
-                for own, draft in found:
-                    self._commit(own, version, draft or {})
+            contested = [(own, each) for own, each in found if isinstance(each, Contest)]
+            if not contested:
+                for own, each in found:
+                    if not isinstance(each, Contest):
+                        self._commit(own, version, each)
                 return
-            # Two machines published conflicting versions under one label. The smaller id keeps it,
-            # so that both machines decide alike without talking to each other.
-            if machine > self.machine and any(own.is_here for own in conflicting):
-                label = derived_label(version.session, label, machine)
-            else:
-                for own in conflicting:
-                    self.relabel(own)
-        raise Damaged(f"{version.session} of machine {machine} conflicts with itself")
+            own, contest = contested[0]
+            label = self._decide(own, label, contest)
+        raise Damaged(f"{version.session} of machine {incoming.machine} has too many editions")
 
-    def relabel(self, own: OwnSession) -> None:
-        """Make a session an edition of its own."""
-        taken = {each.label for each in self.of_session(own.session)}
-        while own.label in taken:
-            own.label = derived_label(own.session, own.label, self.machine)
+    def _decide(self, own: OwnSession, label: str, contest: Contest) -> str:
+        """Give one of two conflicting versions another label; return the label of theirs."""
+        _, ours, theirs = contest
+        line = theirs if contest.is_ours_first else ours
+        new = contested_label(own.session, label, contest.uuid, line)
+        if contest.is_ours_first:
+            return new
+        own.label = new
+        return label
 
     def separate(self, own: OwnSession) -> None:
         """Make a session an edition of its own if it conflicts with another one of its label."""
         mine = own.files.get(MAIN)
         for other in self.of_session(own.session):
             theirs = other.files.get(MAIN)
-            is_same = other is not own and other.label == own.label
-            if is_same and mine and theirs and self._conflicts(mine, theirs.load(self.fetch)):
-                self.relabel(own)
-                return
+            if other is own or other.label != own.label or mine is None or theirs is None:
+                continue
+            if contest := self._contest(mine, theirs.load(self.fetch)):
+                label = contested_label(own.session, own.label, contest.uuid, contest.ours)
+                own.label = label
 
     def covers(self, own: OwnSession, version: SessionVersion) -> bool:
         """Return whether a version has every line of this machine's logs."""
@@ -213,17 +215,17 @@ class Receiver:
         self.owns.append(own)
         self._by_session.setdefault(own.session, []).append(own)
 
-    def _drafts(self, own: OwnSession, version: SessionVersion) -> dict[str, OwnFile] | None:
-        """Return the logs of a session with a version merged into them; None on a conflict."""
+    def _drafts(self, own: OwnSession, version: SessionVersion) -> dict[str, OwnFile] | Contest:
+        """Return the logs of a session with a version merged into them, or a conflict."""
         drafts: dict[str, OwnFile] = {}
-        for file in self._accepted(own, version):
+        for file in sorted(self._accepted(own, version), key=lambda file: file.role):
             if file.is_log:
                 empty = OwnFile(FileVersion(file.role, file.project, []))
                 mine = own.files.get(file.role, empty)
                 versions = [file.ranked(), *map(_ranked, file.former)]
                 draft = self._draft(mine, versions)
-                if draft is None:
-                    return None
+                if isinstance(draft, Contest):
+                    return draft
                 drafts[file.role] = draft
         return drafts
 
@@ -238,8 +240,8 @@ class Receiver:
             if not file.is_log:
                 self._take_document(own, file)
 
-    def _draft(self, mine: OwnFile, versions: Iterable[Ranked]) -> OwnFile | None:
-        """Return a log with versions merged into it; None if one of them conflicts."""
+    def _draft(self, mine: OwnFile, versions: Iterable[Ranked]) -> OwnFile | Contest:
+        """Return a log with versions merged into it, or a conflict with one of them."""
         draft = replace(mine, version=own_version(mine.version))
         for theirs in versions:
             ours = draft.version.pieces
@@ -249,8 +251,8 @@ class Receiver:
                 continue
             if pieces[: len(ours)] == ours and not draft.left_out:
                 self._extend(draft, theirs[len(ours) :])
-            elif not self._merge(draft, theirs):
-                return None
+            elif contest := self._merge(draft, theirs):
+                return contest
         return draft
 
     def _extend(self, draft: OwnFile, new: Ranked) -> None:
@@ -264,7 +266,7 @@ class Receiver:
         draft.version.pieces = draft.version.pieces + [piece for piece, _ in reranked]
         draft.added += sum(len(read_log_piece(each, self.fetch)) for each, _ in new if draft.state)
 
-    def _merge(self, draft: OwnFile, ranked: Ranked) -> bool:
+    def _merge(self, draft: OwnFile, ranked: Ranked) -> Contest | None:
         ours = draft.load(self.fetch)
         known = {segment.piece: segment.lines for segment in ours if segment.piece}
         theirs = [
@@ -272,15 +274,13 @@ class Receiver:
             for piece, rank in ranked
         ]
         merged = merge(ours, theirs, draft.left_out)
-        if merged.is_conflict:
-            return False
         if merged.added:
             draft.segments = [self._with_piece(segment) for segment in merged.segments]
             draft.version.pieces = [each.piece for each in draft.segments if each.piece]
             draft.version.ranks = [each.rank for each in draft.segments]
             draft.added += merged.added
             draft.is_diverged = True
-        return True
+        return merged.contest
 
     def _with_piece(self, segment: Segment) -> Segment:
         if segment.piece is not None:
@@ -363,8 +363,8 @@ class Receiver:
     def _segments(self, pieces: Iterable[Piece]) -> list[Segment]:
         return read_segments(_ranked(pieces), self.fetch)
 
-    def _conflicts(self, mine: OwnFile, theirs: list[Segment]) -> bool:
-        return is_conflict(lines_of(mine.load(self.fetch)), lines_of(theirs))
+    def _contest(self, mine: OwnFile, theirs: list[Segment]) -> Contest | None:
+        return find_contest(lines_of(mine.load(self.fetch)), lines_of(theirs))
 
     def _matching_label(self, own: OwnSession, known: Sequence[SessionVersion]) -> str | None:
         """Return the label of another known edition that a session does not conflict with."""
@@ -374,7 +374,7 @@ class Receiver:
             if version.label != own.label and mine and theirs:
                 segments = self._segments(theirs.pieces)
                 is_same = lines_of(segments) & lines_of(mine.load(self.fetch))
-                if is_same and not self._conflicts(mine, segments):
+                if is_same and not self._contest(mine, segments):
                     return version.label
         return None
 
