@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.build import SESSION
+from support.build import COMMON, SESSION
 from turnlog.exchange import Exchanged, ExchangeOptions, sync_with
 from turnlog.exchange.machine_state import state_folder
 from turnlog.store.paths import Store, folder_name
@@ -41,10 +41,9 @@ class SyncedMachine:
         with self.environment():
             return state_folder(self.dest, self.store.root)
 
-    def path(self, session: str = SESSION, directory: str | None = None) -> Path:
-        """The file of a session, by default one of `~/shop`."""
-        project = folder_name(directory or f"{self.home}/shop")
-        return self.store.projects / project / f"{session}.jsonl"
+    def path(self, session: str = SESSION, directory: str = COMMON["cwd"]) -> Path:
+        """The file of a session."""
+        return self.store.projects / folder_name(directory) / f"{session}.jsonl"
 
     def write(self, content: bytes, session: str = SESSION, **where: str) -> Path:
         path = self.path(session, **where)

@@ -93,7 +93,8 @@ class Scan:
             for path, file in sorted(files.items()):
                 self._take(sessions[name], name, path, file)
                 done += file.state.size
-            progress("reading", done, total)
+            if len(sessions) % 100 == 0 or len(sessions) == len(found):
+                progress("reading", done, total)
         return {name: session for name, session in sessions.items() if session.files}
 
     def _shared_files(self) -> Files:
@@ -109,6 +110,8 @@ class Scan:
         return files
 
     def _take(self, session: LocalSession, name: str, path: str, found: Found) -> None:
+        if self._is_unchanged(session, name, path, found):
+            return
         if is_run_by_client(path) or is_set_aside(path):
             return
         role, folder = role_of(path.replace(os.sep, "/"), name)
@@ -120,7 +123,7 @@ class Scan:
             return
         known = self._known.get(name, {}).get(role)
         try:
-            session.files[role] = file = self._file(path, role, found, known)
+            session.files[role] = file = self._file(path, role, known)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -136,11 +139,7 @@ class Scan:
             session.projects.setdefault(folder, project)
             file.version.project = project
 
-    def _file(self, path: str, role: str, found: Found, known: FileVersion | None) -> LocalFile:
-        seen = self._state.seen.get(path)
-        if known and seen and seen.is_at(found.state) and self._is_there(known.pieces):
-            self.seen[path] = seen
-            return LocalFile(path, known, found.state)
+    def _file(self, path: str, role: str, known: FileVersion | None) -> LocalFile:
         now = time.time_ns()
         with open_regular(self.store.root / path) as file:
             status = os.fstat(file.fileno())
@@ -155,6 +154,21 @@ class Scan:
             _take_over(local.version, known)
         self.seen[path] = SeenFile(*state, now)
         return local
+
+    def _is_unchanged(self, session: LocalSession, name: str, path: str, found: Found) -> bool:
+        """Take over the last version of a file; return False if it has to be read."""
+        seen = self._state.seen.get(path)
+        if seen is None or not seen.is_at(found.state):
+            return False
+        role, folder = role_of(path, name)
+        known = self._known.get(name, {}).get(role)
+        if known is None or role in session.files or not self._is_there(known.pieces):
+            return False
+        self.seen[path] = seen
+        session.files[role] = LocalFile(path, known, found.state)
+        if folder:
+            session.projects.setdefault(folder, known.project)
+        return True
 
     def _is_there(self, pieces: list[Piece]) -> bool:
         return all(piece.hash in self._writer.known for piece in pieces)

@@ -93,7 +93,8 @@ class Receiver:
         if contest := next(filter(None, found), None):
             self._retire(own, lost)
             new = contested_label(own.session, own.label, contest.uuid, contest.ours)
-            own.label = self._matching_label(own, known) or new
+            matching = self._matching_label(own, known)
+            own.label = new if matching is None else matching
             return
         for role, pieces in lost.items():
             if not lines_of(segments[role]) <= lines_of(own.files[role].load(self.fetch)):
@@ -249,7 +250,7 @@ class Receiver:
             pieces = [piece for piece, _ in theirs]
             if all(piece.hash in have for piece in pieces):
                 continue
-            if pieces[: len(ours)] == ours and not draft.left_out:
+            if _is_forward(ours, theirs) and not draft.left_out:
                 self._extend(draft, theirs[len(ours) :])
             elif contest := self._merge(draft, theirs):
                 return contest
@@ -386,6 +387,15 @@ class Receiver:
 
 def _ranked(pieces: Iterable[Piece]) -> Ranked:
     return [(piece, 0) for piece in pieces]
+
+
+def _is_forward(ours: list[Piece], theirs: Ranked) -> bool:
+    """Return whether theirs only adds pieces, after it had all of ours."""
+    count = len(ours)
+    if [piece for piece, _ in theirs[:count]] != ours:
+        return False
+    had = max((rank for _, rank in theirs[:count]), default=0)
+    return all(rank >= had for _, rank in theirs[count:])
 
 
 def _has_more(drafts: Mapping[str, OwnFile], files: Mapping[str, OwnFile]) -> bool:

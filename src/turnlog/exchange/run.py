@@ -115,9 +115,10 @@ class _Sync:
         """Return this machine's sessions, and the logs of each that were rewritten."""
         sessions = self.state.sessions
         known = {version.local: version for version in sessions if version.local is not None}
-        forks = known_forks(
-            version for versions in self.versions.values() for version in versions
-        ) | known_forks(self.state.sessions)
+        forks: dict[str, tuple[str, str]] = {}
+        if local.keys() - known.keys():
+            theirs = (version for versions in self.versions.values() for version in versions)
+            forks = known_forks(theirs) | known_forks(sessions)
         owns: list[OwnSession] = []
         lost: dict[int, dict[str, list[Piece]]] = {}
         for name, session in local.items():
