@@ -75,7 +75,8 @@ def test_another_line_with_the_same_uuid_is_a_conflict_unless_one_version_has_bo
 def test_both_sides_of_a_conflict_decide_alike() -> None:
     one, two = b'{"uuid":"u","n":1}\n', b'{"uuid":"u","n":2}\n'
     here, there = find_contest([one], [two]), find_contest([two], [one])
-    assert here and there
+    assert here
+    assert there
     assert here.is_ours_first != there.is_ours_first
 
 

@@ -360,7 +360,7 @@ def test_a_sync_can_be_undone(shared: list[SyncedMachine]) -> None:
     report = b.sync()
     with b.environment():
         journal: Journal = open_journal()
-        assert [record.title for record in journal.records()][0] == f"sync with {b.dest}"
+        assert next(record.title for record in journal.records()) == f"sync with {b.dest}"
         journal.undo(report.changes[0])
     assert b.path().read_bytes() == START
 

@@ -20,14 +20,10 @@ def require_closed(stores: Iterable[Store], paths: Iterable[Path]) -> None:
         if names := live & _sessions_named_by(path):
             raise Conflict(f"{names.pop()} is open in a running client", CLOSE_IT)
     # Clients before the registry existed keep no record; look for open files as well.
-    for name in open_transcripts(path for path in found if _is_transcript(path)):
-        raise Conflict(f"{name} is open in another process", f"fuser {name}")
-
-
-def open_transcripts(paths: Iterable[Path]) -> set[str]:
-    """Return the session files among these that another process has open."""
-    transcripts = {str(path.resolve()) for path in paths}
-    return transcripts.intersection(_open_files()) if transcripts else set()
+    transcripts = {str(path.resolve()) for path in found if _is_transcript(path)}
+    for name in open_files() if transcripts else ():
+        if name in transcripts:
+            raise Conflict(f"{name} is open in another process", f"fuser {name}")
 
 
 def stores_of(paths: Iterable[Path]) -> list[Store]:
@@ -48,7 +44,7 @@ def _is_transcript(path: Path) -> bool:
     return path.suffix == ".jsonl" and "projects" in path.parts
 
 
-def _open_files() -> Iterator[str]:
+def open_files() -> Iterator[str]:
     """Yield the files that other processes have open, on systems with /proc."""
     for folder in Path("/proc").glob("[0-9]*/fd"):
         if folder.parent.name == str(os.getpid()):

@@ -57,8 +57,9 @@ class RcloneTransport:
             Path(temporary).unlink(missing_ok=True)
 
     def remove(self, names: Iterable[str]) -> None:
-        for name in names:
-            run_program(["rclone", "deletefile", f"{self._remote}/{name}"], ignored=MISSING)
+        wanted = set(names)
+        for name in wanted.intersection(self.list()) if wanted else ():
+            run_program(["rclone", "deletefile", f"{self._remote}/{name}"])
 
     def finish(self) -> None:
         """Nothing to do: files are visible as soon as they are written."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from turnlog.edit.journal import Journal, open_journal
-from turnlog.edit.open_sessions import open_transcripts
+from turnlog.edit.open_sessions import open_files
 from turnlog.errors import TurnlogError
 from turnlog.exchange.application import Applier
 from turnlog.exchange.destinations import open_transport
@@ -97,7 +97,7 @@ class _Sync:
         receiver = Receiver(
             self.store.root, self.state.machine, owns, packs, self.places, self.report
         )
-        self.open = live_sessions(self.store) | open_transcripts(self._transcripts(owns))
+        self.open = live_sessions(self.store) | set(open_files())
         self._detect_edits(receiver, lost)
         applier = Applier(receiver, journal, self.report.dest, scan.seen)
         self._delete(receiver, applier)

@@ -59,7 +59,7 @@ def run_program(
 ) -> bytes:
     """Run a program and return its output, or its first `limit` bytes.
 
-    Raise `Unavailable` with its last words if it fails with a code that is not to be ignored.
+    Raise `Unavailable` with its last words if it fails; for a code to be ignored, return nothing.
     """
     if shutil.which(arguments[0]) is None:
         raise Unavailable(f"{arguments[0]} is not installed", f"apt install {arguments[0]}")
@@ -77,7 +77,9 @@ def run_program(
             # A hostile host could send without end.
             output, errors = _read_some(process, limit)
     is_cut = limit is not None and len(output) == limit
-    if process.returncode and process.returncode not in ignored and not is_cut:
+    if process.returncode in ignored:
+        return b""
+    if process.returncode and not is_cut:
         raise Unavailable(f"{arguments[0]} failed: {last_words(errors)}")
     return output
 
