@@ -21,7 +21,7 @@ GROUPS = {
     "Search": ("search", "sql"),
     "Analyze": ("stats", "check", "inspect"),
     "Edit": ("clone", "edit", "mv", "rename", "rm", "undo", "history", "forget"),
-    "Share": ("export", "bundle", "unbundle", "share", "redact", "archive", "restore"),
+    "Share": ("export", "bundle", "unbundle", "share", "sync-with", "redact", "archive", "restore"),
     "Trace": ("trace", "hook"),
     "Agent": ("chat", "replay", "statusline"),
     "Low level": ("entries", "raw", "schema", "where", "sync", "completion"),
@@ -39,7 +39,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return import_module(f"turnlog.cli.{cmd_name}").command
+        return import_module(f"turnlog.cli.{cmd_name.replace('-', '_')}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         longest = max(map(len, COMMANDS))
