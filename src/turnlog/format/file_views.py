@@ -48,7 +48,7 @@ class ShellChanges(CamelView):
 
 
 class NotebookEditResult(SnakeView):
-    """The result of NotebookEdit; both contents since a version after 2.1.45 (observed: 2.1.325)."""
+    """The result of NotebookEdit, with both contents in newer clients (observed: 2.1.325)."""
 
     notebook_path: Text = UNSET
     cell_id: Text = UNSET

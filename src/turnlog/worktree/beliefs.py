@@ -17,6 +17,7 @@ from turnlog.worktree.patches import (
     created_text,
     edited_text,
     known_lines,
+    reaches_ends,
 )
 from turnlog.worktree.text_style import (
     BOM,
@@ -235,17 +236,20 @@ def _seen_text(belief: Belief, text: str, shows_mark: bool) -> Belief:
         known = {n: line for n, line in lines.items() if UNKNOWN_CHARACTER not in line}
         return Belief(known=known, total=len(lines), reason="it has bytes that are not UTF-8")
     styled = belief.styled
-    if styled and styled.text == plain:
+    is_marked = text.startswith(BOM) if shows_mark else None
+    if styled and styled.text == plain and is_marked in (None, bool(styled.style.mark)):
         if belief.certainty is Certainty.EXACT:
             return belief
         reason = f"the same text as before; {UNRECORDED}"
         return replace(belief, certainty=Certainty.DERIVED, reason=reason)
-    if shows_mark and "\n" not in text and not text.startswith(BOM):
+    if shows_mark and not text:
+        return Belief(Certainty.DERIVED, b"", reason="it was empty or did not exist")
+    if shows_mark and "\n" not in text and not is_marked:
         # Nothing is left open: no line ends, and an Edit shows a mark, which UTF-16 needs.
         return _whole(encode_text(text), Certainty.EXACT, "")
     style = styled.style if styled else DEFAULT_STYLE
-    if shows_mark and bool(style.mark) != text.startswith(BOM):
-        style = TextStyle(mark=BOM) if text.startswith(BOM) else DEFAULT_STYLE
+    if is_marked is not None and bool(style.mark) != is_marked:
+        style = TextStyle(mark=BOM) if is_marked else DEFAULT_STYLE
     return _whole(encode_text(plain, style), Certainty.DERIVED, UNRECORDED)
 
 
@@ -326,7 +330,9 @@ def _after_edit(belief: Belief, seen: EditedPart) -> Belief:
         known = known_lines(seen.patch)
         return Belief(known=known, reason="the edit does not fit the content known before")
     raw = encode_text(without_mark(edited.text), styled.style)
-    reason = "" if before.certainty is Certainty.EXACT else before.reason
+    # A file without content is written with LF and without a mark (observed: 2.0.76 to 2.1.325).
+    is_sure = before.certainty is Certainty.EXACT or (seen.original == "" and seen.shows_mark)
+    reason = "" if is_sure else before.reason
     if not styled.is_uniform:
         reason = reason or "it had both LF and CRLF line endings"
     if not (edited.is_proven or _is_plain(text, seen)):
@@ -381,18 +387,18 @@ def _after_shell(belief: Belief, change: ShellChange | None, earlier: Sequence[B
 
 
 def _patched(belief: Belief, patch: Sequence[Hunk]) -> bytes | None:
+    """Return a content after a change by a command; None if the patch is not of this content."""
     styled = belief.styled
     if styled is None or not patch:
         return None
-    # These patches show carriage returns: they are part of the lines.
-    text = styled.text if styled.style.newline == "\n" else styled.text.replace("\n", "\r\n")
-    patched = apply_hunks(text, patch)
-    if patched is None and styled.style.newline != "\n":
-        patched = apply_hunks(styled.text, patch)
-        return None if patched is None else encode_text(patched, styled.style)
-    if patched is None or (patched == text and patch):
-        return None
-    return encode_text(patched, styled.style._replace(newline="\n"))
+    # The new side shows carriage returns as part of the lines. The old side does for files that
+    # the client never read.
+    for newline in dict.fromkeys((styled.style.newline, "\n")):
+        text = styled.text.replace("\n", newline)
+        patched = apply_hunks(text, patch) if reaches_ends(text, patch) else None
+        if patched is not None and patched != text:
+            return encode_text(patched, styled.style._replace(newline="\n"))
+    return None
 
 
 def _after_unknown(belief: Belief, seen: UnknownChange) -> Belief:

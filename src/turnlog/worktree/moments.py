@@ -7,6 +7,7 @@ from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.timestamps import parse_until
+from turnlog.text import plural
 from turnlog.worktree.places import AMONG, END, Place
 from turnlog.worktree.worktree import Worktree
 
@@ -45,7 +46,7 @@ def at_turn(worktree: Worktree, number: int, leaf: int | None = None) -> FileMom
     turns = session.turns if leaf is None else session.turns_to(leaf)
     if not 1 <= number <= len(turns):
         hint = f"turnlog show {session.id}"
-        raise NotFound(f"{session.id} has {len(turns)} turns, not {number}", hint)
+        raise NotFound(f"{session.id} has {plural(len(turns), 'turn')}, not {number}", hint)
     turn = turns[number - 1]
     return FileMoment(worktree.place_of_turn(turn.nodes), leaf, f"turn {number}")
 
@@ -55,7 +56,7 @@ def at_line(worktree: Worktree, line: int, leaf: int | None = None) -> FileMomen
     session = worktree.session
     if not 1 <= line <= session.last_line:
         hint = f"turnlog entries {session.id}"
-        raise NotFound(f"{session.id} has {session.last_line} lines, not {line}", hint)
+        raise NotFound(f"{session.id} has {plural(session.last_line, 'line')}, not {line}", hint)
     branch = leaf if leaf is not None else leaf_at(session, line)
     return FileMoment(worktree.place_of_line(line), branch, f"line {line}")
 

@@ -8,6 +8,8 @@ from turnlog.format.fields import given
 from turnlog.format.file_views import Hunk
 
 NO_NEWLINE = "\\"
+CONTEXT = 3
+"""Unchanged lines around a change, unless the text ends before."""
 LEADING_TABS = re.compile(r"^\t+", re.MULTILINE)
 
 
@@ -85,6 +87,26 @@ def apply_hunks(text: str, patch: Sequence[Hunk]) -> str | None:
             is_ended = True
     result += lines[done:]
     return "\n".join(result) + ("\n" if is_ended and result else "")
+
+
+def reaches_ends(text: str, patch: Sequence[Hunk]) -> bool:
+    """Return whether hunks with less than three lines of context lie at an end of the text.
+
+    A patch of another text may apply as well, and then something is added twice.
+    """
+    count = len(_split(text)[0])
+    for hunk in patch:
+        signs = [line[:1] for line in given(hunk.lines) or [] if line[:1] != NO_NEWLINE]
+        start, size = (given(hunk.old_start) or 1) - 1, given(hunk.old_lines) or 0
+        if _leading_context(signs) < CONTEXT and start > 0:
+            return False
+        if _leading_context(signs[::-1]) < CONTEXT and start + size != count:
+            return False
+    return True
+
+
+def _leading_context(signs: Sequence[str]) -> int:
+    return next((number for number, sign in enumerate(signs) if sign != " "), len(signs))
 
 
 def added_lines(patch: Sequence[Hunk]) -> list[str]:
