@@ -39,6 +39,8 @@ READ_ONLY_GIT = frozenset({"status", "log", "rev-parse"})
 SILENCED = re.compile(r"\s2>\s?(&1|/dev/null)")
 SEPARATORS = re.compile(r"\|\||&&|[|;\n]")
 WRITING = re.compile(r"[<>$`(){}\\&]|--output|--ext-diff")
+DETACHED = re.compile(r"(?<![&>|<])&(?![&>\d])|\b(nohup|setsid|disown|coproc|at|batch)\b")
+"""Commands that may leave a process behind, which changes files after they ended."""
 BACKGROUND = re.compile(rb'"backgroundTaskId":"([^"]{1,80})"|with ID: ([A-Za-z0-9_-]{1,80})')
 HOOKS = ("attachment/hook_", "attachment/async_hook", "progress/hook_progress")
 STOP_HOOKS = "system/stop_hook_summary"
@@ -84,10 +86,11 @@ def hazards_of(
 
     `agents` are the calls whose sub-agents are known: their own lines tell what they did.
     """
+    owner = "" if is_main else " of a sub-agent"
     with session.kept_open():
         for call in session.calls:
             if call.name not in HARMLESS and call.id not in agents:
-                yield from _call_hazards(session, place, call)
+                yield from _call_hazards(session, place, call, owner)
         yield from _hook_hazards(session, place)
     if is_main:
         yield from _prompt_hazards(session, place)
@@ -113,14 +116,18 @@ def _is_harmless(words: list[str]) -> bool:
     return words[0] in READ_ONLY
 
 
-def _call_hazards(session: Session, place: Placing, call: Call) -> Iterator[Hazard]:
+def _call_hazards(session: Session, place: Placing, call: Call, owner: str) -> Iterator[Hazard]:
     arguments = _arguments(session, call)
     if call.name in SHELLS and is_read_only(str(arguments.get("command", ">"))):
         return
     end = place(call.result) if call.result else END
-    if call.result and (call.name in SHELLS | AGENTS) and _is_background(session, call, arguments):
+    if call.name in SHELLS and DETACHED.search(str(arguments.get("command", "&"))):
+        end = END
+    elif (
+        call.result and (call.name in SHELLS | AGENTS) and _is_background(session, call, arguments)
+    ):
         end = _background_end(session, place, call)
-    yield Hazard(place(call.use), end, f"{call.name} in line {call.use.line}")
+    yield Hazard(place(call.use), end, f"{call.name} in line {call.use.line}{owner}")
 
 
 def _arguments(session: Session, call: Call) -> Fields:

@@ -140,6 +140,15 @@ class Worktree:
         """Return where a file was changed, on whatever branch, in order."""
         return [each for each in self._sightings.get(name.key, []) if each.is_change]
 
+    def lines_about(self, key: str) -> list[tuple[int, int]]:
+        """Return the lines of the session's own calls and attachments on a file: use and result."""
+        own = (each for each in self._sightings.get(key, []) if not each.source.agent)
+        return [
+            (each.call.use.line if each.call else each.node.line, each.node.line)
+            for each in own
+            if not each.backup
+        ]
+
     def find(self, path: str) -> FileName:
         """Return the file that a user means: by its path, or the last parts of it."""
         found = [name for name in self.files.values() if matches(name, path, self.root)]

@@ -2,8 +2,8 @@
 //
 // `source` gives the data: head(leaf, since) and turns(first, last, leaf); optionally rows(n, first,
 // last, leaf, isWhole), labels(first, last, leaf), raw(line), context(line), lost(line), find(text,
-// leaf), agent(id, first, last), lanes(leaf), findings() and onGrow(callback). A missing method hides
-// its feature. `options`: { leaf, turn, line, query, onState(state) }; without them, the viewer keeps
+// leaf), agent(id, first, last), lanes(leaf), findings(), files(line) with file(file, line, version),
+// and onGrow(callback). A missing method hides its feature. `options`: { leaf, turn, line, query, onState(state) }; without them, the viewer keeps
 // its state in the address of the page.
 
 import { agentBox } from "./agent_box.js";
