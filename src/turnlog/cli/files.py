@@ -62,7 +62,7 @@ COLUMNS = (
 @json_option
 @click.pass_obj
 def command(store: Store, session: str, **given: object) -> None:
-    """List the files that SESSION read or changed, or show them at any moment.
+    """List the files that SESSION read or changed, or show one.
 
     Lines added and removed are those of the Edit, MultiEdit, Write and NotebookEdit tools. With
     PATH, list the states of one file. With --at, print its content as of a moment, or without
@@ -75,10 +75,9 @@ def command(store: Store, session: str, **given: object) -> None:
     \b
     Examples:
       turnlog files last --diff
-      turnlog files last src/app.py
       turnlog files last src/app.py --at 3
+      turnlog files last src/app.py --blame
       turnlog files last --at line:120 --restore /tmp/then
-      turnlog files 3f2a src/app.py --blame
     """
     options = FilesOptions(**given)  # pyright: ignore[reportArgumentType]
     opened = open_named(store, session)

@@ -30,17 +30,17 @@ from turnlog.worktree.worktree import open_worktree
 @json_option
 @click.pass_obj
 def command(store: Store, session: str, target: Path, bare: bool, as_json: bool) -> None:
-    """Export SESSION as a git repository, a commit for each turn that changed files.
+    """Export SESSION as a git repository, one commit per turn.
 
-    The prompt is the commit message, with secrets masked; session, turn, model and cost are
-    trailers. Branches of the conversation become branches, the active one is main, and the work of
-    sub-agents is merged in. Exporting again gives the same hashes. File contents are not masked.
+    Turns that changed no files are left out. The prompt is the commit message, with secrets
+    masked; session, turn, model and cost are trailers. Branches of the conversation become
+    branches, the active one is main, and the work of sub-agents is merged in. Exporting again gives
+    the same hashes. File contents are not masked.
 
     \b
     Examples:
       turnlog git last -o /tmp/session
-      git -C /tmp/session log -p
-      git -C /tmp/session blame src/app.py
+      turnlog git 3f2a -o session.git --bare
     """
     done = export_git(open_worktree(open_named(store, session)), target, bare)
     if as_json:

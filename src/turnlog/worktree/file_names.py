@@ -63,14 +63,21 @@ def relative_parts(path: str, root: str | None) -> tuple[bool, list[str]]:
     >>> relative_parts("/home/me/src/a.py", "/home/me"), relative_parts("/etc/x", "/home/me")
     ((True, ['src', 'a.py']), (False, ['etc', 'x']))
     """
-    if is_windows(path):
-        drive, rest = ntpath.splitdrive(path)
-        parts = [drive.rstrip(":").strip("\\/"), *re.split(r"[\\/]+", rest.strip("\\/"))]
-        above = [] if root is None else relative_parts(root, None)[1] if is_windows(root) else []
-        same = [part.lower() for part in parts[: len(above)]] == [each.lower() for each in above]
-    else:
-        parts = [part for part in path.split("/") if part]
-        above = [part for part in (root or "").split("/") if part]
-        same = parts[: len(above)] == above
-    is_below = bool(root) and same and len(parts) > len(above)
+    if root is None or is_windows(root) != is_windows(path):
+        return False, _parts(path)
+    parts, above = _parts(path), _parts(root)
+    same = [_folded(part, path) for part in parts[: len(above)]]
+    is_below = len(parts) > len(above) and same == [_folded(part, path) for part in above]
     return is_below, parts[len(above) :] if is_below else parts
+
+
+def _parts(path: str) -> list[str]:
+    if not is_windows(path):
+        return [part for part in path.split("/") if part]
+    drive, rest = ntpath.splitdrive(path)
+    parts = [*re.split(r"[\\/]+", drive.replace(":", "")), *re.split(r"[\\/]+", rest)]
+    return [part for part in parts if part]
+
+
+def _folded(part: str, path: str) -> str:
+    return part.lower() if is_windows(path) else part

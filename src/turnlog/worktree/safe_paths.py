@@ -43,22 +43,24 @@ def safe_paths(
     for name in sorted(names, key=lambda each: each.key):
         is_below, parts = relative_parts(name.path, root)
         safe = tuple(_safe_part(part, special) for part in parts if part not in (".", ".."))
-        path = (safe if is_below else (OUTSIDE, *safe)) or (OUTSIDE, "%")
+        path = safe if is_below and safe else (OUTSIDE, *(safe or ("%",)))
         if len("/".join(path).encode()) > LONGEST_PATH:
             path = (OUTSIDE, _digest(name.path))
-        while _collides(path, taken, folders):
-            path = (*path[:-1], _encoded_once_more(path[-1]))
+        while (part := _colliding(path, taken, folders)) is not None:
+            path = (*path[:part], _encoded_once_more(path[part]), *path[part + 1 :])
         taken.add(_folded(path))
         folders.update(_folded(path[:end]) for end in range(1, len(path)))
         found[name.key] = path
     return found
 
 
-def _collides(path: tuple[str, ...], taken: set[str], folders: set[str]) -> bool:
-    """Return whether a path is taken, is a folder of another file, or lies below a file."""
+def _colliding(path: tuple[str, ...], taken: set[str], folders: set[str]) -> int | None:
+    """Return the part of a path that collides: with a file above it, or as a whole; or None."""
+    for part in range(len(path) - 1):
+        if _folded(path[: part + 1]) in taken:
+            return part
     folded = _folded(path)
-    above = (_folded(path[:end]) for end in range(1, len(path)))
-    return folded in taken or folded in folders or any(each in taken for each in above)
+    return len(path) - 1 if folded in taken or folded in folders else None
 
 
 def _folded(path: tuple[str, ...]) -> str:
