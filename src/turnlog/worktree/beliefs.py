@@ -256,9 +256,7 @@ def _seen_text(belief: Belief, text: str, shows_mark: bool) -> Belief:
 def _after_lines(belief: Belief, seen: SomeLines) -> Belief:
     styled = belief.styled
     if styled:
-        lines = lines_of(styled.text)
-        same = all(n <= len(lines) and lines[n - 1] == line for n, line in seen.lines.items())
-        if same and seen.total in (None, len(lines)):
+        if _has_lines(belief, seen.lines) and seen.total in (None, len(lines_of(styled.text))):
             return belief
         known, total = dict(seen.lines), seen.total
     else:
@@ -269,6 +267,12 @@ def _after_lines(belief: Belief, seen: SomeLines) -> Belief:
         text = "\n".join(known[n] for n in range(1, total + 1))
         return _seen_text(NOTHING, text, shows_mark=False)
     return Belief(known=known, total=total, reason="only part of it was read")
+
+
+def _has_lines(belief: Belief, known: Mapping[int, str]) -> bool:
+    styled = belief.styled
+    lines = lines_of(styled.text) if styled else []
+    return all(n <= len(lines) and lines[n - 1] == line for n, line in known.items())
 
 
 def _unconverted(belief: Belief, original: str) -> Belief:
@@ -402,6 +406,9 @@ def _patched(belief: Belief, patch: Sequence[Hunk]) -> bytes | None:
 
 
 def _after_unknown(belief: Belief, seen: UnknownChange) -> Belief:
+    # The client also reports changes by commands, which may be known already.
+    if seen.lines and belief.certainty is Certainty.DERIVED and _has_lines(belief, seen.lines):
+        return belief
     return Belief(known=dict(seen.lines), reason=seen.reason)
 
 
