@@ -19,6 +19,7 @@ from pathlib import Path
 from chain import write_chain
 from chat import Chats
 from edits import EDIT_RATE, edit_jobs, peak_limit
+from file_moments import FILE_AIMS, file_jobs
 from generate import UNITS, default_sessions, generate, parse_size
 from hook import FILE_RATE, GROWTH, LEEWAY, backfill_job, file_job, measure_hook, sink
 from know import Homes, appending, copy_with_one_apart, require_same_totals, telling
@@ -80,6 +81,7 @@ def main() -> None:
         *_shows(_store("long", LONG_SIZE, 1)),
         *_opens(CACHE / "million.jsonl"),
         *_edits(CACHE / "edits"),
+        *_files(CACHE / "files"),
         *_knows(large, options.rounds),
         *_small(small, options.rounds),
         *_hooks(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
@@ -234,6 +236,15 @@ def _edits(folder: Path) -> Iterator[Row]:
     measure_peaks(jobs)
     for job in jobs:
         yield Row(job, "100 MB/s", made.size / EDIT_RATE, peak_limit(made))
+
+
+def _files(folder: Path) -> Iterator[Row]:
+    """Files of one large session at a moment, and the session as a git repository."""
+    jobs = file_jobs(folder, TURNLOG, _job("", ()).environment)
+    measure(jobs, 3)
+    measure_peaks(jobs)
+    for job, seconds in zip(jobs, FILE_AIMS, strict=True):
+        yield Row(job, f"{seconds:.0f} s", seconds, PEAK_LIMIT)
 
 
 def _knows(store: Path, rounds: int) -> Iterator[Row]:
