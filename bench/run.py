@@ -21,6 +21,7 @@ from bundles import BUNDLE_PEAK, BUNDLE_RATE, UNBUNDLE_RATE, measure_bundles
 from chain import write_chain
 from chat import Chats
 from edits import EDIT_RATE, edit_jobs, peak_limit
+from file_moments import FILE_AIMS, file_jobs
 from generate import UNITS, default_sessions, generate, parse_size
 from hook import FILE_RATE, GROWTH, LEEWAY, backfill_job, file_job, measure_hook, sink
 from know import Homes, appending, copy_with_one_apart, require_same_totals, telling
@@ -90,6 +91,7 @@ def main() -> None:
         *_pages(_store("long", LONG_SIZE, 1)),
         *_edits(CACHE / "edits"),
         *_bundles(CACHE / "bundles"),
+        *_files(CACHE / "files"),
         *_knows(large, options.rounds),
         *_small(small, options.rounds),
         *_two_stores(small, _store("some", SOME_SIZE, default_sessions(SOME_SIZE)), options.rounds),
@@ -265,6 +267,15 @@ def _bundles(folder: Path) -> Iterator[Row]:
     yield Row(whole, "15 MB/s", whole.size / UNBUNDLE_RATE, BUNDLE_PEAK)
     yield Row(redacted, "3 MB/s", redacted.size / BUNDLE_RATE, BUNDLE_PEAK)
     yield Row(imported, "15 MB/s", imported.size / UNBUNDLE_RATE, BUNDLE_PEAK)
+
+
+def _files(folder: Path) -> Iterator[Row]:
+    """Files of one large session at a moment, and the session as a git repository."""
+    jobs = file_jobs(folder, TURNLOG, _job("", ()).environment)
+    measure(jobs, 3)
+    measure_peaks(jobs)
+    for job, seconds in zip(jobs, FILE_AIMS, strict=True):
+        yield Row(job, f"{seconds:.0f} s", seconds, PEAK_LIMIT)
 
 
 def _knows(store: Path, rounds: int) -> Iterator[Row]:

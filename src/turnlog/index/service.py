@@ -152,6 +152,19 @@ def file_calls(
         return run_query_file(index.db, "file_calls", {"path": path, "limit": limit})
 
 
+def sessions_touching(
+    store: Store, path: str, ending: str, feedback: Feedback = SILENT
+) -> "dict[str, list[Path]]":
+    """Return the files of the sessions that read or changed a file, by the file's path.
+
+    If none names `path`, all files whose paths end with `ending` count.
+    """
+    from turnlog.index.known_files import sessions_with_path
+
+    with synced_index(store, feedback=feedback) as index:
+        return sessions_with_path(index.db, path, ending)
+
+
 def report_batch(
     stores: AnyStores, requests: "Sequence[ReportRequest]", feedback: Feedback = SILENT
 ) -> "list[Report]":

@@ -16,6 +16,7 @@ from turnlog.render.html.line_views import context_at_line, lost_at, raw_line
 from turnlog.render.html.page_options import CLIP, MOST_ROWS, PageOptions
 from turnlog.render.html.prose import prose_html
 from turnlog.secrets import mask, mask_value
+from turnlog.web.file_times import file_at, files_at
 from turnlog.web.pages import static_files
 from turnlog.web.parameters import PageRequest
 from turnlog.web.session_cache import OpenedSession
@@ -148,6 +149,25 @@ def findings(request: PageRequest) -> list[Fields]:
         return [mask_value(to_builtins(found)) for found in check_session(opened.session)]
 
 
+def files(request: PageRequest) -> Fields:
+    """Return the changed files of a session as of a line."""
+    with _opened(request) as opened:
+        return files_at(opened, _line_or_none(request))
+
+
+def file(request: PageRequest) -> Fields:
+    """Return one file as of a line, or one of its versions."""
+    number = request.number("version", ANY, ANY)
+    which = request.text("path") or request.number("file", ANY, ANY)
+    with _opened(request) as opened:
+        version = None if number == ANY else number
+        return file_at(opened, which, _line_or_none(request), version)
+
+
+def _line_or_none(request: PageRequest) -> int | None:
+    return request.number("line", 0, ANY) or None
+
+
 def _row_range(request: PageRequest) -> tuple[int, int]:
     """Return the first row and the number of rows that a request asks for."""
     first = request.number("first", 0, ANY)
@@ -174,5 +194,7 @@ SESSION_API: dict[str, Any] = {
     "agents/{id}": agent,
     "lanes": lanes,
     "findings": findings,
+    "files": files,
+    "file": file,
 }
 """Functions by the path below `/api/sessions/{key}/`."""

@@ -27,6 +27,9 @@ export function webSource(base, { hasEvents = false, opening = null } = {}) {
     agent: (id, first, last) => get(`agents/${encodeURIComponent(id)}`, { first, last }),
     lanes: (leaf) => get("lanes", { leaf }),
     findings: () => get("findings"),
+    files: (line) => get("files", { line }),
+    file: (file, line, version) => get("file", { file, line, version }),
+    fileByPath: (path, line) => get("file", { path, line }),
   };
   if (hasEvents) source.onGrow = (callback) => follow(`${base}/events`, callback);
   return source;
