@@ -33,6 +33,7 @@ from turnlog.store.catalog import (
     select_sessions,
 )
 from turnlog.store.paths import Store, folder_name
+from turnlog.store.resume_command import resume_command
 from turnlog.text import file_size
 
 INDENT = "  "
@@ -73,10 +74,13 @@ class SessionRow:
 @until_option("sessions last active")
 @limit_option("sessions", 30)
 @output_option()
+@click.option(
+    *("-l", "--long"), "is_long", is_flag=True, help="Print the resume command of each session."
+)
 @reveal_switch
 @json_option
 @click.pass_obj
-def command(store: Store, limit: int, as_json: bool, **given: Any) -> None:
+def command(store: Store, limit: int, as_json: bool, is_long: bool, **given: Any) -> None:
     """List recent sessions, grouped by project.
 
     The project that was active last comes first. A session that a client has open is marked live.
@@ -85,6 +89,7 @@ def command(store: Store, limit: int, as_json: bool, **given: Any) -> None:
     Examples:
       turnlog ls --since yesterday
       turnlog ls --project shop -n 0
+      turnlog ls --long
       turnlog ls --json | jq -r '.[].id'
     """
     selection = SessionSelection(**given)
@@ -95,14 +100,24 @@ def command(store: Store, limit: int, as_json: bool, **given: Any) -> None:
     if as_json:
         echo_json([_as_json(row) for row in _rows(store, shown)])
     else:
-        print_sessions(store, shown, len(sessions))
+        print_sessions(store, shown, len(sessions), is_long)
 
 
-def print_sessions(store: Store, sessions: list[SessionFile], total: int) -> None:
+def print_sessions(
+    store: Store, sessions: list[SessionFile], total: int, is_long: bool = False
+) -> None:
     """Print sessions grouped by project; note on stderr if there are more."""
-    _print(_grouped(list(_rows(store, sessions))), width())
+    rows = list(_rows(store, sessions))
+    _print(_grouped(rows), width(), is_long)
     if len(sessions) < total:
         echo(dim(f"{len(sessions)} of {total} sessions (try: turnlog ls --limit 0)"), err=True)
+    if rows and not is_long:
+        echo(dim(f"resume the last: {_resume(rows[0])}"), err=True)
+
+
+def _resume(row: SessionRow) -> str:
+    store = Store(row.session.path.absolute().parents[2])
+    return plain(resume_command(row.session.id, row.about.cwd, store))
 
 
 def _none_found(store: Store, selection: SessionSelection) -> NotFound:
@@ -137,7 +152,7 @@ def _directory(folder: Path, rows: list[SessionRow]) -> str:
     return plain((matching or seen or [folder.name])[0])
 
 
-def _print(groups: list[tuple[str, list[SessionRow]]], room: int) -> None:
+def _print(groups: list[tuple[str, list[SessionRow]]], room: int, is_long: bool) -> None:
     """Print the rows of all projects with the same columns, each project under its directory."""
     columns = with_rows(COLUMNS, (_cells(row) for _, rows in groups for row in rows))
     table = Table([each for each in columns if any(each.cells)], room - len(INDENT))
@@ -146,8 +161,10 @@ def _print(groups: list[tuple[str, list[SessionRow]]], room: int) -> None:
     drawn = iter(lines)
     for cwd, rows in groups:
         echo(style(fit_path(cwd, room), "bold"))
-        for line in islice(drawn, len(rows)):
+        for row, line in zip(rows, islice(drawn, len(rows)), strict=True):
             echo(f"{INDENT}{line}")
+            if is_long:
+                echo(dim(f"{INDENT * 2}{_resume(row)}"))
 
 
 def _cells(row: SessionRow) -> list[str]:
@@ -176,4 +193,7 @@ def _as_json(row: SessionRow) -> dict[str, Any]:
         "size": session.size,
         "subagents": row.subagents,
         "live": row.live,
+        "resume": resume_command(
+            session.id, row.about.cwd, Store(session.path.absolute().parents[2])
+        ),
     }

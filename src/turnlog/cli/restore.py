@@ -11,7 +11,9 @@ from turnlog.cli.output import echo_json, plain
 from turnlog.cli.terminal import echo
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.archive.restore import find_archived, restore_session
+from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
+from turnlog.store.resume_command import resume_command
 from turnlog.text import plural
 
 
@@ -94,4 +96,10 @@ def command(
     for path in restored.left_out:
         echo(f"turnlog: not restored: {plain(path)}: the client would execute it", err=True)
     if restored.written and into is None:
-        echo(f"  claude --resume {manifest.session}")
+        echo(f"  {resume_command(manifest.session, _directory(store, manifest.session))}")
+
+
+def _directory(store: Store, session: str) -> str | None:
+    found = (path for path in store.session_files() if path.stem == session)
+    path = next(found, None)
+    return describe(locate_session(path)).cwd if path else None

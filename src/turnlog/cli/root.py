@@ -15,7 +15,7 @@ from turnlog.store.paths import Store, open_store
 
 GROUPS = {
     "View": ("ls", "show", "tree", "turns", "calls", "files", "cost", "context", "tail", "live"),
-    "Browse": ("web",),
+    "Browse": ("pick", "resume", "web"),
     "Search": ("search", "sql"),
     "Analyze": ("stats", "check", "inspect"),
     "Edit": ("clone", "edit", "mv", "rename", "rm", "undo", "history", "forget"),

@@ -1,0 +1,70 @@
+"""Change or export the selected session; every change can be undone through the journal."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from turnlog.conversation.session import open_session
+from turnlog.edit.journal import open_journal
+from turnlog.edit.plan_builder import EditOptions
+from turnlog.edit.removal import plan_removal
+from turnlog.edit.service import clone_session, remove_sessions, rename_session
+from turnlog.errors import UsageError
+from turnlog.format.atomic import require_absent
+from turnlog.index.reports.session_list import ListedSession
+from turnlog.render.export import export_options, export_session
+from turnlog.store.paths import Store
+from turnlog.store.session_lookup import require_in_store
+from turnlog.text import plural
+
+
+class ActionResult(NamedTuple):
+    """What an action did."""
+
+    message: str
+    change: str | None = None
+    """Its id in the journal, by which it can be undone."""
+    selected: str | None = None
+    """The file of the session to select next."""
+
+
+def rename(store: Store, session: ListedSession, title: str) -> ActionResult:
+    """Give a session a title."""
+    path = require_in_store(store, Path(session.path))
+    renaming = rename_session(store, path, title)
+    change = renaming.record.id if renaming.record else None
+    return ActionResult(f"renamed to {renaming.title}", change)
+
+
+def delete(store: Store, session: ListedSession) -> ActionResult:
+    """Remove a session with all its files; the journal keeps them."""
+    path = require_in_store(store, Path(session.path))
+    removal = plan_removal(store, [path])
+    record = remove_sessions(store, removal)
+    files = plural(len(removal.sizes), "file")
+    return ActionResult(f"deleted {path.stem[:8]}, {files}", record.id if record else None)
+
+
+def fork(store: Store, session: ListedSession) -> ActionResult:
+    """Copy a session to a new one with new ids, and select the copy."""
+    path = require_in_store(store, Path(session.path))
+    result = clone_session(store, open_session(path), EditOptions())
+    change = result.record.id if result.record else None
+    message = f"forked as {result.clone.id[:8]}; Enter resumes the copy"
+    return ActionResult(message, change, str(result.clone.path))
+
+
+def undo(change: str) -> ActionResult:
+    """Undo a change by its id."""
+    return ActionResult(f"undone: {open_journal().undo(change).title}")
+
+
+def export(store: Store, session: ListedSession, name: str) -> ActionResult:
+    """Write a session to a new file, whose extension names the format; secrets are masked."""
+    target = Path(name).expanduser().absolute()
+    # A typo must not destroy a session; `require_absent` alone would allow a new file among them.
+    if target.resolve().is_relative_to(store.projects.resolve()):
+        raise UsageError(f"{target} is in {store.projects}")
+    options = export_options(target, {})
+    require_absent(target)
+    export_session(open_session(Path(session.path)), target, options)
+    return ActionResult(f"exported to {target}")
