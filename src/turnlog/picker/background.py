@@ -1,6 +1,7 @@
 """What the picker does in the background: refresh the index, watch running sessions, check health.
 
-None of it delays the screen: each runs in a thread, and what it found is delivered to the screen's.
+None of it delays the screen: each runs in a thread, which imports what it needs, and what it found
+is delivered to the screen's.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,13 +10,9 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple
 
-from turnlog.conversation.live import LiveReader
 from turnlog.errors import TurnlogError
 from turnlog.format.regular_files import collect_skipped, skipping
 from turnlog.index.database import index_path, open_index
-from turnlog.index.sync_policy import refresh_index
-from turnlog.session_health import unresumable
-from turnlog.store.catalog import SessionFile, locate_session
 from turnlog.store.paths import Store
 
 LIVE_PAUSE = 2.0
@@ -77,6 +74,8 @@ class Background:
         Thread(target=work, daemon=True, name="picker background").start()
 
     def _refresh(self) -> None:
+        from turnlog.index.sync_policy import refresh_index
+
         problem = None
         try:
             with collect_skipped():
@@ -88,6 +87,8 @@ class Background:
         self._callbacks.refreshed(problem)
 
     def _watch(self) -> None:
+        from turnlog.conversation.live import LiveReader
+
         reader, last = LiveReader([self._store]), dict[str, str]()
         while not self._closed.is_set():
             with suppress(OSError, TurnlogError):
@@ -98,6 +99,9 @@ class Background:
             self._closed.wait(LIVE_PAUSE)
 
     def _check(self, paths: Sequence[str]) -> None:
+        from turnlog.session_health import unresumable
+        from turnlog.store.catalog import SessionFile, locate_session
+
         files: list[SessionFile] = []
         with collect_skipped():
             for path in paths:

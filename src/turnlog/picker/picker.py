@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
@@ -28,14 +28,15 @@ from turnlog.picker.scopes import scopes_of
 from turnlog.picker.session_actions import ActionResult
 from turnlog.picker.session_source import (
     ListQuestion,
-    Preview,
     SessionNumbers,
     SessionSource,
-    read_preview,
 )
-from turnlog.session_health import kept_days
+from turnlog.store.client_settings import kept_days
 from turnlog.store.paths import Store
 from turnlog.store.resume_command import resume_command
+
+if TYPE_CHECKING:
+    from turnlog.picker.session_preview import Preview
 
 FIRST_WAIT = 0.1
 """Seconds that the first paint waits for the first list."""
@@ -128,6 +129,7 @@ class Picker:
     def _begin_once(self, app: PickerApp) -> None:
         if not self._shown_once:
             self._shown_once = True
+            self.ask_preview()
             self.background.start()
 
     # Lists and previews.
@@ -176,20 +178,21 @@ class Picker:
     def ask_preview(self) -> None:
         """Ask for the preview of the selected session."""
         number, found = self.state.selected, self.state.found
+        if not self._shown_once:
+            return  # its imports would delay the first paint
         if number is None:
             self.state.preview = None
             return
 
-        def deliver(preview: Preview | None) -> None:
-            self._later(partial(self._take_preview, number), preview)
+        def read(db: sqlite3.Connection) -> "Preview | None":
+            from turnlog.picker.session_preview import read_preview
 
-        self._worker.ask(
-            QuestionKind.PREVIEW,
-            lambda db: read_preview(db, number, found.query, found.documents.get(number)),
-            deliver,
-        )
+            return read_preview(db, number, found.query, found.documents.get(number))
 
-    def _take_preview(self, number: int, preview: Preview | None) -> None:
+        deliver = partial(self._later, partial(self._take_preview, number))
+        self._worker.ask(QuestionKind.PREVIEW, read, deliver)
+
+    def _take_preview(self, number: int, preview: "Preview | None") -> None:
         if number == self.state.selected:
             self.state.preview, self.state.preview_of = preview, number
 

@@ -6,10 +6,14 @@ it was asked for: its generation is the current one.
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from turnlog.index.reports.session_list import ListedSession
 from turnlog.picker.scopes import EVERYTHING, Scope
-from turnlog.picker.session_source import Preview, SessionNumbers
+from turnlog.picker.session_source import SessionNumbers
+
+if TYPE_CHECKING:
+    from turnlog.picker.session_preview import Preview
 
 
 class PickerMode(Enum):
@@ -46,7 +50,7 @@ class PickerState:
     """Whether the user chose the selected session, so that it stays selected while it matches."""
     wanted: str | None = None
     """The file of a session to select as soon as it is listed."""
-    preview: Preview | None = None
+    preview: "Preview | None" = None
     preview_of: int | None = None
     live: dict[str, str] = field(default_factory=dict[str, str])
     message: str = ""

@@ -2,12 +2,15 @@
 
 import re
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from turnlog.index.reports.session_list import ListedSession
 from turnlog.picker.cells import fit, shown
 from turnlog.picker.row_layout import Fragment, RowFacts, days_left, fill_of, health_of
-from turnlog.picker.session_source import Preview, PreviewText
 from turnlog.text import exact_money, harmless, percent, plural
+
+if TYPE_CHECKING:
+    from turnlog.picker.session_preview import Preview, PreviewText
 
 NAMES = {"prompt": "you", "answer": "model", "summary": "summary", "result": "result"}
 STYLES = {"prompt": "class:prompt", "answer": "class:answer"}
@@ -39,7 +42,7 @@ def _kept(days: str) -> str:
     return "deleted at the client's next start" if days == "now" else f"kept {days}"
 
 
-def preview_fragments(preview: Preview | None) -> list[Fragment]:
+def preview_fragments(preview: "Preview | None") -> list[Fragment]:
     """Return the texts of a preview, the match marked."""
     if preview is None:
         return [("class:dim", "nothing to show yet")]
@@ -57,7 +60,7 @@ def preview_fragments(preview: Preview | None) -> list[Fragment]:
     return found
 
 
-def _heading(text: PreviewText) -> list[Fragment]:
+def _heading(text: "PreviewText") -> list[Fragment]:
     place = text.place
     name = shown(place.tool) if place.tool else NAMES.get(place.kind, place.kind)
     if place.tool and place.kind == "result":
@@ -70,7 +73,7 @@ def _heading(text: PreviewText) -> list[Fragment]:
     return [("class:match" if text.is_match else "class:dim", f"{mark}{name}{when}"), ("", "\n")]
 
 
-def _body(text: PreviewText) -> list[Fragment]:
+def _body(text: "PreviewText") -> list[Fragment]:
     """Return a text in pieces; what matched is marked, and nothing can control the terminal."""
     style = STYLES.get(text.place.kind, "class:dim")
     snippet = text.snippet

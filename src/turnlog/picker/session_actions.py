@@ -1,19 +1,14 @@
-"""Change or export the selected session; every change can be undone through the journal."""
+"""Change or export the selected session; every change can be undone through the journal.
+
+Editing is imported when something is edited: the first paint does not wait for it.
+"""
 
 from pathlib import Path
 from typing import NamedTuple
 
-from turnlog.conversation.session import open_session
-from turnlog.edit.journal import open_journal
-from turnlog.edit.plan_builder import EditOptions
-from turnlog.edit.removal import plan_removal
-from turnlog.edit.service import clone_session, remove_sessions, rename_session
 from turnlog.errors import UsageError
-from turnlog.format.atomic import require_absent
 from turnlog.index.reports.session_list import ListedSession
-from turnlog.render.export import export_options, export_session
 from turnlog.store.paths import Store
-from turnlog.store.session_lookup import require_in_store
 from turnlog.text import plural
 
 
@@ -29,7 +24,9 @@ class ActionResult(NamedTuple):
 
 def rename(store: Store, session: ListedSession, title: str) -> ActionResult:
     """Give a session a title."""
-    path = require_in_store(store, Path(session.path))
+    from turnlog.edit.service import rename_session
+
+    path = _own_file(store, session)
     renaming = rename_session(store, path, title)
     change = renaming.record.id if renaming.record else None
     return ActionResult(f"renamed to {renaming.title}", change)
@@ -37,7 +34,10 @@ def rename(store: Store, session: ListedSession, title: str) -> ActionResult:
 
 def delete(store: Store, session: ListedSession) -> ActionResult:
     """Remove a session with all its files; the journal keeps them."""
-    path = require_in_store(store, Path(session.path))
+    from turnlog.edit.removal import plan_removal
+    from turnlog.edit.service import remove_sessions
+
+    path = _own_file(store, session)
     removal = plan_removal(store, [path])
     record = remove_sessions(store, removal)
     files = plural(len(removal.sizes), "file")
@@ -46,7 +46,11 @@ def delete(store: Store, session: ListedSession) -> ActionResult:
 
 def fork(store: Store, session: ListedSession) -> ActionResult:
     """Copy a session to a new one with new ids, and select the copy."""
-    path = require_in_store(store, Path(session.path))
+    from turnlog.conversation.session import open_session
+    from turnlog.edit.plan_builder import EditOptions
+    from turnlog.edit.service import clone_session
+
+    path = _own_file(store, session)
     result = clone_session(store, open_session(path), EditOptions())
     change = result.record.id if result.record else None
     message = f"forked as {result.clone.id[:8]}; Enter resumes the copy"
@@ -55,11 +59,17 @@ def fork(store: Store, session: ListedSession) -> ActionResult:
 
 def undo(change: str) -> ActionResult:
     """Undo a change by its id."""
+    from turnlog.edit.journal import open_journal
+
     return ActionResult(f"undone: {open_journal().undo(change).title}")
 
 
 def export(store: Store, session: ListedSession, name: str) -> ActionResult:
     """Write a session to a new file, whose extension names the format; secrets are masked."""
+    from turnlog.conversation.session import open_session
+    from turnlog.format.atomic import require_absent
+    from turnlog.render.export import export_options, export_session
+
     target = Path(name).expanduser().absolute()
     # A typo must not destroy a session; `require_absent` alone would allow a new file among them.
     if target.resolve().is_relative_to(store.projects.resolve()):
@@ -68,3 +78,9 @@ def export(store: Store, session: ListedSession, name: str) -> ActionResult:
     require_absent(target)
     export_session(open_session(Path(session.path)), target, options)
     return ActionResult(f"exported to {target}")
+
+
+def _own_file(store: Store, session: ListedSession) -> Path:
+    from turnlog.store.session_lookup import require_in_store
+
+    return require_in_store(store, Path(session.path))
