@@ -130,7 +130,12 @@ class PickerScreen:
                     ]
                 ),
                 DynamicContainer(self._body),
-                self._line(self._footer),
+                Window(
+                    FormattedTextControl(self._footer),
+                    height=Dimension(min=1, max=4),
+                    wrap_lines=True,
+                    dont_extend_height=True,
+                ),
             ]
         )
         return Layout(root, self._query)
@@ -197,6 +202,6 @@ class PickerScreen:
             return [("class:broken", f"Delete {title}? "), ("", "y yes · n no (undoable)")]
         problem = state.found.problem
         if text := state.message or problem:
-            return [("class:message", fit(shown(text), columns))]
+            return [("class:message", shown(text))]
         purpose = self._picker.options.purpose or "resume"
         return [*footer(FOOTERS[state.mode], purpose, columns)]

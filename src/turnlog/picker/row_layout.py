@@ -41,7 +41,7 @@ class RowColumn(NamedTuple):
 
 
 COLUMNS = (
-    RowColumn("live", 1, 10, 1),
+    RowColumn("live", 1, 12, 1),
     RowColumn("ok", 2, 2, 2, is_right=True),
     RowColumn("age", 4, 4, 0, is_right=True),
     RowColumn("title", TITLE, TITLE, 0),

@@ -3,10 +3,11 @@
 Editing is imported when something is edited: the first paint does not wait for it.
 """
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
-from turnlog.errors import UsageError
+from turnlog.errors import Conflict, UsageError
 from turnlog.index.reports.session_list import ListedSession
 from turnlog.store.paths import Store
 from turnlog.text import plural
@@ -67,15 +68,15 @@ def undo(change: str) -> ActionResult:
 def export(store: Store, session: ListedSession, name: str) -> ActionResult:
     """Write a session to a new file, whose extension names the format; secrets are masked."""
     from turnlog.conversation.session import open_session
-    from turnlog.format.atomic import require_absent
     from turnlog.render.export import export_options, export_session
 
     target = Path(name).expanduser().absolute()
-    # A typo must not destroy a session; `require_absent` alone would allow a new file among them.
+    # A typo must neither destroy a file, nor put one among the sessions.
+    if os.path.lexists(target):
+        raise Conflict(f"{target} exists")
     if target.resolve().is_relative_to(store.projects.resolve()):
         raise UsageError(f"{target} is in {store.projects}")
     options = export_options(target, {})
-    require_absent(target)
     export_session(open_session(Path(session.path)), target, options)
     return ActionResult(f"exported to {target}")
 

@@ -127,7 +127,7 @@ def _by_relevance(
     db: sqlite3.Connection, terms: SearchTerms, order: FileOrder
 ) -> list[RankedSession]:
     firsts: dict[int, RankedSession] = {}
-    for candidates in rank(db, terms, begin(db, terms)):
+    for candidates in rank(db, terms, begin(db, terms), keep_copies=True):
         best = candidates[0]
         if owner := order.owners.get(best.file):
             firsts.setdefault(owner[1], RankedSession(owner[1], best.id))
