@@ -235,7 +235,10 @@ class Picker:
         self.search()
 
     def _replace_rows(self, rows: dict[int, ListedSession]) -> None:
-        self.state.rows = {}
+        # Rows on the screen stay until they are read again: keys act on the selected one.
+        state = self.state
+        visible = state.visible(self._height)
+        state.rows = {number: state.rows[number] for number in visible if number in state.rows}
         self._take_rows(rows)
         self.ask_rows()
 
