@@ -101,18 +101,18 @@ def command(store: Store, limit: int, as_json: bool, is_long: bool, **given: Any
         echo_json([_as_json(row) for row in _rows(store, shown)])
     else:
         print_sessions(store, shown, len(sessions), is_long)
+        if not is_long:
+            last = next(_rows(store, shown[:1]))
+            echo(dim(f"resume the last one: {_resume(last)}"), err=True)
 
 
 def print_sessions(
     store: Store, sessions: list[SessionFile], total: int, is_long: bool = False
 ) -> None:
     """Print sessions grouped by project; note on stderr if there are more."""
-    rows = list(_rows(store, sessions))
-    _print(_grouped(rows), width(), is_long)
+    _print(_grouped(list(_rows(store, sessions))), width(), is_long)
     if len(sessions) < total:
         echo(dim(f"{len(sessions)} of {total} sessions (try: turnlog ls --limit 0)"), err=True)
-    if rows and not is_long:
-        echo(dim(f"resume the last: {_resume(rows[0])}"), err=True)
 
 
 def _resume(row: SessionRow) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import dry_run_option, session_argument
-from turnlog.cli.output import plain
+from turnlog.cli.output import echo_json, plain
 from turnlog.cli.terminal import dim, echo
 from turnlog.edit.resume import (
     ResumePlan,
@@ -47,6 +47,7 @@ class ResumeOptions:
     """Repair without asking."""
     is_unchecked: bool = False
     dry_run: bool = False
+    as_json: bool = False
 
     @property
     def clone_words(self) -> list[str]:
@@ -83,22 +84,25 @@ class ResumeCommand(click.Command):
 )
 @click.option("--no-check", "is_unchecked", is_flag=True, help="Do not check SESSION first.")
 @dry_run_option
+@click.option("--json", "as_json", is_flag=True, help="With --dry-run: print JSON.")
 @click.pass_context
 def command(ctx: click.Context, session: str, chat: bool, **given: Any) -> None:
-    """Resume SESSION in its directory, with the installed client or turnlog chat.
+    """Resume SESSION in its directory, after checking it.
 
-    SESSION is checked first: if the client would refuse it or lose part of it, turnlog offers to
-    resume a repaired copy. If its directory no longer exists, turnlog offers to move it. Without a
-    terminal to ask on, it prints the command that helps. Arguments after -- go to the client.
+    Runs the installed client, or turnlog chat if there is none. If the client would refuse SESSION
+    or lose part of it, turnlog offers to resume a repaired copy; if its directory no longer exists,
+    to move it. Without a terminal to ask on, turnlog prints the command that helps. Arguments after
+    -- go to the client.
 
     \b
     Examples:
       turnlog resume
-      turnlog resume last
       turnlog resume 3f2a --at 4
       turnlog resume 3f2a --dry-run
       turnlog resume 3f2a -- --model opus
     """
+    if given["as_json"] and not given["dry_run"]:
+        raise UsageError("--json needs --dry-run", "turnlog resume SESSION --dry-run --json")
     resume_session(ctx.obj, session, ResumeOptions(chat, ctx.meta[ARGUMENTS], **given))
 
 
@@ -215,24 +219,42 @@ def _agrees_to_fork(plan: ResumePlan, wanted: ResumeOptions) -> bool:
 
 def _run(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> None:
     """Replace this process with the program that resumes the session, or print its command."""
-    is_copy = wanted.dry_run and (wanted.is_fork or wanted.turn is not None)
-    is_copy = is_copy or bool(wanted.dry_run and wanted.is_repaired and plan.findings)
     if wanted.dry_run:
-        if is_copy:
-            repair = ["--repair"] if wanted.is_repaired and plan.findings else []
-            echo(clone_command(plan, [*wanted.clone_words, *repair]))
-        echo(_shown_command(plan, program, COPY if is_copy else plan.id, wanted.arguments))
+        _preview(plan, program, wanted)
         return
     words = client_command(program.words, plan.id, wanted.arguments)
     if program.is_chat:
         # Not the `turnlog` in PATH, which may be another version.
         words = [sys.executable, "-P", "-m", "turnlog", *words[1:]]
+    shown = _shown_command(plan, program, plan.id, wanted.arguments)
     if not (sys.stdin.isatty() and sys.stdout.isatty()) and not wanted.arguments:
-        shown = _shown_command(plan, program, plan.id, ())
         raise UsageError("resuming needs a terminal", shown)
-    echo(dim(_shown_command(plan, program, plan.id, wanted.arguments)), err=True)
+    echo(dim(shown), err=True)
     os.chdir(plan.directory or ".")
     execute(words, plan.store)
+
+
+def _preview(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> None:
+    """Print the commands that resuming would run."""
+    is_repaired = wanted.is_repaired and bool(plan.findings)
+    is_copy = wanted.is_fork or wanted.turn is not None or is_repaired
+    repair = ["--repair"] if is_repaired else []
+    copying = clone_command(plan, [*wanted.clone_words, *repair]) if is_copy else None
+    resuming = _shown_command(plan, program, COPY if is_copy else plan.id, wanted.arguments)
+    if wanted.as_json:
+        view = {
+            "id": plan.id,
+            "path": plan.path,
+            "directory": plan.directory,
+            "copy": copying,
+            "command": resuming,
+            "findings": plan.findings,
+            "is_open": plan.is_open,
+        }
+        echo_json(view)
+        return
+    for line in filter(None, (copying, resuming)):
+        echo(line)
 
 
 def _shown_command(
