@@ -20,7 +20,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
         path = tmp_path / "projects" / f"-home-ada-{project}" / f"{id_}.jsonl"
         path.parent.mkdir(parents=True)
         usage = {"usage": {"input_tokens": 10, "output_tokens": cost}}
-        said = assistant(text("A needle."), message=usage, message_id=f"m-{id_}", cwd=project)
+        said = assistant(
+            text(f"A needle in {project}."), message=usage, message_id=f"m-{id_}", cwd=project
+        )
         path.write_bytes(session(user("Look", cwd=project), said, session_id=id_))
     return Store(tmp_path)
 
