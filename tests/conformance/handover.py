@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,7 +73,8 @@ def make_lab(home: Path, program: Path, api: ScriptedApi, version: str) -> Lab:
     ]
     path = folder / f"{SESSION}.jsonl"
     path.write_bytes(session(*lines))
-    os.utime(path, (0, 0))
+    hour_ago = time.time() - 3600
+    os.utime(path, (hour_ago, hour_ago))
     environment = environment_of(home, api.url) | UNCOMPACTED
     environment["PATH"] = f"{programs}{os.pathsep}{environment['PATH']}"
     environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
@@ -119,7 +121,8 @@ def tear(lab: Lab) -> Path:
     last = f'"timestamp":"{moment(2 * len(TURNS))}",'.encode()
     assert last in lab.path.read_bytes()
     lab.path.write_bytes(lab.path.read_bytes().replace(last, b""))
-    os.utime(lab.path, (0, 0))
+    hour_ago = time.time() - 3600
+    os.utime(lab.path, (hour_ago, hour_ago))
     return lab.work
 
 
@@ -130,12 +133,19 @@ def archive(lab: Lab) -> Path:
     return lab.work
 
 
+def expire(lab: Lab) -> Path:
+    """Make a session so old that the client deletes it when it starts."""
+    os.utime(lab.path, (0, 0))
+    return lab.work
+
+
 CASES: dict[str, Callable[[Lab], Path]] = {
     "sound": leave_sound,
     "directory gone": lose_directory,
     "moved": misplace,
     "broken": tear,
     "missing": archive,
+    "due for clean-up": expire,
 }
 
 

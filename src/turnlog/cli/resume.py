@@ -20,6 +20,7 @@ from turnlog.edit.resume import (
     copy_for_resume,
     move_for_resume,
     plan_resume,
+    protect_from_cleanup,
     resume_program,
 )
 from turnlog.errors import Conflict, NotFound, Unresumable, UsageError
@@ -230,6 +231,7 @@ def _run(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> Non
     if not (sys.stdin.isatty() and sys.stdout.isatty()) and not wanted.arguments:
         raise UsageError("resuming needs a terminal", shown)
     echo(dim(shown), err=True)
+    protect_from_cleanup(plan)
     os.chdir(plan.directory or ".")
     execute(words, plan.store)
 

@@ -5,6 +5,7 @@ removes it, and every change is recorded in the journal.
 """
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from turnlog.edit.plan_builder import REPAIR, EditOptions
 from turnlog.edit.service import CloneResult, clone_session, move_sessions
 from turnlog.errors import NotFound
 from turnlog.store.catalog import live_sessions
+from turnlog.store.client_settings import kept_days
 from turnlog.store.paths import Store, folder_name
 from turnlog.store.resume_command import client_version, find_client
 from turnlog.store.session_lookup import require_in_store
@@ -105,6 +107,19 @@ def move_for_resume(plan: ResumePlan, directory: Path) -> Path:
         raise NotFound(f"{target} is not a directory")
     move_sessions(plan.store, move_session(plan.store, plan.path, str(target)))
     return plan.store.project_of(str(target)) / plan.path.name
+
+
+def protect_from_cleanup(plan: ResumePlan) -> bool:
+    """Set the modification time of a session that the client would delete; return whether it was.
+
+    The client deletes old sessions when it starts, the one that it is about to resume included
+    (observed: 1.0.60, which then reports that there is no such conversation).
+    """
+    deleted_before = time.time() - (kept_days(plan.store) - 1) * 86_400
+    if plan.path.stat().st_mtime > deleted_before:
+        return False
+    os.utime(plan.path)
+    return True
 
 
 def clone_command(plan: ResumePlan, words: Sequence[str]) -> str:

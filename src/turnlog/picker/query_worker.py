@@ -14,6 +14,9 @@ from typing import Any
 
 from turnlog.index.database import connect_to_read
 
+STEPS = 100_000
+"""SQLite instructions after which a question notices that it is outdated."""
+
 
 class QuestionKind(IntEnum):
     """Kinds of questions, the most urgent first."""
@@ -37,6 +40,8 @@ class QueryWorker:
         self._waiting: dict[QuestionKind, tuple[Ask, Deliver]] = {}
         self._running: QuestionKind | None = None
         self._is_closed = False
+        self._is_outdated = False
+        """Whether the running question was replaced, or a more urgent one is waiting."""
         self._changed = Condition()
         self._thread = Thread(target=self._work, daemon=True, name="picker queries")
         self._thread.start()
@@ -45,8 +50,8 @@ class QueryWorker:
         """Ask a question instead of any other of its kind; the thread delivers the answer."""
         with self._changed:
             self._waiting[kind] = ask, deliver
-            if self._running is not None and self._running >= kind and self._db:
-                self._db.interrupt()
+            if self._running is not None and self._running >= kind:
+                self._interrupt()
             self._changed.notify()
 
     def close(self) -> None:
@@ -54,10 +59,16 @@ class QueryWorker:
         with self._changed:
             self._is_closed = True
             self._waiting.clear()
-            if self._db:
-                self._db.interrupt()
+            self._interrupt()
             self._changed.notify()
         self._thread.join(1)
+
+    def _interrupt(self) -> None:
+        # SQLite forgets an interrupt that comes before a statement is running; the progress handler
+        # sees the mark then.
+        self._is_outdated = True
+        if self._db:
+            self._db.interrupt()
 
     def _work(self) -> None:
         while True:
@@ -68,7 +79,7 @@ class QueryWorker:
                     break
                 kind = min(self._waiting)
                 ask, deliver = self._waiting.pop(kind)
-                self._running = kind
+                self._running, self._is_outdated = kind, False
             answer = self._answer(kind, ask, deliver)
             with self._changed:
                 self._running = None
@@ -102,4 +113,5 @@ class QueryWorker:
             if self._db:
                 self._db.close()
             self._db, self._inode = connect_to_read(self._path), inode
+            self._db.set_progress_handler(lambda: self._is_outdated, STEPS)
         return self._db
