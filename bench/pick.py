@@ -10,7 +10,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +24,14 @@ HELD = 40
 REPEAT = 1 / 30
 """Seconds between two repeats."""
 SIZES = ((80, 24), (200, 50))
+FIRST_PAINT = 0.3
+KEYSTROKE = 0.05
+"""Seconds that are aimed at."""
+MARK = b"project-"
+"""A part of every row."""
+WORD = "commit"
+"""A word that occurs in nearly every session: the slowest search."""
+DOWN = b"\x1b[B"
 SEQUENCE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>])")
 
 
@@ -95,35 +103,29 @@ def picker(
 
 
 def pick_jobs(
-    turnlog: Path, environment: Mapping[str, str], rounds: int, mark: bytes, word: str
-) -> list[Job]:
-    """Measure the first paint, typing a word, and a held key; `mark` is in every first row."""
-    jobs: list[Job] = []
+    turnlog: Path, environment: Mapping[str, str], rounds: int
+) -> Iterator[tuple[Job, float]]:
+    """Measure the first paint, typing a word, and a held key; yield jobs with their aims."""
     for columns, rows in SIZES:
         size = f"{columns}×{rows}"
         paint, key, held = (
-            Job(name, (), dict(environment))
-            for name in (
-                f"turnlog pick, first paint at {size}",
-                f"turnlog pick, key to result at {size}",
-                f"turnlog pick, after a key was held, {size}",
-            )
+            Job(f"turnlog pick {size}, {name}", (), dict(environment))
+            for name in ("first paint", "key to result", "lag after a held key")
         )
         for _ in range(rounds):
-            with picker((turnlog, "pick", "--all"), environment, (columns, rows)) as (
-                start,
-                screen,
-            ):
-                paint.times.append(screen.wait(mark) - start)
+            command = (turnlog, "pick", "--all")
+            with picker(command, environment, (columns, rows)) as (start, screen):
+                paint.times.append(screen.wait(MARK) - start)
                 paint.busy.append(screen.cpu_seconds())
                 screen.settle()
-                for letter in word:
+                for letter in WORD:
                     before = screen.cpu_seconds()
                     key.times.append(_answer(screen, letter.encode()))
                     key.busy.append(screen.cpu_seconds() - before)
-                held.times.append(_hold(screen, b"\x1b[B"))
-        jobs += [paint, key, held]
-    return jobs
+                before = screen.cpu_seconds()
+                held.times.append(_hold(screen, DOWN))
+                held.busy.append((screen.cpu_seconds() - before) / HELD)
+        yield from ((paint, FIRST_PAINT), (key, KEYSTROKE), (held, KEYSTROKE))
 
 
 def _answer(screen: PickerScreen, key: bytes) -> float:

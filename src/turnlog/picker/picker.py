@@ -4,6 +4,7 @@ Answers arrive from other threads and change the state in the screen's. `picker_
 state, `picker_keys` calls these methods.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
@@ -38,6 +39,8 @@ from turnlog.store.resume_command import resume_command
 if TYPE_CHECKING:
     from turnlog.picker.session_preview import Preview
 
+POLL = 1.0
+"""Seconds between two looks at an index that is being brought up to date."""
 FIRST_WAIT = 0.1
 """Seconds that the first paint waits for the first list."""
 
@@ -131,6 +134,14 @@ class Picker:
             self._shown_once = True
             self.ask_preview()
             self.background.start()
+            app.create_background_task(self._poll())
+
+    async def _poll(self) -> None:
+        """Show what is there already of an index that is being built or brought up to date."""
+        while True:
+            await asyncio.sleep(POLL)
+            if self.background.is_refreshing:
+                self.reload()
 
     # Lists and previews.
 

@@ -106,7 +106,8 @@ class RowLayout:
 
     def waiting(self, is_selected: bool) -> list[Fragment]:
         """Return a row whose session is still being read."""
-        return [("class:selected" if is_selected else "class:dim", fit("  …", self.width))]
+        style, mark = ("class:selected", "▸") if is_selected else ("class:dim", " ")
+        return [(style, fit(f"{mark} …", self.width))]
 
     def _line(self, texts: Mapping[str, str]) -> str:
         return "  " + " ".join(self._cell(each, texts[each.name]) for each in self.columns)

@@ -48,15 +48,19 @@ class Place(Struct, frozen=True):
 
 
 class FileOrder(Struct, frozen=True):
-    """The session that each file belongs to; it holds until the index changes."""
+    """The sessions, most recently active first; it holds until the index changes."""
 
-    owners: dict[int, tuple[float, int]]
-    """When the session was last active, and its number, by the number of a file."""
+    numbers: list[int]
+    places: dict[int, int]
+    """The place in `numbers` of the session that a file belongs to, by the file's number."""
 
 
 def file_order(db: sqlite3.Connection) -> FileOrder:
-    """Return the session of each file, sub-agents included."""
-    return FileOrder({file: (active, number) for file, active, number in db.execute(OWNERS)})
+    """Return the order of all sessions, and the session of each file, sub-agents included."""
+    numbers = [number for (number,) in db.execute(NEWEST)]
+    places = {number: place for place, number in enumerate(numbers)}
+    agents = [(file, places[owner]) for file, owner in db.execute(AGENTS) if owner in places]
+    return FileOrder(numbers, places | dict(agents))
 
 
 def rank_sessions(
@@ -129,8 +133,10 @@ def _by_relevance(
     firsts: dict[int, RankedSession] = {}
     for candidates in rank(db, terms, begin(db, terms), keep_copies=True):
         best = candidates[0]
-        if owner := order.owners.get(best.file):
-            firsts.setdefault(owner[1], RankedSession(owner[1], best.id))
+        place = order.places.get(best.file)
+        if place is not None:
+            number = order.numbers[place]
+            firsts.setdefault(number, RankedSession(number, best.id))
     return list(firsts.values())
 
 
@@ -142,8 +148,9 @@ def _by_time(db: sqlite3.Connection, terms: SearchTerms, order: FileOrder) -> li
         f" ORDER BY words.rowid DESC LIMIT {SCANNED}",
         {**values, "match": terms.query.match},
     ).fetchall()
-    owners = {order.owners[file] for (file,) in set(rows) if file in order.owners}
-    return [RankedSession(number) for _, number in sorted(owners, reverse=True)]
+    # Places are small integers: they sort faster than times.
+    places = sorted({order.places[file] for (file,) in set(rows) if file in order.places})
+    return [RankedSession(order.numbers[place]) for place in places[: terms.limit or None]]
 
 
 FILES = """
@@ -152,9 +159,11 @@ UNION ALL
 SELECT g.id FROM files f JOIN files g ON g.session = f.session AND g.is_subagent
 WHERE f.id = :number
 """
-OWNERS = """
-SELECT id, coalesce(ended, mtime_ns / 1e9), id FROM files WHERE NOT is_subagent AND NOT is_gone
-UNION ALL
-SELECT g.id, coalesce(f.ended, f.mtime_ns / 1e9), f.id FROM files g JOIN files f
-    ON f.session = g.session AND NOT f.is_subagent AND NOT f.is_gone WHERE g.is_subagent
+NEWEST = """
+SELECT id FROM files WHERE NOT is_subagent AND NOT is_gone
+ORDER BY coalesce(ended, mtime_ns / 1e9) DESC, id DESC
+"""
+AGENTS = """
+SELECT g.id, f.id FROM files g JOIN files f ON f.session = g.session AND NOT f.is_subagent
+WHERE g.is_subagent
 """
