@@ -35,6 +35,7 @@ from peer import (
     install_claude_code_log,
     install_package,
 )
+from pick import pick_jobs
 from reports import describe
 from small import SESSIONS, write_small
 
@@ -58,6 +59,7 @@ LINES = 1_000_000
 PEAK_LIMIT = 150 * UNITS["MB"]
 INDEX_PEAK = 300 * UNITS["MB"]
 EXPORT_PEAK = 60 * UNITS["MB"]
+PICKED_SESSIONS = 10_000
 QUICK_ROUNDS = 8
 """How many times as often jobs of a tenth of a second are measured."""
 
@@ -95,6 +97,7 @@ def main() -> None:
         *_knows(large, options.rounds),
         *_small(small, options.rounds),
         *_two_stores(small, _store("some", SOME_SIZE, default_sessions(SOME_SIZE)), options.rounds),
+        *_picks(options.rounds),
         *_hooks(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
         *_chats(options.rounds),
     ]
@@ -359,6 +362,18 @@ def _two_stores(store: Path, second: Path, rounds: int) -> Iterator[Row]:
     measure([alone, both], rounds)
     yield Row(both, "1.5 × one store", 1.5 * alone.seconds)
     yield Row(alone)
+
+
+def _picks(rounds: int) -> Iterator[Row]:
+    """The picker: its first paint, and how long a key takes to have its effect."""
+    store = CACHE / "picked"
+    if not store.exists():
+        write_small(store, PICKED_SESSIONS)
+    homes = Homes(CACHE / "picked-homes", store)
+    sync = homes.job(f"turnlog sync, {PICKED_SESSIONS:,}", (TURNLOG, "sync"), "picked")
+    measure([sync], 1)
+    for job, aim in pick_jobs(TURNLOG, sync.environment, rounds):
+        yield Row(job, f"{aim} s", aim)
 
 
 def _index(home: str) -> Path:

@@ -51,6 +51,7 @@ from turnlog.render.touched_files import touched_files
 from turnlog.secrets import mask_value
 from turnlog.store.catalog import describe, locate_session, select_sessions
 from turnlog.store.paths import Store
+from turnlog.store.resume_command import resume_command
 from turnlog.store.session_lookup import find_session, require_in_store
 from turnlog.store.stores import distinct, holder_of, open_stores, store_at
 from turnlog.trace.service import TraceChoices, send_traces, write_traces
@@ -349,6 +350,11 @@ class LoggedSession:
         session = self._opened()
         result = clone_session(self._store, session, options, client_version=client_version)
         return LoggedSession(self._store, result.clone.path, self._reveal)
+
+    @property
+    def resume_command(self) -> str:
+        """The shell command that resumes the session in its directory."""
+        return resume_command(self.id, describe(locate_session(self.path)).cwd, self._store)
 
     def rename(self, title: str) -> str | None:
         """Give the session a title, as the client's `/rename` does; return the change's id."""

@@ -106,7 +106,7 @@ def test_the_head_counts_without_reading_results(opened: Opened) -> None:
     assert (outline["context"], outline["cost"]) == ([1000, 1000], [0.0075, 0.0075])
     assert {len(column) for column in outline.values()} == {2}
     assert head["session"]["turns"] == 2
-    assert head["session"]["resume"] == f"claude --resume {SESSION}"
+    assert head["session"]["resume"] == f"cd /home/ada/shop && claude --resume {SESSION}"
     assert head["session"]["cost_usd"] == 0.015
 
 

@@ -21,6 +21,7 @@ from turnlog.cli.arguments import (
 from turnlog.cli.completions import complete_session
 from turnlog.cli.ls import SessionSelection
 from turnlog.cli.output import echo_json, fit, plain, progress_bar, width, wrap_hint
+from turnlog.cli.picking import named_or_picked
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
@@ -77,6 +78,7 @@ def command(
     stores = stores_in(ctx)
     selection = SessionSelection(options["project"], options["since"], options["until"])
     every = every or selection != SessionSelection()
+    sessions = named_or_picked(ctx, sessions, every)
     if bool(sessions) == every:
         raise click.UsageError("name sessions, or use --all, not both", ctx)
     if every:

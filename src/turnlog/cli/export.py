@@ -22,6 +22,7 @@ from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.output_file import STDOUT, require_outside_store
 from turnlog.cli.passwords import password_file_option, password_from
+from turnlog.cli.picking import named_or_picked
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.terminal import echo, style
 from turnlog.errors import NotFound, UsageError
@@ -107,6 +108,7 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
     stores = stores_in(ctx)
     output = given["output"]
     is_selected = bool(given["every"] or given["project"] or given["since"] or given["until"])
+    sessions = named_or_picked(ctx, sessions, is_selected)
     if bool(sessions) == is_selected:
         raise click.UsageError("name sessions, or use --all, --project or --since, not both", ctx)
     if output != STDOUT:

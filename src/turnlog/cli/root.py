@@ -29,7 +29,7 @@ GROUPS = {
         "tail",
         "live",
     ),
-    "Browse": ("web",),
+    "Browse": ("pick", "resume", "web"),
     "Search": ("search", "sql"),
     "Analyze": ("stats", "check", "inspect"),
     "Edit": ("clone", "edit", "mv", "rename", "rm", "undo", "history", "forget"),

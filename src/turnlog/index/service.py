@@ -153,7 +153,7 @@ def file_calls(
 
 
 def sessions_touching(
-    store: Store, path: str, ending: str, feedback: Feedback = SILENT
+    stores: AnyStores, path: str, ending: str, feedback: Feedback = SILENT
 ) -> "dict[str, list[Path]]":
     """Return the files of the sessions that read or changed a file, by the file's path.
 
@@ -161,7 +161,7 @@ def sessions_touching(
     """
     from turnlog.index.known_files import sessions_with_path
 
-    with synced_index(store, feedback=feedback) as index:
+    with synced_index(stores, feedback=feedback) as index:
         return sessions_with_path(index.db, path, ending)
 
 

@@ -1,6 +1,5 @@
 """Facts for the head of a transcript, masked: title, project, times, cost."""
 
-import shlex
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,6 +7,7 @@ from turnlog.conversation.session import Session
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.secrets import mask
 from turnlog.store.catalog import describe, locate_session
+from turnlog.store.resume_command import resume_command
 from turnlog.text import exact_money, plural
 
 
@@ -72,7 +72,6 @@ def session_facts(session: Session, reveal: bool = False) -> TranscriptFacts:
     costs = outline["cost_usd"]
     ends = (turn.last_time for turn in reversed(session.turns) if turn.last_time)
     project = shown(about.cwd) or session.path.parent.name
-    resume = f"claude --resume {shlex.quote(session.id)}"
     return TranscriptFacts(
         id=session.id,
         title=shown(about.title),
@@ -86,6 +85,5 @@ def session_facts(session: Session, reveal: bool = False) -> TranscriptFacts:
         turns=len(session.turns),
         tokens=sum(outline["tokens"]),
         cost_usd=None if None in costs else sum(costs),
-        # The client looks a session up by the directory that it is started in.
-        resume=f"cd {shlex.quote(project)} && {resume}" if about.cwd else resume,
+        resume=resume_command(session.id, project if about.cwd else None),
     )

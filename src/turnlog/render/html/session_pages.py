@@ -28,6 +28,7 @@ from turnlog.render.html.page_rows import message_json, row_json
 from turnlog.render.rows import AnswerRow, Row, RowBuilder, TurnEndRow, ViewOptions
 from turnlog.secrets import MASKED, mask, mask_start
 from turnlog.store.catalog import describe, locate_session
+from turnlog.store.resume_command import resume_command
 from turnlog.text import one_line
 
 LABEL = 120
@@ -188,7 +189,7 @@ class SessionPages:
             "client_version": session.client_version,
             "started": next((turn.started for turn in self.turns if turn.started), None),
             "ended": next((t.last_time for t in reversed(self.turns) if t.last_time), None),
-            "resume": f"claude --resume {session.id}",
+            "resume": resume_command(session.id, project or None),
             "turns": len(self.turns),
             "lines": session.last_line,
             "size": session.state.size,
