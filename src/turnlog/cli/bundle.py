@@ -10,17 +10,18 @@ from turnlog.bundle.bundler import BundleOptions, BundleReport, write_bundle
 from turnlog.bundle.container import MAGIC
 from turnlog.bundle.manifest import Manifest
 from turnlog.bundle.sealing import AGE
-from turnlog.cli.arguments import dry_run_option, json_option, since_option
+from turnlog.cli.arguments import dry_run_option, json_option, since_option, store_option, stores_in
 from turnlog.cli.completions import complete_project, complete_session
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.output_file import require_outside_store
 from turnlog.cli.passwords import password_file_option, password_from
-from turnlog.cli.sessions import own_file
+from turnlog.cli.sessions import only_store, own_files
 from turnlog.cli.terminal import echo, style
 from turnlog.errors import NotFound
 from turnlog.format.atomic import require_replaceable
 from turnlog.store.catalog import select_sessions
 from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
 
 PASSWORD = "TURNLOG_BUNDLE_PASSWORD"
@@ -68,6 +69,7 @@ class BundleCommand(click.Command):
 @dry_run_option
 @click.option("--yes", "-y", is_flag=True, help="Replace a file that turnlog did not write.")
 @json_option
+@store_option
 @click.pass_context
 def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Pack sessions with all their files, to import them elsewhere.
@@ -84,7 +86,6 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
       turnlog bundle --project . --since 7d -o week.turnlog
       turnlog bundle 3f2a --password --sign ~/.ssh/id_ed25519 -o private.turnlog
     """
-    store: Store = ctx.obj
     if bool(sessions) == bool(given["project"] or given["since"]):
         raise click.UsageError("name sessions, or use --project or --since, not both", ctx)
     output: Path = given["output"]
@@ -94,7 +95,7 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
     require_replaceable(output, ctx.meta[AGREEING], given["yes"], is_own_bundle)
     password = password_from(given["password_file"], given["password"], PASSWORD, "turnlog bundle")
     options = BundleOptions(not given["as_is"], password, given["key"])
-    paths = _chosen(store, sessions, given)
+    store, paths = _chosen(stores_in(ctx), sessions, given)
     with progress_bar(PASSES * sum(path.stat().st_size for path in paths), "bundling") as bar:
         report = write_bundle(
             store, paths, output, options, dry_run=given["dry_run"], progress=bar.update
@@ -113,14 +114,17 @@ def is_own_bundle(start: bytes) -> bool:
     return start.startswith((MAGIC, AGE))
 
 
-def _chosen(store: Store, sessions: tuple[str, ...], given: dict[str, Any]) -> list[Path]:
+def _chosen(
+    stores: Stores, sessions: tuple[str, ...], given: dict[str, Any]
+) -> tuple[Store, list[Path]]:
     if sessions:
-        return list(dict.fromkeys(own_file(store, text) for text in sessions))
+        return own_files(stores, sessions, "bundle")
+    store = only_store(stores, "bundle")
     found = select_sessions(store, given["project"], given["since"])
     if not found:
         what = f"of {given['project']} " if given["project"] else ""
         raise NotFound(f"no sessions {what}in {store.projects}", "turnlog ls")
-    return [session.path for session in found]
+    return store, [session.path for session in found]
 
 
 def _print(report: BundleReport, dry_run: bool) -> None:

@@ -18,17 +18,16 @@ from turnlog.bundle.sharing.share import (
     unshare,
 )
 from turnlog.bundle.sharing.share_records import ShareRecord, read_shares
-from turnlog.cli.arguments import dry_run_option, json_option, yes_option
+from turnlog.cli.arguments import dry_run_option, json_option, store_option, stores_in, yes_option
 from turnlog.cli.bundle import PASSWORD, print_contents
 from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.output_file import require_outside_store
 from turnlog.cli.passwords import password_file_option, password_from
-from turnlog.cli.sessions import own_file
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import echo, echo_masked, style
 from turnlog.errors import UsageError
-from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_in_store
 from turnlog.text import file_size
 
 COLUMNS = (
@@ -73,6 +72,7 @@ COLUMNS = (
 @dry_run_option
 @yes_option
 @json_option
+@store_option
 @click.pass_context
 def command(ctx: click.Context, session: str | None, as_json: bool, **given: Any) -> None:
     """Publish SESSION as a page or a bundle, after asking.
@@ -100,7 +100,6 @@ def command(ctx: click.Context, session: str | None, as_json: bool, **given: Any
 
 
 def _share(ctx: click.Context, name: str, given: dict[str, Any], as_json: bool) -> None:
-    store: Store = ctx.obj
     if not given["target"]:
         raise UsageError("no target", f"turnlog share {name} --to gist")
     target = share_target(
@@ -111,7 +110,7 @@ def _share(ctx: click.Context, name: str, given: dict[str, Any], as_json: bool) 
     )
     if target.kind == "file":
         require_outside_store(ctx, Path(target.place))
-    path = own_file(store, name)
+    store, path = find_in_store(stores_in(ctx), name)
     password = password_from(given["password_file"], given["password"], PASSWORD, "turnlog share")
     with prepared_share(store, path, given["form"], password) as prepared:
         _print_preview(prepared, target)
