@@ -535,6 +535,22 @@ def test_a_backup_name_that_was_used_twice_proves_only_the_last_use(tmp_path: Pa
     assert state_of(worktree, "a.txt").content == b"overwritten\n"
 
 
+def test_a_backup_that_lost_bytes_is_not_exact(tmp_path: Path) -> None:
+    delta = line(
+        "file-history-delta",
+        message_id=nth(1),
+        snapshot_message_id=nth(1),
+        tracking_path="a.txt",
+        backup={"backupFileName": "0123456789abcdef@v1", "version": 1, "backupTime": "t"},
+    )
+    path = recorded(tmp_path, delta)
+    copies = tmp_path / "file-history" / path.stem
+    copies.mkdir(parents=True)
+    (copies / "0123456789abcdef@v1").write_bytes("caf\ufffd\r\nend\r\n".encode())
+    state = state_of(open_worktree(open_session(path)), "a.txt")
+    assert (state.certainty, dict(state.belief.known)) == (GAP, {2: "end", 3: ""})
+
+
 @pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "x@v1", "0123456789abcdef@v1/.."])
 def test_a_backup_with_a_foreign_name_is_not_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret").write_bytes(b"key")
