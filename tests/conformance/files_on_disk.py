@@ -21,7 +21,7 @@ from client import bring_up_loopback, environment_of, run_client
 
 from support.scripted_api import Fields, Reply, called, said, scripted_api
 from turnlog.conversation.session import Session, open_session
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import is_array, is_object
 from turnlog.worktree.beliefs import Certainty
 from turnlog.worktree.moments import leaf_at
 from turnlog.worktree.places import Place
@@ -30,7 +30,7 @@ from turnlog.worktree.worktree import FileVersion, Worktree, open_worktree
 PLAY = re.compile(r"PLAY:(\w+)")
 VARIABLES = {"IS_SANDBOX": "1", "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1"}
 MODE = ("--permission-mode", "bypassPermissions")
-NOTEBOOK = {"cells": [{"cell_type": "code", "id": "c1", "source": "x", "metadata": {}}]}
+NOTEBOOK: Fields = {"cells": [{"cell_type": "code", "id": "c1", "source": "x", "metadata": {}}]}
 START: dict[str, bytes] = {
     "crlf.txt": b"one\r\ntwo\r\nthree\r\n",
     "mixed.txt": b"one\r\ntwo\nthree\n",
@@ -104,7 +104,7 @@ class Director:
         self.count = 0
 
     def __call__(self, body: Fields) -> Reply | None:
-        messages = body.get("messages") or []
+        messages: list[Fields] = body.get("messages") or []
         self._look(messages)
         for place in range(len(messages) - 1, -1, -1):
             found = PLAY.findall(json.dumps(messages[place]))
@@ -122,7 +122,7 @@ class Director:
 
     def _look(self, messages: list[Fields]) -> None:
         content: Any = messages[-1].get("content") if messages else None
-        blocks = content if isinstance(content, list) else []
+        blocks = content if is_array(content) else []
         ids = [b["tool_use_id"] for b in blocks if is_object(b) and b.get("type") == "tool_result"]
         if ids:
             files = {path.name: path.read_bytes() for path in self.work.iterdir() if path.is_file()}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from support.build import (
+    Fields,
     assistant,
     attachment,
     call,
@@ -356,7 +357,7 @@ def test_changes_of_a_command_are_derived_from_what_the_client_noticed(tmp_path:
 
 def test_files_that_a_command_created_or_deleted(tmp_path: Path) -> None:
     calls = Calls()
-    gone = {"filePath": full_path("a.txt"), "hunks": [], "deleted": True}
+    gone: Fields = {"filePath": full_path("a.txt"), "hunks": [], "deleted": True}
     new = {
         "filePath": full_path("b.txt"),
         "created": True,
