@@ -66,6 +66,10 @@ EXTRA = {
         {} --repair --json --dry-run""",
     "export": """{} -o -; {} -o - --no-js; {} -o - --format md --depth full;
         {} -o - --format txt --depth full; {} -o - --format json; -a -o out""",
+    "bundle": """{} -o x.turnlog; {} -o x.turnlog --dry-run; {} -o x.turnlog --json;
+        {} -o x.turnlog --as-is; {} -o x.turnlog --as-is --json; --since 9999d -o x.turnlog""",
+    "unbundle": "x.turnlog; x.turnlog --json",
+    "share": "{} --to page.html --yes; {} --to x.html --yes --json; --list --json",
     "rename": "{} name --dry-run",
     "schema": "--list",
     "forget": "--all --yes",

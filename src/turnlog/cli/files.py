@@ -11,6 +11,7 @@ from turnlog.cli.arguments import (
     output_option,
     reveal_option,
     session_argument,
+    with_stores,
 )
 from turnlog.cli.file_states import (
     FilesOptions,
@@ -28,7 +29,7 @@ from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import Session
 from turnlog.errors import UsageError
 from turnlog.render.touched_files import FileView, touched_files
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 
 COLOURS: dict[str, Look] = {"+": "green", "-": "red"}
 """Colours of diff lines, by their first character."""
@@ -60,8 +61,8 @@ COLUMNS = (
 @output_option()
 @reveal_option
 @json_option
-@click.pass_obj
-def command(store: Store, session: str, **given: object) -> None:
+@with_stores
+def command(stores: Stores, session: str, **given: object) -> None:
     """List the files that SESSION read or changed, or show one.
 
     Lines added and removed are those of the Edit, MultiEdit, Write and NotebookEdit tools. With
@@ -80,7 +81,7 @@ def command(store: Store, session: str, **given: object) -> None:
       turnlog files last --at line:120 --restore /tmp/then
     """
     options = FilesOptions(**given)  # pyright: ignore[reportArgumentType]
-    opened = open_named(store, session)
+    opened = open_named(stores, session)
     if options.into:
         restore(opened, options)
     elif options.blame:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from turnlog.cli.arguments import json_option, session_argument
+from turnlog.cli.arguments import json_option, session_argument, with_stores
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
 from turnlog.cli.terminal import dim, echo
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 from turnlog.text import plural
 from turnlog.worktree.git_export import export_git
 from turnlog.worktree.worktree import open_worktree
@@ -28,8 +28,8 @@ from turnlog.worktree.worktree import open_worktree
 )
 @click.option("--bare", is_flag=True, help="Create a repository without a working tree.")
 @json_option
-@click.pass_obj
-def command(store: Store, session: str, target: Path, bare: bool, as_json: bool) -> None:
+@with_stores
+def command(stores: Stores, session: str, target: Path, bare: bool, as_json: bool) -> None:
     """Export SESSION as a git repository, one commit per turn.
 
     Turns that changed no files are left out. The prompt is the commit message, with secrets
@@ -42,7 +42,7 @@ def command(store: Store, session: str, target: Path, bare: bool, as_json: bool)
       turnlog git last -o /tmp/session
       turnlog git 3f2a -o session.git --bare
     """
-    done = export_git(open_worktree(open_named(store, session)), target, bare)
+    done = export_git(open_worktree(open_named(stores, session)), target, bare)
     if as_json:
         echo_json(asdict(done))
         return

@@ -4,14 +4,20 @@ from pathlib import Path
 
 import click
 
-from turnlog.cli.arguments import json_option, limit_option, output_option, reveal_option
+from turnlog.cli.arguments import (
+    json_option,
+    limit_option,
+    output_option,
+    reveal_option,
+    with_stores,
+)
 from turnlog.cli.file_states import print_step
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.terminal import echo
 from turnlog.errors import NotFound
 from turnlog.index.service import sessions_touching
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 from turnlog.text import plural
 from turnlog.worktree.across_sessions import SessionStep, history_of
 from turnlog.worktree.state_views import step_view
@@ -24,9 +30,9 @@ from turnlog.worktree.state_views import step_view
 @output_option()
 @reveal_option
 @json_option
-@click.pass_obj
+@with_stores
 def command(
-    store: Store, path: str, limit: int, reverse: bool, reveal: bool, as_json: bool
+    stores: Stores, path: str, limit: int, reverse: bool, reveal: bool, as_json: bool
 ) -> None:
     """Show how PATH changed in all sessions: when, why and the diff.
 
@@ -40,7 +46,7 @@ def command(
       turnlog history-of /home/me/shop/README.md --json
       turnlog history-of app.py -n 3 --reverse
     """
-    found = sessions_touching(store, str(Path(path).absolute()), path, ON_STDERR)
+    found = sessions_touching(stores, str(Path(path).absolute()), path, ON_STDERR)
     steps = [step for name, files in found.items() for step in history_of(files, name)]
     if not steps:
         raise NotFound(f"no session changed {path}", "turnlog stats file")

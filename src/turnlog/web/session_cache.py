@@ -15,9 +15,9 @@ from turnlog.store.paths import Store
 from turnlog.worktree.worktree import Worktree, open_worktree
 
 KEPT = 8
-"""Sessions that stay open."""
+"""Maximum number of open sessions."""
 KEPT_NODES = 1_500_000
-"""Entries of all open sessions; the one in use stays open, however large it is."""
+"""Maximum number of entries in all open sessions; the one in use stays open regardless."""
 KEPT_BRANCHES = 4
 
 

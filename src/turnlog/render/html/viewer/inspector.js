@@ -14,7 +14,7 @@ export class Inspector {
       source.context ? ["context", "Context", () => this.context()] : null,
       source.raw ? ["raw", "Raw", () => this.raw()] : null,
       source.files ? ["files", "Files", () => this.files()] : null,
-      ["findings", "Check", () => this.findings()],
+      source.findings || viewer.store.head.findings?.length ? ["findings", "Check", () => this.findings()] : null,
     ].filter(Boolean);
     this.tab = "message";
     this.bar = el("div", { class: "tl-tabs", role: "tablist", "aria-label": "inspector" });
@@ -101,7 +101,7 @@ export class Inspector {
 
   /** The context fill at the end of each turn, as a line. */
   fillChart() {
-    const { context, window: windows } = this.viewer.store.outline;
+    const { context, window: windows } = this.viewer.store.blocks ?? this.viewer.store.outline;
     const fills = context.map((value, t) => (windows?.[t] ? value / windows[t] : 0));
     const most = fills.reduce((one, other) => Math.max(one, other), 1);
     const largest = context.reduce((one, other) => Math.max(one, other), 0);
