@@ -179,16 +179,12 @@ class Log:
 
     def history_of(self, path: AnyPath) -> list[PlainRow]:
         """Return the changes of a file in all sessions, the oldest first: when, why, the diff."""
-        rows: list[PlainRow] = []
-        for store in self._stores:
-            found = sessions_touching(store, str(Path(path).expanduser().absolute()), str(path))
-            steps = [each for name, files in found.items() for each in history_of(files, name)]
-            views = [
-                step_view(each.step, each.session.id, self._reveal, each.is_active)
-                for each in steps
-            ]
-            rows += self._with_store(store, [plain_row(view, self._reveal) for view in views])
-        return rows
+        full = str(Path(path).expanduser().absolute())
+        found = history_of(sessions_touching(self._stores, full, str(path)))
+        views = [
+            step_view(each.step, each.session.id, self._reveal, each.is_active) for each in found
+        ]
+        return [plain_row(view, self._reveal) for view in views]
 
     def undo(self, change: str | None = None) -> str:
         """Undo a change by its id, or the last one; return what it was."""
