@@ -128,8 +128,8 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
     def call(*words: str) -> tuple[int, str, str]:
         capsys.readouterr()
-        code = run(list(words))
-        return code, *capsys.readouterr()
+        code, printed = run(list(words)), capsys.readouterr()
+        return code, printed.out, printed.err
 
     return call
 
