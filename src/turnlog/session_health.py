@@ -17,6 +17,7 @@ from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile
 from turnlog.store.client_settings import kept_days
 from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores, each_store
 
 AT_ONCE = 64 << 20
 """Bytes of sessions to check per run; the rest is checked by later runs."""
@@ -57,14 +58,15 @@ class ExpiringSession(NamedTuple):
     """Days until it is deleted; below 0 at the client's next start."""
 
 
-def expiring(store: Store) -> list[ExpiringSession]:
+def expiring(stores: AnyStores) -> list[ExpiringSession]:
     """Return the sessions that will be deleted soon, by the index, the oldest first."""
-    with synced_index(store) as index:
-        old = sessions_before(index.db, deleted_before(store))
-    archived = set(open_archive().names()) if old else set[str]()
-    ends = kept_days(store) - time.time() / 86400
-    return [
-        ExpiringSession(id_, title, ends + written / 86400)
-        for id_, title, written in old
-        if id_ not in archived
-    ]
+    found: list[ExpiringSession] = []
+    with synced_index(stores) as index:
+        for store in each_store(stores):
+            # Each store has its own settings, and so its own period.
+            ends = kept_days(store) - time.time() / 86400
+            old = sessions_before(index.db, str(store.root), deleted_before(store))
+            found += (ExpiringSession(id_, title, ends + at / 86400) for id_, title, at in old)
+    archived = set(open_archive().names()) if found else set[str]()
+    left = [session for session in found if session.id not in archived]
+    return sorted(left, key=lambda session: session.days)

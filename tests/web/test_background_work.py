@@ -119,12 +119,23 @@ def test_an_unfinished_line_is_no_growth(tmp_path: Path) -> None:
     assert measure(path, 0) is None
 
 
+def test_a_first_connection_learns_where_the_file_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"one\n")
+
+    async def connect() -> list[bytes]:
+        stream = growth_events(path, None)
+        return [await anext(stream), await anext(stream)]
+
+    assert asyncio.run(connect())[1] == b'id: 4\ndata: {"size": 4}\n\n'
+
+
 def test_events_have_offsets_and_come_at_most_twice_a_second(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"one\n")
 
     async def follow() -> list[tuple[float, bytes]]:
-        stream = until_gone(growth_events(path, None))
+        stream = until_gone(growth_events(path, seen=4))
         writer = asyncio.create_task(write_often())
         started = time.monotonic()
         events = [(time.monotonic() - started, event) async for event in stream]

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 
 STDOUT = "-"
 
@@ -30,10 +30,12 @@ def redirect_output(ctx: click.Context, param: click.Parameter, value: str | Non
 
 
 def require_outside_store(ctx: click.Context, path: Path) -> None:
-    """Raise UsageError if a file to write is among the sessions of the store."""
+    """Raise UsageError if a file to write is among the sessions of a store."""
     # A typo such as `show last -o SESSION.jsonl` would destroy a conversation, without an undo.
-    if isinstance(ctx.obj, Store) and path.resolve().is_relative_to(ctx.obj.projects.resolve()):
-        raise UsageError(f"{path} is in {ctx.obj.projects}", f"{ctx.command_path} -o ./{path.name}")
+    stores: Stores = ctx.meta.get("turnlog.stores", ())
+    for projects in (store.projects for store in stores):
+        if path.resolve().is_relative_to(projects.resolve()):
+            raise UsageError(f"{path} is in {projects}", f"{ctx.command_path} -o ./{path.name}")
 
 
 @contextmanager

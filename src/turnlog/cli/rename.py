@@ -2,14 +2,14 @@
 
 import click
 
-from turnlog.cli.arguments import dry_run_option, json_option, session_argument
+from turnlog.cli.arguments import dry_run_option, json_option, session_argument, with_stores
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json
 from turnlog.cli.picking import can_pick
-from turnlog.cli.sessions import own_file
 from turnlog.cli.terminal import echo
 from turnlog.edit.service import rename_session
-from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_in_store
+from turnlog.store.stores import Stores
 
 
 @click.command("rename")
@@ -17,9 +17,15 @@ from turnlog.store.paths import Store
 @click.argument("title", required=False)
 @dry_run_option
 @json_option
+@with_stores
 @click.pass_context
 def command(
-    ctx: click.Context, session: str, title: str | None, dry_run: bool, as_json: bool
+    ctx: click.Context,
+    stores: Stores,
+    session: str,
+    title: str | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Set the title of SESSION to TITLE.
 
@@ -30,8 +36,7 @@ def command(
       turnlog rename last "Fix the rounding bug"
       turnlog rename 3f2a "Invoices" --dry-run
     """
-    store: Store = ctx.obj
-    path = own_file(store, session)
+    store, path = find_in_store(stores, session)
     if title is None:
         # With a session that was just picked, the title is asked for as well.
         if not can_pick():

@@ -7,19 +7,43 @@ from pathlib import Path
 import click
 
 from turnlog import __version__
+from turnlog.cli.arguments import CHOSEN, store_option, use_stores
 from turnlog.cli.direct import COMPLETE
 from turnlog.cli.reporting import INTERRUPTED, reported
 from turnlog.cli.suggestions import usage_error
 from turnlog.cli.terminal import echo
-from turnlog.store.paths import Store, open_store
+from turnlog.store.paths import Store
+from turnlog.store.stores import Stores, all_session_files, open_stores, places_of
 
 GROUPS = {
-    "View": ("ls", "show", "tree", "turns", "calls", "files", "cost", "context", "tail", "live"),
+    "View": (
+        "ls",
+        "show",
+        "tree",
+        "turns",
+        "calls",
+        "files",
+        "history-of",
+        "cost",
+        "context",
+        "tail",
+        "live",
+    ),
     "Browse": ("pick", "resume", "web"),
     "Search": ("search", "sql"),
     "Analyze": ("stats", "check", "inspect"),
     "Edit": ("clone", "edit", "mv", "rename", "rm", "undo", "history", "forget"),
-    "Share": ("export", "redact", "archive", "restore"),
+    "Share": (
+        "export",
+        "bundle",
+        "unbundle",
+        "share",
+        "sync-with",
+        "git",
+        "redact",
+        "archive",
+        "restore",
+    ),
     "Trace": ("trace", "hook"),
     "Agent": ("chat", "replay", "statusline"),
     "Low level": ("entries", "raw", "schema", "where", "sync", "completion"),
@@ -37,7 +61,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return import_module(f"turnlog.cli.{cmd_name}").command
+        return import_module(f"turnlog.cli.{cmd_name.replace('-', '_')}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         longest = max(map(len, COMMANDS))
@@ -59,6 +83,7 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, "-V", "--version", message="turnlog %(version)s")
+@store_option
 @click.option("--samples", is_flag=True, help="Use the sample sessions shipped with turnlog.")
 @click.pass_context
 def root(ctx: click.Context, samples: bool) -> None:
@@ -73,11 +98,12 @@ def root(ctx: click.Context, samples: bool) -> None:
       turnlog search "connection pool" --since yesterday
       turnlog stats weekly --project shop
     """
-    store = samples_store() if samples else open_store()
-    if ctx.invoked_subcommand is None and not samples and not any(store.session_files()):
-        echo(f"No sessions in {store.projects} yet: these are turnlog's samples.", err=True)
-        store = samples_store()
-    ctx.obj = store
+    chosen: Stores = ctx.meta.get(CHOSEN, ())
+    stores = (*chosen, samples_store()) if samples else chosen or open_stores()
+    if ctx.invoked_subcommand is None and not (chosen or any(all_session_files(stores))):
+        echo(f"No sessions in {places_of(stores)} yet: these are turnlog's samples.", err=True)
+        stores = (samples_store(),)
+    use_stores(ctx, stores)
     if ctx.invoked_subcommand is None:
         ctx.invoke(import_module("turnlog.cli.overview").command)
 

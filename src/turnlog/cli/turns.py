@@ -11,6 +11,7 @@ from turnlog.cli.arguments import (
     output_option,
     reveal_switch,
     session_argument,
+    with_stores,
 )
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import leaf_of, open_lazily
@@ -22,7 +23,7 @@ from turnlog.format.entries import User
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.json_views import turn_view
 from turnlog.render.terminal_text import times_apart
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 from turnlog.text import exact_money
 
 COLUMNS = (
@@ -54,9 +55,9 @@ PART = 200
 @output_option()
 @reveal_switch
 @json_option
-@click.pass_obj
+@with_stores
 def command(
-    store: Store,
+    stores: Stores,
     session: str,
     leaf: str | None,
     resumed_after: float,
@@ -72,7 +73,7 @@ def command(
       turnlog turns last
       turnlog turns 3f2a --json | jq '.[] | .cost_usd'
     """
-    opened = open_lazily(store, session)
+    opened = open_lazily(stores, session)
     rank = leaf_of(opened, leaf)
     if as_json:
         turns = opened.turns if rank is None else opened.turns_to(rank)

@@ -39,7 +39,7 @@ TURNS = 10
 
 
 SILENT = frozenset({PromptKind.META, PromptKind.COMMAND_OUTPUT, PromptKind.COMPACT_SUMMARY})
-"""Lines of the user that do not tell whose turn it is: the client adds them at any time."""
+"""User lines that do not show whose turn it is: the client may add them at any time."""
 
 
 class TurnSize(NamedTuple):
@@ -50,7 +50,7 @@ class TurnSize(NamedTuple):
 
 
 class LiveFigures:
-    """What the lines of one file add up to so far."""
+    """Running totals over the lines of one file."""
 
     def __init__(self) -> None:
         self.last: Node | None = None
@@ -69,7 +69,7 @@ class LiveFigures:
         self.activity: deque[tuple[float, float]] = deque(maxlen=TURNS * 4)
         """Start and end of the newest turns, in seconds since 1970."""
         self.unpriced = False
-        """Whether a message has no known price."""
+        """True if a message has no known price."""
         self._is_new_turn = True
         self._unnamed: str | None = None
         """The name given to the message of the last lines, if it has no id."""

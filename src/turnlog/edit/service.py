@@ -35,7 +35,7 @@ from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.jsonl import FileState
 from turnlog.format.portable import CREATE
 from turnlog.store.footprint import root_of
-from turnlog.store.paths import Store, open_store
+from turnlog.store.paths import Store, client_store
 from turnlog.store.symlinks import require_no_link
 
 
@@ -174,8 +174,8 @@ def write_export(path: Path, text: str) -> Record | None:
 
 
 def is_in_store(session: Path) -> bool:
-    """Return whether the client finds a session by its id, because it is in the user's store."""
-    projects = open_store().projects
+    """Return whether the client finds a session by its id, because it is in the client's store."""
+    projects = client_store().projects
     return projects.is_dir() and session.absolute().parent.parent.samefile(projects)
 
 

@@ -1,4 +1,4 @@
-"""What the head of a transcript states about its session, masked: title, project, times, cost."""
+"""Facts for the head of a transcript, masked: title, project, times, cost."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,6 +43,8 @@ class TranscriptFacts:
         >>> facts = TranscriptFacts("1f", "", "", "", "", (), "", at, at, 1, 1, 1, "")
         >>> facts.period == at.astimezone().strftime("%Y-%m-%d %H:%M")
         True
+        >>> TranscriptFacts("1f", "", "", "", "", (), "", None, None, 1, 1, 1, "").period
+        ''
         """
         if self.started is None or self.ended is None:
             return ""

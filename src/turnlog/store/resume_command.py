@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from turnlog.format.regular_files import read_regular
-from turnlog.store.paths import Store, open_store
+from turnlog.store.paths import Store, client_store
 
 CLIENT = "claude"
 VERSION = re.compile(r"\d+\.\d+\.\d+")
@@ -30,7 +30,7 @@ def resume_command(session_id: str, directory: str | None, store: Store | None =
     "cd '/home/ada/my shop' && claude --resume 5e55"
     """
     words = [CLIENT, *resume_arguments(session_id)]
-    elsewhere = store is not None and store != open_store()
+    elsewhere = store is not None and store != client_store()
     variable = f"CLAUDE_CONFIG_DIR={shlex.quote(str(store.root))} " if store and elsewhere else ""
     return in_directory(directory, variable + shlex.join(words))
 

@@ -9,7 +9,7 @@ from turnlog.index.reports.session_list import HEALTHS, ListFilters
 from turnlog.web.library import Library
 
 LONGEST = 1000
-"""Characters of a parameter."""
+"""Maximum characters of a parameter."""
 STATES = ("live",)
 WEEKDAYS = tuple(map(str, range(7)))
 """0 is Monday."""
@@ -17,7 +17,7 @@ HOURS = tuple(map(str, range(24)))
 
 
 class PageRequest(NamedTuple):
-    """What a page or an API call is asked for."""
+    """Query parameters of a page or an API call."""
 
     library: Library
     query: Mapping[str, str]
@@ -26,7 +26,12 @@ class PageRequest(NamedTuple):
 
     def text(self, name: str) -> str | None:
         """Return a parameter; None if it is absent or empty."""
-        value = self.query.get(name, "").strip()
+        value = self.key(name)
+        return value.strip() or None if value else None
+
+    def key(self, name: str) -> str | None:
+        """Return a parameter as it is: the key of a session whose file's name ends in a newline."""
+        value = self.query.get(name, "")
         if len(value) > LONGEST:
             raise UsageError(f"{name} is longer than {LONGEST} characters")
         return value or None
@@ -54,7 +59,7 @@ def list_filters(request: PageRequest) -> ListFilters:
     since, until = request.text("since"), request.text("until")
     ids = None
     if _choice(request, "state", STATES):
-        ids = tuple(sorted(request.library.live_ids()))
+        ids = tuple(sorted({id_ for _, id_ in request.library.live_sessions()}))
     return ListFilters(
         project=request.text("project"),
         branch=request.text("branch"),

@@ -1,6 +1,5 @@
 """The list of sessions: rows of one page, results of a search, values for the filters."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -15,6 +14,7 @@ from turnlog.index.service import SearchRequest
 from turnlog.index.session_query import parse_session_query, search_selection, session_filters
 from turnlog.secrets import mask, mask_short, mask_value
 from turnlog.text import exact_money, short_count
+from turnlog.web.library import LiveIds
 from turnlog.web.parameters import PageRequest, list_filters
 
 ROWS = 100
@@ -30,7 +30,7 @@ def list_rows(request: PageRequest) -> Fields:
     offset = request.number("offset", 0, 10_000_000)
     limit = request.number("limit", ROWS, MOST_ROWS)
     page = request.library.page(list_filters(request), offset, limit)
-    live = request.library.live_ids()
+    live = request.library.live_sessions()
     return {
         "rows": [session_row(key, session, live) for key, session in page.sessions],
         "offset": offset,
@@ -90,7 +90,7 @@ def filter_values(request: PageRequest) -> Fields:
     return mask_value({name: getattr(found, name) for name in found.__struct_fields__})
 
 
-def session_row(key: str, session: ListedSession, live: Iterable[str]) -> Fields:
+def session_row(key: str, session: ListedSession, live: LiveIds) -> Fields:
     """Return what a row of the list shows, as text where it needs no further work."""
     active = datetime.fromtimestamp(session.last_active, UTC)
     return {
@@ -105,11 +105,18 @@ def session_row(key: str, session: ListedSession, live: Iterable[str]) -> Fields
         "calls": session.calls,
         "subagents": session.subagents,
         "tokens": short_count(session.tokens),
-        "cost": exact_money(session.cost_usd),
-        "is_live": session.id in live,
+        "cost": f"{exact_money(session.cost_usd)}{session.marks}",
+        "cost_note": cost_note(session),
+        "is_live": (session.store, session.id) in live,
         "health": _health(session),
         "finding": session.finding and mask(session.finding),
     }
+
+
+def cost_note(session: ListedSession) -> str:
+    """Return what the marks of a cost mean; empty if it has none."""
+    notes = {"*": "without what has no known price", "†": "too low: too little output was recorded"}
+    return "; ".join(notes[mark] for mark in session.marks)
 
 
 def _health(session: ListedSession) -> str:
@@ -128,7 +135,7 @@ def _listed(
     # Texts were already filtered by the rest: a session may match without the turn that does.
     others = session_filters(filters)._replace(ids=tuple(sorted(ids)))
     page = request.library.page(others, 0, 2 * MOST_HITS)
-    live = request.library.live_ids()
+    live = request.library.live_sessions()
     by_path = {session.path: (key, session) for key, session in page.sessions}
     rows: list[Fields] = []
     for _, hits in found:

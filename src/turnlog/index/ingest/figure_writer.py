@@ -16,7 +16,7 @@ from turnlog.conversation.messages import larger_usage
 from turnlog.format.blocks import Usage
 from turnlog.format.jsonl import FileState
 from turnlog.index.database import add_indexes, is_built
-from turnlog.index.ingest.facts import FileFacts, MessageFact
+from turnlog.index.ingest.facts import FileFacts, MessageFact, ResultFact
 from turnlog.index.ingest.figures import FIGURES, figures_of
 from turnlog.store.archive.archive import ArchivedCopy
 
@@ -36,6 +36,8 @@ class SourceFile(NamedTuple):
 
     name: str
     """Its path as text: most files need no reading, and creating a Path is slow."""
+    store: str
+    """The directory of the store that has it."""
     state: FileState
     owner: str | None
     """The session that it belongs to; None for sub-agents of 2.0.x, whose lines name it."""
@@ -60,7 +62,7 @@ class KnownFile(NamedTuple):
     is_gone: bool
 
     def is_of(self, source: SourceFile) -> bool:
-        """Return whether the file was read in its present state."""
+        """Return whether the index is up to date with a file."""
         return self.state == source.state and self.is_gone == (source.archived is not None)
 
 
@@ -153,6 +155,7 @@ class Writer:
         """Insert or update the row of a file; return its id and the prompt of its last line."""
         values: dict[str, Any] = {
             "path": source.name,
+            "store": source.store,
             "opened_by": source.stem.removeprefix("agent-"),
             "session": source.owner or facts.session,
             "is_subagent": source.is_subagent,
@@ -222,12 +225,12 @@ class Writer:
             ],
         )
         self._many(
-            "UPDATE calls SET result_line = ?, ended = ?, is_error = ?, error = ?,"
+            "UPDATE calls SET result_line = ?, ended = ?, is_error = ?, error = ?, is_rejected = ?,"
             " added = coalesce(?, added), removed = coalesce(?, removed)"
             " WHERE file = ? AND key = ?",
             [
-                (a.line, a.at, a.is_error, a.error, a.added, a.removed, file, a.key)
-                for a in facts.answers.values()
+                (*_outcome(answer), answer.added, answer.removed, file, answer.key)
+                for answer in facts.answers.values()
             ],
         )
 
@@ -313,9 +316,9 @@ def known_files(db: sqlite3.Connection, paths: Sequence[str] | None = None) -> d
 
 
 UPSERT_FILE = """
-INSERT INTO files (path, opened_by, session, is_subagent, is_gone, project, title, slug, started,
-    ended, size, mtime_ns, inode, reached, carry)
-VALUES (:path, :opened_by, :session, :is_subagent, :is_gone, :project, :title, :slug,
+INSERT INTO files (path, store, opened_by, session, is_subagent, is_gone, project, title, slug,
+    started, ended, size, mtime_ns, inode, reached, carry)
+VALUES (:path, :store, :opened_by, :session, :is_subagent, :is_gone, :project, :title, :slug,
     :started, :ended, :size, :mtime_ns, :inode, :reached, :carry)
 ON CONFLICT (path) DO UPDATE SET
     session = coalesce(session, excluded.session),
@@ -330,14 +333,18 @@ ON CONFLICT (path) DO UPDATE SET
 
 ADD_CALL = """
 INSERT INTO calls (file, line, prompt, key, tool, at, branch, path, command, added, removed, model,
-    is_copy, is_subagent, result_line, ended, is_error, error)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    is_copy, is_subagent, result_line, ended, is_error, error, is_rejected)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (file, key) DO UPDATE SET
     result_line = excluded.result_line, ended = excluded.ended,
-    is_error = excluded.is_error, error = excluded.error,
+    is_error = excluded.is_error, error = excluded.error, is_rejected = excluded.is_rejected,
     added = excluded.added, removed = excluded.removed
 WHERE excluded.result_line IS NOT NULL
 """
+
+
+def _outcome(answer: ResultFact) -> tuple[Any, ...]:
+    return answer.line, answer.at, answer.is_error, answer.error, answer.is_rejected
 
 
 def _message_row(file: int, said: MessageFact, owners: Owners) -> tuple[Any, ...]:

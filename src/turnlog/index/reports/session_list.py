@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from turnlog.index.known_files import LAST
+from turnlog.index.reports.reports import Row, marks_of
 from turnlog.index.search.selection import TOUCHED
 
 SHORTEST = 4
 """Characters of an id that are enough to look it up."""
 HEALTHS = ("broken", "ok", "unchecked")
-"""What the last check of a session's file found, if that is known."""
+"""The result of the last check of a session's file, if known."""
 
 
 class ListFilters(NamedTuple):
@@ -55,7 +56,7 @@ class Matches(NamedTuple):
     generation: int
     """A number that changes with the figures of the index."""
     rows: list[tuple[float, int]]
-    """When each was last active, and its number in the index."""
+    """Time of the last activity of each, and its number in the index."""
 
 
 class ListedSession(Struct, frozen=True):
@@ -63,6 +64,8 @@ class ListedSession(Struct, frozen=True):
 
     id: str
     path: str
+    store: str
+    """The directory of the store that it is in."""
     title: str | None
     project: str | None
     branch: str | None
@@ -74,6 +77,8 @@ class ListedSession(Struct, frozen=True):
     tokens: int
     cost_usd: float | None
     """null if no message has a price."""
+    marks: str
+    """Footnote marks of the cost, as in reports: `*` for unknown prices, `†` for tokens."""
     subagents: int
     started: float | None
     """Seconds since 1970, like `last_active`."""
@@ -81,7 +86,7 @@ class ListedSession(Struct, frozen=True):
     is_checked: bool
     """False if the file has changed since its last check."""
     finding: str | None
-    """Why it would not resume in full."""
+    """The finding that keeps it from resuming in full."""
     is_ambiguous: bool
     """True if another file has the same id."""
     modified: float = 0.0
@@ -173,6 +178,16 @@ def _members(db: sqlite3.Connection, ids: list[int]) -> dict[int, list[int]]:
     return members
 
 
+class _ModelUsage(NamedTuple):
+    """What a model took in one file."""
+
+    model: str | None
+    tokens: int
+    cost: float | None
+    unpriced: int
+    understated: int
+
+
 class _Figures:
     """Figures of some files, each thing counted once."""
 
@@ -185,30 +200,37 @@ class _Figures:
         self.contexts = {
             file: (tokens, model) for file, tokens, model, _ in db.execute(CONTEXTS, (files,))
         }
-        self.usage: dict[int, list[tuple[str | None, int, float | None, int]]] = {}
+        self.usage: dict[int, list[_ModelUsage]] = {}
         for file, *row in db.execute(USAGE, (files,)):
-            self.usage.setdefault(file, []).append(tuple(row))
+            self.usage.setdefault(file, []).append(_ModelUsage(*row))
 
 
 def _listed(row: tuple[Any, ...], files: list[int], figures: _Figures) -> ListedSession:
-    id_, opened_by, path, title, project, started, active, checked, finding, copies, written = row
+    id_, opened_by, path, store, title, project, started, active, *state = row
+    checked, finding, copies, written = state
     context_tokens, context_model = figures.contexts.get(id_, (None, None))
     usage = [each for file in files for each in figures.usage.get(file, ())]
     calls = [figures.calls.get(file, (0, 0)) for file in files]
-    priced = [cost for _, _, cost, _ in usage if cost is not None]
-    is_priced = priced or not any(unpriced for *_, unpriced in usage)
+    priced = [each.cost for each in usage if each.cost is not None]
+    lowered: Row = {
+        "unpriced": sum(each.unpriced for each in usage),
+        "understated": sum(each.understated for each in usage),
+    }
+    is_priced = priced or not lowered["unpriced"]
     return ListedSession(
         id=opened_by,
         path=path,
+        store=store,
         title=title,
         project=project,
         branch=figures.branches.get(id_),
-        models=list(dict.fromkeys(model for model, *_ in usage if model)),
+        models=list(dict.fromkeys(each.model for each in usage if each.model)),
         turns=sum(figures.turns.get(file, 0) for file in files),
         calls=sum(count for count, _ in calls),
         errors=sum(errors for _, errors in calls),
-        tokens=sum(tokens for _, tokens, *_ in usage),
+        tokens=sum(each.tokens for each in usage),
         cost_usd=sum(priced) if is_priced else None,
+        marks=marks_of(lowered),
         subagents=len(files) - 1,
         started=started,
         last_active=active,
@@ -263,7 +285,7 @@ TESTS = {
 """Conditions on a row `f` of `files`, by the filter that sets them."""
 PATHS = "SELECT path FROM files f WHERE NOT is_gone AND opened_by"
 SESSIONS = f"""
-SELECT f.id, f.opened_by, f.path, f.title, f.project, f.started, {ACTIVE},
+SELECT f.id, f.opened_by, f.path, f.store, f.title, f.project, f.started, {ACTIVE},
     EXISTS ({CHECK.format("1")}), ({CHECK.format("c.message")}),
     (SELECT count(*) FROM files g WHERE g.opened_by = f.opened_by AND NOT g.is_gone),
     f.mtime_ns / 1e9
@@ -271,6 +293,7 @@ FROM files f WHERE f.id IN (SELECT value FROM json_each(?))
 """
 MEMBERS = """
 SELECT f.id, g.id FROM files f JOIN files g ON g.session = f.session AND g.is_subagent
+    AND g.store = f.store
 WHERE f.id IN (SELECT value FROM json_each(?))
 """
 _OF_FILES = "counts = 1 AND file IN (SELECT value FROM json_each(?))"
@@ -282,9 +305,10 @@ BRANCHES = """
 SELECT file, branch, max(line) FROM prompts
 WHERE branch IS NOT NULL AND file IN (SELECT value FROM json_each(?)) GROUP BY file
 """
-CALLS = (
-    f"SELECT file, count(*), coalesce(sum(is_error), 0) FROM calls WHERE {_OF_FILES} GROUP BY file"
-)
+CALLS = f"""
+SELECT file, count(*), coalesce(sum(is_error AND NOT is_rejected), 0) FROM calls
+WHERE {_OF_FILES} GROUP BY file
+"""
 # SQLite takes the other columns from the row with the largest line. A compaction after the last
 # answer empties the context by an amount that no line states.
 CONTEXTS = """
@@ -304,7 +328,7 @@ GROUP BY 1 ORDER BY 2 DESC, 1
 """
 USAGE = f"""
 SELECT file, model, sum(input + output + cache_write_5m + cache_write_1h + cache_read), sum(cost),
-    count(*) - count(cost)
+    count(*) - count(cost), sum(is_understated)
 FROM messages WHERE {_OF_FILES} GROUP BY file, model ORDER BY file, 3 DESC
 """
 FACETS = (

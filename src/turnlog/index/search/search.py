@@ -61,6 +61,8 @@ class SessionHits(Struct):
 
     id: str
     path: str
+    store: str
+    """The directory of the store that it is in."""
     project: str | None
     title: str | None
     last_active: str | None
@@ -121,6 +123,7 @@ class _SnippetReader:
         return SessionHits(
             id=main.opened_by,
             path=main.path,
+            store=main.store,
             project=main.project,
             title=self._masked(main.title),
             last_active=_moment(main.ended),

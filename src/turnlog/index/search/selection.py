@@ -36,6 +36,8 @@ class Selection(Struct, frozen=True):
     """A file that a call read or changed: its path, or a suffix of it."""
     session: str | None = None
     """A session id, which includes its sub-agents, or the path of a file."""
+    store: str | None = None
+    """The directory of a store."""
     no_subagents: bool = False
     numbers: tuple[int, ...] = ()
     """Only sessions with these numbers in the index, and their sub-agents."""
@@ -76,6 +78,7 @@ CONDITIONS = {
     "file": f"(d.file, d.line) IN (SELECT file, line FROM calls WHERE {TOUCHED}"
     f" UNION ALL SELECT file, result_line FROM calls WHERE {TOUCHED})",
     "session": "d.file IN (SELECT id FROM files WHERE path = :session OR session = :session)",
+    "store": "d.file IN (SELECT id FROM files WHERE store = :store)",
     "numbers": "d.file IN (SELECT g.id FROM files g WHERE coalesce(g.session, g.path) IN"
     " (SELECT coalesce(f.session, f.path) FROM files f"
     " WHERE f.id IN (SELECT value FROM json_each(:numbers))))",
