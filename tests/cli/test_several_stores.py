@@ -197,6 +197,15 @@ def test_a_missing_store_of_a_list_is_one_line_and_the_rest_is_shown(
     assert outcome.err == f"turnlog: skipped {gone}: {reason}\n"
 
 
+def test_who_uses_one_store_does_not_hear_about_another(
+    turnlog: Run, two: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", f"{two[0]},{tmp_path / 'gone'}")
+    for words in (["archive", "--install"], ["hook", "status"], ["history"]):
+        outcome = turnlog(*words)
+        assert (outcome.code, outcome.err) == (0, ""), words
+
+
 def test_the_option_comes_before_the_variable_and_that_before_the_configuration(
     turnlog: Run, two: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
