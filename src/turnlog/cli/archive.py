@@ -88,8 +88,7 @@ def command(
     """
     if mode and dry_run:
         raise click.UsageError(f"--dry-run cannot be combined with --{mode}", ctx)
-    stores = stores_in(ctx)
-    store = stores[0]  # the hook is of one client, which has one store
+    store: Store = ctx.obj  # the hook is of one client, which has one store
     archive = open_archive(into)
     match mode:
         case "check":
@@ -103,9 +102,9 @@ def command(
         case "background":
             archive_in_background(ctx, store, archive)
         case _ if dry_run:
-            _tell(preview(stores, archive), archive, as_json, "Would archive")
+            _tell(preview(stores_in(ctx), archive), archive, as_json, "Would archive")
         case _:
-            done = _archive(stores, archive, quiet)
+            done = _archive(stores_in(ctx), archive, quiet)
             if not quiet:
                 _tell(done, archive, as_json, "Archived")
             _tell_unread(ctx, done)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +14,7 @@ from turnlog.cli.picking import PickedArgument
 from turnlog.cli.terminal import reveal_secrets
 from turnlog.errors import UsageError
 from turnlog.format.timestamps import parse_since, parse_until
-from turnlog.store.stores import distinct, store_at
+from turnlog.store.stores import distinct, open_stores, store_at
 
 if TYPE_CHECKING:
     from click.parser import _OptionParser  # pyright: ignore[reportPrivateUsage]
@@ -164,7 +165,13 @@ csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 
 
 def stores_in(ctx: click.Context) -> "Stores":
-    """Return the stores of a command line."""
+    """Return the stores of a command line.
+
+    They are opened when a command asks for them: who uses the first one only, such as a hook, need
+    not hear that another one is missing.
+    """
+    if STORES not in ctx.meta:
+        ctx.meta[STORES] = open_stores()
     return ctx.meta[STORES]
 
 
@@ -194,9 +201,20 @@ store_option = click.option(
 )
 
 
+def pass_stores(function: Any) -> Any:
+    """Pass the stores of the command line as the first argument of a command."""
+
+    @click.pass_context
+    @wraps(function)
+    def call(ctx: click.Context, *args: Any, **given: Any) -> Any:
+        return ctx.invoke(function, stores_in(ctx), *args, **given)
+
+    return call
+
+
 def with_stores(function: Any) -> Any:
     """Add --store to a command, and pass its stores as the first argument."""
-    return store_option(click.decorators.pass_meta_key(STORES)(function))
+    return store_option(pass_stores(function))
 
 
 def _reveal(ctx: click.Context, param: click.Parameter, is_wanted: bool) -> bool:
