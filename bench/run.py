@@ -34,6 +34,7 @@ from peer import (
 )
 from reports import describe
 from small import SESSIONS, write_small
+from syncing import RECEIVE_RATE, SEND_RATE, UNCHANGED, sync_jobs
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache/bench"
@@ -83,6 +84,7 @@ def main() -> None:
         *_knows(large, options.rounds),
         *_small(small, options.rounds),
         *_hooks(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
+        *_syncs(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
         *_chats(options.rounds),
     ]
     text = _report(rows, load, large, many)
@@ -338,6 +340,17 @@ def _hooks(store: Path) -> Iterator[Row]:
     yield Row(small.sender)
     yield Row(backfill, peak=INDEX_PEAK)
     yield Row(written, "25 MB/s", written.size / FILE_RATE, INDEX_PEAK)
+
+
+def _syncs(store: Path) -> Iterator[Row]:
+    """Syncs with a directory."""
+    environment = _job("", ()).environment
+    send, receive, again = sync_jobs(store, CACHE / "synced", TURNLOG, environment)
+    send.size = receive.size = _size(store)[1]
+    measure([send, receive, again], 2)
+    yield Row(send, f"{SEND_RATE // UNITS['MB']} MB/s", send.size / SEND_RATE)
+    yield Row(receive, f"{RECEIVE_RATE // UNITS['MB']} MB/s", receive.size / RECEIVE_RATE)
+    yield Row(again, f"{UNCHANGED} × the first", UNCHANGED * send.seconds)
 
 
 def _chats(rounds: int) -> Iterator[Row]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 from turnlog.edit.journal import Journal, open_journal
 from turnlog.edit.open_sessions import open_files
@@ -32,6 +33,7 @@ from turnlog.exchange.reception import Incoming, Receiver
 from turnlog.exchange.sealed_transport import SealedTransport, require_plain
 from turnlog.exchange.shared_paths import Places
 from turnlog.exchange.transports import Transport
+from turnlog.secrets import mask
 from turnlog.store.catalog import live_sessions
 from turnlog.store.deletion_consent import Deletion
 from turnlog.store.paths import Store
@@ -71,7 +73,9 @@ class _Sync:
         self.options, self.transport, self.folder = options, transport, folder
         self.state = _with_mapping(load_state(folder), options)
         self.others: Others = read_manifests(transport, self.state)
-        self.report = Exchanged(dest, self.state.machine, len(self.others.manifests))
+        # A URL may contain a password: https://ada:secret@example.org/sessions.git
+        shown = quote(mask(dest))
+        self.report = Exchanged(shown, self.state.machine, len(self.others.manifests))
         self.report.problems += self.others.problems
         self.writer = PackWriter(transport, self.others.places, options.is_dry_run)
         self.reader = PieceReader(transport, self.writer)
