@@ -7,6 +7,7 @@ import pytest
 
 from support.build import SESSION, session, user
 from support.machines import SyncedMachine, machines
+from turnlog.errors import Damaged
 from turnlog.exchange.machine_manifest import (
     FORMAT,
     FileVersion,
@@ -228,3 +229,24 @@ def test_links_in_the_store_are_not_written_through(
     )
     assert machine.sync().problems
     assert list(outside.iterdir()) == []
+
+
+def test_many_files_of_one_piece_do_not_fill_the_disk(
+    machine: SyncedMachine, attacker: Attacker
+) -> None:
+    before = files(machine)
+    piece = attacker.piece(b" " * 999_999 + b"\n")
+    roles = [f"projects/{{id}}/tool-results/{n}" for n in range(2000)]
+    attacker.publish(SessionVersion(SESSION, "", [FileVersion(r, "=-p", [piece]) for r in roles]))
+    with pytest.raises(Damaged, match="expands from"):
+        machine.sync()
+    assert files(machine) == before
+
+
+def test_a_session_file_that_is_a_link_is_not_sent(machine: SyncedMachine, tmp_path: Path) -> None:
+    secret = tmp_path / "id_ed25519"
+    secret.write_bytes(b"SECRET\n")
+    machine.path().symlink_to(secret)
+    report = machine.sync()
+    assert [each.reason for each in report.problems] == ["is a symbolic link"]
+    assert report.sessions == 1

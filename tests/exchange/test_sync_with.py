@@ -208,7 +208,11 @@ def test_a_second_sync_reads_no_file(
     for machine in shared:
         os.utime(machine.path(), (1, 1))
         machine.sync()
-    monkeypatch.setattr(local_scan, "open_regular", lambda *_: pytest.fail("a file was read"))
+
+    def refuse(path: Path) -> None:
+        pytest.fail(f"{path} was read")
+
+    monkeypatch.setattr(local_scan, "open_regular", refuse)
     assert not any(report.sent for report in all_sync(shared))
 
 

@@ -13,7 +13,7 @@ from shlex import quote
 
 from turnlog.edit.journal import Journal, open_journal
 from turnlog.edit.open_sessions import open_files
-from turnlog.errors import TurnlogError
+from turnlog.errors import Damaged, TurnlogError
 from turnlog.exchange.application import Applier
 from turnlog.exchange.destinations import open_transport
 from turnlog.exchange.editions import MAIN, OwnFile, OwnSession, known_forks, own_version
@@ -164,11 +164,16 @@ class _Sync:
         for session in sessions:
             self._merge_session(receiver, session, incoming.get(session, []))
             progress(1)
-        changed = [own for own in receiver.owns if own.is_changed and own.local is not None]
-        return sorted(
-            (own for own in changed if not own.is_deleted),
-            key=lambda own: (own.session, own.label),
-        )
+        changed = [
+            own
+            for own in receiver.owns
+            if own.is_changed and own.local is not None and not own.is_deleted
+        ]
+        total = sum(f.version.size for own in changed for f in own.files.values() if f.is_new)
+        # Each file is bounded, but a manifest can name a million files of the same few pieces.
+        if problem := self.reader.total_problem(total):
+            raise Damaged(f"{self.report.dest} {problem}; nothing was changed")
+        return sorted(changed, key=lambda own: (own.session, own.label))
 
     def _merge_session(self, receiver: Receiver, session: str, incoming: list[Incoming]) -> None:
         busy = self._busy(receiver.of_session(session))
