@@ -192,12 +192,12 @@ class Log:
 
     def sync_with(
         self, dest: str, *, dry_run: bool = False, leave_removed: bool = False
-    ) -> list[PlainRow]:
-        """Exchange the sessions of each store with other machines; return what each sync did."""
+    ) -> PlainRow:
+        """Exchange the sessions of the first store with other machines; return what was done."""
         from turnlog.exchange import ExchangeOptions, sync_with
 
         options = ExchangeOptions(is_dry_run=dry_run, leave_removed=leave_removed)
-        return [asdict(sync_with(store, dest, options)) for store in self._stores]
+        return asdict(sync_with(self._stores[0], dest, options))
 
     def _logged(self, path: Path) -> "LoggedSession":
         return LoggedSession(holder_of(self._stores, path), path, self._reveal)
