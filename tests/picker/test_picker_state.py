@@ -12,8 +12,8 @@ def listed(*numbers: int, query: str | None = None) -> SessionNumbers:
 
 def row(path: str) -> ListedSession:
     return ListedSession(
-        id=path, path=path, title=None, project=None, branch=None, models=[], turns=0, calls=0,
-        errors=0, tokens=0, cost_usd=None, subagents=0, started=None, last_active=0.0,
+        id=path, path=path, store="/store", title=None, project=None, branch=None, models=[],
+        turns=0, calls=0, errors=0, tokens=0, marks="", cost_usd=None, subagents=0, started=None, last_active=0.0,
         is_checked=False, finding=None, is_ambiguous=False,
     )  # fmt: skip
 
