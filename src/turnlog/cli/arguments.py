@@ -9,7 +9,7 @@ import click
 
 from turnlog.cli.completions import complete_directory, complete_project
 from turnlog.cli.output_file import redirect_output
-from turnlog.cli.picking import PickedArgument
+from turnlog.cli.picking import STORES, PickedArgument
 from turnlog.cli.terminal import reveal_secrets
 from turnlog.errors import UsageError
 from turnlog.format.timestamps import parse_since, parse_until
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from turnlog.store.stores import Stores
 
 WHEN = "a date, an age (3d, 12h), today or yesterday"
-STORES, CHOSEN = "turnlog.stores", "turnlog.chosen_stores"
-"""The stores that a command reads, and those among them that --store named."""
+CHOSEN = "turnlog.chosen_stores"
+"""Where a context has the stores that --store named."""
 REVEAL = "Show secrets instead of masking them."
 
 Decorator = Callable[[Any], Any]
