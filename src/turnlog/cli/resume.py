@@ -25,8 +25,14 @@ from turnlog.edit.resume import (
     resume_program,
 )
 from turnlog.errors import Conflict, NotFound, Unresumable, UsageError
-from turnlog.store.paths import Store, open_store
-from turnlog.store.resume_command import client_command, in_directory, resume_command
+from turnlog.store.paths import Store
+from turnlog.store.resume_command import (
+    VARIABLE,
+    client_command,
+    in_directory,
+    is_clients_store,
+    resume_command,
+)
 from turnlog.store.session_lookup import find_session
 from turnlog.store.stores import AnyStores, each_store, holder_of
 
@@ -283,8 +289,8 @@ def _shown_command(
 def execute(words: Sequence[str], store: Store) -> None:
     """Replace this process with a program that uses a store."""
     environment = dict(os.environ)
-    if store != open_store():
-        environment["CLAUDE_CONFIG_DIR"] = str(store.root)
+    if not is_clients_store(store):
+        environment[VARIABLE] = str(store.root)
     sys.stdout.flush()
     sys.stderr.flush()
     if os.name == "nt":
