@@ -155,7 +155,7 @@ class Picker:
 
         self._worker.ask(
             QuestionKind.LIST,
-            partial(_first_page, self._source, question, self._height),
+            partial(_first_page, self._source, question, self._height, self._shown_once),
             partial(self._later, partial(self._take_list, state.generation)),
         )
 
@@ -171,7 +171,10 @@ class Picker:
             self.cycle_scope(1)
             state.is_known = False
         self.ask_rows()
-        self.ask_preview()
+        if page.preview and state.selected == found.numbers[0]:
+            state.preview, state.preview_of = page.preview, state.selected
+        else:
+            self.ask_preview()
 
     def ask_rows(self) -> None:
         """Ask for the figures of sessions on the screen that are not known yet."""
@@ -198,14 +201,8 @@ class Picker:
             self.state.preview = None
             return
 
-        def read(dbs: Databases) -> "Preview | None":
-            from turnlog.picker.session_preview import read_preview
-
-            store, own = number
-            return read_preview(dbs[store], own, found.query, found.documents.get(number))
-
         deliver = partial(self._later, partial(self._take_preview, number))
-        self._worker.ask(QuestionKind.PREVIEW, read, deliver)
+        self._worker.ask(QuestionKind.PREVIEW, lambda dbs: _preview_of(dbs, number, found), deliver)
 
     def _take_preview(self, number: SessionKey, preview: "Preview | None") -> None:
         if number == self.state.selected:
@@ -411,13 +408,28 @@ class _FirstPage(NamedTuple):
 
     found: SessionNumbers
     rows: dict[SessionKey, ListedSession]
+    preview: "Preview | None"
+    """That of the first session; with the list, it takes one drawing less."""
 
 
 def _first_page(
-    source: SessionSource, question: ListQuestion, height: int, dbs: Databases
+    source: SessionSource,
+    question: ListQuestion,
+    height: int,
+    has_preview: bool,
+    dbs: Databases,
 ) -> _FirstPage:
     found = source.find(dbs, question)
-    return _FirstPage(found, describe_keys(dbs, found.numbers[:height]))
+    rows = describe_keys(dbs, found.numbers[:height])
+    first = found.numbers[0] if has_preview and found.numbers else None
+    return _FirstPage(found, rows, _preview_of(dbs, first, found) if first else None)
+
+
+def _preview_of(dbs: Databases, key: SessionKey, found: SessionNumbers) -> "Preview | None":
+    from turnlog.picker.session_preview import read_preview
+
+    store, number = key
+    return read_preview(dbs[store], number, found.query, found.documents.get(key))
 
 
 def copy_text(output: Any, text: str) -> None:
