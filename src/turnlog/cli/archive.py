@@ -8,14 +8,9 @@ from typing import Any
 import click
 
 from turnlog.cli.archive_hooks import HOOK, archive_in_background, install, uninstall
-from turnlog.cli.arguments import (
-    AliasedOption,
-    dry_run_option,
-    json_option,
-    store_option,
-    stores_in,
-)
+from turnlog.cli.arguments import AliasedOption, dry_run_option, json_option
 from turnlog.cli.output import echo_json, plain, progress_bar
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound

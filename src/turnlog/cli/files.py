@@ -2,15 +2,10 @@
 
 import click
 
-from turnlog.cli.arguments import (
-    json_option,
-    output_option,
-    reveal_option,
-    session_argument,
-    with_stores,
-)
+from turnlog.cli.arguments import json_option, output_option, reveal_option, session_argument
 from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.sessions import open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.render.touched_files import FileView, touched_files

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from turnlog import __version__
-from turnlog.cli.arguments import CHOSEN, store_option, stores_in, use_stores
 from turnlog.cli.direct import COMPLETE
 from turnlog.cli.reporting import INTERRUPTED, reported
+from turnlog.cli.store_options import CHOSEN, store_option, stores_in, use_stores
 from turnlog.cli.suggestions import usage_error
 from turnlog.cli.terminal import echo
 from turnlog.store.paths import Store, open_store

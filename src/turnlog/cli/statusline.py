@@ -2,8 +2,8 @@
 
 import click
 
-from turnlog.cli.arguments import pass_stores
 from turnlog.cli.status import print_status
+from turnlog.cli.store_options import pass_stores
 from turnlog.store.stores import Stores
 
 

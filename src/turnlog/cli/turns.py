@@ -11,10 +11,10 @@ from turnlog.cli.arguments import (
     output_option,
     reveal_switch,
     session_argument,
-    with_stores,
 )
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import leaf_of, open_lazily
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_rows
 from turnlog.conversation.prompts import RESUMED_AFTER, prompt_label
 from turnlog.conversation.session import Session
