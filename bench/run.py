@@ -14,11 +14,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import starmap
 from pathlib import Path
 
+from bundles import BUNDLE_PEAK, BUNDLE_RATE, UNBUNDLE_RATE, measure_bundles
 from chain import write_chain
 from chat import Chats
 from edits import EDIT_RATE, edit_jobs, peak_limit
+from file_moments import FILE_AIMS, file_jobs
 from generate import UNITS, default_sessions, generate, parse_size
 from hook import FILE_RATE, GROWTH, LEEWAY, backfill_job, file_job, measure_hook, sink
 from know import Homes, appending, copy_with_one_apart, require_same_totals, telling
@@ -32,8 +35,12 @@ from peer import (
     install_claude_code_log,
     install_package,
 )
+from pick import pick_jobs
 from reports import describe
 from small import SESSIONS, write_small
+from syncing import RECEIVE_RATE, SEND_RATE, UNCHANGED, sync_jobs
+
+from web import WebBench
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache/bench"
@@ -53,6 +60,7 @@ LINES = 1_000_000
 PEAK_LIMIT = 150 * UNITS["MB"]
 INDEX_PEAK = 300 * UNITS["MB"]
 EXPORT_PEAK = 60 * UNITS["MB"]
+PICKED_SESSIONS = 10_000
 QUICK_ROUNDS = 8
 """How many times as often jobs of a tenth of a second are measured."""
 
@@ -70,6 +78,10 @@ class Row:
 def main() -> None:
     options = _options()
     load = os.getloadavg()[0]
+    if options.web:
+        long = _store("long", LONG_SIZE, 1)
+        print(_table([*_shows(long), *_pages(long)]))
+        return
     large = _store("large", options.size, default_sessions(options.size))
     many = _store("many", MANY_SIZE, MANY_SESSIONS)
     small = _small_store()
@@ -79,11 +91,16 @@ def main() -> None:
         *_starts(options.rounds),
         *_shows(_store("long", LONG_SIZE, 1)),
         *_opens(CACHE / "million.jsonl"),
+        *_pages(_store("long", LONG_SIZE, 1)),
         *_edits(CACHE / "edits"),
+        *_bundles(CACHE / "bundles"),
+        *_files(CACHE / "files"),
         *_knows(large, options.rounds),
         *_small(small, options.rounds),
         *_two_stores(small, _store("some", SOME_SIZE, default_sessions(SOME_SIZE)), options.rounds),
+        *_picks(options.rounds),
         *_hooks(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
+        *_syncs(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
         *_chats(options.rounds),
     ]
     text = _report(rows, load, large, many)
@@ -98,6 +115,7 @@ def _options() -> argparse.Namespace:
     size = os.environ.get("BENCH_SIZE", "1GB")
     parser.add_argument("--size", type=parse_size, default=size, help="or BENCH_SIZE; default: 1GB")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--web", action="store_true", help="only export and web app, printed")
     return parser.parse_args()
 
 
@@ -228,6 +246,17 @@ def _tables(path: Path) -> Iterator[Row]:
     yield Row(writing)
 
 
+def _pages(long: Path) -> Iterator[Row]:
+    """The web app in a browser, and what peers show of the same session."""
+    write_chain(CACHE / "million.jsonl", LINES)
+    bench = WebBench(CACHE / "web", TURNLOG, _job("", ()).environment)
+    exported, page = CACHE / "exported.html", CACHE / "long.html"  # written by `_shows`
+    view = install_package(CACHE / "agentsview", AGENTSVIEW, "agentsview")
+    yield from starmap(Row, bench.sessions(long, CACHE / "million.jsonl"))
+    yield from starmap(Row, bench.pages())
+    yield from starmap(Row, bench.peers(long, exported, page, view))
+
+
 def _edits(folder: Path) -> Iterator[Row]:
     """Changes of one very large session."""
     jobs, made = edit_jobs(folder, TURNLOG, _job("", ()).environment)
@@ -235,6 +264,23 @@ def _edits(folder: Path) -> Iterator[Row]:
     measure_peaks(jobs)
     for job in jobs:
         yield Row(job, "100 MB/s", made.size / EDIT_RATE, peak_limit(made))
+
+
+def _bundles(folder: Path) -> Iterator[Row]:
+    """Sessions packed, and imported elsewhere."""
+    whole, redacted, imported = measure_bundles(folder, TURNLOG, _job("", ()).environment)
+    yield Row(whole, "15 MB/s", whole.size / UNBUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(redacted, "3 MB/s", redacted.size / BUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(imported, "15 MB/s", imported.size / UNBUNDLE_RATE, BUNDLE_PEAK)
+
+
+def _files(folder: Path) -> Iterator[Row]:
+    """Files of one large session at a moment, and the session as a git repository."""
+    jobs = file_jobs(folder, TURNLOG, _job("", ()).environment)
+    measure(jobs, 3)
+    measure_peaks(jobs)
+    for job, seconds in zip(jobs, FILE_AIMS, strict=True):
+        yield Row(job, f"{seconds:.0f} s", seconds, PEAK_LIMIT)
 
 
 def _knows(store: Path, rounds: int) -> Iterator[Row]:
@@ -320,6 +366,18 @@ def _two_stores(store: Path, second: Path, rounds: int) -> Iterator[Row]:
     yield Row(alone)
 
 
+def _picks(rounds: int) -> Iterator[Row]:
+    """The picker: its first paint, and how long a key takes to have its effect."""
+    store = CACHE / "picked"
+    if not store.exists():
+        write_small(store, PICKED_SESSIONS)
+    homes = Homes(CACHE / "picked-homes", store)
+    sync = homes.job(f"turnlog sync, {PICKED_SESSIONS:,}", (TURNLOG, "sync"), "picked")
+    measure([sync], 1)
+    for job, aim in pick_jobs(TURNLOG, sync.environment, rounds):
+        yield Row(job, f"{aim} s", aim)
+
+
 def _index(home: str) -> Path:
     folder = CACHE / ("small-homes" if home == "small" else "homes")
     return next((folder / home / ".cache/turnlog").glob("*.db"))
@@ -359,6 +417,17 @@ def _hooks(store: Path) -> Iterator[Row]:
     yield Row(written, "25 MB/s", written.size / FILE_RATE, INDEX_PEAK)
 
 
+def _syncs(store: Path) -> Iterator[Row]:
+    """Syncs with a directory."""
+    environment = _job("", ()).environment
+    send, receive, again = sync_jobs(store, CACHE / "synced", TURNLOG, environment)
+    send.size = receive.size = _size(store)[1]
+    measure([send, receive, again], 2)
+    yield Row(send, f"{SEND_RATE // UNITS['MB']} MB/s", send.size / SEND_RATE)
+    yield Row(receive, f"{RECEIVE_RATE // UNITS['MB']} MB/s", receive.size / RECEIVE_RATE)
+    yield Row(again, f"{UNCHANGED} × the first", UNCHANGED * send.seconds)
+
+
 def _chats(rounds: int) -> Iterator[Row]:
     """Chats, with a scripted model."""
     chats = Chats(CACHE / "chats", TURNLOG)
@@ -382,6 +451,8 @@ def _job(name: str, command: Sequence[str | Path], store: Path | None = None) ->
     home.mkdir(parents=True, exist_ok=True)
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8"}
     environment["CLAUDE_CONFIG_DIR"] = str(store or home)
+    if path := os.environ.get("PYTHONPATH"):  # to measure another checkout than the installed one
+        environment["PYTHONPATH"] = path
     return Job(name, command, environment)
 
 

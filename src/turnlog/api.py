@@ -6,24 +6,35 @@ the log was opened with `reveal=True`. This module adapts types; the rules are i
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Unpack
 
+from turnlog.bundle.bundler import BundleOptions, write_bundle
+from turnlog.bundle.importer import ImportOptions, import_bundle, summarise_import
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.edit.edit_choices import EditChoices, edit_options
 from turnlog.edit.journal import open_journal
 from turnlog.edit.plan_builder import EditOptions
+from turnlog.edit.put_files import PlannedFile, put_files
 from turnlog.edit.redact.redactor import redact_sessions, summarise_redaction
 from turnlog.edit.service import clone_session, edit_session, rename_session
 from turnlog.format.atomic import require_absent
 from turnlog.format.timestamps import Moment, parse_since, parse_until
 from turnlog.index.database import discard_indexes
 from turnlog.index.filters import ReportFilters, SearchFilters, filters_of, selection_of
-from turnlog.index.service import LIMIT, SearchRequest, list_calls, report, run_sql, search_sessions
+from turnlog.index.service import (
+    LIMIT,
+    SearchRequest,
+    list_calls,
+    report,
+    run_sql,
+    search_sessions,
+    sessions_touching,
+)
 from turnlog.render.carrying_view import carrying_view
 from turnlog.render.costs import session_cost
 from turnlog.render.depth import Depth
@@ -40,11 +51,19 @@ from turnlog.render.touched_files import touched_files
 from turnlog.secrets import mask_value
 from turnlog.store.catalog import describe, locate_session, select_sessions
 from turnlog.store.paths import Store
+from turnlog.store.resume_command import resume_command
 from turnlog.store.session_lookup import find_session, require_in_store
 from turnlog.store.stores import distinct, holder_of, open_stores, store_at
 from turnlog.trace.service import TraceChoices, send_traces, write_traces
 from turnlog.trace.targets import FileTarget, target_of
 from turnlog.trace.trace_settings import load_targets
+from turnlog.worktree.across_sessions import history_of
+from turnlog.worktree.file_steps import all_steps
+from turnlog.worktree.git_export import export_git
+from turnlog.worktree.moments import parse_moment
+from turnlog.worktree.restore_plan import plan_restore
+from turnlog.worktree.state_views import state_view, step_view
+from turnlog.worktree.worktree import open_worktree
 
 AnyPath = str | Path
 
@@ -145,9 +164,40 @@ class Log:
         found = [dict(zip(columns, row, strict=True)) for row in values]
         return found if self._reveal else mask_value(found)
 
+    def unbundle(
+        self,
+        path: AnyPath,
+        *,
+        into: AnyPath | None = None,
+        password: str | None = None,
+        dry_run: bool = False,
+    ) -> PlainRow:
+        """Import the sessions of a bundle; `into` is the project's directory on this machine."""
+        options = ImportOptions(Path(into).expanduser() if into else None, password=password)
+        plan = import_bundle(self._stores[0], Path(path).expanduser(), options, dry_run=dry_run)
+        return plain_row(summarise_import(plan, is_done=not dry_run))
+
+    def history_of(self, path: AnyPath) -> list[PlainRow]:
+        """Return the changes of a file in all sessions, the oldest first: when, why, the diff."""
+        full = str(Path(path).expanduser().absolute())
+        found = history_of(sessions_touching(self._stores, full, str(path)))
+        views = [
+            step_view(each.step, each.session.id, self._reveal, each.is_active) for each in found
+        ]
+        return [plain_row(view, self._reveal) for view in views]
+
     def undo(self, change: str | None = None) -> str:
         """Undo a change by its id, or the last one; return what it was."""
         return open_journal().undo(change).title
+
+    def sync_with(
+        self, dest: str, *, dry_run: bool = False, leave_removed: bool = False
+    ) -> PlainRow:
+        """Exchange the sessions of the first store with other machines; return what was done."""
+        from turnlog.exchange import ExchangeOptions, sync_with
+
+        options = ExchangeOptions(is_dry_run=dry_run, leave_removed=leave_removed)
+        return asdict(sync_with(self._stores[0], dest, options))
 
     def _logged(self, path: Path) -> "LoggedSession":
         return LoggedSession(holder_of(self._stores, path), path, self._reveal)
@@ -219,6 +269,54 @@ class LoggedSession:
         files = touched_files(self._opened(), self._reveal)
         return [plain_row(file, self._reveal) for file in files]
 
+    def file(self, path: AnyPath, *, at: str | None = None) -> PlainRow:
+        """Return a file as of a turn (`3`), a line (`line:120`) or a time; by default the end.
+
+        `certainty` is `exact`, `derived` or `gap`.
+        """
+        worktree = open_worktree(self._opened())
+        moment = parse_moment(worktree, at)
+        state = worktree.at(worktree.find(str(path)), moment.place, moment.leaf)
+        return plain_row(state_view(state, self._reveal), self._reveal)
+
+    def file_history(self, path: AnyPath) -> list[PlainRow]:
+        """Return the changes of a file on all branches, each with its turn, prompt and diff."""
+        worktree = open_worktree(self._opened())
+        steps = all_steps(worktree, worktree.find(str(path)))
+        views = [step_view(each, self.id, self._reveal, each.leaf is None) for each in steps]
+        return [plain_row(view, self._reveal) for view in views]
+
+    def restore_files(
+        self,
+        directory: AnyPath,
+        *,
+        at: str | None = None,
+        path: AnyPath | None = None,
+        dry_run: bool = False,
+    ) -> PlainRow:
+        """Write the changed files, or one file, as of a moment into a directory; undoable.
+
+        A file there that changed since the session is a `Conflict`.
+        """
+        worktree = open_worktree(self._opened())
+        names = worktree.changed_files if path is None else [worktree.find(str(path))]
+        plan = plan_restore(worktree, parse_moment(worktree, at), names)
+        root = Path(directory).expanduser().absolute()
+        files = [PlannedFile(*each) for each in plan.files]
+        done = put_files(root, files, f"files {self.id} --restore {root}", dry_run)
+        return {
+            "written": [str(each) for each in done.written],
+            "unchanged": [str(each) for each in done.unchanged],
+            "absent": [state.path for state in plan.absent],
+            "gaps": [state.path for state in plan.gaps],
+            "change": done.record.id if done.record else None,
+        }
+
+    def export_git(self, directory: AnyPath, *, bare: bool = False) -> PlainRow:
+        """Create a git repository with a commit for each turn that changed files."""
+        target = Path(directory).expanduser()
+        return plain_row(export_git(open_worktree(self._opened()), target, bare), self._reveal)
+
     @property
     def cost(self) -> PlainRow:
         """The cost in total and by model, with sub-agents listed separately."""
@@ -258,6 +356,11 @@ class LoggedSession:
         result = clone_session(self._store, session, options, client_version=client_version)
         return LoggedSession(self._store, result.clone.path, self._reveal)
 
+    @property
+    def resume_command(self) -> str:
+        """The shell command that resumes the session in its directory."""
+        return resume_command(self.id, describe(locate_session(self.path)).cwd, self._store)
+
     def rename(self, title: str) -> str | None:
         """Give the session a title, as the client's `/rename` does; return the change's id."""
         path = require_in_store(self._store, self.path)
@@ -296,6 +399,23 @@ class LoggedSession:
             require_absent(target)
         export_session(self._opened(), target, options)
         return target
+
+    def bundle(
+        self,
+        path: AnyPath,
+        *,
+        as_is: bool = False,
+        password: str | None = None,
+        overwrite: bool = False,
+    ) -> PlainRow:
+        """Pack the session with all its files; secrets are replaced unless `as_is`."""
+        target = Path(path).expanduser()
+        if not overwrite:
+            require_absent(target)
+        options = BundleOptions(not as_is, password)
+        session = require_in_store(self._store, self.path)
+        report = write_bundle(self._store, [session], target, options)
+        return plain_row({"file": target, "size": report.size, "manifest": report.manifest})
 
     def trace(
         self,

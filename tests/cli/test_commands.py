@@ -94,6 +94,7 @@ def test_ls_as_json_tells_all_it_knows(project: Path, turnlog: Run) -> None:
         "size": len(LINES),
         "subagents": 0,
         "live": False,
+        "resume": f"cd /home/ada/shop && claude --resume {ID}",
     }
 
 

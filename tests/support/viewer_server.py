@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
 from turnlog.render.html import session_pages
-from turnlog.render.html.find_in_session import find_text
+from turnlog.render.html.find_in_session import find_labels, find_text
 from turnlog.render.html.lanes import agent_page, lanes_of
 from turnlog.render.html.line_views import context_at_line, lost_at, raw_line
 from turnlog.render.html.page_options import CLIP, PageOptions
@@ -79,7 +79,12 @@ class SessionBackend:
         answers = {
             "head": lambda: pages.head(int(query.get("since", 1))),
             "turns": lambda: [pages.page(n) for n in turns],
-            "labels": lambda: pages.labels(first, last),
+            "opening": lambda: {
+                "head": pages.head(),
+                "turns": pages.screenful(int(query.get("turn", 1))),
+            },
+            "outline": lambda: pages.outline(first, last),
+            "labelled": lambda: find_labels(pages, query["q"]),
             "find": lambda: find_text(pages, query["q"]),
             "lanes": lambda: lanes_of(pages),
         }

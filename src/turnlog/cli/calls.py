@@ -64,7 +64,7 @@ def command(stores: Stores, session: str, tool: str | None, errors: bool, as_jso
         echo_json([call_view(opened, call, reveal=True) for call in chosen])
         return
     if not chosen:
-        raise NotFound(f"no such calls in {opened.path.name}", f"turnlog calls {opened.id}")
+        raise NotFound(f"no matching calls in {opened.path.name}", f"turnlog calls {opened.id}")
     echo_table(with_rows(COLUMNS, (_cells(opened, call) for call in chosen)))
 
 

@@ -19,6 +19,7 @@ from turnlog.cli.arguments import (
 from turnlog.cli.completions import complete_session
 from turnlog.cli.ls import SessionSelection
 from turnlog.cli.output import echo_json, fit, plain, progress_bar, width, wrap_hint
+from turnlog.cli.picking import named_or_picked
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
@@ -76,6 +77,7 @@ def command(
     stores = stores_in(ctx)
     selection = SessionSelection(options["project"], options["since"], options["until"])
     every = every or selection != SessionSelection()
+    sessions = named_or_picked(ctx, sessions, every)
     if bool(sessions) == every:
         raise click.UsageError("name sessions, or use --all, not both", ctx)
     if every:

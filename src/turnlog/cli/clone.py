@@ -28,6 +28,7 @@ from turnlog.edit.clone import Clone
 from turnlog.edit.service import clone_session, is_in_store
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store, client_store
+from turnlog.store.resume_command import resume_command
 from turnlog.store.stores import Stores, holder_of
 
 
@@ -87,15 +88,15 @@ def command(
 
 def _print_resume(clone: Clone, holder: Store) -> None:
     """Print how to resume a clone, or why the client will not find it."""
+    directory = describe(locate_session(clone.path)).cwd
     if is_in_store(clone.path):
-        echo(f"  claude --resume {clone.id}")
+        echo(f"  {resume_command(clone.id, directory)}")
         return
     if clone.path.is_relative_to(holder.projects) and holder != samples_store():
-        folder = shlex.quote(str(holder.root))
-        echo(f"  CLAUDE_CONFIG_DIR={folder} claude --resume {clone.id}")
+        echo(f"  {resume_command(clone.id, directory, holder)}")
         return
     store = client_store()
-    project = store.project_of(describe(locate_session(clone.path)).cwd or str(Path.cwd()))
+    project = store.project_of(directory or str(Path.cwd()))
     echo(f"  {plain(str(clone.path))} is not in {plain(str(store.projects))}:")
     echo("  `claude --resume` will not find it until you move it there:")
     files = f"{shlex.quote(str(clone.path.absolute().with_suffix('')))}*"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FAMILIES = ("haiku", "opus", "sonnet")
 MOST = 50
-"""Completions offered at once."""
+"""Maximum number of completions."""
 
 
 def complete_session(

@@ -1,7 +1,5 @@
 """turnlog export: write sessions as HTML pages, Markdown, JSON or text."""
 
-import os
-import re
 import shlex
 import sys
 from dataclasses import replace
@@ -21,6 +19,8 @@ from turnlog.cli.arguments import (
 from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.output_file import STDOUT, require_outside_store
+from turnlog.cli.passwords import password_file_option, password_from
+from turnlog.cli.picking import named_or_picked
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import echo, style
@@ -43,9 +43,8 @@ from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
 
 PASSWORD = "TURNLOG_EXPORT_PASSWORD"
-NO_UTF8 = "turnlog export --password-file FILE"
 AGREEING = "turnlog.export.agreeing"
-"""Where a context has the same command with --yes."""
+"""Key of a context for the same command line with --yes."""
 
 
 class ExportCommand(click.Command):
@@ -85,12 +84,7 @@ class ExportCommand(click.Command):
 @click.option("--thinking/--no-thinking", default=True, help="Include the model's thinking.")
 @click.option("--no-js", is_flag=True, help="Write HTML without scripts, for mail and print.")
 @click.option("--password", is_flag=True, help="Encrypt HTML with a password; it is asked for.")
-@click.option(
-    "--password-file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Read the password from the first line of FILE.",
-)
+@password_file_option
 @click.option("--yes", "-y", is_flag=True, help="Replace files that turnlog did not write.")
 @json_option
 @store_option
@@ -113,11 +107,12 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
     stores = stores_in(ctx)
     output = given["output"]
     is_selected = bool(given["every"] or given["project"] or given["since"] or given["until"])
+    sessions = named_or_picked(ctx, sessions, is_selected)
     if bool(sessions) == is_selected:
         raise click.UsageError("name sessions, or use --all, --project or --since, not both", ctx)
     if output != STDOUT:
         require_outside_store(ctx, Path(output))
-    password = _password(given)
+    password = password_from(given["password_file"], given["password"], PASSWORD, "turnlog export")
     is_single = len(sessions) == 1 and not Path(output).is_dir() and not output.endswith("/")
     if output == STDOUT and not is_single:
         hint = "turnlog export SESSION -o -"
@@ -141,30 +136,6 @@ def _options(given: dict[str, Any], path: Path | None) -> ExportOptions:
     return ExportOptions(
         form, depth, given["turn"], thinking=given["thinking"], is_static=given["no_js"]
     )
-
-
-def _password(given: dict[str, Any]) -> str | None:
-    """Return the password from a file, the environment or the terminal; None if none is wanted."""
-    if given["password_file"]:
-        try:
-            password = given["password_file"].read_text("utf-8").partition("\n")[0]
-        except OSError as error:
-            raise NotFound(f"cannot read {given['password_file']}: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{given['password_file']} is not UTF-8", NO_UTF8) from error
-    elif not given["password"]:
-        return None
-    elif not (password := os.environ.get(PASSWORD, "")):
-        if not sys.stdin.isatty():
-            hint = "turnlog export --password-file FILE"
-            raise UsageError("no terminal to ask for the password", hint)
-        password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    if not password:
-        raise UsageError("the password is empty", "turnlog export --password")
-    if re.search(r"[\ud800-\udfff]", password):
-        # The browser encodes what is typed there in UTF-8, so no one could open the page.
-        raise UsageError("the password is not UTF-8", NO_UTF8)
-    return password
 
 
 def _chosen(stores: Stores, sessions: tuple[str, ...], given: dict[str, Any]) -> list[SessionFile]:

@@ -35,6 +35,7 @@ from turnlog.store.catalog import (
     select_sessions,
 )
 from turnlog.store.paths import Store, folder_name
+from turnlog.store.resume_command import resume_command
 from turnlog.store.stores import Stores, all_session_files, holder_of, places_of
 from turnlog.text import file_size
 
@@ -77,10 +78,13 @@ class SessionRow:
 @until_option("sessions last active")
 @limit_option("sessions", 30)
 @output_option()
+@click.option(
+    *("-l", "--long"), "is_long", is_flag=True, help="Print the resume command of each session."
+)
 @reveal_switch
 @json_option
 @with_stores
-def command(stores: Stores, limit: int, as_json: bool, **given: Any) -> None:
+def command(stores: Stores, limit: int, as_json: bool, is_long: bool, **given: Any) -> None:
     """List recent sessions, grouped by project.
 
     The project that was active last comes first. A session that a client has open is marked live.
@@ -89,6 +93,7 @@ def command(stores: Stores, limit: int, as_json: bool, **given: Any) -> None:
     Examples:
       turnlog ls --since yesterday
       turnlog ls --project shop -n 0
+      turnlog ls --long
       turnlog ls --json | jq -r '.[].id'
     """
     selection = SessionSelection(**given)
@@ -99,15 +104,24 @@ def command(stores: Stores, limit: int, as_json: bool, **given: Any) -> None:
     if as_json:
         echo_json([_as_json(row) for row in _rows(stores, shown)])
     else:
-        print_sessions(stores, shown, len(sessions))
+        print_sessions(stores, shown, len(sessions), is_long)
+        if not is_long:
+            last = next(_rows(stores, shown[:1]))
+            echo(dim(f"resume the last one: {_resume(last)}"), err=True)
 
 
-def print_sessions(stores: Stores, sessions: list[SessionFile], total: int) -> None:
+def print_sessions(
+    stores: Stores, sessions: list[SessionFile], total: int, is_long: bool = False
+) -> None:
     """Print sessions grouped by project; note on stderr if there are more."""
     groups = _grouped(list(_rows(stores, sessions)))
-    _print(groups, width(), names_stores=len(stores) > 1)
+    _print(groups, width(), is_long, names_stores=len(stores) > 1)
     if len(sessions) < total:
         echo(dim(f"{len(sessions)} of {total} sessions (try: turnlog ls --limit 0)"), err=True)
+
+
+def _resume(row: SessionRow) -> str:
+    return plain(resume_command(row.session.id, row.about.cwd, row.store))
 
 
 def _none_found(stores: Stores, selection: SessionSelection) -> NotFound:
@@ -147,7 +161,7 @@ def _directory(folder: Path, rows: list[SessionRow]) -> str:
 
 
 def _print(
-    groups: list[tuple[str, list[SessionRow]]], room: int, *, names_stores: bool = False
+    groups: list[tuple[str, list[SessionRow]]], room: int, is_long: bool, *, names_stores: bool
 ) -> None:
     """Print the rows of all projects with the same columns, each project under its directory."""
     columns = with_rows(COLUMNS, (_cells(row) for _, rows in groups for row in rows))
@@ -160,8 +174,10 @@ def _print(
         shown = fit_path(cwd, room - min(cells_of(place) + len(GAP), room // 2) if place else room)
         left = room - cells_of(shown) - len(GAP)
         echo(style(shown, "bold") + (dim(f"{GAP}{fit_path(place, left)}") if place else ""))
-        for line in islice(drawn, len(rows)):
+        for row, line in zip(rows, islice(drawn, len(rows)), strict=True):
             echo(f"{INDENT}{line}")
+            if is_long:
+                echo(dim(f"{INDENT * 2}{_resume(row)}"))
 
 
 def _cells(row: SessionRow) -> list[str]:
@@ -191,4 +207,7 @@ def _as_json(row: SessionRow) -> dict[str, Any]:
         "size": session.size,
         "subagents": row.subagents,
         "live": row.live,
+        "resume": resume_command(
+            session.id, row.about.cwd, Store(session.path.absolute().parents[2])
+        ),
     }

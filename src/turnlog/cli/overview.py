@@ -19,12 +19,12 @@ from turnlog.index.known_files import recent_sessions
 from turnlog.index.reports.report_cache import cached_report
 from turnlog.index.reports.reports import Filters
 from turnlog.index.sync_policy import synced_index
+from turnlog.session_health import deleted_before, unresumable
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import is_session_name
 from turnlog.store.stores import Stores, places_of
 from turnlog.text import money, plural, short_count
-from turnlog.web.session_health import deleted_before, unresumable
 
 RECENT = 12
 LOOKED_AFTER = 30

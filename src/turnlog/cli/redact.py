@@ -13,6 +13,7 @@ import click
 from turnlog.cli.arguments import all_option, dry_run_option, json_option
 from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, fit_path, plain, plain_masked, progress_bar, width
+from turnlog.cli.picking import named_or_picked
 from turnlog.cli.sessions import own_files
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, Table, echo_table, with_rows
@@ -82,6 +83,7 @@ def command(
       turnlog redact --all
       turnlog redact 3f2a --also 'customer: (\\w+)'
     """
+    sessions = named_or_picked(ctx, sessions, every)
     if bool(sessions) == every:
         raise click.UsageError("name sessions, or use --all, not both", ctx)
     patterns = [_compiled(text) for text in also]

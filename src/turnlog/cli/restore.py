@@ -12,7 +12,9 @@ from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.store.archive.archive import Manifest, open_archive
 from turnlog.store.archive.restore import find_archived, restore_session
+from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
+from turnlog.store.resume_command import resume_command
 from turnlog.store.stores import Stores
 from turnlog.text import plural
 
@@ -90,7 +92,8 @@ def command(
     """
     archive = open_archive(source)
     manifest = find_archived(archive, session)
-    root = (into or _store_of(stores, manifest).root).absolute()
+    store = _store_of(stores, manifest)
+    root = (into or store.root).absolute()
     restored = restore_session(archive, manifest, root, into is None, max_size)
     if as_json:
         echo_json({"id": manifest.session, **restored._asdict()})
@@ -103,4 +106,10 @@ def command(
     for path in restored.left_out:
         echo(f"turnlog: not restored: {plain(path)}: the client would execute it", err=True)
     if restored.written and into is None:
-        echo(f"  claude --resume {manifest.session}")
+        echo(f"  {resume_command(manifest.session, _directory(store, manifest.session), store)}")
+
+
+def _directory(store: Store, session: str) -> str | None:
+    found = (path for path in store.session_files() if path.stem == session)
+    path = next(found, None)
+    return describe(locate_session(path)).cwd if path else None

@@ -5,9 +5,9 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import dry_run_option, json_option
-from turnlog.cli.completions import complete_session
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json, fit, plain, width
+from turnlog.cli.picking import PickedArgument
 from turnlog.cli.sessions import own_files
 from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
@@ -21,9 +21,7 @@ from turnlog.text import file_size, plural
 
 
 @click.command("rm")
-@click.argument(
-    "sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=complete_session
-)
+@click.argument("sessions", metavar="[SESSION]...", nargs=-1, cls=PickedArgument)
 @click.option("--history", is_flag=True, help="Also remove their prompts from the prompt history.")
 @dry_run_option
 @json_option

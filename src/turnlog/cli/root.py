@@ -16,12 +16,34 @@ from turnlog.store.paths import Store, open_store
 from turnlog.store.stores import Stores, all_session_files, places_of
 
 GROUPS = {
-    "View": ("ls", "show", "tree", "turns", "calls", "files", "cost", "context", "tail", "live"),
-    "Browse": ("web",),
+    "View": (
+        "ls",
+        "show",
+        "tree",
+        "turns",
+        "calls",
+        "files",
+        "history-of",
+        "cost",
+        "context",
+        "tail",
+        "live",
+    ),
+    "Browse": ("pick", "resume", "web"),
     "Search": ("search", "sql"),
     "Analyze": ("stats", "check", "inspect"),
     "Edit": ("clone", "edit", "mv", "rename", "rm", "undo", "history", "forget"),
-    "Share": ("export", "redact", "archive", "restore"),
+    "Share": (
+        "export",
+        "bundle",
+        "unbundle",
+        "share",
+        "sync-with",
+        "git",
+        "redact",
+        "archive",
+        "restore",
+    ),
     "Trace": ("trace", "hook"),
     "Agent": ("chat", "replay", "statusline"),
     "Low level": ("entries", "raw", "schema", "where", "sync", "completion"),
@@ -39,7 +61,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return import_module(f"turnlog.cli.{cmd_name}").command
+        return import_module(f"turnlog.cli.{cmd_name.replace('-', '_')}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         longest = max(map(len, COMMANDS))

@@ -1,18 +1,21 @@
-"""The option --store, and the stores that a command reads: named ones, or the user's own."""
+"""The stores that a command reads: the --store option, and commands that take several stores."""
 
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from turnlog.cli.completions import complete_directory
-from turnlog.store.stores import Stores, distinct, open_stores, store_at
+from turnlog.store.stores import distinct, open_stores, store_at
+
+if TYPE_CHECKING:
+    from turnlog.store.stores import Stores
 
 STORES, CHOSEN = "turnlog.stores", "turnlog.chosen_stores"
 """The stores that a command reads, and those among them that --store named."""
 
 
-def stores_in(ctx: click.Context) -> Stores:
+def stores_in(ctx: click.Context) -> "Stores":
     """Return the stores of a command line.
 
     They are opened when a command asks for them: who uses the first one only, such as a hook, need
@@ -23,7 +26,7 @@ def stores_in(ctx: click.Context) -> Stores:
     return ctx.meta[STORES]
 
 
-def use_stores(ctx: click.Context, stores: Stores) -> None:
+def use_stores(ctx: click.Context, stores: "Stores") -> None:
     """Set the stores of a command; those that use a single one get the first."""
     ctx.meta[STORES], ctx.obj = stores, stores[0]
 

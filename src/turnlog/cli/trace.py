@@ -19,6 +19,7 @@ from turnlog.cli.arguments import (
 from turnlog.cli.completions import complete_session, complete_target
 from turnlog.cli.ls import SessionSelection
 from turnlog.cli.output import echo_json, local_time, plain, progress_bar, width
+from turnlog.cli.picking import named_or_picked
 from turnlog.cli.span_options import span_options
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, Table
@@ -35,7 +36,7 @@ from turnlog.trace.targets import PERFETTO, FileTarget, Target, target_of
 from turnlog.trace.trace_settings import TraceSettings, load_targets
 
 AGREEING = "turnlog.trace.agreeing"
-"""Where a context has the same command with --yes."""
+"""Key of a context for the same command line with --yes."""
 COLOURS: dict[WorkKind, Look] = {WorkKind.GENERATION: "cyan", WorkKind.TOOL: "yellow"}
 COLUMNS = (
     Column("span", width=26, is_filling=True),
@@ -45,7 +46,7 @@ COLUMNS = (
     Column("state", width=11, expendable=1),
 )
 WIDEST = 110
-"""Cells beyond which a name and its times would be too far apart."""
+"""Maximum width in cells; on a wider line, a name and its times would be too far apart."""
 
 
 class TraceCommand(click.Command):
@@ -95,10 +96,12 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
     """
     stores = stores_in(ctx)
     own = ("every", "project", "since", "until", "again", "dry_run", "yes")
+    selection = SessionSelection(options["project"], options["since"], options["until"])
+    is_selected = options["every"] or selection != SessionSelection()
+    sessions = named_or_picked(ctx, sessions, is_selected)
     loaded = load_targets({name: value for name, value in options.items() if name not in own})
     if not sessions:  # one caller's span cannot be the parent of many sessions
         loaded = [replace(settings, traceparent=None) for settings in loaded]
-    selection = SessionSelection(options["project"], options["since"], options["until"])
     paths = _paths(ctx, sessions, options["every"], selection)
     if options["dry_run"]:
         _print_spans(_spans(stores, paths, loaded[0]), as_json)
@@ -130,7 +133,8 @@ def _paths(
 ) -> list[Path]:
     """Return the files of named or selected sessions, the oldest first."""
     stores = stores_in(ctx)
-    if bool(sessions) == (every or selection != SessionSelection()):
+    is_selected = every or selection != SessionSelection()
+    if bool(sessions) == is_selected:
         raise click.UsageError("name sessions, or use --all, --project or --since, not both", ctx)
     if sessions:
         return [find_session(stores, text).path for text in sessions]

@@ -50,7 +50,7 @@ PART = 200
     type=click.FloatRange(0, 1_000_000),
     default=RESUMED_AFTER / MINUTE,
     metavar="MINUTES",
-    help="In JSON, call a turn after this much silence a resume; by default 5.",
+    help="In JSON, mark turns as resumed after a pause of this length; by default 5.",
 )
 @output_option()
 @reveal_switch

@@ -80,6 +80,7 @@ def _serve(stores: Stores, target: str, options: WebOptions) -> None:
     from turnlog.web.guards import origins_of
     from turnlog.web.library import Library
     from turnlog.web.server import HOST, bind, serve
+    from turnlog.web.session_api import load_libraries
 
     with bind(options.port) as bound:
         port = bound.getsockname()[1]
@@ -91,6 +92,7 @@ def _serve(stores: Stores, target: str, options: WebOptions) -> None:
             library.refresher.start()
             echo_masked(url)  # the one secret that is meant to be seen
             echo("Press Ctrl-C to stop.", err=True)
+            Thread(target=load_libraries, daemon=True).start()
             if not options.no_open:
                 # Some browsers keep `open` waiting until they are closed.
                 Thread(target=_open, args=(url,), daemon=True).start()

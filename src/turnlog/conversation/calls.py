@@ -18,7 +18,7 @@ from turnlog.store.paths import last_part, tool_results
 
 PERSISTED = re.compile(r"saved to: (\S.*)")
 LONGEST_MS = 1e15
-"""Milliseconds that a call can have taken: 30,000 years."""
+"""Maximum plausible duration of a call, in milliseconds (30,000 years)."""
 INTERRUPTED = (INTERRUPTION, "[Tool call interrupted")
 
 

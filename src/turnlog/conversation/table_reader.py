@@ -5,6 +5,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from turnlog.conversation.messages import Message, join_group
 from turnlog.conversation.node_table import NONE, NodeTable, StaleTable, hash_name
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node, UserNode, node_of
 from turnlog.conversation.prompts import Round
+from turnlog.conversation.turn_blocks import TurnBlock, decode_blocks
 from turnlog.conversation.turns import Turn
 from turnlog.format.decode import decode_line
 from turnlog.format.entries import ChainEntry
@@ -85,6 +87,11 @@ class TableReader:
         ranks = self.table["turn_prompt"][first:last].tolist()
         nodes = self.nodes(rank for rank in ranks if rank != NONE)
         return [None if r == NONE else require_node(UserNode, nodes[r]) for r in ranks]
+
+    @cached_property
+    def blocks(self) -> list[TurnBlock]:
+        """The figures of whole blocks of turns."""
+        return decode_blocks(self.table)
 
     def call(self, call: int) -> Call:
         """Return a call by its rank."""

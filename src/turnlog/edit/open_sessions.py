@@ -21,7 +21,7 @@ def require_closed(stores: Iterable[Store], paths: Iterable[Path]) -> None:
             raise Conflict(f"{names.pop()} is open in a running client", CLOSE_IT)
     # Clients before the registry existed keep no record; look for open files as well.
     transcripts = {str(path.resolve()) for path in found if _is_transcript(path)}
-    for name in _open_files() if transcripts else ():
+    for name in open_files() if transcripts else ():
         if name in transcripts:
             raise Conflict(f"{name} is open in another process", f"fuser {name}")
 
@@ -44,7 +44,7 @@ def _is_transcript(path: Path) -> bool:
     return path.suffix == ".jsonl" and "projects" in path.parts
 
 
-def _open_files() -> Iterator[str]:
+def open_files() -> Iterator[str]:
     """Yield the files that other processes have open, on systems with /proc."""
     for folder in Path("/proc").glob("[0-9]*/fd"):
         if folder.parent.name == str(os.getpid()):

@@ -61,6 +61,8 @@ class CloneResult(NamedTuple):
     left: list[Finding]
     straightened_for: str | None
     """The client version that made straightening necessary; None if it was not."""
+    record: Record | None = None
+    """The change in the journal; None for a preview."""
 
 
 class Renaming(NamedTuple):
@@ -114,12 +116,14 @@ def clone_session(
         ready.left[:] = [finding for finding in ready.left if finding not in renamed]
         _require_compression(session, options, ready)
         clone = plan_clone(store, session, ready.plan, ready.tally)
+        record = None
         if dry_run:
             deque(clone.files[clone.path], maxlen=0)
         else:
             require_no_link(root_of(store, session.path), clone.files)
-            create_session(open_journal(), f"clone of {session.id}", session, clone.files)
-    return CloneResult(clone, ready.tally.effect(), ready.mended, ready.left, target)
+            title = f"clone of {session.id}"
+            record = create_session(open_journal(), title, session, clone.files)
+    return CloneResult(clone, ready.tally.effect(), ready.mended, ready.left, target, record)
 
 
 def rename_session(store: Store, session: Path, title: str, *, dry_run: bool = False) -> Renaming:

@@ -20,7 +20,7 @@ from turnlog.index.database import (
 )
 
 KEPT = 4
-"""Idle connections per index."""
+"""Maximum number of idle connections per index."""
 
 _lock = Lock()
 _idle: dict[tuple[Path, int], list[tuple[Index, ExitStack]]] = {}

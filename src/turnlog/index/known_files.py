@@ -1,5 +1,6 @@
 """Look up files in the index, and store the result of their last check."""
 
+import re
 import sqlite3
 from pathlib import Path
 
@@ -109,3 +110,28 @@ class Files:
         statement = "SELECT 1 FROM files WHERE opened_by BETWEEN ? AND ? LIMIT 2"
         matches = self.db.execute(statement, (prefix, prefix + LAST)).fetchall()
         return prefix if len(matches) == 1 else file.opened_by
+
+
+def sessions_with_path(db: sqlite3.Connection, path: str, ending: str) -> dict[str, list[Path]]:
+    """Return the sessions whose calls, or those of their sub-agents, name a file.
+
+    If none names `path`, all paths that end with `ending` count.
+    """
+    rows = _calls_on(db, "c.path = ?", path)
+    if not rows and not ending.startswith(("/", "..")):
+        # `_` and `%` of a name match themselves only.
+        escaped = re.sub(r"([\\%_])", r"\\\1", ending.removeprefix("./"))
+        rows = _calls_on(db, "c.path LIKE ? ESCAPE '\\'", f"%/{escaped}")
+    found: dict[str, list[Path]] = {}
+    for named, session in rows:
+        found.setdefault(named, []).append(Path(session))
+    return found
+
+
+def _calls_on(db: sqlite3.Connection, condition: str, value: str) -> list[tuple[str, str]]:
+    statement = f"""
+        SELECT DISTINCT c.path, s.path FROM calls c JOIN files f ON f.id = c.file
+        JOIN files s ON s.id = f.id AND NOT f.is_subagent
+            OR f.is_subagent AND s.session = f.session AND NOT s.is_subagent
+        WHERE {condition} AND NOT s.is_gone ORDER BY s.started, s.path"""
+    return db.execute(statement, (value,)).fetchall()

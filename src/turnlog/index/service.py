@@ -34,7 +34,7 @@ ALL_TURNS = 1000
 FILE_CALLS = 500
 """Calls on one file that are returned by default."""
 LIMIT = 10
-"""Sessions that a search returns by default."""
+"""Default number of sessions in a search result."""
 
 
 class SearchRequest(NamedTuple):
@@ -150,6 +150,19 @@ def file_calls(
 
     with synced_index(stores, feedback=feedback) as index:
         return run_query_file(index.db, "file_calls", {"path": path, "limit": limit})
+
+
+def sessions_touching(
+    stores: AnyStores, path: str, ending: str, feedback: Feedback = SILENT
+) -> "dict[str, list[Path]]":
+    """Return the files of the sessions that read or changed a file, by the file's path.
+
+    If none names `path`, all files whose paths end with `ending` count.
+    """
+    from turnlog.index.known_files import sessions_with_path
+
+    with synced_index(stores, feedback=feedback) as index:
+        return sessions_with_path(index.db, path, ending)
 
 
 def report_batch(

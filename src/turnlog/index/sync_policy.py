@@ -42,7 +42,7 @@ SKIPPED = "turnlog: skipped "
 """The start of a line about a file that cannot be read."""
 
 _is_deferred = ContextVar("_is_deferred", default=False)
-"""Whether queries leave the index as it is."""
+"""True if queries leave the index as it is."""
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and the total; starts over for each phase."""

@@ -1,4 +1,4 @@
-"""How much of a session an export contains: prompts, answers, calls, or everything."""
+"""Depth of an export: prompts, answers, calls, or everything."""
 
 from collections.abc import Iterable
 from enum import StrEnum

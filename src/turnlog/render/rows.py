@@ -61,7 +61,7 @@ class ViewOptions:
 
 @dataclass(frozen=True, slots=True)
 class CallDetails:
-    """What a page shows of a call beyond its row: the same values as the JSON of a turn."""
+    """Details of a call for pages: the same values as the JSON of a turn."""
 
     id: str
     input: Any

@@ -38,7 +38,7 @@ class ProjectVariables:
         self.files: list[str] = []
         """The settings files that exist."""
         self.is_complete = is_complete
-        """Whether every settings file is known and could be read."""
+        """True if every settings file is known and could be read."""
         for folder in folders:
             for name in SETTINGS:
                 self._read(os.path.join(folder, ".claude", name))
@@ -115,7 +115,7 @@ class HookPlaces:
         self.store = named[0]
         self.problem = self._problem([name for name in PLACES if name not in fixed])
         self.has_spool = "spool" in fixed or not any(map(self.variables.sets, SPOOL_VARIABLES))
-        """Whether the location of the spool is certain."""
+        """True if the location of the spool is certain."""
 
     def _problem(self, open_places: "Iterable[str]") -> str:
         """Return why the paths are uncertain; empty if they are not.

@@ -21,7 +21,7 @@ from turnlog.web.report_data import (
 )
 
 LONGEST = 600
-"""Seconds that the first computation may take."""
+"""Maximum seconds of the first computation."""
 PATH_LEVELS = (1, 5)
 """Levels of the tree whose names are paths: projects and files."""
 ANCHOR = "#carrying"

@@ -15,9 +15,9 @@ from turnlog.web.library import FoundSession, Library
 from turnlog.web.parameters import PageRequest
 
 MOST_PROMPTS = 1_000
-"""Prompts of a session that are aligned."""
+"""Maximum number of prompts to align."""
 MOST_NAMES = 30
-"""Tools and files that are compared."""
+"""Maximum number of tools and of files to compare."""
 
 
 class ComparedSession(NamedTuple):
@@ -103,7 +103,7 @@ FACTS: dict[str, Callable[[ListedSession], str]] = {
     "tokens": lambda session: short_count(session.tokens),
     "cost": lambda session: f"{exact_money(session.cost_usd)}{session.marks}",
 }
-"""The table of facts: a name, and how to tell it."""
+"""The table of facts: a name, and the function that formats its value."""
 
 
 def _counts(first: Mapping[str, int], second: Mapping[str, int]) -> list[tuple[str, int, int]]:

@@ -52,11 +52,11 @@ class CostGrouping(NamedTuple):
     keys: tuple[str, ...]
     """Columns that name a row."""
     unit: str | None = None
-    """What a bar stands for on a time axis; such views can be zoomed."""
+    """Period of a bar on a time axis; such views can be zoomed."""
 
     @property
     def is_split(self) -> bool:
-        """Whether bars are stacked by a second dimension."""
+        """True if bars are stacked by a second dimension."""
         return self.unit is not None and self.unit != "block"
 
 
@@ -266,7 +266,7 @@ LINKS: dict[str, Callable[[str], str | None]] = {
     "project": lambda key: address("/sessions", project=key),
     "session": session_link,
 }
-"""Where bars lead, by report. Bars over time are no links, since dragging over them zooms."""
+"""Link targets of bars, by report. Bars over time have none, since dragging over them zooms."""
 FIGURE_NAMES = {
     "cost_usd": "Cost",
     "tokens": "Tokens",

@@ -174,4 +174,7 @@ def _call(row: Row) -> dict[str, Any]:
         "seconds": short_duration(_number(row, "seconds")),
         "lines": _lines(row) if row["name"] in CHANGING else "",
         "is_subagent": bool(row["is_subagent"]),
+        "key": row["session"],
+        # Lines of sub-agents are those of other files, which the page of the session cannot show.
+        "result_line": None if row["is_subagent"] else row["result_line"],
     }

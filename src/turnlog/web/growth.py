@@ -22,7 +22,7 @@ TAIL = 1 << 20
 
 
 class Growth(NamedTuple):
-    """How far a file reaches."""
+    """The end of a file."""
 
     inode: int
     end: int

@@ -30,14 +30,12 @@ from turnlog.web.session_cache import SessionCache
 T = TypeVar("T")
 
 KEPT_LISTS = 16
-"""Filtered lists that stay in memory; one of 100,000 sessions takes 10 MB."""
+"""Number of filtered lists cached in memory; one of 100,000 sessions takes 10 MB."""
 MOST_FACETS = 300
-"""Values offered for a filter."""
+"""Maximum number of values offered for a filter."""
 
 Place = tuple[float, int]
-"""When a session was last active, and its number in the index."""
-
-
+"""Time of a session's last activity, and its number in the index."""
 LiveIds = set[tuple[str, str]]
 """Stores and ids: another store may have a copy of a session that is open."""
 

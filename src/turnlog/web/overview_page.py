@@ -23,6 +23,7 @@ from turnlog.render.charts.lines import sparkline
 from turnlog.render.charts.report_charts import ReportChart, formatter, report_chart
 from turnlog.render.charts.svg import ChartOptions, Value
 from turnlog.secrets import mask
+from turnlog.session_health import expiring, unresumable
 from turnlog.store.catalog import SessionFile, live_sessions, locate_session
 from turnlog.store.paths import Store
 from turnlog.store.stores import Stores
@@ -36,7 +37,6 @@ from turnlog.web.report_data import (
     session_link,
     stats_command,
 )
-from turnlog.web.session_health import expiring, unresumable
 
 FIGURES = ("cost_usd", "tokens", "turns", "sessions")
 NAMES = {"cost_usd": "Cost", "tokens": "Tokens", "turns": "Turns", "sessions": "Sessions"}

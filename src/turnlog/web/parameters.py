@@ -6,11 +6,10 @@ from typing import NamedTuple
 from turnlog.errors import UsageError
 from turnlog.format.timestamps import parse_since, parse_until
 from turnlog.index.reports.session_list import HEALTHS, ListFilters
-from turnlog.index.search.selection import Selection
 from turnlog.web.library import Library
 
 LONGEST = 1000
-"""Characters of a parameter."""
+"""Maximum characters of a parameter."""
 STATES = ("live",)
 WEEKDAYS = tuple(map(str, range(7)))
 """0 is Monday."""
@@ -18,7 +17,7 @@ HOURS = tuple(map(str, range(24)))
 
 
 class PageRequest(NamedTuple):
-    """What a page or an API call is asked for."""
+    """Query parameters of a page or an API call."""
 
     library: Library
     query: Mapping[str, str]
@@ -74,21 +73,6 @@ def list_filters(request: PageRequest) -> ListFilters:
         health=_choice(request, "health", HEALTHS),
         hours=_hours(request),
         ids=ids,
-    )
-
-
-def search_selection(filters: ListFilters) -> Selection:
-    """Return those filters of a list that also apply to texts."""
-    # Built here, not by `selection_of`: that resolves names of directories and sessions, and a URL
-    # must not make the server look at paths.
-    return Selection(
-        project=filters.project,
-        since=filters.since,
-        until=filters.until,
-        tool=filters.tool,
-        model=filters.model,
-        branch=filters.branch,
-        file=filters.file,
     )
 
 

@@ -35,11 +35,11 @@ class Refresher:
         self._ended = float("-inf")
         self._first = Event()
         self.problem: str | None = None
-        """Why the last refresh failed."""
+        """Error of the last failed refresh."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether the first refresh has ended."""
+        """True if the first refresh has ended."""
         return self._first.is_set()
 
     @property

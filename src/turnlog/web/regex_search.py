@@ -21,12 +21,12 @@ from turnlog.store.paths import Store
 from turnlog.store.stores import AnyStores, each_store
 
 LONGEST = 10.0
-"""Seconds that a search may take."""
+"""Maximum seconds of a search."""
 CHILD = "from turnlog.web.regex_search import answer_parent; answer_parent()"
 
 
 class RegexQuery(NamedTuple):
-    """What the child process searches for, and where."""
+    """The pattern and the places that the child process searches."""
 
     roots: list[str]
     request: SearchRequest

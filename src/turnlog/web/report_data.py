@@ -33,7 +33,7 @@ def filters_in(params: Params) -> Filters:
 
 
 def choice(params: Params, name: str, known: Sequence[str]) -> str:
-    """Return a parameter that has to be one of some values; the first one by default."""
+    """Return a parameter if it is one of the allowed values, by default the first of them."""
     value = params.get(name) or known[0]
     if value not in known:
         raise UsageError(f"{name}={value[:40]} is unknown: choose from {', '.join(known)}")

@@ -4,15 +4,18 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from turnlog.conversation.live import LiveReader
+from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.format.timestamps import age, stamp_of
 from turnlog.index.reports.session_list import ListedSession, ListFilters
 from turnlog.index.search.search import Hit, SessionHits
 from turnlog.index.service import SearchRequest
+from turnlog.index.session_query import parse_session_query, search_selection, session_filters
 from turnlog.secrets import mask, mask_short, mask_value
 from turnlog.text import exact_money, short_count
 from turnlog.web.library import LiveIds
-from turnlog.web.parameters import PageRequest, list_filters, search_selection
+from turnlog.web.parameters import PageRequest, list_filters
 
 ROWS = 100
 """Rows of a page, which then has about 40 kB."""
@@ -39,17 +42,45 @@ def list_rows(request: PageRequest) -> Fields:
 
 def search_rows(request: PageRequest) -> Fields:
     """Return the sessions whose texts match a query in the language of `turnlog search`."""
-    filters = list_filters(request)
     limit = request.number("limit", HITS, MOST_HITS)
+    is_regex = request.text("regex") == "1"
+    text, filters = _typed(request, is_regex)
+    if not text:
+        return _filtered(request, filters, limit)
     wanted = SearchRequest(
-        text=request.text("q") or "",
-        is_regex=request.text("regex") == "1",
+        text=text,
+        is_regex=is_regex,
         selection=search_selection(filters),
         limit=limit + 1,
     )
     found = list(islice(request.library.search(wanted), limit + 1))
     rows = _listed(request, filters, found[:limit])
     return {"rows": rows, "has_more": len(found) > limit}
+
+
+def _typed(request: PageRequest, is_regex: bool) -> tuple[str, ListFilters]:
+    """Return what to search for, and the filters of the URL with those typed into the query."""
+    line, filters = request.text("q") or "", list_filters(request)
+    if is_regex:
+        return line, filters
+    parsed = parse_session_query(line)
+    if not line or parsed.problems:
+        raise UsageError(next(iter(parsed.problems), "nothing to search for"))
+    states = {} if parsed.live is None else _live_states(request)
+    typed = parsed.with_live(states)._asdict()
+    given = {name: value for name, value in typed.items() if value is not None}
+    return parsed.text, filters._replace(**given)
+
+
+def _live_states(request: PageRequest) -> dict[str, str]:
+    return {each.id: str(each.state) for each in LiveReader(request.library.stores).read()}
+
+
+def _filtered(request: PageRequest, filters: ListFilters, limit: int) -> Fields:
+    """Return the sessions that match filters without any words."""
+    page, live = request.library.page(filters, 0, limit), request.library.live_ids()
+    rows = [{**session_row(*each, live), "hits": [], "more": 0} for each in page.sessions]
+    return {"rows": rows, "has_more": page.total > limit}
 
 
 def filter_values(request: PageRequest) -> Fields:
@@ -102,12 +133,7 @@ def _listed(
     if filters.ids is not None:
         ids.intersection_update(filters.ids)
     # Texts were already filtered by the rest: a session may match without the turn that does.
-    others = ListFilters(
-        min_cost=filters.min_cost,
-        max_cost=filters.max_cost,
-        health=filters.health,
-        ids=tuple(sorted(ids)),
-    )
+    others = session_filters(filters)._replace(ids=tuple(sorted(ids)))
     page = request.library.page(others, 0, 2 * MOST_HITS)
     live = request.library.live_sessions()
     by_path = {session.path: (key, session) for key, session in page.sessions}

@@ -9,9 +9,9 @@ from msgspec import Struct
 from turnlog.agent.permissions.bash import HOLE, UNKNOWN, SimpleCommand, Word, parse_script
 
 DEEPEST = 6
-"""Levels of commands inside of commands that are analyzed."""
+"""Maximum nesting of commands inside of commands."""
 MOST_ARGUMENTS = 50
-"""Arguments of an unknown launcher that are analyzed one by one."""
+"""Maximum number of arguments of an unknown launcher that are analyzed one by one."""
 NUMBER = re.compile(r"[0-9]+")
 
 
@@ -29,7 +29,7 @@ class Launcher(Struct, frozen=True):
     """Arguments before the program."""
     takes_variables: bool = False
     takes_numbers: bool = False
-    """Whether a number may be an option, as in `nice -10`."""
+    """True if a number may be an option, as in `nice -10`."""
 
 
 WRAPPERS = {
@@ -146,7 +146,7 @@ class Inner(Struct, frozen=True):
 
     part: SimpleCommand
     is_sure: bool = True
-    """Whether it would run; otherwise it may."""
+    """True if it would run; otherwise it may."""
 
 
 def name_of(word: Word) -> str:
@@ -200,7 +200,7 @@ def commands_in(part: SimpleCommand, depth: int = 0) -> Iterator[Inner]:
     if not part.words or part.is_test:
         return
     if depth == DEEPEST:
-        raise RecursionError("it runs programs through too many others")
+        raise RecursionError("it nests too many launchers such as env or xargs")
     for inner in _direct(part.words):
         if not inner.is_sure:
             # Every argument counts as a command already: what it runs in turn is among them.

@@ -28,7 +28,7 @@ READING = 1
 CHUNK = 256 << 20
 """Bytes of session files whose costs are stored at once."""
 LONGEST_TITLE = 100
-"""Characters of a turn's prompt."""
+"""Maximum characters of a turn's prompt."""
 
 
 class CarriedTurn(Struct, array_like=True):
@@ -41,7 +41,7 @@ class CarriedTurn(Struct, array_like=True):
 
 
 class CarriedPart(Struct, array_like=True):
-    """What a tool did with a file in one turn, and what that cost."""
+    """The calls of one tool for one file in one turn, and their cost."""
 
     turn: int | None
     """Position in the list of turns."""

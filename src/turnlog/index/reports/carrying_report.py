@@ -22,7 +22,7 @@ from turnlog.secrets import mask, mask_start
 FIGURES = ("items", "bytes", "sent", "carried_usd", "output_usd", "cost_usd")
 NO_PROJECT, NO_FILE, NO_TURN = "no project", "no file", "no turn"
 LONGEST_NAME = 100
-"""Characters of a name in a tree."""
+"""Maximum characters of a name in a tree."""
 
 
 class _Piece(NamedTuple):

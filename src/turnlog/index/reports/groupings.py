@@ -25,7 +25,7 @@ DIMENSIONS = {
     "model": "w.model",
     "session": SESSION,
 }
-"""What work can be grouped by, as SQL; a turn is of the model that answered first in it."""
+"""SQL of each dimension; a turn belongs to the model that answered first in it."""
 TIMES = frozenset({"day", "week", "month", "weekday", "hour"})
 
 

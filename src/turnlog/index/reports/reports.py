@@ -140,7 +140,7 @@ def _plan_columns(row: Row, price: float) -> Row:
 def run_query_file(
     db: sqlite3.Connection, name: str, values: dict[str, str | float | None]
 ) -> Report:
-    """Run the SQL file of a name with values of its own; it has no totals."""
+    """Run a SQL file with its own parameters; the report has no totals."""
     columns, rows = _run(db, query(name), values)
     return Report(name, columns, rows, {}, [])
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from turnlog.index.search.selection import Selection, conditions
 
 COMMON = 20_000
-"""With more matches than this, the most telling column is searched first, the rest if needed."""
+"""With more matches than this, the most relevant column is searched first, the rest if needed."""
 TIERS = ("{asked}", "{said}", "{done}")
 WEIGHTS = "bm25(8.0, 3.0, 1.0)"
 """Weights of the columns: asked, said, done."""
@@ -52,7 +52,7 @@ class Candidate(Struct, frozen=True):
 
 
 def tiers_of(db: sqlite3.Connection, match: str) -> tuple[str, ...]:
-    """Split a common query into one per column, the most telling first; leave others whole."""
+    """Split a query with many matches into one per column, the most relevant first."""
     counted = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     is_common = db.execute(counted, (match, COMMON + 1)).fetchone()[0] > COMMON
     return tuple(f"{tier} : ({match})" for tier in TIERS) if is_common else (match,)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -20,6 +21,8 @@ from turnlog.index.search.snippets import finder_of, snippet_of
 from turnlog.index.search.word_search import Begun, SearchTerms, begin, rank
 from turnlog.index.searchable_texts import texts_in
 from turnlog.secrets import cut_whole, mask
+from turnlog.store.paths import Store
+from turnlog.store.resume_command import resume_command
 
 READ = 7
 """Texts read per text shown at most, to replace duplicates that were already shown."""
@@ -66,6 +69,8 @@ class SessionHits(Struct):
     turns: list[TurnHits]
     more: int
     """At least this many more hits."""
+    resume: str = ""
+    """The shell command that resumes the session."""
 
 
 class ResultLimits(Struct, frozen=True):
@@ -124,6 +129,7 @@ class _SnippetReader:
             last_active=_moment(main.ended),
             turns=turns,
             more=len(candidates) - sum(len(turn.hits) for turn in turns),
+            resume=resume_command(main.opened_by, main.project, Store(Path(main.path).parents[2])),
         )
 
     def _turn(self, file: File, prompt: int | None, hits: list[Hit]) -> TurnHits:

@@ -37,9 +37,9 @@ class FlameCell:
     value: float
     children: Sequence["FlameCell"] = field(default_factory=tuple["FlameCell", ...])
     key: str | None = None
-    """What a link is made of; by default the name."""
+    """Value for the link; by default the name."""
     label: str | None = None
-    """What the cell shows, if the name is too long for most cells."""
+    """Shorter label, for names that are too long for most cells."""
 
     @property
     def key_or_name(self) -> str:

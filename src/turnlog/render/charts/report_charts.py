@@ -17,9 +17,9 @@ Rows = Sequence[Mapping[str, Any]]
 STYLES = Path(__file__).parents[1] / "html" / "viewer"
 MARGIN, HEADING = 14.0, 24.0
 MOST_PERIODS = 4_000
-"""Days, weeks or months between the first and the last of a chart, with those without values."""
+"""Maximum number of days, weeks or months in a chart, including those without values."""
 MOST_BARS = 30
-"""Rows of a ranked chart; the table has the rest."""
+"""Maximum number of rows in a ranked chart; the table has the rest."""
 STEPS = {"daily": ("day", 1), "weekly": ("week", 7), "monthly": ("month", 31)}
 """The column of a period, and a number of days that always leads to the next one."""
 CACHE_KINDS = {
@@ -32,7 +32,7 @@ CACHE_KINDS = {
 
 
 class ReportChart(NamedTuple):
-    """What to draw of a report."""
+    """The report, rows and column to draw."""
 
     report: str
     rows: Rows
@@ -250,7 +250,7 @@ HEADS = {
     "cache": "Tokens sent",
     "carrying": "Estimated carrying cost",
 }
-"""What a chart shows, where that is more than one column."""
+"""Headings of charts that show more than one column."""
 SUBJECTS = {
     "hour": "hour of the week",
     "latency": "tool",

@@ -39,7 +39,7 @@ def plain_number(value: float) -> str:
 
 @dataclass(frozen=True)
 class ChartOptions:
-    """What a chart is called, how its values read, and where its marks lead."""
+    """Title, number format and links of a chart."""
 
     title: str
     description: str = ""

@@ -42,11 +42,7 @@ def files_by_session(
     for project in _entries(store.projects):
         if is_folder(project):
             _find_in_project(project.path, found, loose)
-    # Only names that look like session ids are used as folder names: a session file called
-    # `memory.jsonl` must not claim the folder `memory/`.
-    for name in filter(is_session_id, found):
-        for kind in BY_SESSION:
-            _add_below(store.root / kind / name, found[name])
+    _add_by_session(store, found)
     for entry in _entries(store.todos):
         name = entry.name.partition("-agent-")[0]
         if name in found and is_session_id(name) and entry.is_file(follow_symlinks=False):
@@ -59,6 +55,16 @@ def files_by_session(
         elif ownerless is not None and file.state.size:
             ownerless.append(path)
     return relative
+
+
+def _add_by_session(store: Store, found: dict[str, Files]) -> None:
+    # Only names that look like session ids are used as folder names: a session file called
+    # `memory.jsonl` must not claim the folder `memory/`. Each folder is listed once: looking for
+    # five subfolders of each of 100,000 sessions takes seconds.
+    for kind in BY_SESSION:
+        for entry in _entries(store.root / kind):
+            if entry.name in found and is_session_id(entry.name):
+                _add_below(entry.path, found[entry.name])
 
 
 def _find_in_project(project: str, found: dict[str, Files], loose: Files) -> None:

@@ -17,7 +17,7 @@ from turnlog.agent.permissions.bash.lookup import ABSENT, is_folder, is_there
 from turnlog.agent.permissions.bash.syntax import HOLE, Word
 
 MOST_MATCHES = 1_000
-"""Files that a pattern may match."""
+"""Maximum number of files that a pattern may match."""
 PATTERN_TOKEN = re.compile(r"\\(.)|([*?\[])|(.)", re.S)
 
 

@@ -3,10 +3,8 @@
 Results of checks are cached in the index until a file changes. The command line shows the same.
 """
 
-import json
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.conversation.session import open_session
@@ -17,13 +15,12 @@ from turnlog.index.known_files import keep_check, kept_check, sessions_before
 from turnlog.index.sync_policy import synced_index
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile
+from turnlog.store.client_settings import kept_days
 from turnlog.store.paths import Store
 from turnlog.store.stores import AnyStores, each_store
 
 AT_ONCE = 64 << 20
 """Bytes of sessions to check per run; the rest is checked by later runs."""
-KEPT_DAYS = 30
-"""Days after which the client deletes a session, unless its settings differ."""
 SOON_DAYS = 7
 
 
@@ -45,15 +42,6 @@ def unresumable(
 def _worst(session: SessionFile) -> str | None:
     found = [each for each in check_session(open_session(session.path)) if each.is_serious]
     return found[0].message if found else None
-
-
-def kept_days(store: Store) -> int:
-    """Return the number of days after which the client deletes a session."""
-    try:
-        days = json.loads(Path(store.settings).read_bytes()).get("cleanupPeriodDays")
-    except (OSError, ValueError, AttributeError):
-        days = None
-    return days if isinstance(days, int) else KEPT_DAYS
 
 
 def deleted_before(store: Store) -> float:

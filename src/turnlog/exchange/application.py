@@ -1,0 +1,187 @@
+"""Write merged sessions to the store: through the journal, in batches, each all or none."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from turnlog.edit.apply import Change, apply_changes
+from turnlog.edit.journal import Journal
+from turnlog.edit.removal import plan_removal
+from turnlog.errors import TurnlogError
+from turnlog.exchange.editions import MAIN, OwnFile, OwnSession
+from turnlog.exchange.machine_manifest import FileVersion
+from turnlog.exchange.machine_state import UNSETTLED, SeenFile
+from turnlog.exchange.options import Exchanged, NotExchanged
+from turnlog.exchange.reception import Receiver
+from turnlog.exchange.shared_paths import set_aside
+from turnlog.format.jsonl import FileState
+from turnlog.format.regular_files import open_regular
+from turnlog.store.paths import Store
+
+MOST_FILES = 2000
+MOST_BYTES = 256 << 20
+"""Limits of a batch, and so of one change in the journal."""
+
+
+class Writing(NamedTuple):
+    """A file to be written for a session."""
+
+    own: OwnSession
+    file: OwnFile
+    path: Path
+
+    @property
+    def is_main(self) -> bool:
+        return self.file.version.role == MAIN
+
+
+class Applier:
+    """Writes sessions, and remembers the state of the files written."""
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        journal: Journal,
+        dest: str,
+        seen: dict[str, SeenFile],
+    ) -> None:
+        self.receiver, self.journal = receiver, journal
+        self.report: Exchanged = receiver.report
+        self.failed: set[int] = set()
+        """Identities of sessions that could not be written."""
+        self._title = f"sync with {dest}"
+        self._seen = seen
+
+    def apply(self, owns: Iterable[OwnSession], progress: Callable[[int], None]) -> None:
+        """Write everything that changed."""
+        for batch in self._batches(owns):
+            self._apply_batch(batch)
+            progress(len({id(each.own) for each in batch}))
+        self._write_asides()
+
+    def remove(self, store: Store, sessions: list[Path]) -> None:
+        """Remove sessions with all their files, as one change that can be undone."""
+        removal = plan_removal(store, sessions)
+        record = apply_changes(
+            self.journal, self._title, removal.changes, clearing=removal.clearing, root=store.root
+        )
+        self.report.changes += [record.id] if record else []
+
+    def _batches(self, owns: Iterable[OwnSession]) -> Iterator[list[Writing]]:
+        batch: list[Writing] = []
+        size = 0
+        for own in owns:
+            writings = self._writings(own)
+            batch += writings
+            size += sum(each.file.version.size for each in writings)
+            if len(batch) >= MOST_FILES or size >= MOST_BYTES:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _writings(self, own: OwnSession) -> list[Writing]:
+        try:
+            named = [
+                Writing(own, file, self.receiver.path_for(own, file))
+                for file in own.files.values()
+                if file.is_changed
+            ]
+            changed = [each for each in named if not self._is_taken(each)]
+        except TurnlogError as error:
+            self._fail(own, error)
+            return []
+        # The session's own log comes last: a client lists a session as soon as that exists, and
+        # must not open it before its sub-agents and tool results are there.
+        return sorted(changed, key=lambda each: each.is_main)
+
+    def _is_taken(self, each: Writing) -> bool:
+        """Return whether a document already exists, because its session was removed without it."""
+        version = each.file.version
+        if not each.file.is_new or version.is_log or not os.path.lexists(each.path):
+            return False
+        # The next sync reads it, as it belongs to a session again.
+        del each.own.files[version.role]
+        if not _has_content(each.path, version):
+            self.receiver.asides[set_aside(each.path, version.digest)] = version
+        return True
+
+    def _apply_batch(self, batch: list[Writing]) -> None:
+        try:
+            self._write(batch)
+        except (TurnlogError, OSError) as error:
+            owns = {id(each.own): each.own for each in batch}
+            if len(owns) == 1:
+                self._fail(batch[0].own, error)
+                return
+            # One session that changed meanwhile must not keep the others from being written.
+            for key in owns:
+                self._apply_batch([each for each in batch if id(each.own) == key])
+
+    def _write(self, batch: list[Writing]) -> None:
+        fetch = self.receiver.fetch
+        changes = [
+            Change(each.path, each.file.content(fetch), each.file.state, is_log=_is_shared(each))
+            for each in batch
+        ]
+        root = self.receiver.root
+        record = apply_changes(self.journal, self._title, changes, root=root)
+        self.report.changes += [record.id] if record else []
+        for each in batch:
+            self._note(each)
+
+    def _note(self, each: Writing) -> None:
+        """Remember the state of a file, so that the next sync need not read it."""
+        file, path = each.file, each.path
+        # The client deletes sessions by age, and `swap_in` keeps the old time.
+        with suppress(OSError):
+            os.utime(path)
+        file.path, file.state = path, FileState.of(path)
+        file.base, file.segments = file.version.pieces, None
+        name = str(path.relative_to(self.receiver.root))
+        # If a client appended in this very moment, the file is read by the next sync.
+        if file.state.size == file.version.size + len(file.tail):
+            self._seen[name] = SeenFile(*file.state, file.state.mtime_ns + UNSETTLED + 1)
+        else:
+            self._seen.pop(name, None)
+
+    def _write_asides(self) -> None:
+        for path, version in self.receiver.asides.items():
+            if path.exists():
+                continue
+            content = (self.receiver.fetch(*piece) for piece in version.pieces)
+            try:
+                record = apply_changes(
+                    self.journal,
+                    self._title,
+                    [Change(path, content, None)],
+                    root=self.receiver.root,
+                )
+            except (TurnlogError, OSError) as error:
+                self.report.problems.append(NotExchanged(str(path), str(error)))
+            else:
+                self.report.changes += [record.id] if record else []
+                self.report.set_aside.append(str(path))
+
+    def _fail(self, own: OwnSession, error: Exception) -> None:
+        self.failed.add(id(own))
+        name = own.local or own.session or "files of no session"
+        self.report.problems.append(NotExchanged(name, str(error)))
+
+
+def _is_shared(each: Writing) -> bool:
+    """Return whether every client appends to a file: the prompt history."""
+    return not each.own.session and each.file.version.is_log
+
+
+def _has_content(path: Path, version: FileVersion) -> bool:
+    """Return whether a regular file equals a version of a document."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != version.size:
+        return False
+    with open_regular(path) as file:
+        return all(
+            hashlib.sha256(file.read(piece.size)).digest() == piece.hash for piece in version.pieces
+        )

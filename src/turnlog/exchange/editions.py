@@ -1,0 +1,173 @@
+"""The sessions of this machine while they are merged: editions, their labels and their forks."""
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from turnlog.edit.journal import chunks_of
+from turnlog.errors import Damaged
+from turnlog.exchange.line_merge import Segment, split_lines
+from turnlog.exchange.machine_manifest import FileVersion, Piece, SessionVersion
+from turnlog.exchange.packs import Fetch
+from turnlog.format.jsonl import FileState
+from turnlog.format.regular_files import open_regular
+
+MAIN = "projects/{id}.jsonl"
+"""The role of a session's own log."""
+
+
+@dataclass
+class OwnFile:
+    """A file of this machine, with everything that was merged into it."""
+
+    version: FileVersion
+    path: Path | None = None
+    """None if this machine does not have it (any more)."""
+    state: FileState | None = None
+    """Its state when it was read."""
+    base: list[Piece] = field(default_factory=list[Piece])
+    """The pieces of the file on disk."""
+    segments: list[Segment] | None = None
+    """All lines, once a merge needed them."""
+    tail: bytes = b""
+    """A torn last line."""
+    added: int = 0
+    """Number of lines that were merged in, if the file existed."""
+    is_diverged: bool = False
+    is_replaced: bool = False
+    """True for a document of which another machine has a newer version."""
+    left_out: frozenset[bytes] = frozenset()
+    """Lines that were removed here and stay removed."""
+    original: FileVersion | None = None
+    """Its version before anything was merged; None if this machine never had it."""
+    is_left: bool = False
+    """True for a file that was removed here and stays removed."""
+
+    @property
+    def is_new(self) -> bool:
+        return self.state is None
+
+    @property
+    def is_changed(self) -> bool:
+        return not self.is_left and (self.is_new or self.is_replaced or bool(self.added))
+
+    def load(self, fetch: Fetch) -> list[Segment]:
+        """Return all lines of a log, from the local file as far as possible."""
+        if self.segments is None:
+            found: list[Segment] = []
+            if self.path is not None and self.state is not None:
+                found = self._load_base(self.path)
+            rest = self.version.ranked()[len(found) :]
+            self.segments = found + read_segments(rest, fetch)
+        return self.segments
+
+    def content(self, fetch: Fetch) -> Iterator[bytes]:
+        """Yield the bytes of the merged file."""
+        if self.segments is not None:
+            for segment in self.segments:
+                yield from segment.lines
+        else:
+            start = 0
+            if self.path is not None and self.state is not None and not self.is_replaced:
+                start, size = len(self.base), sum(piece.size for piece in self.base)
+                yield from chunks_of(self.path, size)
+                self.tail = b"".join(chunks_of(self.path, self.state.size, size))
+            for piece in self.version.pieces[start:]:
+                is_log = self.version.is_log
+                yield b"".join(read_log_piece(piece, fetch)) if is_log else fetch(*piece)
+        yield self.tail
+
+    def _load_base(self, path: Path) -> list[Segment]:
+        with open_regular(path) as file:
+            found = [
+                Segment(split_lines(file.read(piece.size)), piece, rank)
+                for piece, rank in self.version.ranked()[: len(self.base)]
+            ]
+            self.tail = file.read()
+        return found
+
+
+@dataclass
+class OwnSession:
+    """An edition of a session on this machine."""
+
+    session: str
+    label: str
+    local: str | None
+    """Its id here; None for a former edition that this machine no longer has."""
+    files: dict[str, OwnFile] = field(default_factory=dict[str, OwnFile])
+    """By role."""
+    is_deleted: bool = False
+    is_new: bool = False
+    """True if this machine did not know the edition before."""
+
+    @property
+    def is_here(self) -> bool:
+        return any(not file.is_new for file in self.files.values())
+
+    @property
+    def is_changed(self) -> bool:
+        return any(file.is_changed for file in self.files.values())
+
+    @property
+    def has_gaps(self) -> bool:
+        """True if the machine had more of it before."""
+        return any(file.is_new or file.version.former for file in self.files.values())
+
+    def as_version(self) -> SessionVersion:
+        files = [self.files[role].version for role in sorted(self.files)]
+        return SessionVersion(self.session, self.label, files, self.local, self.is_deleted)
+
+
+def own_version(version: FileVersion) -> FileVersion:
+    """Return a copy of a version that can be changed."""
+    copied = copy(version)
+    copied.former = list(version.former)
+    return copied
+
+
+def read_log_piece(piece: Piece, fetch: Fetch) -> list[bytes]:
+    """Return the lines of a piece at DEST."""
+    raw = fetch(*piece)
+    # Without its newline, the last line of a hostile piece would join with one of ours.
+    if not raw.endswith(b"\n"):
+        raise Damaged(f"piece {piece.hash.hex()} does not end with a line")
+    return split_lines(raw)
+
+
+def read_segments(pieces: Iterable[tuple[Piece, int]], fetch: Fetch) -> list[Segment]:
+    """Return the lines of pieces at DEST."""
+    return [Segment(read_log_piece(piece, fetch), piece, rank) for piece, rank in pieces]
+
+
+def fork_id(session: str, label: str) -> str:
+    """Return the id that the fork of an edition has on every machine.
+
+    >>> fork_id("a1", "00")
+    '1888b030-4a9a-509e-8333-5d9ff1d7d51f'
+    """
+    digest = hashlib.sha256(f"turnlog fork\0{session}\0{label}".encode()).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=5))
+
+
+def contested_label(session: str, label: str, uuid: str, line: bytes) -> str:
+    """Return the label of the edition that has this line for an entry.
+
+    It depends on contents only, so machines that never met agree on it.
+    """
+    digest = hashlib.sha256(f"{session}\0{label}\0{uuid}\0".encode(errors="surrogatepass"))
+    digest.update(line)
+    return digest.hexdigest()[:32]
+
+
+def known_forks(versions: Iterable[SessionVersion]) -> dict[str, tuple[str, str]]:
+    """Return the editions by the ids that their forks have."""
+    keys = {version.key for version in versions if version.session}
+    return {fork_id(*key): key for key in keys}
+
+
+def lines_of(segments: Iterable[Segment]) -> set[bytes]:
+    return {line for segment in segments for line in segment.lines}

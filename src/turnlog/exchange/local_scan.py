@@ -1,0 +1,254 @@
+"""Read the local store into versions; files that did not change are not read again."""
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from turnlog.exchange.machine_manifest import MOST_REPLACED, FileVersion, Piece, SessionVersion
+from turnlog.exchange.machine_state import SeenFile, State
+from turnlog.exchange.options import NotExchanged, Progress
+from turnlog.exchange.packs import LARGEST_PIECE, PackWriter
+from turnlog.exchange.shared_paths import (
+    Places,
+    directories_in,
+    is_set_aside,
+    role_of,
+    role_problem,
+)
+from turnlog.format.jsonl import CHUNK, FileState
+from turnlog.format.regular_files import entries_of, is_regular, open_regular
+from turnlog.store.archive.allowed_paths import is_run_by_client
+from turnlog.store.archive.session_groups import Files, Found, files_by_session
+from turnlog.store.paths import Store
+from turnlog.store.symlinks import find_link
+
+PIECE = 1 << 20
+"""Bytes after which a piece of a log ends at the next line."""
+SMALL = PIECE // 16
+FEW = 16
+"""If a log ends with more small pieces than this, they are merged into one."""
+
+
+@dataclass
+class LocalFile:
+    """A file of the store."""
+
+    path: str
+    """Relative to the store."""
+    version: FileVersion
+    state: FileState
+    lost: list[Piece] = field(default_factory=list[Piece])
+    """The pieces of the last version, if some of them are no longer there."""
+
+
+@dataclass
+class LocalSession:
+    """A session of the store."""
+
+    files: dict[str, LocalFile] = field(default_factory=dict[str, LocalFile])
+    """By role."""
+    projects: dict[str, str] = field(default_factory=dict[str, str])
+    """The directories of its projects as all machines name them, by folder."""
+
+    @property
+    def is_rewritten(self) -> bool:
+        return any(file.lost for file in self.files.values())
+
+
+class Scan:
+    """Reads the files of a store that changed since the last sync."""
+
+    def __init__(self, store: Store, state: State, places: Places, writer: PackWriter) -> None:
+        self.store = Store(store.root.resolve())
+        self.seen: dict[str, SeenFile] = {}
+        self.problems: list[NotExchanged] = []
+        self._state, self._places, self._writer = state, places, writer
+        self._directories: list[str] = []
+        """The directories that the last file read names."""
+        self._known: dict[str, dict[str, FileVersion]] = {
+            version.local: {file.role: file for file in version.files}
+            for version in state.sessions
+            if version.local is not None
+        }
+        self._owners = {
+            path_of_role: version.local
+            for version in state.sessions
+            if version.local
+            for path_of_role in _loose_paths(version, places)
+        }
+
+    def read(self, progress: Progress) -> dict[str, LocalSession]:
+        """Return all sessions by their local ids; files of no session have an empty id."""
+        found = files_by_session(self.store, self._owners)
+        found[""] = self._shared_files()
+        total = sum(file.state.size for files in found.values() for file in files.values())
+        done = 0
+        sessions: dict[str, LocalSession] = {}
+        for name, files in sorted(found.items()):
+            sessions[name] = LocalSession()
+            for path, file in sorted(files.items()):
+                self._take(sessions[name], name, path, file)
+                done += file.state.size
+            if len(sessions) % 100 == 0 or len(sessions) == len(found):
+                progress("reading", done, total)
+        return {name: session for name, session in sessions.items() if session.files}
+
+    def _shared_files(self) -> Files:
+        files: Files = {}
+        paths = [self.store.history]
+        for folder in (self.store.plans, self.store.pastes):
+            if not find_link(self.store.root, folder):
+                paths += [Path(entry.path) for entry in entries_of(folder) if is_regular(entry)]
+        for path in paths:
+            name = str(path.relative_to(self.store.root))
+            if path.is_file() and not path.is_symlink() and role_problem(name, "", "") is None:
+                files[name] = Found(FileState.of(path), 0)
+        return files
+
+    def _take(self, session: LocalSession, name: str, path: str, found: Found) -> None:
+        if self._is_unchanged(session, name, path, found):
+            return
+        if is_run_by_client(path) or is_set_aside(path):
+            return
+        role, folder = role_of(path.replace(os.sep, "/"), name)
+        problem = _name_problem(path) or role_problem(role, folder, name)
+        if (self.store.root / path).is_symlink():
+            problem = "is a symbolic link"
+        if role in session.files:
+            problem = "is in two projects; only the first one is exchanged"
+        if problem:
+            self.problems.append(NotExchanged(path, problem))
+            return
+        known = self._known.get(name, {}).get(role)
+        try:
+            session.files[role] = file = self._file(path, role, known)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.problems.append(NotExchanged(path, error.strerror or str(error)))
+            return
+        except ValueError as error:
+            self.problems.append(NotExchanged(path, str(error)))
+            return
+        if folder:
+            # The session's own log comes first, and its entries name the directory of all files.
+            project = session.projects.get(folder) or file.version.project
+            project = project or self._places.shared_project(folder, self._directories)
+            session.projects.setdefault(folder, project)
+            file.version.project = project
+
+    def _file(self, path: str, role: str, known: FileVersion | None) -> LocalFile:
+        now = time.time_ns()
+        with open_regular(self.store.root / path) as file:
+            status = os.fstat(file.fileno())
+            state = FileState(status.st_ino, status.st_size, status.st_mtime_ns)
+            local = LocalFile(path, FileVersion(role, "", []), state)
+            self._directories = []
+            if local.version.is_log:
+                self._read_log(file, local, known)
+            else:
+                self._read_document(file, local.version)
+        if known:
+            _take_over(local.version, known)
+        self.seen[path] = SeenFile(*state, now)
+        return local
+
+    def _is_unchanged(self, session: LocalSession, name: str, path: str, found: Found) -> bool:
+        """Take over the last version of a file; return False if it has to be read."""
+        seen = self._state.seen.get(path)
+        if seen is None or not seen.is_at(found.state):
+            return False
+        role, folder = role_of(path, name)
+        known = self._known.get(name, {}).get(role)
+        if known is None or role in session.files or not self._is_there(known.pieces):
+            return False
+        self.seen[path] = seen
+        session.files[role] = LocalFile(path, known, found.state)
+        if folder:
+            session.projects.setdefault(folder, known.project)
+        return True
+
+    def _is_there(self, pieces: list[Piece]) -> bool:
+        return all(piece.hash in self._writer.known for piece in pieces)
+
+    def _read_log(self, file: BinaryIO, local: LocalFile, known: FileVersion | None) -> None:
+        """Find the pieces of a log, keeping the leading ones that are unchanged."""
+        kept, ranks = local.version.pieces, local.version.ranks
+        for piece, rank in known.ranked() if known else ():
+            raw = file.read(piece.size)
+            if hashlib.sha256(raw).digest() != piece.hash:
+                local.lost = known.pieces if known else []
+                break
+            self._add(piece, raw, kept)
+            ranks.append(rank)
+        position = sum(piece.size for piece in kept)
+        small = _small_end(kept)
+        if small > FEW and file.seek(0, os.SEEK_END) > position:
+            position -= sum(piece.size for piece in kept[-small:])
+            del kept[-small:], ranks[-small:]
+        file.seek(position)
+        rank = known.next_rank if known else 0
+        for raw in cut_lines(file):
+            self._add(Piece(hashlib.sha256(raw).digest(), len(raw)), raw, kept)
+            ranks.append(rank)
+
+    def _read_document(self, file: BinaryIO, version: FileVersion) -> None:
+        while raw := file.read(8 * PIECE):
+            piece = Piece(hashlib.sha256(raw).digest(), len(raw))
+            self._add(piece, raw, version.pieces)
+
+    def _add(self, piece: Piece, raw: bytes, pieces: list[Piece]) -> None:
+        self._directories = self._directories or directories_in(raw[:CHUNK])
+        self._writer.add(piece.hash, raw)
+        pieces.append(piece)
+
+
+def cut_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the whole lines of a file as pieces of about 1 MiB; a torn last line is left out."""
+    rest = b""
+    while chunk := file.read(PIECE):
+        rest += chunk
+        end = rest.rfind(b"\n") + 1
+        if len(rest) >= PIECE and end:
+            yield rest[:end]
+            rest = rest[end:]
+        if len(rest) > LARGEST_PIECE:
+            raise ValueError(f"has a line of more than {LARGEST_PIECE:,} bytes")
+    if end := rest.rfind(b"\n") + 1:
+        yield rest[:end]
+
+
+def _take_over(new: FileVersion, known: FileVersion) -> None:
+    """Add to a version what its last one knows about earlier ones."""
+    new.former = list(known.former)
+    if not new.is_log:
+        new.replaces = known.replaces
+        if known.digest != new.digest:
+            new.replaces = [*known.replaces, known.digest][-MOST_REPLACED:]
+
+
+def _small_end(pieces: list[Piece]) -> int:
+    """Return the number of small pieces at the end of a log."""
+    count = 0
+    while count < len(pieces) and pieces[-count - 1].size < SMALL:
+        count += 1
+    return count
+
+
+def _loose_paths(version: SessionVersion, places: Places) -> Iterator[str]:
+    for file in version.files:
+        if file.project and "{id}" not in file.role:
+            folder = places.local_folder(file.project)
+            yield f"projects/{folder}/{file.role.removeprefix('projects/')}"
+
+
+def _name_problem(path: str) -> str | None:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "has a name that is not UTF-8"
+    return None

@@ -1,0 +1,110 @@
+"""What this machine remembers about a DEST: its id there, what it published, what it has merged.
+
+Everything but the id can be computed again: a lost state costs time, never data.
+"""
+
+import hashlib
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.errors import Conflict
+from turnlog.exchange.machine_manifest import SessionVersion
+from turnlog.exchange.transports import canonical_dest
+from turnlog.format.atomic import write_atomic
+from turnlog.format.jsonl import FileState
+from turnlog.format.locks import lock
+from turnlog.format.private_files import open_private, secure_folder
+from turnlog.store.directories import data_directory
+
+FORMAT = 1
+UNSETTLED = 2_000_000_000
+"""Nanoseconds after a change during which another one may leave time and size the same."""
+
+
+class SeenFile(NamedTuple):
+    """A local file when it was read."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+    read_ns: int
+
+    def is_at(self, state: FileState) -> bool:
+        """Return whether a file is certainly unchanged."""
+        is_settled = self.read_ns > self.mtime_ns + UNSETTLED
+        return is_settled and (self.inode, self.size, self.mtime_ns) == state
+
+
+class MergedManifest(Struct):
+    """The last manifest of another machine that was merged."""
+
+    name: str
+    sessions: dict[str, bytes]
+    """The digest of each session version, by session and label."""
+
+
+class State(Struct):
+    """The state for one DEST."""
+
+    format: int
+    machine: str
+    sequence: int = 0
+    names: list[str] = msgspec.field(default_factory=list[str])
+    """Manifests of this machine that may be at DEST."""
+    sessions: list[SessionVersion] = msgspec.field(default_factory=list[SessionVersion])
+    """What the last manifest listed."""
+    seen: dict[str, SeenFile] = msgspec.field(default_factory=dict[str, SeenFile])
+    """Local files by path."""
+    merged: dict[str, MergedManifest] = msgspec.field(default_factory=dict[str, MergedManifest])
+    """By machine."""
+    mapped: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+
+
+ENCODER = msgspec.msgpack.Encoder()
+DECODER = msgspec.msgpack.Decoder(State)
+
+
+def new_machine() -> str:
+    """Return a random machine id."""
+    return os.urandom(16).hex()
+
+
+def state_folder(dest: str, store: Path, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder with the state of a store for a DEST."""
+    named = f"{canonical_dest(dest)}\0{store.resolve()}".encode()
+    name = hashlib.sha256(named).hexdigest()[:16]
+    return Path(data_directory(environment)) / "exchange" / name
+
+
+def load_state(folder: Path) -> State:
+    """Return the saved state, or a new one if there is none or it cannot be read."""
+    try:
+        state = DECODER.decode((folder / "state").read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return State(FORMAT, new_machine())
+    return state if state.format == FORMAT else State(FORMAT, new_machine())
+
+
+def save_state(folder: Path, state: State) -> None:
+    write_atomic(folder / "state", ENCODER.encode(state))
+
+
+@contextmanager
+def only_sync(folder: Path, dest: str) -> Generator[None]:
+    """Keep a second sync of this machine with DEST from running; raise `Conflict` in that one."""
+    secure_folder(folder)
+    descriptor = open_private(folder / "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            lock(descriptor, wait=False)
+        except BlockingIOError as error:
+            raise Conflict(f"another sync with {dest} is running", "sleep 10") from error
+        yield
+    finally:
+        os.close(descriptor)

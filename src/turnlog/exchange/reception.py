@@ -1,0 +1,406 @@
+"""Merge the versions of other machines into the sessions of this one, in memory.
+
+Nothing is written here. A version is merged as a whole: if one of its logs conflicts with ours, it
+is another edition and becomes a fork.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from turnlog.errors import Damaged
+from turnlog.exchange.editions import (
+    MAIN,
+    OwnFile,
+    OwnSession,
+    contested_label,
+    fork_id,
+    lines_of,
+    own_version,
+    read_log_piece,
+    read_segments,
+)
+from turnlog.exchange.line_merge import Contest, Segment, find_contest, merge
+from turnlog.exchange.machine_manifest import MOST_REPLACED, FileVersion, Piece, SessionVersion
+from turnlog.exchange.options import Exchanged, NotExchanged
+from turnlog.exchange.packs import Fetch, PackWriter, PieceReader
+from turnlog.exchange.shared_paths import (
+    Places,
+    folder_problem,
+    is_loose,
+    nested_role,
+    path_of,
+    role_problem,
+    set_aside,
+)
+from turnlog.store.archive.allowed_paths import collision
+
+MOST_LABELS = 16
+"""Editions that conflicts of one version may lead to."""
+
+Ranked = list[tuple[Piece, int]]
+"""Pieces of a log with their ranks."""
+
+
+class Incoming(NamedTuple):
+    """A version of a session that another machine published."""
+
+    machine: str
+    version: SessionVersion
+
+
+class Receiver:
+    """Merges versions; holds the sessions of this machine."""
+
+    def __init__(
+        self,
+        root: Path,
+        machine: str,
+        owns: list[OwnSession],
+        packs: tuple[PieceReader, PackWriter],
+        places: Places,
+        report: Exchanged,
+    ) -> None:
+        self.root, self.machine, self.owns = root, machine, owns
+        self.reader, self.writer = packs
+        self.places, self.report = places, report
+        self.asides: dict[Path, FileVersion] = {}
+        """Documents of other machines to be kept next to ours."""
+        self._by_session: dict[str, list[OwnSession]] = {}
+        for own in owns:
+            self._by_session.setdefault(own.session, []).append(own)
+        self._locals = {own.local for own in owns}
+
+    @property
+    def fetch(self) -> Fetch:
+        return self.reader.read
+
+    def of_session(self, session: str) -> list[OwnSession]:
+        return self._by_session.get(session, [])
+
+    def detect_edit(
+        self, own: OwnSession, lost: Mapping[str, list[Piece]], known: Sequence[SessionVersion]
+    ) -> None:
+        """Start a new edition if lines were rewritten here; note lines that were removed.
+
+        `lost` has the last versions of logs that are no longer a part of them. `known` are all
+        other versions of the session: an undone edit returns to the edition that it started from.
+        """
+        segments = {role: self._segments(pieces) for role, pieces in lost.items()}
+        found = [self._contest(own.files[role], each) for role, each in sorted(segments.items())]
+        if contest := next(filter(None, found), None):
+            self._retire(own, lost)
+            new = contested_label(own.session, own.label, contest.uuid, contest.ours)
+            matching = self._matching_label(own, known)
+            own.label = new if matching is None else matching
+            return
+        for role, pieces in lost.items():
+            if not lines_of(segments[role]) <= lines_of(own.files[role].load(self.fetch)):
+                own.files[role].version.former.append(pieces)
+
+    def _retire(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> None:
+        """Keep listing the edition that a session had before it was edited."""
+        old = OwnSession(own.session, own.label, None)
+        for role, file in own.files.items():
+            pieces = lost.get(role, file.version.pieces)
+            former, file.version.former = file.version.former, []
+            version = FileVersion(role, file.version.project, pieces, former)
+            version.ranks = [0] * len(pieces) if role in lost else file.version.ranks
+            old.files[role] = OwnFile(version)
+        others = [each for each in self.of_session(own.session) if each is not own]
+        for other in others:
+            if other.label == old.label:
+                for role, pieces in lost.items():
+                    if role in other.files:
+                        other.files[role].version.former.append(pieces)
+                return
+        self._add(old)
+
+    def restore_removed(self, own: OwnSession) -> None:
+        """Merge what this machine published before back into its files."""
+        for role, file in own.files.items():
+            if file.version.former:
+                former = [_ranked(pieces) for pieces in file.version.former]
+                draft = self._draft(file, former)
+                if isinstance(draft, Contest):
+                    raise Damaged(f"{own.session}: a former version conflicts with its edition")
+                draft.version.former = []
+                own.files[role] = draft
+
+    def leave_removed(self, own: OwnSession) -> None:
+        """Note the lines that were removed here, so that no merge brings them back."""
+        for file in own.files.values():
+            gone: set[bytes] = set()
+            for former in file.version.former:
+                gone |= lines_of(self._segments(former))
+            if gone:
+                file.left_out = frozenset(gone - lines_of(file.load(self.fetch)))
+
+    def receive(self, incoming: Incoming) -> None:
+        """Merge a version into the edition that it belongs to, or make that a new session here."""
+        version, label = incoming.version, incoming.version.label
+        for _ in range(MOST_LABELS):
+            targets = self._targets(version.session, label)
+            drafts = [self._drafts(own, version) for own in targets]
+            found = list(zip(targets, drafts, strict=True))
+            contested = [(own, each) for own, each in found if isinstance(each, Contest)]
+            if not contested:
+                for own, each in found:
+                    if not isinstance(each, Contest):
+                        self._commit(own, version, each)
+                return
+            own, contest = contested[0]
+            label = self._decide(own, label, contest)
+        raise Damaged(f"{version.session} of machine {incoming.machine} has too many editions")
+
+    def _decide(self, own: OwnSession, label: str, contest: Contest) -> str:
+        """Give one of two conflicting versions another label; return the label of theirs."""
+        _, ours, theirs = contest
+        line = theirs if contest.is_ours_first else ours
+        new = contested_label(own.session, label, contest.uuid, line)
+        if contest.is_ours_first:
+            return new
+        own.label = new
+        return label
+
+    def separate(self, own: OwnSession) -> None:
+        """Make a session an edition of its own if it conflicts with another one of its label."""
+        mine = own.files.get(MAIN)
+        for other in self.of_session(own.session):
+            theirs = other.files.get(MAIN)
+            if other is own or other.label != own.label or mine is None or theirs is None:
+                continue
+            if contest := self._contest(mine, theirs.load(self.fetch)):
+                label = contested_label(own.session, own.label, contest.uuid, contest.ours)
+                own.label = label
+
+    def covers(self, own: OwnSession, version: SessionVersion) -> bool:
+        """Return whether a version has every line of this machine's logs."""
+        theirs = {file.role: file for file in version.files}
+        for role, file in own.files.items():
+            if file.version.is_log and not file.is_new:
+                known = theirs[role].pieces if role in theirs else []
+                if not lines_of(file.load(self.fetch)) <= lines_of(self._segments(known)):
+                    return False
+        return True
+
+    def _targets(self, session: str, label: str) -> list[OwnSession]:
+        """Return this machine's sessions for an edition: usually one, which may be new."""
+        found = [own for own in self.of_session(session) if own.label == label]
+        if not found:
+            found = [OwnSession(session, label, None, is_new=True)]
+            self._add(found[0])
+        for own in found:
+            self._name(own)
+        return found
+
+    def _name(self, own: OwnSession) -> None:
+        if own.local is None:
+            name = own.session
+            # The fork of an edition may itself have been edited, and be another edition now.
+            while name in self._locals:
+                name = fork_id(name, own.label)
+            own.local = name
+            self._locals.add(name)
+
+    def name_former(self, own: OwnSession) -> None:
+        """Give an edition that this machine no longer has a place, as a fork."""
+        self._name(own)
+        for role, file in list(own.files.items()):
+            if self._path(own, file.version) is None:
+                del own.files[role]
+
+    def _add(self, own: OwnSession) -> None:
+        self.owns.append(own)
+        self._by_session.setdefault(own.session, []).append(own)
+
+    def _drafts(self, own: OwnSession, version: SessionVersion) -> dict[str, OwnFile] | Contest:
+        """Return the logs of a session with a version merged into them, or a conflict."""
+        drafts: dict[str, OwnFile] = {}
+        for file in sorted(self._accepted(own, version), key=lambda file: file.role):
+            if file.is_log:
+                empty = OwnFile(FileVersion(file.role, file.project, []))
+                mine = own.files.get(file.role, empty)
+                versions = [file.ranked(), *map(_ranked, file.former)]
+                draft = self._draft(mine, versions)
+                if isinstance(draft, Contest):
+                    return draft
+                drafts[file.role] = draft
+        return drafts
+
+    def _commit(self, own: OwnSession, version: SessionVersion, drafts: dict[str, OwnFile]) -> None:
+        if own.is_deleted and _has_more(drafts, own.files):
+            # Someone went on with a session that was deleted here: it comes back as a whole.
+            own.is_deleted = False
+            for file in (*own.files.values(), *drafts.values()):
+                file.is_left = False
+        own.files |= drafts
+        for file in self._accepted(own, version):
+            if not file.is_log:
+                self._take_document(own, file)
+
+    def _draft(self, mine: OwnFile, versions: Iterable[Ranked]) -> OwnFile | Contest:
+        """Return a log with versions merged into it, or a conflict with one of them."""
+        draft = replace(mine, version=own_version(mine.version))
+        for theirs in versions:
+            ours = draft.version.pieces
+            have = {piece.hash for piece in ours}
+            pieces = [piece for piece, _ in theirs]
+            if all(piece.hash in have for piece in pieces):
+                continue
+            if _is_forward(ours, theirs) and not draft.left_out:
+                self._extend(draft, theirs[len(ours) :])
+            elif contest := self._merge(draft, theirs):
+                return contest
+        return draft
+
+    def _extend(self, draft: OwnFile, new: Ranked) -> None:
+        """Fast-forward a log."""
+        highest = draft.version.next_rank
+        order = {rank: at for at, rank in enumerate(sorted({rank for _, rank in new}))}
+        reranked = [(piece, highest + order[rank]) for piece, rank in new]
+        if draft.segments is not None:
+            draft.segments = draft.segments + read_segments(reranked, self.fetch)
+        draft.version.ranks = [rank for _, rank in draft.version.ranked() + reranked]
+        draft.version.pieces = draft.version.pieces + [piece for piece, _ in reranked]
+        draft.added += sum(len(read_log_piece(each, self.fetch)) for each, _ in new if draft.state)
+
+    def _merge(self, draft: OwnFile, ranked: Ranked) -> Contest | None:
+        ours = draft.load(self.fetch)
+        known = {segment.piece: segment.lines for segment in ours if segment.piece}
+        theirs = [
+            Segment(known.get(piece) or read_log_piece(piece, self.fetch), piece, rank)
+            for piece, rank in ranked
+        ]
+        merged = merge(ours, theirs, draft.left_out)
+        if merged.added:
+            draft.segments = [self._with_piece(segment) for segment in merged.segments]
+            draft.version.pieces = [each.piece for each in draft.segments if each.piece]
+            draft.version.ranks = [each.rank for each in draft.segments]
+            draft.added += merged.added
+            draft.is_diverged = True
+        return merged.contest
+
+    def _with_piece(self, segment: Segment) -> Segment:
+        if segment.piece is not None:
+            return segment
+        raw = b"".join(segment.lines)
+        piece = Piece(hashlib.sha256(raw).digest(), len(raw))
+        self.writer.add(piece.hash, raw)
+        return segment._replace(piece=piece)
+
+    def _accepted(self, own: OwnSession, version: SessionVersion) -> list[FileVersion]:
+        """Return the files of a version that may be written."""
+        named: dict[str, FileVersion] = {}
+        for each in version.files:
+            file = each
+            if own.local != own.session and is_loose(each.role):
+                file = own_version(each)
+                file.role = nested_role(each.role)
+            path = self._path(own, file)
+            if path is not None and self._is_bounded(path, file):
+                named[path] = file
+        while path := collision(named):
+            self._refuse(path, "would overwrite another file")
+            del named[path]
+        return list(named.values())
+
+    def _is_bounded(self, path: str, file: FileVersion) -> bool:
+        for pieces in (file.pieces, *file.former):
+            if problem := self.reader.size_problem(pieces):
+                self._refuse(path, problem)
+                return False
+        return True
+
+    def _path(self, own: OwnSession, file: FileVersion) -> str | None:
+        """Return where a file belongs in the store; None if it is refused."""
+        folder = self._folder(own, file)
+        local = own.local or ""
+        problem = folder_problem(folder) if file.project else None
+        if not file.project and file.role.startswith("projects/"):
+            problem = "names no project"
+        if problem := problem or role_problem(file.role, folder, local):
+            self._refuse(f"{own.session} {file.role}", problem)
+            return None
+        return path_of(file.role, folder, local)
+
+    def _folder(self, own: OwnSession, file: FileVersion) -> str:
+        if not file.project:
+            return ""
+        # A session that was moved here stays where it is: new files join the existing ones.
+        main = own.files.get(MAIN)
+        if main is not None and main.path is not None:
+            return main.path.parent.name
+        return self.places.local_folder(file.project)
+
+    def path_for(self, own: OwnSession, file: OwnFile) -> Path:
+        """Return where a file is, or is to be written."""
+        if file.path is not None:
+            return file.path
+        found = self._path(own, file.version)
+        if found is None:
+            raise Damaged(f"{own.session} {file.version.role} cannot be written")
+        return self.root / found
+
+    def _take_document(self, own: OwnSession, theirs: FileVersion) -> None:
+        mine = own.files.get(theirs.role)
+        if mine is None:
+            version = FileVersion(theirs.role, theirs.project, theirs.pieces)
+            version.replaces = theirs.replaces[-MOST_REPLACED:]
+            own.files[theirs.role] = OwnFile(version)
+            return
+        ours, other = mine.version.digest, theirs.digest
+        if ours == other or other in mine.version.replaces:
+            return
+        if ours in theirs.replaces:
+            mine.version = own_version(mine.version)
+            mine.version.pieces = theirs.pieces
+            mine.version.replaces = theirs.replaces[-MOST_REPLACED:]
+            mine.is_replaced = True
+        elif mine.path is not None:
+            self.asides[set_aside(mine.path, other)] = theirs
+
+    def _segments(self, pieces: Iterable[Piece]) -> list[Segment]:
+        return read_segments(_ranked(pieces), self.fetch)
+
+    def _contest(self, mine: OwnFile, theirs: list[Segment]) -> Contest | None:
+        return find_contest(lines_of(mine.load(self.fetch)), lines_of(theirs))
+
+    def _matching_label(self, own: OwnSession, known: Sequence[SessionVersion]) -> str | None:
+        """Return the label of another known edition that a session does not conflict with."""
+        mine = own.files.get(MAIN)
+        for version in sorted(known, key=lambda version: version.label):
+            theirs = next((file for file in version.files if file.role == MAIN), None)
+            if version.label != own.label and mine and theirs:
+                segments = self._segments(theirs.pieces)
+                is_same = lines_of(segments) & lines_of(mine.load(self.fetch))
+                if is_same and not self._contest(mine, segments):
+                    return version.label
+        return None
+
+    def _refuse(self, name: str, reason: str) -> None:
+        problem = NotExchanged(name, reason)
+        if problem not in self.report.problems:
+            self.report.problems.append(problem)
+
+
+def _ranked(pieces: Iterable[Piece]) -> Ranked:
+    return [(piece, 0) for piece in pieces]
+
+
+def _is_forward(ours: list[Piece], theirs: Ranked) -> bool:
+    """Return whether theirs only adds pieces, after it had all of ours."""
+    count = len(ours)
+    if [piece for piece, _ in theirs[:count]] != ours:
+        return False
+    had = max((rank for _, rank in theirs[:count]), default=0)
+    return all(rank >= had for _, rank in theirs[count:])
+
+
+def _has_more(drafts: Mapping[str, OwnFile], files: Mapping[str, OwnFile]) -> bool:
+    return any(
+        role not in files or draft.version.pieces != files[role].version.pieces
+        for role, draft in drafts.items()
+    )

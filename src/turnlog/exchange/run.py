@@ -1,0 +1,427 @@
+"""Sync the store of this machine with DEST: read, merge, write, publish.
+
+Publishing comes last, so a manifest never lists an edition before it was compared with the
+editions of others. A sync that is killed earlier is simply run again.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+
+from turnlog.edit.journal import Journal, open_journal
+from turnlog.edit.open_sessions import open_files
+from turnlog.errors import Damaged, TurnlogError
+from turnlog.exchange.application import Applier
+from turnlog.exchange.destinations import open_transport
+from turnlog.exchange.editions import MAIN, OwnFile, OwnSession, known_forks, own_version
+from turnlog.exchange.local_scan import LocalSession, Scan
+from turnlog.exchange.machine_manifest import Piece, SessionVersion
+from turnlog.exchange.machine_state import (
+    MergedManifest,
+    State,
+    load_state,
+    only_sync,
+    state_folder,
+)
+from turnlog.exchange.options import Exchanged, ExchangeOptions, NotExchanged
+from turnlog.exchange.packs import PackWriter, PieceReader
+from turnlog.exchange.publication import Others, publish, read_manifests
+from turnlog.exchange.reception import Incoming, Receiver
+from turnlog.exchange.sealed_transport import SealedTransport, require_plain
+from turnlog.exchange.shared_paths import Places
+from turnlog.exchange.transports import Transport
+from turnlog.secrets import mask
+from turnlog.store.catalog import live_sessions
+from turnlog.store.deletion_consent import Deletion
+from turnlog.store.paths import Store
+
+DEFAULT = ExchangeOptions()
+
+
+def sync_with(
+    store: Store,
+    dest: str,
+    options: ExchangeOptions = DEFAULT,
+    journal: Journal | None = None,
+) -> Exchanged:
+    """Exchange all sessions of a store with DEST."""
+    folder = state_folder(dest, store.root)
+    with only_sync(folder, dest):
+        transport = open_transport(dest, folder)
+        if options.password is None:
+            require_plain(transport)
+        else:
+            transport = SealedTransport(transport, options.password, options.is_dry_run)
+        sync = _Sync(store, dest, options, transport, folder)
+        with closing(sync):
+            return sync.carry_out(journal or open_journal())
+
+
+class _Sync:
+    def __init__(
+        self,
+        store: Store,
+        dest: str,
+        options: ExchangeOptions,
+        transport: Transport,
+        folder: Path,
+    ) -> None:
+        self.store = Store(store.root.resolve())
+        self.options, self.transport, self.folder = options, transport, folder
+        self.state = _with_mapping(load_state(folder), options)
+        self.others: Others = read_manifests(transport, self.state)
+        # A URL may contain a password: https://ada:secret@example.org/sessions.git
+        shown = quote(mask(dest))
+        self.report = Exchanged(shown, self.state.machine, len(self.others.manifests))
+        self.report.problems += self.others.problems
+        self.writer = PackWriter(transport, self.others.places, options.is_dry_run)
+        self.reader = PieceReader(transport, self.writer)
+        self.places = Places(Path.home(), self.state.mapped)
+        self.versions: dict[str, list[SessionVersion]] = {}
+        """The versions of other machines by session."""
+        for manifest in self.others.manifests.values():
+            for version in manifest.sessions:
+                self.versions.setdefault(version.session, []).append(version)
+        self.unmerged: set[tuple[str, str]] = set()
+        """Sessions of machines that have to be merged again by the next sync."""
+        self.open: set[str] = set()
+
+    def close(self) -> None:
+        self.writer.stop()
+
+    def carry_out(self, journal: Journal) -> Exchanged:
+        scan = Scan(self.store, self.state, self.places, self.writer)
+        local = scan.read(self.options.progress)
+        self.report.problems += scan.problems
+        owns, lost = self._own_sessions(local)
+        packs = (self.reader, self.writer)
+        receiver = Receiver(
+            self.store.root, self.state.machine, owns, packs, self.places, self.report
+        )
+        self.open = live_sessions(self.store) | set(open_files())
+        self._detect_edits(receiver, lost)
+        applier = Applier(receiver, journal, self.report.dest, scan.seen)
+        self._delete(receiver, applier)
+        changed = self._merge(receiver)
+        self._note_changes(changed)
+        if not self.options.is_dry_run:
+            applier.apply(changed, self._progress("writing", len(changed)))
+            self._finish(receiver, applier, scan)
+        self._count(receiver)
+        return self.report
+
+    def _own_sessions(
+        self, local: dict[str, LocalSession]
+    ) -> tuple[list[OwnSession], dict[int, dict[str, list[Piece]]]]:
+        """Return this machine's sessions, and the logs of each that were rewritten."""
+        sessions = self.state.sessions
+        known = {version.local: version for version in sessions if version.local is not None}
+        forks: dict[str, tuple[str, str]] = {}
+        if local.keys() - known.keys():
+            theirs = (version for versions in self.versions.values() for version in versions)
+            forks = known_forks(theirs) | known_forks(sessions)
+        owns: list[OwnSession] = []
+        lost: dict[int, dict[str, list[Piece]]] = {}
+        for name, session in local.items():
+            before = known.pop(name, None)
+            key = before.key if before else forks.get(name, (name, ""))
+            own = OwnSession(*key, name)
+            own.files = _files_of(self.store.root, session, before)
+            owns.append(own)
+            if session.is_rewritten:
+                files = session.files.items()
+                lost[id(own)] = {role: file.lost for role, file in files if file.lost}
+        gone = [version for version in sessions if version.local is None]
+        owns += [_gone_session(version) for version in (*known.values(), *gone)]
+        return owns, lost
+
+    def _transcripts(self, owns: Iterable[OwnSession]) -> list[Path]:
+        mains = [own.files[MAIN].path for own in owns if MAIN in own.files]
+        return [path for path in mains if path is not None]
+
+    def _detect_edits(self, receiver: Receiver, lost: dict[int, dict[str, list[Piece]]]) -> None:
+        known = {version.local for version in self.state.sessions}
+        for own in list(receiver.owns):
+            try:
+                if rewritten := lost.get(id(own)):
+                    others = [each.as_version() for each in receiver.of_session(own.session)]
+                    versions = [*others, *self.versions.get(own.session, [])]
+                    receiver.detect_edit(own, rewritten, versions)
+                elif own.local not in known and len(receiver.of_session(own.session)) > 1:
+                    receiver.separate(own)
+            except TurnlogError as error:
+                self._fail(own.session, error)
+
+    def _merge(self, receiver: Receiver) -> list[OwnSession]:
+        """Merge everything new; return the sessions that changed, in a stable order."""
+        incoming = self._incoming()
+        touched = {own.session for own in receiver.owns if own.has_gaps and not own.is_deleted}
+        sessions = sorted(touched | incoming.keys())
+        progress = self._progress("merging", len(sessions))
+        for session in sessions:
+            self._merge_session(receiver, session, incoming.get(session, []))
+            progress(1)
+        changed = [
+            own
+            for own in receiver.owns
+            if own.is_changed and own.local is not None and not own.is_deleted
+        ]
+        total = sum(f.version.size for own in changed for f in own.files.values() if f.is_new)
+        # Each file is bounded, but a manifest can name a million files of the same few pieces.
+        if problem := self.reader.total_problem(total):
+            raise Damaged(f"{self.report.dest} {problem}; nothing was changed")
+        return sorted(changed, key=lambda own: (own.session, own.label))
+
+    def _merge_session(self, receiver: Receiver, session: str, incoming: list[Incoming]) -> None:
+        busy = self._busy(receiver.of_session(session))
+        if busy:
+            self.report.skipped.append(NotExchanged(session or "prompt history", busy))
+            self._postpone(incoming)
+            for own in receiver.of_session(session):
+                _leave(own)
+            return
+        try:
+            self._bring_back(receiver, receiver.of_session(session))
+            for each in incoming:
+                if self._is_left(receiver, each):
+                    self._postpone([each])
+                else:
+                    receiver.receive(each)
+        except TurnlogError as error:
+            self._fail(session, error)
+            self._postpone(incoming)
+            for own in receiver.of_session(session):
+                _leave(own)
+
+    def _bring_back(self, receiver: Receiver, owns: list[OwnSession]) -> None:
+        for own in list(owns):
+            if own.is_deleted or self.options.leave_removed:
+                receiver.leave_removed(own)
+                for file in own.files.values():
+                    file.is_left = file.is_new
+                continue
+            if own.local is None:
+                receiver.name_former(own)
+            elif own.has_gaps and not own.is_here:
+                self.report.returned.append(own.local)
+            receiver.restore_removed(own)
+
+    def _is_left(self, receiver: Receiver, incoming: Incoming) -> bool:
+        """Return whether a version belongs to a session that was removed here for good."""
+        if not self.options.leave_removed:
+            return False
+        version = incoming.version
+        same = [own for own in receiver.of_session(version.session) if own.label == version.label]
+        return any(not own.is_here and not own.is_new for own in same)
+
+    def _incoming(self) -> dict[str, list[Incoming]]:
+        """Return the versions that changed since they were merged, the largest first."""
+        found: dict[str, list[Incoming]] = {}
+        for name, manifest in self.others.manifests.items():
+            merged = self.state.merged.get(name.machine)
+            if merged is not None and merged.name == str(name):
+                continue
+            for version in manifest.sessions:
+                known = merged.sessions.get(_key(version)) if merged else None
+                if version.is_deleted:
+                    self.unmerged.add((name.machine, _key(version)))
+                elif known is None or known != version.digest:
+                    each = Incoming(name.machine, version)
+                    found.setdefault(version.session, []).append(each)
+        for versions in found.values():
+            versions.sort(key=lambda each: (-each.version.size, each.machine))
+        return found
+
+    def _busy(self, owns: Iterable[OwnSession]) -> str | None:
+        for own in owns:
+            if own.local in self.open or any(
+                str(file.path) in self.open for file in own.files.values() if file.path
+            ):
+                return "it is open in a running client"
+            for file in own.files.values():
+                # A time in the future says nothing: the clock was wrong, now or then.
+                age = time.time() - file.state.mtime_ns / 1e9 if file.state else -1
+                if 0 <= age < self.options.settle:
+                    return "it was written to a moment ago"
+        return None
+
+    def _delete(self, receiver: Receiver, applier: Applier) -> None:
+        """Mark sessions that were removed here, and remove those that others deleted."""
+        if not self.options.is_deleting:
+            return
+        marked = [own for own in receiver.owns if _was_removed(own)]
+        leaving = self._deleted_by_others(receiver)
+        if not marked and not leaving:
+            return
+        removed = [own.local or "" for own in leaving]
+        details = [f"{own.local}  (removed here)" for own in marked]
+        details += [f"{name}  (deleted on another machine)" for name in removed]
+        self.report.deleted = [own.local or "" for own in marked]
+        self.report.removed = removed
+        if self.options.is_dry_run:
+            return
+        count = len(marked) + len(leaving)
+        what = "1 session" if count == 1 else f"{count} sessions"
+        command = f"turnlog sync-with {self.report.dest} --delete --yes"
+        self.options.consent(Deletion(what, details, command))
+        paths = self._transcripts(leaving)
+        if paths:
+            applier.remove(self.store, paths)
+        for own in [*marked, *leaving]:
+            own.is_deleted = True
+            _forget(own)
+
+    def _deleted_by_others(self, receiver: Receiver) -> list[OwnSession]:
+        found: list[OwnSession] = []
+        for versions in self.versions.values():
+            for version in versions:
+                for own in receiver.of_session(version.session) if version.is_deleted else ():
+                    is_same = own.label == version.label and own.is_here and own not in found
+                    if is_same and not self._busy([own]) and receiver.covers(own, version):
+                        found.append(own)
+        return found
+
+    def _note_changes(self, changed: Iterable[OwnSession]) -> None:
+        report = self.report
+        for own in changed:
+            main = own.files.get(MAIN)
+            name = own.local or ""
+            if main is not None and main.is_changed:
+                if own.session and own.local != own.session and main.is_new:
+                    report.forked.append(name)
+                elif main.is_new:
+                    report.created.append(name)
+                else:
+                    (report.merged if main.is_diverged else report.extended).append(name)
+            others = [file for role, file in own.files.items() if role != MAIN and file.is_changed]
+            report.files += len(others)
+            report.lines += sum(file.added for file in own.files.values())
+            report.received_bytes += sum(
+                file.version.size for file in own.files.values() if file.is_changed
+            )
+
+    def _finish(self, receiver: Receiver, applier: Applier, scan: Scan) -> None:
+        failed = [own for own in receiver.owns if id(own) in applier.failed]
+        for own in failed:
+            self.unmerged |= {
+                (name.machine, _key(version))
+                for name, manifest in self.others.manifests.items()
+                for version in manifest.sessions
+                if version.session == own.session
+            }
+            _leave(own)
+        state = self.state
+        state.seen = scan.seen
+        state.merged = {
+            name.machine: self._merged_manifest(str(name), name.machine, manifest.sessions)
+            for name, manifest in self.others.manifests.items()
+        }
+        versions = [own.as_version() for own in receiver.owns]
+        versions.sort(key=lambda version: (version.session, version.label, version.local or ""))
+        listed = self.transport.list()
+        before = {_key(version): version for version in state.sessions}
+        self.report.sent = sum(
+            before.get(_key(version)) != version for version in versions if version.session
+        )
+        publish(self.transport, self.writer, state, self.folder, versions, listed.__contains__)
+
+    def _merged_manifest(
+        self, name: str, machine: str, versions: list[SessionVersion]
+    ) -> MergedManifest:
+        before = self.state.merged.get(machine)
+        if before is not None and before.name == name:
+            return before
+        done = {
+            _key(version): version.digest
+            for version in versions
+            if (machine, _key(version)) not in self.unmerged
+        }
+        return MergedManifest(name if len(done) == len(versions) else "", done)
+
+    def _count(self, receiver: Receiver) -> None:
+        report = self.report
+        report.sessions = sum(own.is_here and bool(own.session) for own in receiver.owns)
+        report.sent_bytes, report.written_bytes = self.writer.bytes, self.writer.written
+
+    def _postpone(self, incoming: Iterable[Incoming]) -> None:
+        self.unmerged |= {(each.machine, _key(each.version)) for each in incoming}
+
+    def _fail(self, session: str, error: TurnlogError) -> None:
+        self.report.problems.append(NotExchanged(session or "files of no session", str(error)))
+
+    def _progress(self, step: str, total: int) -> Callable[[int], None]:
+        done = 0
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            self.options.progress(step, done, total)
+
+        return advance
+
+
+def _with_mapping(state: State, options: ExchangeOptions) -> State:
+    """Return the state with new mappings, which apply to all sessions at once."""
+    if any(state.mapped.get(local) != shared for local, shared in options.mapped.items()):
+        state.mapped |= options.mapped
+        state.seen = {}
+    return state
+
+
+def _files_of(
+    root: Path, session: LocalSession, before: SessionVersion | None
+) -> dict[str, OwnFile]:
+    """Return the files of a session, those included that it had at the last sync."""
+    files = {
+        role: OwnFile(own_version(file.version), root / file.path, file.state, file.version.pieces)
+        for role, file in session.files.items()
+    }
+    for version in before.files if before else ():
+        if version.role not in files:
+            files[version.role] = OwnFile(own_version(version))
+    for file in files.values():
+        file.original = own_version(file.version)
+    return files
+
+
+def _gone_session(version: SessionVersion) -> OwnSession:
+    own = OwnSession(version.session, version.label, version.local, is_deleted=version.is_deleted)
+    own.files = {
+        file.role: OwnFile(own_version(file), original=own_version(file)) for file in version.files
+    }
+    return own
+
+
+def _was_removed(own: OwnSession) -> bool:
+    return bool(own.session and own.local and not own.is_here and not own.is_deleted)
+
+
+def _leave(own: OwnSession) -> None:
+    """Write nothing of a session in this sync."""
+    for role, file in list(own.files.items()):
+        if file.original is None:
+            del own.files[role]
+        elif file.is_new:
+            file.is_left = True
+        elif file.is_changed:
+            own.files[role] = replace(
+                file,
+                version=file.original,
+                segments=None,
+                added=0,
+                is_diverged=False,
+                is_replaced=False,
+            )
+
+
+def _forget(own: OwnSession) -> None:
+    """Note that the files of a session are gone."""
+    for file in own.files.values():
+        file.path, file.state, file.is_left = None, None, True
+
+
+def _key(version: SessionVersion) -> str:
+    return f"{version.session}/{version.label}/{version.local or ''}"

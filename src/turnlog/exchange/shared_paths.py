@@ -1,0 +1,158 @@
+"""Names of files that are the same on all machines, and where they are on this one.
+
+A role is a file's path without the session's id and the project's folder. A role from another
+machine becomes a path only if that is one of a session's files.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from turnlog.store.archive.allowed_paths import is_run_by_client, name_problem, path_problem
+from turnlog.store.paths import BY_SESSION, folder_name
+
+ID = "{id}"
+HISTORY = "history.jsonl"
+SHARED = re.compile(r"history\.jsonl|plans/[\w-]{1,200}\.md|paste-cache/[0-9a-f]{8,64}\.txt", re.A)
+"""Files that belong to no session."""
+THEIRS = re.compile(r"\.[0-9a-f]{8}\.theirs(\.[^.]*)?\Z")
+CWD = re.compile(rb'"cwd":("(?:[^"\\]|\\.){0,4096}")')
+LITERAL = "="
+"""Prefix of a project whose directory is unknown: the name of its folder follows."""
+
+
+class Places:
+    """Maps the directories of projects between this machine and all machines."""
+
+    def __init__(self, home: Path, mapped: Mapping[str, str]) -> None:
+        # The longest path first, so that `/work/shop` wins over `/work`.
+        pairs = sorted(mapped.items(), key=lambda pair: len(pair[0]), reverse=True)
+        self._pairs = [*pairs, (str(home), "~")]
+
+    def shared_project(self, folder: str, directories: Iterable[str]) -> str:
+        """Return the name on all machines of a project, given the directories that entries name."""
+        for directory in directories:
+            if folder_name(directory) == folder:
+                return self._to_shared(directory)
+        return LITERAL + folder
+
+    def local_folder(self, project: str) -> str:
+        """Return the name of a project's folder on this machine."""
+        if project.startswith(LITERAL):
+            return project.removeprefix(LITERAL)
+        for local, shared in self._pairs:
+            if _is_at_or_below(project, shared):
+                return folder_name(local + project[len(shared) :])
+        return folder_name(project)
+
+    def _to_shared(self, directory: str) -> str:
+        for local, shared in self._pairs:
+            if _is_at_or_below(directory, local):
+                return shared + directory[len(local) :].replace("\\", "/")
+        return directory
+
+
+def directories_in(raw: bytes) -> list[str]:
+    """Return the directories that some lines name, without decoding the lines."""
+    found = dict.fromkeys(match[1] for match in CWD.finditer(raw))
+    return [text for each in found if (text := _text(each))]
+
+
+def role_of(path: str, session: str) -> tuple[str, str]:
+    """Return the role of a file of a session, and its project's folder or an empty text.
+
+    >>> role_of("projects/-home-ada/a1/tool-results/x.txt", "a1")
+    ('projects/{id}/tool-results/x.txt', '-home-ada')
+    """
+    match path.split("/"):
+        case ["projects", folder, first, *rest]:
+            return "/".join(["projects", _without_id(first, session), *rest]), folder
+        case [kind, second, *rest] if session:
+            return "/".join([kind, _without_id(second, session), *rest]), ""
+        case _:
+            return path, ""
+
+
+def path_of(role: str, folder: str, session: str) -> str:
+    """Return the path of a role in the store; the reverse of `role_of`."""
+    match role.split("/"):
+        case ["projects", first, *rest]:
+            return "/".join(["projects", folder, first.replace(ID, session, 1), *rest])
+        case [kind, second, *rest] if session:
+            return "/".join([kind, second.replace(ID, session, 1), *rest])
+        case _:
+            return role
+
+
+def role_problem(role: str, folder: str, session: str) -> str | None:
+    """Return why a file is not exchanged; None if it is."""
+    path = path_of(role, folder, session)
+    if not session:
+        return None if SHARED.fullmatch(path) else "is not a file of turnlog's exchange"
+    if problem := path_problem(session, path):
+        return problem
+    # The client sources `session-env`, and may run the scripts of a workflow.
+    parts = PurePosixPath(path).parts
+    if is_run_by_client(path) or ("workflows" in parts and "scripts" in parts):
+        return "would be executed by the client"
+    if is_set_aside(path):
+        return "is another machine's version"
+    return None
+
+
+def folder_problem(folder: str) -> str | None:
+    """Return why a project's folder cannot be created; None if it can."""
+    if folder.startswith("."):
+        return "is hidden"
+    return name_problem(folder)
+
+
+def is_set_aside(path: str) -> bool:
+    """Return whether a file is another machine's version of a document."""
+    return THEIRS.search(path) is not None
+
+
+def set_aside(path: Path, digest: bytes) -> Path:
+    """Return where another machine's version of a document is kept.
+
+    >>> str(set_aside(Path("plans/x.md"), bytes(32)))
+    'plans/x.00000000.theirs.md'
+    """
+    return path.with_name(f"{path.stem}.{digest[:4].hex()}.theirs{path.suffix}")
+
+
+def nested_role(role: str) -> str:
+    """Return the role in a fork of a sub-agent that is next to its session.
+
+    In the project's folder, its name would be taken by the sub-agent of the session itself.
+    """
+    name = role.rpartition("/")[2]
+    return f"projects/{ID}/subagents/{name}"
+
+
+def is_loose(role: str) -> bool:
+    """Return whether a role has no session id: a sub-agent next to its session (2.0.x)."""
+    return role.startswith("projects/") and not role.startswith(f"projects/{ID}")
+
+
+def is_by_session(role: str) -> bool:
+    return role.split("/", 1)[0] in BY_SESSION
+
+
+def _without_id(name: str, session: str) -> str:
+    is_named = name == session or name.startswith((f"{session}.jsonl", f"{session}-agent-"))
+    return ID + name[len(session) :] if is_named else name
+
+
+def _is_at_or_below(path: str, parent: str) -> bool:
+    return path == parent or path.startswith((f"{parent}/", f"{parent}\\"))
+
+
+def _text(spelled: bytes) -> str | None:
+    try:
+        found = json.loads(spelled)
+        found.encode()
+    except ValueError:
+        return None
+    return found

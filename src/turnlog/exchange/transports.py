@@ -1,0 +1,108 @@
+"""Where machines meet: a place with immutable files, each in one of three folders.
+
+A transport lists, reads, writes and removes files by name; it need not replace, lock or rename
+anything that others can see.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from turnlog.errors import Unavailable
+from turnlog.secrets import mask
+
+FOLDERS = ("packs", "manifests", "keys")
+VALID = re.compile(
+    r"(packs|keys)/[0-9a-f]{64}|manifests/[0-9a-f]{32}\.[0-9]{12}\.[0-9a-f]{64}", re.ASCII
+)
+"""Names of files at DEST; everything else there is ignored."""
+LAST_LINES = 3
+
+
+class Transport(Protocol):
+    """A place that several machines can reach."""
+
+    def list(self) -> dict[str, int]:
+        """Return the names of all files with their sizes."""
+        ...
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Return a file; raise `Damaged` if it is missing or larger than `limit`."""
+        ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """Create a file; nobody ever sees a part of it under its name."""
+        ...
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files; those that do not exist are ignored."""
+        ...
+
+    def finish(self) -> None:
+        """Make everything written so far visible to others."""
+        ...
+
+
+def is_valid(name: str) -> bool:
+    """Return whether turnlog would have given a file at DEST this name."""
+    return VALID.fullmatch(name) is not None
+
+
+def run_program(
+    arguments: Sequence[str],
+    given: bytes = b"",
+    limit: int | None = None,
+    ignored: Collection[int] = (),
+    environment: Mapping[str, str] | None = None,
+) -> bytes:
+    """Run a program and return its output, or its first `limit` bytes.
+
+    Raise `Unavailable` with its last words if it fails; for a code to be ignored, return nothing.
+    """
+    if shutil.which(arguments[0]) is None:
+        raise Unavailable(f"{arguments[0]} is not installed", f"apt install {arguments[0]}")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        list(arguments),
+        stdin=pipe if limit is None else subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        env=environment,
+    ) as process:
+        if limit is None:
+            output, errors = process.communicate(given)
+        else:
+            # A hostile host could send without end.
+            output, errors = _read_some(process, limit)
+    is_cut = limit is not None and len(output) == limit
+    if process.returncode in ignored:
+        return b""
+    if process.returncode and not is_cut:
+        raise Unavailable(f"{arguments[0]} failed: {last_words(errors)}")
+    return output
+
+
+def _read_some(process: "subprocess.Popen[bytes]", limit: int) -> tuple[bytes, bytes]:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    output = process.stdout.read(limit)
+    if len(output) == limit:
+        process.kill()
+    return output, process.stderr.read(1 << 16)
+
+
+def last_words(stderr: bytes) -> str:
+    """Return the last lines that a program wrote to stderr, as one line."""
+    lines = stderr.decode(errors="replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()]
+    return mask("; ".join(said[-LAST_LINES:])) or "no message"
+
+
+def canonical_dest(dest: str) -> str:
+    """Return DEST in the form by which its state is found again from any directory."""
+    kind, colon, _ = dest.partition(":")
+    is_remote = (colon and kind in ("ssh", "rclone", "git")) or "://" in dest
+    return dest if is_remote else str(Path(dest).expanduser().absolute())

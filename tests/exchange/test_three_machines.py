@@ -1,0 +1,330 @@
+"""Three machines append, edit, crash and clean up at random: after an exchange, all have all lines.
+
+`TURNLOG_HISTORIES` is the number of random histories, `TURNLOG_KILLS` that of those in which syncs
+are killed.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from support.machines import SyncedMachine, all_sync, machines, memory_folder
+from turnlog.exchange import machine_state, publication
+
+HISTORIES = int(os.environ.get("TURNLOG_HISTORIES", "12"))
+KILLS = int(os.environ.get("TURNLOG_KILLS", "4"))
+STEPS = 25
+SESSIONS = [f"5e551011-0000-4000-8000-00000000000{n}" for n in range(3)]
+
+
+class Crash(BaseException):
+    """A sync that ends in the midst."""
+
+
+class World:
+    """Three machines, and every line that a sync has seen."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.folder = TemporaryDirectory(dir=memory_folder())
+        self.ids = random.Random(seed)
+        self.machines = machines(Path(self.folder.name))
+        self.ever: set[bytes] = set()
+        self.count = 0
+
+    def close(self) -> None:
+        self.folder.cleanup()
+
+    def entry(self, session: str, parent: str | None) -> bytes:
+        self.count += 1
+        fields = {
+            "type": "user",
+            "uuid": f"uuid-{self.count}",
+            "parentUuid": parent,
+            "sessionId": session,
+            "cwd": "/srv/shop",
+            "message": {"role": "user", "content": f"prompt {self.count}"},
+        }
+        return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+    def append(self, who: int, session: str, count: int, is_branch: bool) -> None:
+        machine = self.machines[who]
+        path = machine.path(session, "/srv/shop")
+        self.append_to(path, session, count, is_branch)
+
+    def append_to(self, path: Path, session: str, count: int, is_branch: bool) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        known = [uuid for line in lines if (uuid := uuid_of(line))]
+        parent = random.choice(known) if known and is_branch else (known or [None])[-1]
+        with path.open("ab") as file:
+            for _ in range(count):
+                raw = self.entry(session, parent)
+                file.write(raw)
+                parent = uuid_of(raw)
+            # Metadata that a client writes again and again, byte for byte.
+            file.write(b'{"type":"mode","mode":"normal"}\n')
+
+    @contextmanager
+    def known_ids(self) -> Generator[None]:
+        """Let the seed decide the ids of machines, as their order decides who keeps a label."""
+
+        def new_machine() -> str:
+            return self.ids.randbytes(16).hex()
+
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (machine_state, publication):
+                patch.setattr(module, "new_machine", new_machine)
+            yield
+
+    def sync(self, who: int, **options: Any) -> None:
+        seen = self.machines[who].lines()
+        with self.known_ids():
+            self.machines[who].sync(**options)
+        self.ever |= seen
+
+    def check(self) -> None:
+        """Exchange everything; every line must be everywhere, and nothing must change again."""
+        for machine in self.machines:
+            self.ever |= machine.lines()
+        with self.known_ids():
+            all_sync(self.machines, rounds=2)
+            self._check()
+
+    def _check(self) -> None:
+        for machine in self.machines:
+            missing = self.ever - machine.lines()
+            assert not missing, (machine.home.name, sorted(missing))
+        found = [machine.lines() for machine in self.machines]
+        assert found[0] == found[1] == found[2]
+        before = [machine.snapshot() for machine in self.machines]
+        for report in all_sync(self.machines):
+            assert not report.changes
+            assert not report.problems
+            assert not report.sent
+        assert before == [machine.snapshot() for machine in self.machines]
+
+
+def uuid_of(line: bytes) -> str | None:
+    try:
+        return json.loads(line).get("uuid")
+    except ValueError:
+        return None
+
+
+WHO = st.integers(0, 2)
+SESSION_IDS = st.sampled_from(SESSIONS)
+
+
+class ThreeMachines(RuleBasedStateMachine):
+    """Random histories; the exchange at the end is checked."""
+
+    @initialize(seed=st.integers(0, 1 << 32))
+    def start(self, seed: int) -> None:
+        self.world = World(seed)
+
+    @rule(who=WHO, session=SESSION_IDS, count=st.integers(1, 3), is_branch=st.booleans())
+    def append(self, who: int, session: str, count: int, is_branch: bool) -> None:
+        self.world.append(who, session, count, is_branch)
+
+    @rule(who=WHO, session=SESSION_IDS)
+    def append_to_subagent(self, who: int, session: str) -> None:
+        main = self.world.machines[who].path(session, "/srv/shop")
+        path = main.with_suffix("") / "subagents" / "agent-a1.jsonl"
+        self.world.append_to(path, session, 1, is_branch=False)
+
+    @rule(who=WHO)
+    def type_prompt(self, who: int) -> None:
+        self.world.count += 1
+        with self.world.machines[who].store.history.open("ab") as file:
+            file.write(b'{"display":"prompt %d"}\n' % self.world.count)
+
+    @rule(who=WHO, session=SESSION_IDS, text=st.integers(0, 3))
+    def write_document(self, who: int, session: str, text: int) -> None:
+        machine = self.world.machines[who]
+        path = machine.store.todos / f"{session}-agent-{session}.json"
+        if machine.path(session, "/srv/shop").exists():  # files without a session are left alone
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(str(text))
+
+    @rule(who=WHO, pick=st.integers(0, 99), line=st.integers(0, 99))
+    def edit(self, who: int, pick: int, line: int) -> None:
+        """Rewrite a line and keep its uuid, as `turnlog edit` does."""
+        self._change(who, pick, line, lambda raw: [raw.replace(b"prompt", b"PROMPT")])
+
+    @rule(who=WHO, pick=st.integers(0, 99), line=st.integers(0, 99))
+    def drop(self, who: int, pick: int, line: int) -> None:
+        self._change(who, pick, line, lambda raw: [])
+
+    def _change(
+        self, who: int, pick: int, line: int, change: Callable[[bytes], list[bytes]]
+    ) -> None:
+        logs = self.world.machines[who].logs()
+        if logs:
+            path = logs[pick % len(logs)]
+            lines = path.read_bytes().splitlines(keepends=True)
+            if lines:
+                at = line % len(lines)
+                new = lines[:at] + change(lines[at]) + lines[at + 1 :]
+                staged = path.with_suffix(".new")
+                staged.write_bytes(b"".join(new))
+                staged.replace(path)
+
+    @rule(who=WHO, pick=st.integers(0, 99))
+    def clean_up(self, who: int, pick: int) -> None:
+        """Delete a session as the client does after 30 days."""
+        logs = self.world.machines[who].logs()
+        if logs:
+            path = logs[pick % len(logs)]
+            path.unlink()
+            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+
+    @rule(who=WHO, pick=st.integers(0, 99))
+    def tear(self, who: int, pick: int) -> None:
+        """A client is killed while it writes a line."""
+        if logs := self.world.machines[who].logs():
+            with logs[pick % len(logs)].open("ab") as file:
+                file.write(b'{"type":"us')
+
+    @rule(who=WHO, pick=st.integers(0, 99), moment=st.integers(0, 4_000_000_000))
+    def turn_clock(self, who: int, pick: int, moment: int) -> None:
+        if logs := self.world.machines[who].logs():
+            os.utime(logs[pick % len(logs)], (moment, moment))
+
+    @rule(who=WHO)
+    def lose_state(self, who: int) -> None:
+        self.world.machines[who].lose_state()
+
+    @rule(who=WHO, other=WHO)
+    def copy_data_directory(self, who: int, other: int) -> None:
+        """A machine is set up from a backup of another one."""
+        source = self.world.machines[other].state_folder / "state"
+        if source.exists() and who != other:
+            target = self.world.machines[who].state_folder
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target / "state")
+
+    @rule(who=WHO)
+    def sync(self, who: int) -> None:
+        self.world.sync(who)
+
+    @rule(who=WHO)
+    def undo(self, who: int) -> None:
+        from turnlog.edit.journal import open_journal
+        from turnlog.errors import TurnlogError
+
+        with self.world.machines[who].environment():
+            try:
+                open_journal().undo()
+            except TurnlogError:
+                return
+
+    @rule(who=WHO, after=st.integers(0, 40))
+    def crash(self, who: int, after: int) -> None:
+        """End a sync at the nth call that creates, renames or removes a file."""
+        left = after
+
+        def count(*_: object) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Crash
+
+        with crashing(count), self.world.known_ids():
+            try:
+                self.world.machines[who].sync()
+            except Crash:
+                return
+
+    def teardown(self) -> None:
+        try:
+            self.world.check()
+        finally:
+            self.world.close()
+
+
+class crashing:  # noqa: N801
+    """Calls a function before each call that changes a directory."""
+
+    NAMES = ("replace", "rename", "link", "unlink", "mkdir")
+
+    def __init__(self, count: Callable[..., None]) -> None:
+        self.count = count
+        self.before = {name: getattr(os, name) for name in self.NAMES}
+
+    def __enter__(self) -> None:
+        for name, function in self.before.items():
+            setattr(os, name, self._counted(function))
+
+    def __exit__(self, *_: object) -> None:
+        for name, function in self.before.items():
+            setattr(os, name, function)
+
+    def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            self.count()
+            return function(*arguments, **options)
+
+        return counted
+
+
+TestThreeMachines = ThreeMachines.TestCase
+TestThreeMachines.settings = settings(
+    max_examples=HISTORIES,
+    stateful_step_count=STEPS,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    phases=(Phase.generate,),  # shrinking a history takes minutes
+)
+
+
+def test_every_line_survives_syncs_that_are_killed() -> None:
+    for seed in range(KILLS):
+        world = World(seed)
+        chance = random.Random(seed)
+        try:
+            for _ in range(30):
+                _act(world, chance)
+            world.check()
+        finally:
+            world.close()
+
+
+def _act(world: World, chance: random.Random) -> None:
+    who = chance.randrange(3)
+    logs = world.machines[who].logs()
+    match chance.randrange(8):
+        case 0 | 1 | 2:
+            world.append(who, chance.choice(SESSIONS), chance.randint(1, 40), False)
+        case 3 if logs:
+            path = chance.choice(logs)
+            path.write_bytes(path.read_bytes().replace(b"prompt", b"PROMPT", 1))
+        case 4 if logs:
+            chance.choice(logs).unlink()
+        case _:
+            kill_sync(world.machines[who], chance.uniform(0, 0.08))
+
+
+def kill_sync(machine: SyncedMachine, delay: float) -> None:
+    """Start a sync in a process of its own, and kill that after a moment."""
+    child = os.fork()
+    if child == 0:
+        try:
+            machine.sync()
+        finally:
+            os._exit(0)
+    time.sleep(delay)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
