@@ -66,8 +66,11 @@ def main() -> None:
         environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     turnlog = Path(sys.executable).parent / "turnlog"
     for job in measure_bundles(CACHE / "bundles", turnlog, environment):
-        rate, peak = job.size / job.seconds / UNITS["MB"], job.peak / UNITS["MB"]
-        print(f"{job.name:30} {job.seconds:6.2f} s {rate:5.0f} MB/s; peak {peak:4.0f} MB")
+        rates = [job.size / each / UNITS["MB"] for each in (job.seconds, job.cpu_seconds)]
+        print(
+            f"{job.name:30} {job.seconds:6.2f} s {rates[0]:5.1f} MB/s; of the processor "
+            f"{job.cpu_seconds:5.2f} s {rates[1]:5.1f} MB/s; peak {job.peak / UNITS['MB']:4.0f} MB"
+        )
 
 
 if __name__ == "__main__":
