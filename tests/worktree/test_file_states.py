@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from support.build import (
+    Fields,
     assistant,
     attachment,
     call,
@@ -356,7 +357,7 @@ def test_changes_of_a_command_are_derived_from_what_the_client_noticed(tmp_path:
 
 def test_files_that_a_command_created_or_deleted(tmp_path: Path) -> None:
     calls = Calls()
-    gone = {"filePath": full_path("a.txt"), "hunks": [], "deleted": True}
+    gone: Fields = {"filePath": full_path("a.txt"), "hunks": [], "deleted": True}
     new = {
         "filePath": full_path("b.txt"),
         "created": True,
@@ -533,6 +534,22 @@ def test_a_backup_name_that_was_used_twice_proves_only_the_last_use(tmp_path: Pa
     worktree = open_worktree(open_session(path))
     assert state_of(worktree, "a.txt", "line:4").certainty is GAP
     assert state_of(worktree, "a.txt").content == b"overwritten\n"
+
+
+def test_a_backup_that_lost_bytes_is_not_exact(tmp_path: Path) -> None:
+    delta = line(
+        "file-history-delta",
+        message_id=nth(1),
+        snapshot_message_id=nth(1),
+        tracking_path="a.txt",
+        backup={"backupFileName": "0123456789abcdef@v1", "version": 1, "backupTime": "t"},
+    )
+    path = recorded(tmp_path, delta)
+    copies = tmp_path / "file-history" / path.stem
+    copies.mkdir(parents=True)
+    (copies / "0123456789abcdef@v1").write_bytes("caf\ufffd\r\nend\r\n".encode())
+    state = state_of(open_worktree(open_session(path)), "a.txt")
+    assert (state.certainty, dict(state.belief.known)) == (GAP, {2: "end", 3: ""})
 
 
 @pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "x@v1", "0123456789abcdef@v1/.."])

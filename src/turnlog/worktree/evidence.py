@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from turnlog.conversation.calls import REFUSED, result_text
+from turnlog.conversation.calls import result_text
 from turnlog.format.blocks import ToolUseBlock
 from turnlog.format.entries import Assistant, Attachment, ChainEntry, Entry, User
 from turnlog.format.fields import given
@@ -231,7 +231,7 @@ def _observe_edit(record: CallRecord) -> Observation | None:
 def _observe_multi_edit(record: CallRecord) -> Observation | None:
     arguments = fit(MultiEditArguments, record.arguments, [])
     result = fit(MultiEditResult, record.result or {}, [])
-    edits = given(arguments.edits) or []
+    edits: list[EditArguments] = given(arguments.edits) or []
     replacements = [
         Replacement(
             given(each.old_string) or "",
@@ -260,11 +260,6 @@ def _observe_notebook(record: CallRecord) -> Observation | None:
 
 def _is_from_client(text: str) -> bool:
     return any(mark in text for mark in UPDATED)
-
-
-def is_refused(record: CallRecord) -> bool:
-    """Return whether a call was never run."""
-    return REFUSED in record.text[:80]
 
 
 OBSERVERS = {
