@@ -12,9 +12,9 @@ from measure import Job, measure, measure_peaks
 CACHE = Path(__file__).parent.parent / ".cache/bench"
 BUNDLE_SIZE = 10 * UNITS["MB"]
 SESSIONS = 5
-BUNDLE_RATE = 3 * UNITS["MB"]
+BUNDLE_RATE = 2 * UNITS["MB"]
 """Bytes a second that a redacted bundle should get through: its files are searched twice."""
-UNBUNDLE_RATE = 15 * UNITS["MB"]
+UNBUNDLE_RATE = 10 * UNITS["MB"]
 BUNDLE_PEAK = 400 * UNITS["MB"]
 
 

@@ -291,7 +291,10 @@ class _Packing:
         text = _valid(text)
         if not self._options.is_redacted:
             return text
-        for form, value in self.finder.forms.items():
+        # The longest first, in an order that does not depend on where they were found first.
+        for form, value in sorted(
+            self.finder.forms.items(), key=lambda each: (-len(each[0]), each)
+        ):
             text = text.replace(form, placeholder_for(self.finder.kinds[value], value))
         return mask(text)
 
