@@ -225,6 +225,7 @@ def _observe_edit(record: CallRecord) -> Observation | None:
         given(result.original_file),
         bool(given(result.user_modified)),
         _is_from_client(record.text),
+        is_as_asked=record.result is None,
     )
 
 
