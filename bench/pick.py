@@ -136,7 +136,8 @@ def _answer(screen: PickerScreen, key: bytes) -> float:
 
 def _hold(screen: PickerScreen, key: bytes) -> float:
     """Return the seconds that the screen lags behind when a held key is released."""
-    for _ in range(HELD):
-        released = screen.press(key)
+    released = screen.press(key)
+    for _ in range(HELD - 1):
         time.sleep(REPEAT)
-    return max(0.0, screen.settle() - released - REPEAT)
+        released = screen.press(key)
+    return screen.settle() - released

@@ -83,22 +83,23 @@ class WebBench:
 
     def sessions(self, long: Path, million: Path) -> Iterator[Measured]:
         """One large session, and one of very many lines."""
-        store = self.folder / "sessions"
+        store, other = self.folder / "sessions", self.folder / "million"
         shutil.rmtree(store, ignore_errors=True)  # lines are appended to it
         shutil.copytree(long, store)
-        project = store / "projects/-home-ada-shop"
-        project.mkdir()
-        shutil.copyfile(million, project / f"{MILLION}.jsonl")
-        session = largest(long)
-        self._fill(store)
+        session, project = largest(long), other / "projects/-home-ada-shop"
+        if not project.exists():
+            project.mkdir(parents=True)
+            os.link(million, project / f"{MILLION}.jsonl")
+        self._fill(store, session.stem)
+        self._fill(other, MILLION)
         large = f"{session.stat().st_size / 1e6:.0f} MB"
-        with open_browser() as browser, self._serving(store) as server:
-            for key, about in ((session.stem, large), (MILLION, "1,000,000 lines")):
-                rows, jumps = session_jobs(browser, server, key, about)
-                yield rows, "0.3 s", 0.3, TAB_PEAK
-                yield jumps, "0.1 s", 0.1, None
-            grown = growth_job(browser, server, next(store.rglob(session.name)))
-            yield grown, "0.5 s", 0.5, None
+        with open_browser() as browser:
+            with self._serving(store) as server:
+                yield from session_rows(browser, server, session.stem, large)
+                grown = growth_job(browser, server, next(store.rglob(session.name)))
+                yield grown, "0.5 s", 0.5, None
+            with self._serving(other) as server:
+                yield from session_rows(browser, server, MILLION, "1,000,000 lines")
 
     def pages(self) -> Iterator[Measured]:
         """Pages about many sessions, and the live view."""
@@ -133,11 +134,13 @@ class WebBench:
                     link.symlink_to(long / "projects")
                 yield agentsview_job(browser, view, home, largest(long).stem), "", None, None
 
-    def _fill(self, store: Path) -> None:
-        """Bring the index up to date."""
+    def _fill(self, store: Path, session: str | None = None) -> None:
+        """Bring the figures of the index up to date, and the node table of a session."""
         environment = self.environment | {"CLAUDE_CONFIG_DIR": str(store)}
-        command = (self.turnlog, "sync")
-        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+        commands = [("stats",), *([("show", session, "--turn", "1")] if session else [])]
+        for command in commands:
+            arguments = (self.turnlog, *command)
+            subprocess.run(arguments, env=environment, stdout=subprocess.DEVNULL, check=True)
 
     def _serving(self, store: Path) -> "AbstractContextManager[Server]":
         return serving(self.turnlog, store, self.environment)
@@ -223,11 +226,18 @@ def session_jobs(browser: Browser, server: Server, key: str, about: str) -> list
     return [rows, jumps]
 
 
+def session_rows(browser: Browser, server: Server, key: str, about: str) -> Iterator[Measured]:
+    """A session in the browser, with its aims."""
+    rows, jumps = session_jobs(browser, server, key, about)
+    yield rows, "0.3 s", 0.3, TAB_PEAK
+    yield jumps, "0.1 s", 0.1, None
+
+
 def page_job(server: Server, browser: Browser, path: str, name: str) -> Job:
     """A page or an answer of the API, once it was asked for before."""
     with visiting(browser, server) as page:
         cookie = page.context.cookies()[0]
-    headers = {"Cookie": f"{cookie['name']}={cookie['value']}"}
+    headers = {"Cookie": f"{cookie.get('name')}={cookie.get('value')}"}
     job = Job(name, (), {})
     size = 0
     for number in range(4 * ROUNDS):

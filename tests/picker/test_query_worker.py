@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -23,7 +24,7 @@ def worker(tmp_path: Path) -> Any:
     started.close()
 
 
-def number(value: int) -> Any:
+def number(value: int) -> Callable[[sqlite3.Connection], Any]:
     return lambda db: db.execute(f"SELECT {value}").fetchone()[0]
 
 

@@ -128,8 +128,8 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
     def call(*words: str) -> tuple[int, str, str]:
         capsys.readouterr()
-        code = run(list(words))
-        return code, *capsys.readouterr()
+        code, printed = run(list(words)), capsys.readouterr()
+        return code, printed.out, printed.err
 
     return call
 
@@ -185,3 +185,13 @@ def test_resume_prints_what_other_commands_print(
         assert command in say(*words)[1], words
     assert command in say("ls")[2]
     assert f"cd {project} && claude --resume " in say("clone", FIRST)[1]
+
+
+def test_nothing_is_copied_that_cannot_be_resumed(
+    put: Put, say: Say, client: Path, store: Store
+) -> None:
+    put(FIRST, "Fix it")
+    assert say("resume", FIRST, "--at", "7", "--dry-run")[2].count("no turn 7") == 1
+    code, _, error = say("resume", FIRST, "--fork")
+    assert (code, "needs a terminal" in error) == (2, True)
+    assert len(list(store.session_files())) == 1

@@ -26,7 +26,8 @@ class SyncedMachine:
     def sync(self, **options: Any) -> Exchanged:
         """Run a sync; files may have been written a moment ago."""
         with self.environment():
-            return sync_with(self.store, self.dest, ExchangeOptions(**{"settle": 0, **options}))
+            chosen: dict[str, Any] = {"settle": 0, **options}
+            return sync_with(self.store, self.dest, ExchangeOptions(**chosen))
 
     @contextmanager
     def environment(self) -> Generator[None]:

@@ -25,7 +25,7 @@ class PickedArgument(click.Argument):
         found: Any = super().process_value(ctx, value)
         # click marks an absent value by an object of its own. Completion parses incomplete lines,
         # and must neither ask nor fail.
-        is_given = isinstance(found, str | tuple) and bool(found)
+        is_given = isinstance(found, str | tuple) and found not in ("", ())
         if is_given or ctx.resilient_parsing:
             return found  # pyright: ignore[reportUnknownVariableType]
         if not can_pick():

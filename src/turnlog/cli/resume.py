@@ -14,6 +14,7 @@ from turnlog.cli.arguments import dry_run_option, session_argument
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.terminal import dim, echo
 from turnlog.edit.resume import (
+    CopyChoice,
     ResumePlan,
     ResumeProgram,
     clone_command,
@@ -180,7 +181,8 @@ def _sound(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> R
         is_fork = _agrees_to_fork(plan, wanted)
     if not (is_fork or is_repaired) or wanted.dry_run:
         return plan
-    result = copy_for_resume(plan, repair=is_repaired, until=wanted.turn, version=program.version)
+    _require_terminal(plan, program, wanted)
+    result = copy_for_resume(plan, CopyChoice(is_repaired, wanted.turn, program.version))
     echo(dim(f"resuming a copy, {result.clone.id}; `turnlog undo` removes it"), err=True)
     return replace(plan, path=result.clone.path, findings=(), is_open=False)
 
@@ -227,13 +229,18 @@ def _run(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> Non
     if program.is_chat:
         # Not the `turnlog` in PATH, which may be another version.
         words = [sys.executable, "-P", "-m", "turnlog", *words[1:]]
-    shown = _shown_command(plan, program, plan.id, wanted.arguments)
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) and not wanted.arguments:
-        raise UsageError("resuming needs a terminal", shown)
-    echo(dim(shown), err=True)
+    _require_terminal(plan, program, wanted)
+    echo(dim(_shown_command(plan, program, plan.id, wanted.arguments)), err=True)
     protect_from_cleanup(plan)
     os.chdir(plan.directory or ".")
     execute(words, plan.store)
+
+
+def _require_terminal(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> None:
+    """Raise UsageError without a terminal to resume on; arguments such as -p need none."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) and not wanted.arguments:
+        shown = _shown_command(plan, program, plan.id, ())
+        raise UsageError("resuming needs a terminal", shown)
 
 
 def _preview(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> None:
@@ -241,6 +248,8 @@ def _preview(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) ->
     is_repaired = wanted.is_repaired and bool(plan.findings)
     is_copy = wanted.is_fork or wanted.turn is not None or is_repaired
     repair = ["--repair"] if is_repaired else []
+    if is_copy:  # it may be impossible, as with a turn that does not exist
+        copy_for_resume(plan, CopyChoice(is_repaired, wanted.turn, program.version), dry_run=True)
     copying = clone_command(plan, [*wanted.clone_words, *repair]) if is_copy else None
     resuming = _shown_command(plan, program, COPY if is_copy else plan.id, wanted.arguments)
     if wanted.as_json:

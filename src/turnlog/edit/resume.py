@@ -92,12 +92,23 @@ def _is_filed_under(session: Path, directory: str) -> bool:
     return session.parent.name in names
 
 
-def copy_for_resume(
-    plan: ResumePlan, *, repair: bool = False, until: int | None = None, version: str | None = None
-) -> CloneResult:
+@dataclass(frozen=True)
+class CopyChoice:
+    """The copy of a session that is resumed in its place."""
+
+    is_repaired: bool = False
+    until: int | None = None
+    """The last turn to keep."""
+    version: str | None = None
+    """The version of the client that resumes it."""
+
+
+def copy_for_resume(plan: ResumePlan, choice: CopyChoice, *, dry_run: bool = False) -> CloneResult:
     """Copy a session to resume the copy: repaired, or ending with a turn. Undoable."""
-    options = EditOptions([REPAIR] if repair else [], until=None if until is None else str(until))
-    return clone_session(plan.store, open_session(plan.path), options, client_version=version)
+    until = None if choice.until is None else str(choice.until)
+    options = EditOptions([REPAIR] if choice.is_repaired else [], until=until)
+    session, version = open_session(plan.path), choice.version
+    return clone_session(plan.store, session, options, client_version=version, dry_run=dry_run)
 
 
 def move_for_resume(plan: ResumePlan, directory: Path) -> Path:

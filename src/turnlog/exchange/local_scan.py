@@ -116,6 +116,8 @@ class Scan:
             return
         role, folder = role_of(path.replace(os.sep, "/"), name)
         problem = _name_problem(path) or role_problem(role, folder, name)
+        if (self.store.root / path).is_symlink():
+            problem = "is a symbolic link"
         if role in session.files:
             problem = "is in two projects; only the first one is exchanged"
         if problem:
