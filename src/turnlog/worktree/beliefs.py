@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from turnlog.format.fields import given
-from turnlog.format.file_views import Hunk, ShellChange
+from turnlog.format.file_views import Hunk, ShellChange, hunks_of
 from turnlog.worktree.patches import (
     Replacement,
     apply_hunks,
@@ -375,7 +375,7 @@ def _after_shell(belief: Belief, change: ShellChange | None, earlier: Sequence[B
         return replace(NOTHING, reason="a command changed it; the change is not recorded")
     if given(change.deleted):
         return Belief(Certainty.EXACT, is_absent=True, reason="")
-    patch = given(change.hunks) or []
+    patch = hunks_of(given(change.hunks))
     reason = "a command changed it, as the client noticed"
     if given(change.created):
         text = created_text(patch)
