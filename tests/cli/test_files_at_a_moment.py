@@ -125,7 +125,7 @@ def test_restore_writes_real_bytes_and_is_undone(
     assert turnlog("undo").code == 0
     assert (target / "src/a.py").read_bytes() == b"one\ntwo\n"
     assert turnlog("undo").code == 0
-    assert not (target / "src/a.py").exists()
+    assert not target.exists()
 
 
 def test_restore_replaces_no_file_that_changed_since(
