@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from turnlog.errors import Damaged
 from turnlog.exchange.transports import Transport
@@ -180,9 +180,8 @@ def unpacked(packed: bytes, limit: int) -> bytes | None:
 
     # A decompression bomb is refused before memory is allocated for it.
     with suppress(zstd.ZstdError, MemoryError):
-        # The type stubs omit that a frame need not declare its size.
-        size = cast("int | None", zstd.get_frame_info(packed).decompressed_size)
-        if size is not None and size <= limit:
+        size = zstd.get_frame_info(packed).decompressed_size or 0
+        if size <= limit:
             decompressor = zstd.ZstdDecompressor()
             raw = decompressor.decompress(packed, max_length=size + 1)
             is_one_frame = decompressor.eof and not decompressor.unused_data
