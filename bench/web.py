@@ -50,7 +50,7 @@ SCROLL = """async (share) => {
   const start = performance.now();
   const isMoved = new Promise((done) => scroller.addEventListener("scroll", done, { once: true }));
   scroller.scrollTop = share * scroller.scrollHeight;
-  await isMoved;
+  await Promise.race([isMoved, new Promise((done) => setTimeout(done, 1000))]);
   for (;;) {
     await new Promise(requestAnimationFrame);
     const middle = document.elementFromPoint(left + 200, top + height / 2)?.closest(".tl-turn");
@@ -214,11 +214,12 @@ def first_rows(page: Page, address: str, job: Job, cpu: Callable[[], float]) -> 
 
 def _seen(page: Page) -> float:
     """Return when the page showed its first rows, in milliseconds since its navigation."""
-    while True:
+    for _ in range(PATIENCE // 10):
         with suppress(Error):  # the page before was just left
             if seen := page.evaluate("seen"):
                 return seen
         time.sleep(0.01)
+    raise SystemExit(f"{page.url} shows no rows")
 
 
 def session_jobs(browser: Browser, server: Server, key: str, about: str) -> list[Job]:
