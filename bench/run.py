@@ -269,9 +269,9 @@ def _edits(folder: Path) -> Iterator[Row]:
 def _bundles(folder: Path) -> Iterator[Row]:
     """Sessions packed, and imported elsewhere."""
     whole, redacted, imported = measure_bundles(folder, TURNLOG, _job("", ()).environment)
-    yield Row(whole, "15 MB/s", whole.size / UNBUNDLE_RATE, BUNDLE_PEAK)
-    yield Row(redacted, "3 MB/s", redacted.size / BUNDLE_RATE, BUNDLE_PEAK)
-    yield Row(imported, "15 MB/s", imported.size / UNBUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(whole, "10 MB/s", whole.size / UNBUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(redacted, "2 MB/s", redacted.size / BUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(imported, "10 MB/s", imported.size / UNBUNDLE_RATE, BUNDLE_PEAK)
 
 
 def _files(folder: Path) -> Iterator[Row]:

@@ -1,6 +1,7 @@
 """Sessions packed in one home and imported in another."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -473,3 +474,20 @@ def test_a_foreign_session_restores_no_file_outside_of_its_project(
     continued(bob, "go on", "11111111")
     bob.bundle(path)
     assert [each.relation for each in ada.unbundle(path).sessions] == [Relation.AHEAD]
+
+
+def test_names_that_are_not_utf_8_are_left_out(ada: User, path: Path) -> None:
+    folder = ada.session.with_suffix("") / "tool-results"
+    write(Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")), b"x")
+    report = ada.bundle(path)
+    assert [each.path for each in report.manifest.omitted] == [
+        f"{SESSION}/sidecars/tool-results/?.txt"
+    ]
+
+
+def test_a_project_may_have_a_name_that_is_not_utf_8(ada: User, bob: User, path: Path) -> None:
+    ada.bundle(path)
+    odd = Path(os.fsdecode(os.fsencode(bob.home) + b"/sh\xffop"))
+    odd.mkdir()
+    (found,) = bob.unbundle(path, into=odd).sessions
+    assert found.directory == str(odd)

@@ -260,7 +260,7 @@ class _Packing:
             self._session(path, packed, places.index(directory or ""), tokens)
             for path, packed, directory in chosen
         ]
-        omitted = [Omission(mask(each.path), each.reason) for each in self._omitted]
+        omitted = [Omission(_valid(mask(each.path)), each.reason) for each in self._omitted]
         return Manifest(
             format=FORMAT,
             version=VERSION,
@@ -288,11 +288,20 @@ class _Packing:
         return BundledSession(path.stem, project, shown or None, list(versions), lines)
 
     def _shown(self, text: str) -> str:
+        text = _valid(text)
         if not self._options.is_redacted:
             return text
-        for form, value in self.finder.forms.items():
+        # The longest first, in an order that does not depend on where they were found first.
+        for form, value in sorted(
+            self.finder.forms.items(), key=lambda each: (-len(each[0]), each)
+        ):
             text = text.replace(form, placeholder_for(self.finder.kinds[value], value))
         return mask(text)
+
+
+def _valid(text: str) -> str:
+    """Return a text for the manifest; names that are not UTF-8 cannot be written as they are."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _parts(members: Iterable[Member]) -> list[RedactedPart]:

@@ -309,7 +309,9 @@ class _Importing:
         before = sum(1 for _ in read_lines(existing)) if existing else 0
         added = session.lines - before if transcript else 0
         tokens = self._tokens(self._places)
-        title = tokens.expand((session.title or "").encode(), is_json=False).decode()
+        title = tokens.expand((session.title or "").encode(), is_json=False).decode(
+            "utf-8", "replace"
+        )
         serious = [found for found in findings if found.is_serious]
         self._plan.sessions.append(
             ImportedSession(session.id, name, title or None, directory, relation, added, serious)

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from turnlog.errors import Damaged
 from turnlog.exchange.transports import Transport
@@ -180,7 +180,8 @@ def unpacked(packed: bytes, limit: int) -> bytes | None:
 
     # A decompression bomb is refused before memory is allocated for it.
     with suppress(zstd.ZstdError, MemoryError):
-        size: int | None = zstd.get_frame_info(packed).decompressed_size
+        # The type stubs omit that a frame need not declare its size.
+        size = cast("int | None", zstd.get_frame_info(packed).decompressed_size)
         if size is not None and size <= limit:
             decompressor = zstd.ZstdDecompressor()
             raw = decompressor.decompress(packed, max_length=size + 1)
