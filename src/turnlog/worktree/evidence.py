@@ -7,6 +7,7 @@ concern one file.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from turnlog.conversation.calls import result_text
 from turnlog.format.blocks import ToolUseBlock
@@ -229,7 +230,8 @@ def _observe_edit(record: CallRecord) -> Observation | None:
 def _observe_multi_edit(record: CallRecord) -> Observation | None:
     arguments = fit(MultiEditArguments, record.arguments, [])
     result = fit(MultiEditResult, record.result or {}, [])
-    edits = [each for each in given(arguments.edits) or [] if isinstance(each, EditArguments)]
+    listed: list[Any] = given(arguments.edits) or []
+    edits = [each for each in listed if isinstance(each, EditArguments)]
     replacements = [
         Replacement(
             given(each.old_string) or "",
