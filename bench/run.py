@@ -38,6 +38,7 @@ from peer import (
 from pick import pick_jobs
 from reports import describe
 from small import SESSIONS, write_small
+from syncing import RECEIVE_RATE, SEND_RATE, UNCHANGED, sync_jobs
 
 from web import WebBench
 
@@ -99,6 +100,7 @@ def main() -> None:
         *_two_stores(small, _store("some", SOME_SIZE, default_sessions(SOME_SIZE)), options.rounds),
         *_picks(options.rounds),
         *_hooks(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
+        *_syncs(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
         *_chats(options.rounds),
     ]
     text = _report(rows, load, large, many)
@@ -267,9 +269,9 @@ def _edits(folder: Path) -> Iterator[Row]:
 def _bundles(folder: Path) -> Iterator[Row]:
     """Sessions packed, and imported elsewhere."""
     whole, redacted, imported = measure_bundles(folder, TURNLOG, _job("", ()).environment)
-    yield Row(whole, "15 MB/s", whole.size / UNBUNDLE_RATE, BUNDLE_PEAK)
-    yield Row(redacted, "3 MB/s", redacted.size / BUNDLE_RATE, BUNDLE_PEAK)
-    yield Row(imported, "15 MB/s", imported.size / UNBUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(whole, "10 MB/s", whole.size / UNBUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(redacted, "2 MB/s", redacted.size / BUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(imported, "10 MB/s", imported.size / UNBUNDLE_RATE, BUNDLE_PEAK)
 
 
 def _files(folder: Path) -> Iterator[Row]:
@@ -413,6 +415,17 @@ def _hooks(store: Path) -> Iterator[Row]:
     yield Row(small.sender)
     yield Row(backfill, peak=INDEX_PEAK)
     yield Row(written, "25 MB/s", written.size / FILE_RATE, INDEX_PEAK)
+
+
+def _syncs(store: Path) -> Iterator[Row]:
+    """Syncs with a directory."""
+    environment = _job("", ()).environment
+    send, receive, again = sync_jobs(store, CACHE / "synced", TURNLOG, environment)
+    send.size = receive.size = _size(store)[1]
+    measure([send, receive, again], 2)
+    yield Row(send, f"{SEND_RATE // UNITS['MB']} MB/s", send.size / SEND_RATE)
+    yield Row(receive, f"{RECEIVE_RATE // UNITS['MB']} MB/s", receive.size / RECEIVE_RATE)
+    yield Row(again, f"{UNCHANGED} × the first", UNCHANGED * send.seconds)
 
 
 def _chats(rounds: int) -> Iterator[Row]:

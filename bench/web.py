@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from small import write_small
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Error, Page
 
 from support.browser import open_browser
 
@@ -46,14 +46,15 @@ new MutationObserver(look).observe(document, { childList: true, subtree: true })
 """
 SCROLL = """async (share) => {
   const scroller = document.querySelector(".tl-transcript");
-  const start = performance.now();
-  scroller.scrollTop = share * scroller.scrollHeight;
   const { left, top, height } = scroller.getBoundingClientRect();
+  const start = performance.now();
+  const isMoved = new Promise((done) => scroller.addEventListener("scroll", done, { once: true }));
+  scroller.scrollTop = share * scroller.scrollHeight;
+  await Promise.race([isMoved, new Promise((done) => setTimeout(done, 1000))]);
   for (;;) {
     await new Promise(requestAnimationFrame);
     const middle = document.elementFromPoint(left + 200, top + height / 2)?.closest(".tl-turn");
-    const isThere = Math.abs(scroller.scrollTop / scroller.scrollHeight - share) < 0.02;
-    if (isThere && middle && !middle.classList.contains("tl-loading")) break;
+    if (middle && !middle.classList.contains("tl-loading")) break;
   }
   return performance.now() - start;
 }"""
@@ -83,22 +84,23 @@ class WebBench:
 
     def sessions(self, long: Path, million: Path) -> Iterator[Measured]:
         """One large session, and one of very many lines."""
-        store = self.folder / "sessions"
+        store, other = self.folder / "sessions", self.folder / "million"
         shutil.rmtree(store, ignore_errors=True)  # lines are appended to it
         shutil.copytree(long, store)
-        project = store / "projects/-home-ada-shop"
-        project.mkdir()
-        shutil.copyfile(million, project / f"{MILLION}.jsonl")
-        session = largest(long)
-        self._fill(store)
+        session, project = largest(long), other / "projects/-home-ada-shop"
+        if not project.exists():
+            project.mkdir(parents=True)
+            os.link(million, project / f"{MILLION}.jsonl")
+        self._fill(store, session.stem)
+        self._fill(other, MILLION)
         large = f"{session.stat().st_size / 1e6:.0f} MB"
-        with open_browser() as browser, self._serving(store) as server:
-            for key, about in ((session.stem, large), (MILLION, "1,000,000 lines")):
-                rows, jumps = session_jobs(browser, server, key, about)
-                yield rows, "0.3 s", 0.3, TAB_PEAK
-                yield jumps, "0.1 s", 0.1, None
-            grown = growth_job(browser, server, next(store.rglob(session.name)))
-            yield grown, "0.5 s", 0.5, None
+        with open_browser() as browser:
+            with self._serving(store) as server:
+                yield from session_rows(browser, server, session.stem, large)
+                grown = growth_job(browser, server, next(store.rglob(session.name)))
+                yield grown, "0.5 s", 0.5, None
+            with self._serving(other) as server:
+                yield from session_rows(browser, server, MILLION, "1,000,000 lines")
 
     def pages(self) -> Iterator[Measured]:
         """Pages about many sessions, and the live view."""
@@ -133,11 +135,13 @@ class WebBench:
                     link.symlink_to(long / "projects")
                 yield agentsview_job(browser, view, home, largest(long).stem), "", None, None
 
-    def _fill(self, store: Path) -> None:
-        """Bring the index up to date."""
+    def _fill(self, store: Path, session: str | None = None) -> None:
+        """Bring the figures of the index up to date, and the node table of a session."""
         environment = self.environment | {"CLAUDE_CONFIG_DIR": str(store)}
-        command = (self.turnlog, "sync")
-        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+        commands = [("stats",), *([("show", session, "--turn", "1")] if session else [])]
+        for command in commands:
+            arguments = (self.turnlog, *command)
+            subprocess.run(arguments, env=environment, stdout=subprocess.DEVNULL, check=True)
 
     def _serving(self, store: Path) -> "AbstractContextManager[Server]":
         return serving(self.turnlog, store, self.environment)
@@ -155,6 +159,8 @@ class Server:
         self.process = process
         self.url = url
         self.origin = url[: url.index("/open")]
+        self.cookies: list[Any] = []
+        """Of the first visit: the URL works once."""
 
     @property
     def cpu(self) -> float:
@@ -188,7 +194,11 @@ def visiting(browser: Browser, server: Server, selector: str = ".tl-row") -> Gen
     context.add_init_script(WATCH % selector)
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
-    page.goto(server.url)
+    if server.cookies:
+        context.add_cookies(server.cookies)
+    else:
+        page.goto(server.url)
+        server.cookies = [*context.cookies()]
     yield page
     context.close()
 
@@ -198,10 +208,18 @@ def first_rows(page: Page, address: str, job: Job, cpu: Callable[[], float]) -> 
     for _ in range(ROUNDS):
         before = cpu()
         page.goto(address, wait_until="domcontentloaded")
-        while not (seen := page.evaluate("seen")):
-            time.sleep(0.01)
-        job.times.append(seen / 1000)
+        job.times.append(_seen(page) / 1000)
         job.busy.append(cpu() - before)
+
+
+def _seen(page: Page) -> float:
+    """Return when the page showed its first rows, in milliseconds since its navigation."""
+    for _ in range(PATIENCE // 10):
+        with suppress(Error):  # the page before was just left
+            if seen := page.evaluate("seen"):
+                return seen
+        time.sleep(0.01)
+    raise SystemExit(f"{page.url} shows no rows")
 
 
 def session_jobs(browser: Browser, server: Server, key: str, about: str) -> list[Job]:
@@ -223,10 +241,17 @@ def session_jobs(browser: Browser, server: Server, key: str, about: str) -> list
     return [rows, jumps]
 
 
+def session_rows(browser: Browser, server: Server, key: str, about: str) -> Iterator[Measured]:
+    """A session in the browser, with its aims."""
+    rows, jumps = session_jobs(browser, server, key, about)
+    yield rows, "0.3 s", 0.3, TAB_PEAK
+    yield jumps, "0.1 s", 0.1, None
+
+
 def page_job(server: Server, browser: Browser, path: str, name: str) -> Job:
     """A page or an answer of the API, once it was asked for before."""
-    with visiting(browser, server) as page:
-        cookie = page.context.cookies()[0]
+    with visiting(browser, server):
+        cookie = server.cookies[0]
     headers = {"Cookie": f"{cookie['name']}={cookie['value']}"}
     job = Job(name, (), {})
     size = 0

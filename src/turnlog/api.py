@@ -6,7 +6,7 @@ the log was opened with `reveal=True`. This module adapts types; the rules are i
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -179,20 +179,25 @@ class Log:
 
     def history_of(self, path: AnyPath) -> list[PlainRow]:
         """Return the changes of a file in all sessions, the oldest first: when, why, the diff."""
-        rows: list[PlainRow] = []
-        for store in self._stores:
-            found = sessions_touching(store, str(Path(path).expanduser().absolute()), str(path))
-            steps = [each for name, files in found.items() for each in history_of(files, name)]
-            views = [
-                step_view(each.step, each.session.id, self._reveal, each.is_active)
-                for each in steps
-            ]
-            rows += self._with_store(store, [plain_row(view, self._reveal) for view in views])
-        return rows
+        full = str(Path(path).expanduser().absolute())
+        found = history_of(sessions_touching(self._stores, full, str(path)))
+        views = [
+            step_view(each.step, each.session.id, self._reveal, each.is_active) for each in found
+        ]
+        return [plain_row(view, self._reveal) for view in views]
 
     def undo(self, change: str | None = None) -> str:
         """Undo a change by its id, or the last one; return what it was."""
         return open_journal().undo(change).title
+
+    def sync_with(
+        self, dest: str, *, dry_run: bool = False, leave_removed: bool = False
+    ) -> PlainRow:
+        """Exchange the sessions of the first store with other machines; return what was done."""
+        from turnlog.exchange import ExchangeOptions, sync_with
+
+        options = ExchangeOptions(is_dry_run=dry_run, leave_removed=leave_removed)
+        return asdict(sync_with(self._stores[0], dest, options))
 
     def _logged(self, path: Path) -> "LoggedSession":
         return LoggedSession(holder_of(self._stores, path), path, self._reveal)

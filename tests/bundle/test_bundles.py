@@ -1,6 +1,7 @@
 """Sessions packed in one home and imported in another."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -57,7 +58,8 @@ def continued(owner: User, words: str, start: str) -> None:
         | {"uuid": f"{start}-0000-4000-8000-000000000000", "parentUuid": None}
         | {"timestamp": "2026-11-15T07:00:00.000Z", "version": "2.1.325"}
     )
-    last = json.loads(owner.session.read_bytes().splitlines()[-1])["uuid"]
+    entries = map(json.loads, owner.session.read_bytes().splitlines())
+    last = [entry["uuid"] for entry in entries if "uuid" in entry][-1]
     write(owner.session, owner.session.read_bytes() + prompt.replace(b"null", f'"{last}"'.encode()))
 
 
@@ -447,3 +449,45 @@ def test_without_a_signature_there_is_no_bundle(ada: User, path: Path, tmp_path:
     with pytest.raises(Unavailable):
         ada.bundle(path, key=key)
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["/home/victim/.bashrc", "../../.bashrc", ".git/hooks/pre-commit", ".claude/x.json"]
+)
+def test_a_foreign_session_restores_no_file_outside_of_its_project(
+    ada: User, bob: User, path: Path, name: str
+) -> None:
+    backup = {"backupFileName": "0123456789abcdef@v1", "version": 1}
+    snapshot = {"messageId": "n", "trackedFileBackups": {name: backup, "b.py": backup}}
+    first = encode({"type": "file-history-snapshot", "messageId": "n", "snapshot": snapshot})
+    second = encode({"type": "file-history-delta", "trackingPath": name, "backup": backup})
+    write(ada.session, lines_of(ada, first, second))
+    before = ada.files()
+    ada.bundle(path)
+    plan = bob.unbundle(path)
+    assert plan.untracked == {name}
+    *_, one, two = map(json.loads, bob.session.read_bytes().splitlines())
+    assert list(one["snapshot"]["trackedFileBackups"]) == ["b.py"]
+    assert two["type"] == "foreign-file-history-delta"
+    assert [each.relation for each in ada.unbundle(path).sessions] == [Relation.SAME]
+    assert ada.files() == before
+    continued(bob, "go on", "11111111")
+    bob.bundle(path)
+    assert [each.relation for each in ada.unbundle(path).sessions] == [Relation.AHEAD]
+
+
+def test_names_that_are_not_utf_8_are_left_out(ada: User, path: Path) -> None:
+    folder = ada.session.with_suffix("") / "tool-results"
+    write(Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")), b"x")
+    report = ada.bundle(path)
+    assert [each.path for each in report.manifest.omitted] == [
+        f"{SESSION}/sidecars/tool-results/?.txt"
+    ]
+
+
+def test_a_project_may_have_a_name_that_is_not_utf_8(ada: User, bob: User, path: Path) -> None:
+    ada.bundle(path)
+    odd = Path(os.fsdecode(os.fsencode(bob.home) + b"/sh\xffop"))
+    odd.mkdir()
+    (found,) = bob.unbundle(path, into=odd).sessions
+    assert found.directory == str(odd)

@@ -125,7 +125,7 @@ def test_restore_writes_real_bytes_and_is_undone(
     assert turnlog("undo").code == 0
     assert (target / "src/a.py").read_bytes() == b"one\ntwo\n"
     assert turnlog("undo").code == 0
-    assert not (target / "src/a.py").exists()
+    assert not target.exists()
 
 
 def test_restore_replaces_no_file_that_changed_since(
@@ -175,6 +175,21 @@ def test_history_of_a_file_in_all_sessions(stored: Path, project: Path, turnlog:
         "turnlog: no session changed nosuch.py (try: turnlog stats file)\n"
     )
     assert turnlog("history-of", "a%py").code == 1
+
+
+def test_history_of_a_name_that_several_files_have(project: Path, turnlog: Run) -> None:
+    calls = Calls()
+    lines = [user("Both"), *calls.write("src/a.py", "one\n"), *calls.write("lib/a.py", "two\n")]
+    more = [*calls.edit("src/a.py", "one", "ONE", "one\n")]
+    (project / f"{ID}.jsonl").write_bytes(session(*lines, *more))
+    told = json.loads(turnlog("history-of", "a.py", "--json").out)
+    assert [(row["path"], row["line"]) for row in told] == [
+        (full_path("src/a.py"), 3),
+        (full_path("lib/a.py"), 5),
+        (full_path("src/a.py"), 7),
+    ]
+    (last,) = json.loads(turnlog("history-of", "a.py", "-n", "1", "--json").out)
+    assert last["line"] == 7
 
 
 def test_git_creates_a_repository(stored: Path, turnlog: Run, tmp_path: Path) -> None:

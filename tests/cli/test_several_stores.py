@@ -14,6 +14,7 @@ from cli.conftest import Run
 from support.build import assistant, call, result, session, text, user
 from turnlog.index.database import index_path
 from turnlog.index.service import report
+from turnlog.index.sync_policy import run_sync
 from turnlog.store.catalog import list_sessions
 from turnlog.store.paths import Store, open_store
 
@@ -195,6 +196,24 @@ def test_a_missing_store_of_a_list_is_one_line_and_the_rest_is_shown(
     assert len(json.loads(outcome.out)) == 2
     reason = "it has no projects folder (try: turnlog where)"
     assert outcome.err == f"turnlog: skipped {gone}: {reason}\n"
+
+
+def test_the_index_is_built_apart_while_the_first_store_is_missing(
+    turnlog: Run, two: tuple[Path, Path], tmp_path: Path
+) -> None:
+    stores = [Store(tmp_path / "new"), *map(Store, two)]
+    run_sync(stores)
+    assert index_path(stores).exists()
+    assert report(stores, "model").total["output"] == 2000
+
+
+def test_who_uses_one_store_does_not_hear_about_another(
+    turnlog: Run, two: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", f"{two[0]},{tmp_path / 'gone'}")
+    for words in (["archive", "--install"], ["hook", "status"], ["history"]):
+        outcome = turnlog(*words)
+        assert (outcome.code, outcome.err) == (0, ""), words
 
 
 def test_the_option_comes_before_the_variable_and_that_before_the_configuration(

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from turnlog.text import harmless
 
 Fields = dict[str, Any]
 
-VIEW = {"width": 1400, "height": 900}
+VIEW: Any = {"width": 1400, "height": 900}
 NEVER = 60_000
 """Milliseconds after which a page counts as hung."""
 READ_ALL = """async () => {
@@ -122,7 +122,7 @@ def addresses(server: WebServer, sessions: list[str]) -> list[str]:
 
 
 @contextmanager
-def watched(page: Page, server: WebServer) -> Iterator[list[str]]:
+def watched(page: Page, server: WebServer) -> Generator[list[str]]:
     """Collect what a page must not do; requests that fail count as well."""
     watch = PageWatch(page, server.origin)
     page.on("requestfailed", lambda request: watch.seen.append(f"failed: {request.url}"))
@@ -187,7 +187,7 @@ def crawl(corpus: Path, folder: Path) -> Report:
         context = browser.new_context(viewport=VIEW)
         context.new_page().goto(server.url)
         cookie = context.cookies()[0]
-        server.cookie = f"{cookie['name']}={cookie['value']}"
+        server.cookie = f"{cookie.get('name')}={cookie.get('value')}"
         for address in addresses(server, names):
             report.pages += 1
             report.add(address, open_page(context, server, address))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from support.build import SESSION, assistant, call, result, session, text, user
+from support.build import SESSION, Fields, assistant, call, result, session, text, user
 from turnlog.conversation.session import open_session
 from turnlog.worktree.moments import parse_moment
 from turnlog.worktree.worktree import FileVersion, Worktree, open_worktree
@@ -35,7 +35,7 @@ class Calls:
         """A Write: of a new file, or over the text `original`."""
         full = full_path(path)
         kind, answer = ("create", CREATED) if original is None else ("update", UPDATED)
-        done = {"type": kind, "filePath": full, "content": content, "structuredPatch": []}
+        done: Fields = {"type": kind, "filePath": full, "content": content, "structuredPatch": []}
         done |= {"originalFile": original, "userModified": False}
         given = {"file_path": full, "content": content}
         return self.pair("Write", given, answer.format(full), done)
@@ -45,7 +45,8 @@ class Calls:
     ) -> list[bytes]:
         """An Edit of the text `original`; `changed` replaces fields of the result."""
         full = full_path(path)
-        done = {"filePath": full, "oldString": old, "newString": new, "originalFile": original}
+        done: Fields = {"filePath": full, "oldString": old, "newString": new}
+        done["originalFile"] = original
         done |= {"replaceAll": False, "userModified": False}
         done["structuredPatch"] = [] if original is None else patch(original, old, new)
         given = {"file_path": full, "old_string": old, "new_string": new}
@@ -64,7 +65,7 @@ class Calls:
 
     def bash(self, command: str, changes: list[Any] | None = None) -> list[bytes]:
         """A Bash call; `changes` are the files of its `bashEditDiff`."""
-        done: dict[str, Any] = {"stdout": "", "stderr": "", "interrupted": False}
+        done: Fields = {"stdout": "", "stderr": "", "interrupted": False}
         if changes is not None:
             paths = [change["filePath"] for change in changes]
             done["bashEditDiff"] = {"files": changes, "moreFiles": 0, "changedFiles": paths}

@@ -106,7 +106,7 @@ def test_costs_that_are_too_low_are_marked_as_in_the_terminal(store: Store) -> N
     assert overview["footnotes"] == notes
     assert overview["sessions"][0]["cost"].endswith("*†")
     (listed,) = describe_sessions(store, [1]).values()
-    row = session_row("key", listed, [])
+    row = session_row("key", listed, set())
     assert row["cost"].endswith("*†")
     assert row["cost_note"] == (
         "without what has no known price; too low: too little output was recorded"

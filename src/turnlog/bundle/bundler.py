@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from turnlog import __version__
-from turnlog.bundle.container import PackedFile, read_container, write_container
+from turnlog.bundle.container import PackedFile, write_container
 from turnlog.bundle.encoded_secrets import encoded_secrets, image_secrets, is_image, is_text
 from turnlog.bundle.manifest import (
     FORMAT,
+    MANIFEST,
     VERSION,
     BundledFile,
     BundledProject,
@@ -30,11 +31,12 @@ from turnlog.bundle.manifest import (
 from turnlog.bundle.members import Member, gather, has_tokens
 from turnlog.bundle.path_tokens import PathTokens, first_free_prefix, prefixes_in
 from turnlog.bundle.sealing import encrypt, sign, signature_of
+from turnlog.bundle.validation import OpenBundle, open_bundle
 from turnlog.edit.move import directory_of
 from turnlog.edit.redact.redaction import find_all, find_remaining
 from turnlog.edit.redact.replacement import Find, RedactedPart, RedactionFinds, redact_part
 from turnlog.edit.redact.secret_finder import Finder
-from turnlog.errors import Conflict, Unredacted, UsageError
+from turnlog.errors import Conflict, Damaged, Unredacted, UsageError
 from turnlog.format.atomic import written_beside
 from turnlog.format.decode import read_entries, split_values
 from turnlog.format.entries import ChainEntry
@@ -47,6 +49,7 @@ from turnlog.store.paths import TOOL_RESULTS, Store, last_part
 
 ENCODED_KIND = "encoded-secret"
 CHUNK = 1 << 20
+LARGEST_TOTAL = 1 << 50
 CLIENT_VERSION = re.compile(r"[\w.+-]{1,40}")
 UNSEARCHABLE = "is not text, so it cannot be searched for secrets"
 
@@ -94,8 +97,7 @@ def write_bundle(
         packed = folder / "packed"
         with packed.open("wb") as file:
             write_container(file, encode_manifest(manifest), members)
-        with packed.open("rb") as file:
-            _require_clean(file, folder / "again", packing.finder, manifest)
+        _require_importable(packed, folder / "again", packing.finder)
         if options.password is not None:
             packed.write_bytes(encrypt(packed.read_bytes(), options.password))
         size = packed.stat().st_size
@@ -258,7 +260,7 @@ class _Packing:
             self._session(path, packed, places.index(directory or ""), tokens)
             for path, packed, directory in chosen
         ]
-        omitted = [Omission(mask(each.path), each.reason) for each in self._omitted]
+        omitted = [Omission(_valid(mask(each.path)), each.reason) for each in self._omitted]
         return Manifest(
             format=FORMAT,
             version=VERSION,
@@ -286,11 +288,20 @@ class _Packing:
         return BundledSession(path.stem, project, shown or None, list(versions), lines)
 
     def _shown(self, text: str) -> str:
+        text = _valid(text)
         if not self._options.is_redacted:
             return text
-        for form, value in self.finder.forms.items():
+        # The longest first, in an order that does not depend on where they were found first.
+        for form, value in sorted(
+            self.finder.forms.items(), key=lambda each: (-len(each[0]), each)
+        ):
             text = text.replace(form, placeholder_for(self.finder.kinds[value], value))
         return mask(text)
+
+
+def _valid(text: str) -> str:
+    """Return a text for the manifest; names that are not UTF-8 cannot be written as they are."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _parts(members: Iterable[Member]) -> list[RedactedPart]:
@@ -323,23 +334,31 @@ def _write(target: Path, pieces: Iterable[bytes]) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def _require_clean(file: BinaryIO, folder: Path, finder: Finder, manifest: Manifest) -> None:
-    """Read a finished bundle; raise `Unredacted` if a redacted one contains a secret."""
-    if not manifest.is_redacted:
-        read_container(file, lambda found: None, lambda number, chunks: _consume(chunks))
-        return
+def _require_importable(packed: Path, folder: Path, finder: Finder) -> None:
+    """Open a finished bundle as its receiver would; raise `Damaged` if they could not.
+
+    Raise `Unredacted` if a redacted one contains a secret.
+    """
+    try:
+        with open_bundle(packed, max_size=LARGEST_TOTAL) as bundle:
+            if bundle.manifest.is_redacted:
+                _require_clean(bundle, folder, finder)
+    except Damaged as error:
+        reason = error.message.removeprefix(f"{packed}: ")
+        raise Damaged(f"cannot be bundled: {reason}", "turnlog check --all") from error
+
+
+def _require_clean(bundle: OpenBundle, folder: Path, finder: Finder) -> None:
+    manifest = bundle.manifest
     paths = [folder / each.path for each in manifest.files]
-
-    def unpack(number: int, chunks: Iterator[bytes]) -> None:
-        paths[number].parent.mkdir(parents=True, exist_ok=True)
-        _write(paths[number], chunks)
-
-    read_container(file, lambda found: None, unpack)
+    for number, path in enumerate(paths):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        bundle.file(number).rename(path)  # names decide how a file is searched
     left = find_remaining([RedactedPart(path) for path in paths], finder, lambda count: None)
     left += [find for path in paths for find in _encoded_finds(path, finder)]
     # Checksums are hexadecimal digits, which look like keys.
     facts = encode_manifest(_without_hashes(manifest)).decode()
-    left += [Find(folder / "manifest.json", 0, s.kind, "") for s in find_secrets(facts)]
+    left += [Find(folder / MANIFEST, 0, secret.kind, "") for secret in find_secrets(facts)]
     if left:
         rows = [_row(folder, find) for find in dict.fromkeys(left)]
         hint = f"turnlog redact {manifest.sessions[0].id[:8]} --dry-run"
@@ -364,8 +383,3 @@ def _row(folder: Path, find: Find) -> str:
     name = find.path.relative_to(folder).as_posix() if find.path.is_relative_to(folder) else ""
     where = f"{name}:{find.line}" if find.line > 0 else name
     return f"{where}: {placeholder_for(find.kind, find.value) if find.value else find.kind}"
-
-
-def _consume(chunks: Iterator[bytes]) -> None:
-    for _ in chunks:
-        pass

@@ -84,6 +84,8 @@ class ImportPlan:
     changes: list[Change] = field(default_factory=list[Change])
     kept: list[Path] = field(default_factory=list[Path])
     """Files of the store that differ from the bundle, and stay."""
+    untracked: set[str] = field(default_factory=set[str])
+    """Files outside of the projects, which `/rewind` will neither restore nor delete."""
     prompts: int = 0
     record: Record | None = None
 
@@ -112,6 +114,7 @@ def summarise_import(plan: ImportPlan, *, is_done: bool) -> dict[str, Any]:
     return {
         "sessions": [session._asdict() for session in plan.sessions],
         "kept": plan.kept,
+        "untracked": sorted(plan.untracked),
         "prompts": plan.prompts,
         "redacted": plan.manifest.is_redacted,
         "change": plan.record.id if plan.record else None,
@@ -203,7 +206,8 @@ class _Importing:
         # Compared in the directory of the session that is there: `--into` is for new ones.
         own = directory_of(existing) or places[session.project]
         laid = self._lay_out(session, {**places, session.project: own})
-        comparison = LineComparison(self._store, existing, self._bundle.manifest.is_redacted)
+        is_redacted = self._bundle.manifest.is_redacted
+        comparison = LineComparison(self._store, existing, own, is_redacted)
         relation = relation_of(existing, laid.transcript, comparison.are_equal)
         if relation is Relation.DIVERGED:
             self._write(session, places, relation)
@@ -240,6 +244,7 @@ class _Importing:
         target = self._store.project_of(laid.directory) / f"{name}.jsonl"
         self._before[target] = None
         self._prompts += [raw.replace(session.id.encode(), name.encode()) for raw in laid.prompts]
+        self._plan.untracked |= laid.untracked
         self._note(session, name, laid.directory, relation, laid.transcript)
 
     def _continue(
@@ -267,6 +272,7 @@ class _Importing:
         self._replace(existing, extended(existing, laid.transcript))
         self._before[existing] = existing
         self._prompts += laid.prompts
+        self._plan.untracked |= laid.untracked
         self._note(session, session.id, laid.directory, Relation.AHEAD, laid.transcript, existing)
 
     def _replace(self, own: Path, content: Iterable[bytes]) -> None:
@@ -303,7 +309,9 @@ class _Importing:
         before = sum(1 for _ in read_lines(existing)) if existing else 0
         added = session.lines - before if transcript else 0
         tokens = self._tokens(self._places)
-        title = tokens.expand((session.title or "").encode(), is_json=False).decode()
+        title = tokens.expand((session.title or "").encode(), is_json=False).decode(
+            "utf-8", "replace"
+        )
         serious = [found for found in findings if found.is_serious]
         self._plan.sessions.append(
             ImportedSession(session.id, name, title or None, directory, relation, added, serious)

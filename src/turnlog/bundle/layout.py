@@ -7,6 +7,7 @@ from pathlib import Path
 from turnlog.bundle.manifest import BundledSession
 from turnlog.bundle.members import PROMPTS, has_tokens, is_json_name, place_problem, store_path
 from turnlog.bundle.path_tokens import PathTokens
+from turnlog.bundle.tracked_files import without_foreign_files
 from turnlog.bundle.validation import OpenBundle
 from turnlog.edit.journal import chunks_of
 from turnlog.errors import Damaged
@@ -25,10 +26,18 @@ class LaidOut:
     session: str
     directory: str
     prompts: list[bytes] = field(default_factory=list[bytes])
+    untracked: set[str] = field(default_factory=set[str])
+    """Files outside of the project that the session would have restored."""
 
     @property
     def transcript(self) -> Path:
         return self.store.project_of(self.directory) / f"{self.session}.jsonl"
+
+    def guarded(self, raw: bytes) -> bytes:
+        """Return a line that tracks files of the project only."""
+        line, foreign = without_foreign_files(raw, self.directory)
+        self.untracked.update(foreign)
+        return line
 
     def files(self) -> list[Path]:
         """Return all files but the prompt history, in a fixed order."""
@@ -53,6 +62,8 @@ def _put(laid: LaidOut, bundle: OpenBundle, number: int, tokens: PathTokens) -> 
     if name.endswith(f"/{PROMPTS}"):
         laid.prompts = [raw for raw in pieces if _is_typed_in(laid.directory, raw)]
         return
+    if name.endswith(".jsonl"):
+        pieces = map(laid.guarded, pieces)
     place = store_path(name, folder_name(laid.directory))
     problem = "has no place" if place is None else place_problem(name, place)
     if place is None or problem:

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
+from turnlog.bundle.tracked_files import without_foreign_files
 from turnlog.edit.redact.redaction import find_all
 from turnlog.edit.redact.replacement import RedactedPart, redact_json
 from turnlog.edit.redact.secret_finder import Finder
@@ -35,8 +36,9 @@ class Relation(StrEnum):
 class LineComparison:
     """Compares lines with those of a session in the store."""
 
-    def __init__(self, store: Store, session: Path, is_redacted: bool) -> None:
+    def __init__(self, store: Store, session: Path, directory: str, is_redacted: bool) -> None:
         self._store, self._session, self._is_redacted = store, session, is_redacted
+        self._directory = directory
 
     @cached_property
     def _finder(self) -> Finder:
@@ -47,6 +49,10 @@ class LineComparison:
     def are_equal(self, own: bytes, other: bytes) -> bool:
         """Return whether a line of the store and one of the bundle are the same."""
         own, other = own.rstrip(b"\r\n"), other.rstrip(b"\r\n")
+        if own == other:
+            return True
+        # What an import removes from a foreign line is still in the sender's own.
+        own, other = (without_foreign_files(raw, self._directory)[0] for raw in (own, other))
         if own == other or not self._is_redacted:
             return own == other
         return self._redacted(own) == self._redacted(other)

@@ -5,6 +5,7 @@ the prefix of tokens is chosen so that it occurs in no file of the bundle.
 """
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,7 +73,8 @@ class PathTokens:
         """Replace tokens by directories, spelled for JSON strings or as they are."""
         if self.prefix.encode() not in raw:
             return raw
-        spelled = {name: _spelled(path) if is_json else path.encode() for name, path in self._named}
+        write = _spelled if is_json else os.fsencode
+        spelled = {name: write(path) for name, path in self._named}
         return self._token_pattern.sub(lambda found: spelled[found[1].decode()], raw)
 
     def below_home(self, directory: str) -> str:

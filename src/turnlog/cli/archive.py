@@ -8,14 +8,9 @@ from typing import Any
 import click
 
 from turnlog.cli.archive_hooks import HOOK, archive_in_background, install, uninstall
-from turnlog.cli.arguments import (
-    AliasedOption,
-    dry_run_option,
-    json_option,
-    store_option,
-    stores_in,
-)
+from turnlog.cli.arguments import AliasedOption, dry_run_option, json_option
 from turnlog.cli.output import echo_json, plain, progress_bar
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
@@ -88,8 +83,7 @@ def command(
     """
     if mode and dry_run:
         raise click.UsageError(f"--dry-run cannot be combined with --{mode}", ctx)
-    stores = stores_in(ctx)
-    store = stores[0]  # the hook is of one client, which has one store
+    store: Store = ctx.obj  # the hook is of one client, which has one store
     archive = open_archive(into)
     match mode:
         case "check":
@@ -103,9 +97,9 @@ def command(
         case "background":
             archive_in_background(ctx, store, archive)
         case _ if dry_run:
-            _tell(preview(stores, archive), archive, as_json, "Would archive")
+            _tell(preview(stores_in(ctx), archive), archive, as_json, "Would archive")
         case _:
-            done = _archive(stores, archive, quiet)
+            done = _archive(stores_in(ctx), archive, quiet)
             if not quiet:
                 _tell(done, archive, as_json, "Archived")
             _tell_unread(ctx, done)

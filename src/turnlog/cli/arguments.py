@@ -7,22 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.completions import complete_directory, complete_project
+from turnlog.cli.completions import complete_project
 from turnlog.cli.output_file import redirect_output
-from turnlog.cli.picking import STORES, PickedArgument
+from turnlog.cli.picking import PickedArgument
 from turnlog.cli.terminal import reveal_secrets
 from turnlog.errors import UsageError
 from turnlog.format.timestamps import parse_since, parse_until
-from turnlog.store.stores import distinct, store_at
 
 if TYPE_CHECKING:
     from click.parser import _OptionParser  # pyright: ignore[reportPrivateUsage]
 
-    from turnlog.store.stores import Stores
-
 WHEN = "a date, an age (3d, 12h), today or yesterday"
-CHOSEN = "turnlog.chosen_stores"
-"""Where a context has the stores that --store named."""
 REVEAL = "Show secrets instead of masking them."
 
 Decorator = Callable[[Any], Any]
@@ -161,42 +156,6 @@ format_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-
-
-def stores_in(ctx: click.Context) -> "Stores":
-    """Return the stores of a command line."""
-    return ctx.meta[STORES]
-
-
-def use_stores(ctx: click.Context, stores: "Stores") -> None:
-    """Set the stores of a command; those that use a single one get the first."""
-    ctx.meta[STORES], ctx.obj = stores, stores[0]
-
-
-def _add_stores(ctx: click.Context, param: click.Parameter, folders: tuple[str, ...]) -> None:
-    """Read the named stores instead of the usual ones; each option adds one."""
-    if folders:
-        chosen = [*ctx.meta.get(CHOSEN, ()), *map(store_at, folders)]
-        ctx.meta[CHOSEN] = distinct(chosen)
-        use_stores(ctx, ctx.meta[CHOSEN])
-
-
-# It comes first: `-o` refuses to overwrite the sessions of any store.
-store_option = click.option(
-    "--store",
-    metavar="DIR",
-    multiple=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_add_stores,
-    shell_complete=complete_directory,
-    help="Use this configuration directory instead of ~/.claude; repeatable.",
-)
-
-
-def with_stores(function: Any) -> Any:
-    """Add --store to a command, and pass its stores as the first argument."""
-    return store_option(click.decorators.pass_meta_key(STORES)(function))
 
 
 def _reveal(ctx: click.Context, param: click.Parameter, is_wanted: bool) -> bool:

@@ -10,12 +10,13 @@ from turnlog.bundle.bundler import BundleOptions, BundleReport, write_bundle
 from turnlog.bundle.container import MAGIC
 from turnlog.bundle.manifest import Manifest
 from turnlog.bundle.sealing import AGE
-from turnlog.cli.arguments import dry_run_option, json_option, since_option, store_option, stores_in
+from turnlog.cli.arguments import dry_run_option, json_option, since_option
 from turnlog.cli.completions import complete_project, complete_session
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.output_file import require_outside_store
 from turnlog.cli.passwords import password_file_option, password_from
 from turnlog.cli.sessions import only_store, own_files
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import echo, style
 from turnlog.errors import NotFound
 from turnlog.format.atomic import require_replaceable

@@ -4,16 +4,11 @@ from dataclasses import replace
 
 import click
 
-from turnlog.cli.arguments import (
-    json_option,
-    output_option,
-    reveal_switch,
-    session_argument,
-    with_stores,
-)
+from turnlog.cli.arguments import json_option, output_option, reveal_switch, session_argument
 from turnlog.cli.completions import complete_tool
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import Look, masked_value
 from turnlog.conversation.calls import Call

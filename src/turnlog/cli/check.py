@@ -14,14 +14,13 @@ from turnlog.cli.arguments import (
     output_option,
     project_option,
     since_option,
-    store_option,
-    stores_in,
     until_option,
 )
 from turnlog.cli.completions import complete_session
 from turnlog.cli.ls import SessionSelection
 from turnlog.cli.output import echo_json, fit, plain, progress_bar, width, wrap_hint
 from turnlog.cli.picking import named_or_picked
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session

@@ -11,7 +11,6 @@ from turnlog.cli.arguments import (
     dry_run_option,
     json_option,
     session_argument,
-    with_stores,
 )
 from turnlog.cli.editing import (
     edit_options,
@@ -23,6 +22,7 @@ from turnlog.cli.editing import (
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.root import samples_store
 from turnlog.cli.sessions import open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.edit.clone import Clone
 from turnlog.edit.service import clone_session, is_in_store

@@ -8,10 +8,10 @@ from turnlog.cli.arguments import (
     output_option,
     reveal_switch,
     session_argument,
-    with_stores,
 )
 from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, masked_value
 from turnlog.conversation.session import Session

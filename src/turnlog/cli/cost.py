@@ -12,11 +12,11 @@ from turnlog.cli.arguments import (
     output_option,
     reveal_option,
     session_argument,
-    with_stores,
 )
 from turnlog.cli.carrying_table import echo_carrying
 from turnlog.cli.output import echo_json, plain, width, wrap
 from turnlog.cli.sessions import open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_table
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.carrying_groups import GROUPINGS

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import dry_run_option, json_option, session_argument, with_stores
+from turnlog.cli.arguments import dry_run_option, json_option, session_argument
 from turnlog.cli.editing import (
     edit_options,
     print_effect,
@@ -15,6 +15,7 @@ from turnlog.cli.editing import (
 )
 from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.edit.service import edit_session
 from turnlog.store.stores import Stores, holder_of

@@ -4,15 +4,10 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import (
-    json_option,
-    output_option,
-    reveal_switch,
-    session_argument,
-    with_stores,
-)
+from turnlog.cli.arguments import json_option, output_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json_line, fit, plain, plain_masked, width
 from turnlog.cli.preview import preview
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import GAP, Column, Table
 from turnlog.cli.terminal import Look, echo_masked, style
 from turnlog.format.decode import decode_line

@@ -14,8 +14,6 @@ from turnlog.cli.arguments import (
     leaf_option,
     project_option,
     since_option,
-    store_option,
-    stores_in,
     until_option,
 )
 from turnlog.cli.completions import complete_session
@@ -24,6 +22,7 @@ from turnlog.cli.output_file import STDOUT, require_outside_store
 from turnlog.cli.passwords import password_file_option, password_from
 from turnlog.cli.picking import named_or_picked
 from turnlog.cli.sessions import leaf_of, open_named
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import echo, style
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.atomic import require_replaceable

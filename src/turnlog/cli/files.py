@@ -11,7 +11,6 @@ from turnlog.cli.arguments import (
     output_option,
     reveal_option,
     session_argument,
-    with_stores,
 )
 from turnlog.cli.file_states import (
     FilesOptions,
@@ -24,6 +23,7 @@ from turnlog.cli.file_states import (
 )
 from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import Session

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import click
 
-from turnlog.cli.arguments import json_option, session_argument, with_stores
+from turnlog.cli.arguments import json_option, session_argument
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import dim, echo
 from turnlog.store.stores import Stores
 from turnlog.text import plural

@@ -4,16 +4,11 @@ from pathlib import Path
 
 import click
 
-from turnlog.cli.arguments import (
-    json_option,
-    limit_option,
-    output_option,
-    reveal_option,
-    with_stores,
-)
+from turnlog.cli.arguments import json_option, limit_option, output_option, reveal_option
 from turnlog.cli.file_states import print_step
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json, plain
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.errors import NotFound
 from turnlog.index.service import sessions_touching
@@ -47,7 +42,7 @@ def command(
       turnlog history-of app.py -n 3 --reverse
     """
     found = sessions_touching(stores, str(Path(path).absolute()), path, ON_STDERR)
-    steps = [step for name, files in found.items() for step in history_of(files, name)]
+    steps = history_of(found)
     if not steps:
         raise NotFound(f"no session changed {path}", "turnlog stats file")
     steps = steps[-limit:] if limit else steps
@@ -56,9 +51,11 @@ def command(
         echo_json([_view(each) for each in steps])
         return
     sessions = len({each.session.path for each in steps})
-    for name in found:
-        echo(plain(name))
+    if len(found) == 1:
+        echo(plain(*found))
     for each in steps:
+        if len(found) > 1:
+            echo(plain(each.step.version.path))
         branch = "" if each.is_active else " (abandoned branch)"
         print_step(each.step, reveal, f"{each.session.id[:8]}{branch} ")
     summary = f"{plural(len(steps), 'change')} in {plural(sessions, 'session')}"

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import all_option, json_option, output_option, with_stores
+from turnlog.cli.arguments import all_option, json_option, output_option
 from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, plain, progress_bar
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_table
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound, UsageError

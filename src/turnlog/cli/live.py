@@ -8,9 +8,10 @@ from contextlib import suppress
 
 import click
 
-from turnlog.cli.arguments import json_option, with_stores
+from turnlog.cli.arguments import json_option
 from turnlog.cli.charts import bar
 from turnlog.cli.output import echo_json, plain, width
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import Look, dim, echo
 from turnlog.conversation.live import LiveLane, LiveReader, LiveSession

@@ -17,9 +17,9 @@ from turnlog.cli.arguments import (
     reveal_switch,
     since_option,
     until_option,
-    with_stores,
 )
 from turnlog.cli.output import echo_json, fit_path, local_time, plain, width
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import GAP, Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import AliasedOption, dry_run_option, json_option, with_stores
+from turnlog.cli.arguments import AliasedOption, dry_run_option, json_option
 from turnlog.cli.completions import complete_session
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import only_store
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.edit.journal import Record
 from turnlog.edit.move import Move, move_project, move_session

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
+from turnlog.cli.store_options import stores_in
 from turnlog.errors import NotFound, UsageError
-from turnlog.store.stores import Stores
 
 STDOUT = "-"
 
@@ -32,8 +32,7 @@ def redirect_output(ctx: click.Context, param: click.Parameter, value: str | Non
 def require_outside_store(ctx: click.Context, path: Path) -> None:
     """Raise UsageError if a file to write is among the sessions of a store."""
     # A typo such as `show last -o SESSION.jsonl` would destroy a conversation, without an undo.
-    stores: Stores = ctx.meta.get("turnlog.stores", ())
-    for projects in (store.projects for store in stores):
+    for projects in (store.projects for store in stores_in(ctx)):
         if path.resolve().is_relative_to(projects.resolve()):
             raise UsageError(f"{path} is in {projects}", f"{ctx.command_path} -o ./{path.name}")
 

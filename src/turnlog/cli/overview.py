@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from turnlog.cli.arguments import stores_in
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.ls import print_sessions
 from turnlog.cli.output import fit, plain, width, wrap_hint
+from turnlog.cli.store_options import stores_in
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.regular_files import skipping

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.arguments import json_option, store_option, stores_in
+from turnlog.cli.arguments import json_option
 from turnlog.cli.output import echo_json
 from turnlog.cli.picking import let_pick
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import echo
 from turnlog.errors import UsageError
 from turnlog.store.resume_command import resume_command

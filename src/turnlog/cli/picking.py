@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnlog.cli.completions import complete_session
+from turnlog.cli.store_options import stores_in
 from turnlog.errors import UsageError
 from turnlog.store.stores import AnyStores, each_store
 
 if TYPE_CHECKING:
     from turnlog.picker.picker import Choice
-
-
-STORES = "turnlog.stores"
-"""Where a context has the stores that a command reads."""
 
 
 class PickedArgument(click.Argument):
@@ -35,7 +32,7 @@ class PickedArgument(click.Argument):
         if not can_pick():
             hint = self.make_metavar(ctx).replace("[", "").replace("]", "")
             raise click.MissingParameter(ctx=ctx, param=self, param_hint=f"'{hint}'")
-        path = let_pick(ctx.meta[STORES], "", ctx.command.name).session.path
+        path = let_pick(stores_in(ctx), "", ctx.command.name).session.path
         return (path,) if self.nargs != 1 else path
 
 
@@ -49,7 +46,7 @@ def named_or_picked(ctx: click.Context, sessions: tuple[str, ...], is_all: bool)
     """Return the sessions that were named; on a terminal, let the user pick one if none was."""
     if sessions or is_all or not can_pick():
         return sessions
-    return (let_pick(ctx.meta[STORES], "", ctx.command.name).session.path,)
+    return (let_pick(stores_in(ctx), "", ctx.command.name).session.path,)
 
 
 def let_pick(

@@ -6,7 +6,8 @@ from itertools import islice
 
 import click
 
-from turnlog.cli.arguments import json_option, output_option, session_argument, with_stores
+from turnlog.cli.arguments import json_option, output_option, session_argument
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo, echo_masked
 from turnlog.errors import NotFound
 from turnlog.format.jsonl import read_lines

@@ -10,11 +10,12 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import all_option, dry_run_option, json_option, store_option, stores_in
+from turnlog.cli.arguments import all_option, dry_run_option, json_option
 from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, fit_path, plain, plain_masked, progress_bar, width
 from turnlog.cli.picking import named_or_picked
 from turnlog.cli.sessions import own_files
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, Table, echo_table, with_rows
 from turnlog.cli.terminal import echo, masked, style
 from turnlog.edit.redact.match_context import RedactionMatch

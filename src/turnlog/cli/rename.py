@@ -2,10 +2,11 @@
 
 import click
 
-from turnlog.cli.arguments import dry_run_option, json_option, session_argument, with_stores
+from turnlog.cli.arguments import dry_run_option, json_option, session_argument
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json
 from turnlog.cli.picking import can_pick
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.edit.service import rename_session
 from turnlog.store.session_lookup import find_in_store

@@ -6,15 +6,10 @@ import click
 from click.core import ParameterSource
 
 from turnlog.agent.replay.recorded_answers import RecordedAnswer, Track, tracks_of
-from turnlog.cli.arguments import (
-    json_option,
-    output_option,
-    reveal_switch,
-    session_argument,
-    with_stores,
-)
+from turnlog.cli.arguments import json_option, output_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import echo, echo_masked, masked_value
 from turnlog.conversation.session import Session

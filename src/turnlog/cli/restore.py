@@ -6,8 +6,9 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from turnlog.cli.arguments import AliasedOption, json_option, with_stores
+from turnlog.cli.arguments import AliasedOption, json_option
 from turnlog.cli.output import echo_json, plain
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.store.archive.archive import Manifest, open_archive
 from turnlog.store.archive.restore import find_archived, restore_session

@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import dry_run_option, session_argument, store_option, stores_in
+from turnlog.cli.arguments import dry_run_option, session_argument
 from turnlog.cli.output import echo_json, plain
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import dim, echo
 from turnlog.edit.resume import (
     CopyChoice,

@@ -4,11 +4,12 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import dry_run_option, json_option, with_stores
+from turnlog.cli.arguments import dry_run_option, json_option
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json, fit, plain, width
 from turnlog.cli.picking import PickedArgument
 from turnlog.cli.sessions import own_files
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.edit.journal import Record
 from turnlog.edit.removal import Removal, plan_removal

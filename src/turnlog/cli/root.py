@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from turnlog import __version__
-from turnlog.cli.arguments import CHOSEN, store_option, use_stores
 from turnlog.cli.direct import COMPLETE
 from turnlog.cli.reporting import INTERRUPTED, reported
+from turnlog.cli.store_options import CHOSEN, store_option, stores_in, use_stores
 from turnlog.cli.suggestions import usage_error
 from turnlog.cli.terminal import echo
-from turnlog.store.paths import Store
-from turnlog.store.stores import Stores, all_session_files, open_stores, places_of
+from turnlog.store.paths import Store, open_store
+from turnlog.store.stores import Stores, all_session_files, places_of
 
 GROUPS = {
     "View": (
@@ -99,13 +99,21 @@ def root(ctx: click.Context, samples: bool) -> None:
       turnlog stats weekly --project shop
     """
     chosen: Stores = ctx.meta.get(CHOSEN, ())
-    stores = (*chosen, samples_store()) if samples else chosen or open_stores()
-    if ctx.invoked_subcommand is None and not (chosen or any(all_session_files(stores))):
-        echo(f"No sessions in {places_of(stores)} yet: these are turnlog's samples.", err=True)
-        stores = (samples_store(),)
-    use_stores(ctx, stores)
+    if samples:
+        use_stores(ctx, (*chosen, samples_store()))
+    elif not chosen:
+        ctx.obj = open_store()
     if ctx.invoked_subcommand is None:
+        _require_sessions(ctx)
         ctx.invoke(import_module("turnlog.cli.overview").command)
+
+
+def _require_sessions(ctx: click.Context) -> None:
+    """Show the samples to whoever has no sessions yet."""
+    stores = stores_in(ctx)
+    if CHOSEN not in ctx.meta and not any(all_session_files(stores)):
+        echo(f"No sessions in {places_of(stores)} yet: these are turnlog's samples.", err=True)
+        use_stores(ctx, (samples_store(),))
 
 
 def samples_store() -> Store:

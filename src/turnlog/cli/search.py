@@ -12,12 +12,11 @@ from turnlog.cli.arguments import (
     project_option,
     reveal_option,
     since_option,
-    store_option,
-    stores_in,
     until_option,
 )
 from turnlog.cli.completions import complete_model, complete_session, complete_tool
 from turnlog.cli.searching import print_hits
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.suggestions import nearest, visible_options
 from turnlog.cli.terminal import echo
 from turnlog.index.filters import SearchFilters, selection_of

@@ -18,12 +18,13 @@ from turnlog.bundle.sharing.share import (
     unshare,
 )
 from turnlog.bundle.sharing.share_records import ShareRecord, read_shares
-from turnlog.cli.arguments import dry_run_option, json_option, store_option, stores_in, yes_option
+from turnlog.cli.arguments import dry_run_option, json_option, yes_option
 from turnlog.cli.bundle import PASSWORD, print_contents
 from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.output_file import require_outside_store
 from turnlog.cli.passwords import password_file_option, password_from
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import echo, echo_masked, style
 from turnlog.errors import UsageError

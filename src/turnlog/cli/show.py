@@ -14,10 +14,10 @@ from turnlog.cli.arguments import (
     output_option,
     reveal_option,
     session_argument,
-    with_stores,
 )
 from turnlog.cli.output import echo_lines, plain_masked, width
 from turnlog.cli.sessions import leaf_of, open_lazily, place_of
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import Look, is_coloured, style
 from turnlog.errors import UsageError
 from turnlog.render.depth import Depth

@@ -11,10 +11,10 @@ from turnlog.cli.arguments import (
     json_option,
     output_option,
     reveal_switch,
-    with_stores,
 )
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json, plain, width
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, Table, echo_csv
 from turnlog.cli.terminal import dim, echo, masked_value, style
 from turnlog.errors import UsageError

@@ -14,13 +14,13 @@ from turnlog.cli.arguments import (
     reveal_switch,
     since_option,
     until_option,
-    with_stores,
 )
 from turnlog.cli.completions import complete_model
 from turnlog.cli.drawing import draw_report
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.layouts import layout_of, number
 from turnlog.cli.output import echo_json, width
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import echo_csv
 from turnlog.cli.terminal import dim, echo, echo_masked, masked_value
 from turnlog.errors import NotFound, UsageError

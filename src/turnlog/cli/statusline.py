@@ -2,13 +2,13 @@
 
 import click
 
-from turnlog.cli.arguments import STORES
 from turnlog.cli.status import print_status
+from turnlog.cli.store_options import pass_stores
 from turnlog.store.stores import Stores
 
 
 @click.command("statusline")
-@click.decorators.pass_meta_key(STORES)
+@pass_stores
 def command(stores: Stores) -> None:
     """Print a status line for the client: model, cost, context.
 

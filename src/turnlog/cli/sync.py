@@ -2,9 +2,10 @@
 
 import click
 
-from turnlog.cli.arguments import json_option, with_stores
+from turnlog.cli.arguments import json_option
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.index.sync_policy import sync_index
 from turnlog.store.stores import Stores

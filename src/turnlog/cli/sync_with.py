@@ -156,9 +156,9 @@ def _print_problems(done: Exchanged, quiet: bool) -> None:
     for each in done.problems:
         _print_one("not exchanged", each)
     if done.returned and not quiet:
-        count = plural(len(done.returned), "session")
+        count = plural(len(done.returned), "removed session")
         hint = f"turnlog sync-with {plain(done.dest)} --leave-removed"
-        echo(f"turnlog: {count} that were removed here came back (avoid it: {hint})", err=True)
+        echo(f"turnlog: {count} came back (try: {hint})", err=True)
 
 
 def _print_one(what: str, each: NotExchanged) -> None:

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
-from turnlog.cli.arguments import AliasedOption, json_option, reveal_switch, with_stores
+from turnlog.cli.arguments import AliasedOption, json_option, reveal_switch
 from turnlog.cli.completions import complete_session
 from turnlog.cli.entries import open_table, show_line
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import dim, echo
 from turnlog.store.session_lookup import find_session
 from turnlog.store.stores import Stores

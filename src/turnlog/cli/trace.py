@@ -14,8 +14,6 @@ from turnlog.cli.arguments import (
     json_option,
     project_option,
     since_option,
-    store_option,
-    stores_in,
     until_option,
 )
 from turnlog.cli.completions import complete_session, complete_target
@@ -23,6 +21,7 @@ from turnlog.cli.ls import SessionSelection
 from turnlog.cli.output import echo_json, local_time, plain, progress_bar, width
 from turnlog.cli.picking import named_or_picked
 from turnlog.cli.span_options import span_options
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, style
 from turnlog.render.terminal_text import times_apart

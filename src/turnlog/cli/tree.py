@@ -5,15 +5,10 @@ import re
 import click
 import msgspec
 
-from turnlog.cli.arguments import (
-    json_option,
-    output_option,
-    reveal_option,
-    session_argument,
-    with_stores,
-)
+from turnlog.cli.arguments import json_option, output_option, reveal_option, session_argument
 from turnlog.cli.output import echo_json, fit, plain_masked, width
 from turnlog.cli.sessions import open_lazily
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.continuations import previous_of
 from turnlog.conversation.nodes import BoundaryNode

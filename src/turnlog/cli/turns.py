@@ -11,10 +11,10 @@ from turnlog.cli.arguments import (
     output_option,
     reveal_switch,
     session_argument,
-    with_stores,
 )
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import leaf_of, open_lazily
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_rows
 from turnlog.conversation.prompts import RESUMED_AFTER, prompt_label
 from turnlog.conversation.session import Session
@@ -50,7 +50,7 @@ PART = 200
     type=click.FloatRange(0, 1_000_000),
     default=RESUMED_AFTER / MINUTE,
     metavar="MINUTES",
-    help="In JSON, call a turn after this much silence a resume; by default 5.",
+    help="In JSON, mark turns as resumed after a pause of this length; by default 5.",
 )
 @output_option()
 @reveal_switch

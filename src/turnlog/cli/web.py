@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import click
 
-from turnlog.cli.arguments import CHOSEN, store_option, stores_in
 from turnlog.cli.completions import complete_session
+from turnlog.cli.store_options import CHOSEN, store_option, stores_in
 from turnlog.cli.terminal import echo, echo_masked
 from turnlog.store.session_lookup import find_session
 from turnlog.store.stores import Stores

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import json_option, with_stores
+from turnlog.cli.arguments import json_option
 from turnlog.cli.output import echo_json
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.index.database import index_path
 from turnlog.store.configuration import configuration_file

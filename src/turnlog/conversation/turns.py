@@ -169,7 +169,7 @@ def _starts(branch: Sequence[ChainNode]) -> list[int]:
 
 
 def _with_cuts(branch: Sequence[ChainNode], starts: list[int], cuts: Container[int]) -> list[int]:
-    """Add the cuts that an answer follows without a prompt in between."""
+    """Add cuts as starts of turns if an answer follows them without a prompt in between."""
     added: list[int] = []
     cut = None
     prompts = set(starts)

@@ -12,6 +12,7 @@ from pathlib import Path
 from turnlog.errors import Damaged, Unavailable
 from turnlog.exchange.transports import is_valid, run_program
 from turnlog.format.private_files import secure_folder
+from turnlog.secrets import mask
 
 BRANCH = "refs/heads/turnlog"
 TIP = "refs/turnlog/dest"
@@ -31,6 +32,7 @@ class GitTransport:
 
     def __init__(self, url: str, folder: Path) -> None:
         self._url, self._folder = url, folder
+        self._shown = mask(url)
         self._written: dict[str, tuple[str, int]] = {}
         self._removed: set[str] = set()
         self._tip: str | None = None
@@ -47,7 +49,7 @@ class GitTransport:
     def read(self, name: str, limit: int) -> bytes:
         found = self._blobs().get(name)
         if found is None:
-            raise Damaged(f"{name} is missing in {self._url}")
+            raise Damaged(f"{name} is missing in {self._shown}")
         digest, size = found
         if size > limit:
             raise Damaged(f"{name} is larger than {limit:,} bytes")
@@ -75,7 +77,7 @@ class GitTransport:
                 if self._tip == before and attempt > 2:
                     raise
         else:
-            raise Unavailable(f"{self._url}: other machines push all the time", "sleep 60")
+            raise Unavailable(f"{self._shown}: other machines push all the time", "sleep 60")
         self._git("update-ref", TIP, commit)
         self._written, self._removed = {}, set()
         self._look()

@@ -96,8 +96,12 @@ def _anchored(
     because machines may have common lines in a different order.
     """
     last: dict[int, Position] = {}
+    highest, furthest = -1, START
     for lines, piece, rank in theirs:
-        anchor = max((at for each, at in last.items() if each <= rank), default=START)
+        # Most logs were only appended to, so ranks rise, and no search is needed.
+        anchor = furthest
+        if rank < highest:
+            anchor = max((at for each, at in last.items() if each <= rank), default=START)
         start = 0
         for end, line in enumerate(lines):
             if positions.get(line, START) > anchor:
@@ -106,6 +110,7 @@ def _anchored(
                 anchor, start = positions[line], end
         yield anchor, Segment(lines[start:], piece if start == 0 else None, rank)
         last[rank] = max(last.get(rank, START), anchor)
+        highest, furthest = max(highest, rank), max(furthest, anchor)
 
 
 def _missing(segment: Segment, counts: Mapping[bytes, int], left_out: Set[bytes]) -> list[Segment]:
@@ -120,11 +125,12 @@ def _reranked(
 ) -> dict[Position, list[Segment]]:
     """Return new segments by anchor, ranked after all of ours, in their own order."""
     highest = max((segment.rank for segment in ours), default=-1)
-    ranks = sorted({segment.rank for _, segment in found})
+    order = sorted({segment.rank for _, segment in found})
+    ranks = {rank: highest + 1 + at for at, rank in enumerate(order)}
     insertions: dict[Position, list[Segment]] = {}
     for anchor, segment in found:
-        rank = highest + 1 + ranks.index(segment.rank)
-        insertions.setdefault(anchor, []).append(segment._replace(rank=rank))
+        new = segment._replace(rank=ranks[segment.rank])
+        insertions.setdefault(anchor, []).append(new)
     return insertions
 
 

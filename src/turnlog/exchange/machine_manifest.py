@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     size: Annotated[int, Meta(ge=0, le=LARGEST_PIECE)]
 
 
-class FileVersion(Struct, array_like=True):
+class FileVersion(Struct, array_like=True, gc=False):
     """One file of a session, as one machine has it."""
 
     role: Text
@@ -75,7 +75,7 @@ class FileVersion(Struct, array_like=True):
         return hashlib.sha256(b"".join(piece.hash for piece in self.pieces)).digest()
 
 
-class SessionVersion(Struct, array_like=True):
+class SessionVersion(Struct, array_like=True, gc=False):
     """One edition of a session, as one machine has it."""
 
     session: Text

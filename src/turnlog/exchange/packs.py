@@ -144,6 +144,13 @@ class PieceReader:
         packed = sum(self._sizes.get(f"packs/{name}", 0) for name in names)
         return f"expands from {packed:,} to {total:,} bytes" if total > RATIO * packed else None
 
+    def total_problem(self, total: int) -> str | None:
+        """Return why all new files together are too large; None if they are not."""
+        packed = sum(self._sizes.values())
+        if total <= ALWAYS_ALLOWED or total <= RATIO * packed:
+            return None
+        return f"expands from {packed:,} to {total:,} bytes"
+
     def _pack(self, name: str) -> bytes:
         if name in self._packs:
             self._packs.move_to_end(name)
@@ -173,8 +180,8 @@ def unpacked(packed: bytes, limit: int) -> bytes | None:
 
     # A decompression bomb is refused before memory is allocated for it.
     with suppress(zstd.ZstdError, MemoryError):
-        size = zstd.get_frame_info(packed).decompressed_size
-        if size is not None and size <= limit:
+        size = zstd.get_frame_info(packed).decompressed_size or 0
+        if size <= limit:
             decompressor = zstd.ZstdDecompressor()
             raw = decompressor.decompress(packed, max_length=size + 1)
             is_one_frame = decompressor.eof and not decompressor.unused_data

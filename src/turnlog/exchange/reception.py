@@ -259,8 +259,8 @@ class Receiver:
     def _extend(self, draft: OwnFile, new: Ranked) -> None:
         """Fast-forward a log."""
         highest = draft.version.next_rank
-        order = sorted({rank for _, rank in new})
-        reranked = [(piece, highest + order.index(rank)) for piece, rank in new]
+        order = {rank: at for at, rank in enumerate(sorted({rank for _, rank in new}))}
+        reranked = [(piece, highest + order[rank]) for piece, rank in new]
         if draft.segments is not None:
             draft.segments = draft.segments + read_segments(reranked, self.fetch)
         draft.version.ranks = [rank for _, rank in draft.version.ranked() + reranked]
@@ -293,25 +293,26 @@ class Receiver:
 
     def _accepted(self, own: OwnSession, version: SessionVersion) -> list[FileVersion]:
         """Return the files of a version that may be written."""
-        accepted: list[FileVersion] = []
-        paths: list[str] = []
+        named: dict[str, FileVersion] = {}
         for each in version.files:
             file = each
             if own.local != own.session and is_loose(each.role):
                 file = own_version(each)
                 file.role = nested_role(each.role)
             path = self._path(own, file)
-            if path is None:
-                continue
-            if collision([*paths, path]):
-                self._refuse(path, "would overwrite another file")
-                continue
-            if problem := self.reader.size_problem(file.pieces):
+            if path is not None and self._is_bounded(path, file):
+                named[path] = file
+        while path := collision(named):
+            self._refuse(path, "would overwrite another file")
+            del named[path]
+        return list(named.values())
+
+    def _is_bounded(self, path: str, file: FileVersion) -> bool:
+        for pieces in (file.pieces, *file.former):
+            if problem := self.reader.size_problem(pieces):
                 self._refuse(path, problem)
-                continue
-            paths.append(path)
-            accepted.append(file)
-        return accepted
+                return False
+        return True
 
     def _path(self, own: OwnSession, file: FileVersion) -> str | None:
         """Return where a file belongs in the store; None if it is refused."""

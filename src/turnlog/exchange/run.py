@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 from turnlog.edit.journal import Journal, open_journal
 from turnlog.edit.open_sessions import open_files
-from turnlog.errors import TurnlogError
+from turnlog.errors import Damaged, TurnlogError
 from turnlog.exchange.application import Applier
 from turnlog.exchange.destinations import open_transport
 from turnlog.exchange.editions import MAIN, OwnFile, OwnSession, known_forks, own_version
@@ -32,6 +33,7 @@ from turnlog.exchange.reception import Incoming, Receiver
 from turnlog.exchange.sealed_transport import SealedTransport, require_plain
 from turnlog.exchange.shared_paths import Places
 from turnlog.exchange.transports import Transport
+from turnlog.secrets import mask
 from turnlog.store.catalog import live_sessions
 from turnlog.store.deletion_consent import Deletion
 from turnlog.store.paths import Store
@@ -71,7 +73,9 @@ class _Sync:
         self.options, self.transport, self.folder = options, transport, folder
         self.state = _with_mapping(load_state(folder), options)
         self.others: Others = read_manifests(transport, self.state)
-        self.report = Exchanged(dest, self.state.machine, len(self.others.manifests))
+        # A URL may contain a password: https://ada:secret@example.org/sessions.git
+        shown = quote(mask(dest))
+        self.report = Exchanged(shown, self.state.machine, len(self.others.manifests))
         self.report.problems += self.others.problems
         self.writer = PackWriter(transport, self.others.places, options.is_dry_run)
         self.reader = PieceReader(transport, self.writer)
@@ -160,11 +164,16 @@ class _Sync:
         for session in sessions:
             self._merge_session(receiver, session, incoming.get(session, []))
             progress(1)
-        changed = [own for own in receiver.owns if own.is_changed and own.local is not None]
-        return sorted(
-            (own for own in changed if not own.is_deleted),
-            key=lambda own: (own.session, own.label),
-        )
+        changed = [
+            own
+            for own in receiver.owns
+            if own.is_changed and own.local is not None and not own.is_deleted
+        ]
+        total = sum(f.version.size for own in changed for f in own.files.values() if f.is_new)
+        # Each file is bounded, but a manifest can name a million files of the same few pieces.
+        if problem := self.reader.total_problem(total):
+            raise Damaged(f"{self.report.dest} {problem}; nothing was changed")
+        return sorted(changed, key=lambda own: (own.session, own.label))
 
     def _merge_session(self, receiver: Receiver, session: str, incoming: list[Incoming]) -> None:
         busy = self._busy(receiver.of_session(session))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from turnlog.errors import Unavailable
+from turnlog.secrets import mask
 
 FOLDERS = ("packs", "manifests", "keys")
 VALID = re.compile(
@@ -97,7 +98,7 @@ def last_words(stderr: bytes) -> str:
     """Return the last lines that a program wrote to stderr, as one line."""
     lines = stderr.decode(errors="replace").split("\n")
     said = [line.strip() for line in lines if line.strip()]
-    return "; ".join(said[-LAST_LINES:]) or "no message"
+    return mask("; ".join(said[-LAST_LINES:])) or "no message"
 
 
 def canonical_dest(dest: str) -> str:

@@ -15,7 +15,7 @@ from turnlog.format.locks import lock
 from turnlog.format.private_files import open_private, secure_folder
 from turnlog.store.directories import cache_directory
 from turnlog.store.paths import Store
-from turnlog.store.stores import AnyStores, each_store
+from turnlog.store.stores import AnyStores, present
 
 READING = 4
 """Increment when the same lines produce different rows than before; existing indexes are rebuilt.
@@ -74,7 +74,8 @@ def index_path(stores: AnyStores, environment: Mapping[str, str] = os.environ) -
     Several stores have one index, because a message that two of them contain counts once. It is
     named after each of them, in any order.
     """
-    names = sorted({_store_name(store) for store in each_store(stores)})
+    # The first store may be missing: another process, which is told the others, has the same index.
+    names = sorted({_store_name(store) for store in present(stores)})
     if len(names) > MOST_STORES:
         raise UsageError(f"{len(names)} stores are too many: at most {MOST_STORES} at once")
     return Path(cache_directory(environment), f"index-{'-'.join(names)}.db")

@@ -22,7 +22,7 @@ from turnlog.index.ingest.change_check import is_current, is_session_current
 from turnlog.index.ingest.file_states import FileStates, begin_scan, scan_store
 from turnlog.index.speculative import Ask, SpeculativeQuery
 from turnlog.store.paths import archive_folder
-from turnlog.store.stores import AnyStores, each_store, holder_of
+from turnlog.store.stores import AnyStores, holder_of, present
 
 if TYPE_CHECKING:
     from turnlog.index.ingest.sync import Synced
@@ -110,7 +110,7 @@ def _refresh(stores: AnyStores) -> bool:
 
 def program_for(stores: AnyStores) -> list[str]:
     """Return the words that start turnlog in another process, for these stores."""
-    roots = [str(store.root) for store in each_store(stores)]
+    roots = [str(store.root) for store in present(stores)]
     return [*PROGRAM, *(word for root in roots for word in ("--store", root))]
 
 

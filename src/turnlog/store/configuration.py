@@ -24,7 +24,8 @@ def configuration_file(environment: Mapping[str, str] = os.environ) -> Path:
 def read_configuration(path: Path) -> dict[str, Any]:
     """Return the configuration; empty if there is none. Raise UsageError if it is not TOML."""
     # Nearly every command looks for stores, and importing tomllib takes as long as a status line.
-    if not path.exists():
+    # Unlike `Path.exists`, this accepts a directory that may not be searched.
+    if not os.path.exists(path):  # noqa: PTH110
         return {}
     import tomllib
 

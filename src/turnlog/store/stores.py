@@ -79,6 +79,12 @@ def find_holder(stores: AnyStores, path: Path) -> Store | None:
     return max(holders, key=lambda store: len(real_path(store.root).parts), default=None)
 
 
+def present(stores: AnyStores) -> tuple[Store, ...]:
+    """Return the stores that are there; all of them if none is."""
+    known = each_store(stores)
+    return tuple(store for store in known if store.projects.is_dir()) or known
+
+
 def all_session_files(stores: AnyStores, cwd: str | None = None) -> Iterator[Path]:
     """Yield the session files of all stores, or those of a working directory."""
     known = each_store(stores)

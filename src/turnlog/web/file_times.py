@@ -113,8 +113,8 @@ def _version(version: FileVersion, places: TurnPlaces) -> Fields:
 
 def _clipped(state: FileVersion) -> Fields:
     view = to_builtins(state_view(state))
-    content = view["content"]
-    view["is_cut"] = content is not None and len(content) > CLIP
+    content: str = view["content"] or ""
+    view["is_cut"] = len(content) > CLIP
     if view["encoding"] == "base64":
         view["content"] = None
     elif view["is_cut"]:

@@ -1,6 +1,6 @@
 """One file across sessions: every change with its session, turn and prompt."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,18 +24,20 @@ class SessionStep(NamedTuple):
         return self.step.leaf is None
 
 
-def history_of(sessions: Iterable[Path], path: str) -> list[SessionStep]:
-    """Return the changes of a file in some sessions, the oldest first.
+def history_of(sessions: Mapping[str, Iterable[Path]]) -> list[SessionStep]:
+    """Return the changes of files in sessions, the oldest first.
 
-    A line that several sessions share, because one was forked off another, counts once.
+    `sessions` are the session files by the path of the file that they name. A line that several
+    sessions share, because one was forked off another, counts once.
     """
-    found: dict[tuple[str | None, str | None, str], SessionStep] = {}
-    for each in sessions:
-        with skipping(each):
-            for step in _steps_in(open_worktree(open_session(each)), file_name(path, None)):
-                version = step.step.version
-                key = (version.call_id or f"{each}:{version.line}", version.time, version.tool)
-                found.setdefault(key, step)
+    found: dict[tuple[str, ...], SessionStep] = {}
+    for path, files in sessions.items():
+        for each in files:
+            with skipping(each):
+                for step in _steps_in(open_worktree(open_session(each)), file_name(path, None)):
+                    version = step.step.version
+                    call = version.call_id or f"{each}:{version.line}"
+                    found.setdefault((path, call, version.time or "", version.tool), step)
     return sorted(found.values(), key=lambda each: seconds_of(each.step.version.time) or 0.0)
 
 

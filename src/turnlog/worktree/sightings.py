@@ -12,7 +12,13 @@ from turnlog.format.entries import Attachment, ChainEntry
 from turnlog.format.fields import given
 from turnlog.format.file_views import FileAttachment
 from turnlog.format.fit import fit
-from turnlog.worktree.beliefs import Observation, ShellEdit, UnknownChange, WholeContent
+from turnlog.worktree.beliefs import (
+    Observation,
+    ShellEdit,
+    UnknownChange,
+    WholeContent,
+    WholeText,
+)
 from turnlog.worktree.evidence import (
     OBSERVERS,
     CallRecord,
@@ -26,6 +32,7 @@ from turnlog.worktree.file_names import FileName, file_name
 from turnlog.worktree.hazards import SHELLS, Hazard, Placing
 from turnlog.worktree.history_blobs import BackedUp, read_backup
 from turnlog.worktree.places import END, Place
+from turnlog.worktree.text_style import UNKNOWN_CHARACTER
 
 ATTACHED = ("attachment/edited_text_file", "attachment/file")
 EDITED_OUTSIDE = "attachment/edited_text_file"
@@ -69,7 +76,7 @@ class Sighting:
             if self.backup.copy is None:
                 return WholeContent(None)
             raw = read_backup(folder, self.backup.copy)
-            return None if raw is None else WholeContent(raw)
+            return None if raw is None else _observe_copy(raw)
         if self.call is None:
             found = observe_attachment(self.source.session.entry(self.node))
             return found[1] if found else None
@@ -84,6 +91,15 @@ class Sighting:
         if seen is None and self.is_change:
             return UnknownChange({}, f"{self.tool} changed it; the change is not recorded")
         return seen
+
+
+def _observe_copy(raw: bytes) -> Observation:
+    """Return what a backup proves."""
+    # Clients up to 2.1.45 copy files as text: bytes that are not UTF-8, as in a file in UTF-16, are
+    # lost in the copy (observed: 2.0.76, 2.1.45; not in 2.1.100 and later).
+    if UNKNOWN_CHARACTER.encode() in raw:
+        return WholeText(raw.decode("utf-8", "replace").replace("\r\n", "\n"))
+    return WholeContent(raw)
 
 
 def record_of(session: Session, call: Call) -> CallRecord:

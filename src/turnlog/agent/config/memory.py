@@ -240,9 +240,9 @@ class MemoryFiles:
         return taken
 
     def _patterns_of(self, path: Path) -> list[str] | None:
-        """Return the patterns of the files that a rule is for; None if it is for all.
+        """Return the patterns of the files that a rule applies to; None if it applies to all.
 
-        A rule whose head is out of bounds is for none.
+        A rule with an invalid head applies to no file.
         """
         # This happens with each file that is read: a rule is read again only if it has changed.
         state = _state_of(path)

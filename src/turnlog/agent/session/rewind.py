@@ -61,7 +61,7 @@ _START: Fields = {
     },
     "isMeta": True,
 }
-"""A conversation cannot start with a note: newer clients would not take it for one (observed:
+"""The first entry: newer clients do not resume a conversation that starts with a note (observed:
 2.1.150, 2.1.325)."""
 
 

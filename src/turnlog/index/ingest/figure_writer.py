@@ -125,10 +125,15 @@ class Writer:
     def _extend_turn(self, prompt: int | None, facts: FileFacts) -> None:
         """Update the turn that began in an earlier part."""
         self.db.execute(
-            "UPDATE prompts SET model = coalesce(model, ?1),"
-            " ended = coalesce(max(ended, ?2), ended, ?2),"
-            " working = coalesce(working + ?4, working, ?4) WHERE id = ?3",
-            (facts.model_before, facts.ended_before, prompt, facts.working_before),
+            "UPDATE prompts SET model = coalesce(model, :model),"
+            " ended = coalesce(max(ended, :ended), ended, :ended),"
+            " working = coalesce(working + :working, working, :working) WHERE id = :prompt",
+            {
+                "model": facts.model_before,
+                "ended": facts.ended_before,
+                "working": facts.working_before,
+                "prompt": prompt,
+            },
         )
 
     def settle(self) -> None:
@@ -245,8 +250,8 @@ class Writer:
         rows = self.db.execute(
             f"SELECT t.key, t.id, {request} FROM {name} t JOIN files f ON f.id = t.file"
             " WHERE t.key IN ("
-            f"  SELECT t.key FROM json_each(?1) k JOIN {name} t ON t.key = k.value"
-            "  GROUP BY t.key HAVING count(*) > 1 UNION ALL SELECT value FROM json_each(?2)"
+            f"  SELECT t.key FROM json_each(?) k JOIN {name} t ON t.key = k.value"
+            "  GROUP BY t.key HAVING count(*) > 1 UNION ALL SELECT value FROM json_each(?)"
             ") ORDER BY t.key, t.is_copy, f.path, t.line",
             (_encode(self.touched[name]).decode(), _encode(self.lost[name]).decode()),
         ).fetchall()
