@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,16 @@ def test_a_file_as_of_a_turn_is_printed(stored: Path, turnlog: Run) -> None:
 @pytest.mark.parametrize("moment", ["line:3", "L3", "turn:1", "2026-11-15T06:00:04Z"])
 def test_moments_are_turns_lines_and_times(stored: Path, turnlog: Run, moment: str) -> None:
     assert turnlog("files", ID, "a.py", "--at", moment).out == "one\ntwo\n"
+
+
+def test_a_time_of_day_is_one_of_the_last_day(
+    stored: Path, turnlog: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    assert turnlog("files", ID, "a.py", "--at", "6:00:04").out == "one\ntwo\n"
+    assert turnlog("files", ID, "a.py", "--at", "06:01").out == "one\nTWO\n"
+    assert turnlog("files", ID, "a.py", "--at", "25:00").code == 2
 
 
 @pytest.mark.parametrize(
@@ -125,7 +136,7 @@ def test_restore_writes_real_bytes_and_is_undone(
     assert turnlog("undo").code == 0
     assert (target / "src/a.py").read_bytes() == b"one\ntwo\n"
     assert turnlog("undo").code == 0
-    assert not (target / "src/a.py").exists()
+    assert not target.exists()
 
 
 def test_restore_replaces_no_file_that_changed_since(

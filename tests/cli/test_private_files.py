@@ -30,6 +30,7 @@ COMMANDS = [
     ["statusline"],
     ["archive"],
     ["archive", "--check"],
+    ["sync-with", "shared"],
     ["rename", SESSION, "another"],
     ["clone", SESSION],
     ["bundle", SESSION, "-o", "x.turnlog"],

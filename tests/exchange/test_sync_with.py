@@ -316,6 +316,28 @@ def test_a_torn_line_stays_at_the_end_and_is_not_sent(shared: list[SyncedMachine
     assert b.path().read_bytes() == START + tail("b")
 
 
+def test_a_last_line_without_a_newline_is_exchanged(shared: list[SyncedMachine]) -> None:
+    a, b, c = shared
+    a.append(tail("a").rstrip(b"\n"))
+    all_sync([a, b])
+    assert a.path().read_bytes() == START + tail("a").rstrip(b"\n")
+    assert b.path().read_bytes() == START + tail("a")
+    assert not a.sync().sent
+    b.append(tail("b", "a"))
+    c.append(tail("c"))
+    all_sync([b, c, a])
+    assert a.path().read_bytes() == START + tail("c") + tail("a") + tail("b", "a")
+
+
+def test_a_fast_forward_adds_the_missing_newline(shared: list[SyncedMachine]) -> None:
+    a, b, _ = shared
+    a.append(tail("a").rstrip(b"\n"))
+    all_sync([a, b])
+    b.append(tail("b", "a"))
+    all_sync([b, a])
+    assert a.path().read_bytes() == START + tail("a") + tail("b", "a")
+
+
 def test_a_session_open_in_a_client_is_sent_but_not_changed(shared: list[SyncedMachine]) -> None:
     a, b, _ = shared
     a.store.registry.mkdir()

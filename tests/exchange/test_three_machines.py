@@ -198,6 +198,13 @@ class ThreeMachines(RuleBasedStateMachine):
             with logs[pick % len(logs)].open("ab") as file:
                 file.write(b'{"type":"us')
 
+    @rule(who=WHO, session=SESSION_IDS)
+    def append_without_newline(self, who: int, session: str) -> None:
+        path = self.world.machines[who].path(session, "/srv/shop")
+        if path.exists():
+            with path.open("ab") as file:
+                file.write(self.world.entry(session, None).rstrip(b"\n"))
+
     @rule(who=WHO, pick=st.integers(0, 99), moment=st.integers(0, 4_000_000_000))
     def turn_clock(self, who: int, pick: int, moment: int) -> None:
         if logs := self.world.machines[who].logs():

@@ -52,6 +52,7 @@ from turnlog.format.entries import (
     User,
 )
 from turnlog.format.fields import decode_raw
+from turnlog.format.fit import fit
 from turnlog.format.jsonl import Line
 from turnlog.format.kinds import KINDS, kind_of
 from turnlog.format.system import CompactBoundary, System, TurnDuration
@@ -473,3 +474,11 @@ def test_the_builders_chain_a_session(tmp_path: Path) -> None:
     chain = [entry for entry in found if isinstance(entry, User | Assistant)]
     assert [entry.parent_uuid for entry in chain] == [None, chain[0].uuid, chain[1].uuid]
     assert len({entry.session_id for entry in found}) == 1
+
+
+def test_elements_that_do_not_fit_are_left_out_of_a_list() -> None:
+    misfits: list[str] = []
+    value = {"input_tokens": 3, "iterations": [7, {"type": "advisor_message"}, None]}
+    usage = fit(Usage, value, misfits)
+    assert [each.type for each in usage.iterations] == ["advisor_message"]
+    assert (usage.input_tokens, misfits) == (3, ["iterations", "iterations"])

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ def db(
         folder = store.projects / f"-home-ada-p{number % 3}"
         folder.mkdir(exist_ok=True)
         stamp = f"2026-11-{number + 1:02d}T06:00:00.000Z"
-        common = {"cwd": f"/home/ada/p{number % 3}", "timestamp": stamp}
+        common: dict[str, Any] = {"cwd": f"/home/ada/p{number % 3}", "timestamp": stamp}
         word = "even" if number % 2 == 0 else "odd"
         usage = {"usage": {"input_tokens": 5, "cache_read_input_tokens": 995, "output_tokens": 0}}
         lines = session(

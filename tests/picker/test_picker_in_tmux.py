@@ -250,3 +250,26 @@ def _cells(text: str) -> int:
     from wcwidth import wcswidth
 
     return wcswidth(text)
+
+
+def test_several_stores_are_one_list(
+    three: None, turnlog: list[str], project: Path, tmp_path: Path, put: Put, store: Store
+) -> None:
+    other = Store(tmp_path / "other")
+    fourth = put("dddddddd-0000-4000-8000-000000000004", "Only in the other zeppelin store")
+    moved = other.projects / fourth.parent.name / fourth.name
+    moved.parent.mkdir(parents=True)
+    fourth.rename(moved)
+    command = [*turnlog, "pick", "--store", str(store.root), "--store", str(other.root)]
+    with terminal([*command, "--print"], project, 80, 24) as pane:
+        pane.see("4 sessions", "Only in the other", "Rename the shop")
+        pane.type("zeppelin")
+        pane.see("2 sessions", "Only in the other")
+        pane.type(" only")
+        pane.see("1 session ", "▶ you")
+        pane.keys("M-r")
+        pane.see("New title:")
+        pane.type(" renamed")
+        pane.keys("Enter")
+        pane.see("renamed to Only in the other zeppelin store renamed")
+    assert b"renamed" in moved.read_bytes()

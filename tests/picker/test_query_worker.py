@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from turnlog.picker.query_worker import QueryWorker, QuestionKind
+from turnlog.picker.query_worker import Databases, QueryWorker, QuestionKind
 
 SLOW = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
 LIST, ROWS = QuestionKind.LIST, QuestionKind.ROWS
@@ -19,18 +19,18 @@ LIST, ROWS = QuestionKind.LIST, QuestionKind.ROWS
 def worker(tmp_path: Path) -> Any:
     path = tmp_path / "index.db"
     sqlite3.connect(path).close()
-    started = QueryWorker(path)
+    started = QueryWorker([path])
     yield started
     started.close()
 
 
-def number(value: int) -> Callable[[sqlite3.Connection], Any]:
-    return lambda db: db.execute(f"SELECT {value}").fetchone()[0]
+def number(value: int) -> Callable[[Databases], Any]:
+    return lambda dbs: dbs[0].execute(f"SELECT {value}").fetchone()[0]
 
 
 def test_a_slow_question_is_interrupted_by_the_next(worker: QueryWorker) -> None:
     answers: Queue[Any] = Queue()
-    worker.ask(LIST, lambda db: db.execute(SLOW).fetchone(), answers.put)
+    worker.ask(LIST, lambda dbs: dbs[0].execute(SLOW).fetchone(), answers.put)
     time.sleep(0.2)
     worker.ask(LIST, number(2), answers.put)
     assert answers.get(timeout=20) == 2
@@ -39,7 +39,7 @@ def test_a_slow_question_is_interrupted_by_the_next(worker: QueryWorker) -> None
 
 def test_less_urgent_questions_wait_and_are_interrupted(worker: QueryWorker) -> None:
     answers: Queue[Any] = Queue()
-    worker.ask(ROWS, lambda db: db.execute(SLOW).fetchone(), answers.put)
+    worker.ask(ROWS, lambda dbs: dbs[0].execute(SLOW).fetchone(), answers.put)
     time.sleep(0.2)
     worker.ask(LIST, number(1), answers.put)
     assert answers.get(timeout=20) == 1
@@ -65,12 +65,12 @@ def test_a_rebuilt_index_is_opened_again(worker: QueryWorker, tmp_path: Path) ->
         db.execute("CREATE TABLE t AS SELECT 7 AS x")
     db.close()
     other.replace(tmp_path / "index.db")
-    worker.ask(LIST, lambda db: db.execute("SELECT x FROM t").fetchone()[0], answers.put)
+    worker.ask(LIST, lambda dbs: dbs[0].execute("SELECT x FROM t").fetchone()[0], answers.put)
     assert answers.get(timeout=20) == 7
 
 
 def test_without_an_index_there_is_no_answer_and_no_crash(tmp_path: Path) -> None:
-    worker, answers = QueryWorker(tmp_path / "missing.db"), Queue[Any]()
+    worker, answers = QueryWorker([tmp_path / "missing.db"]), Queue[Any]()
     worker.ask(LIST, number(1), answers.put)
     time.sleep(0.2)
     sqlite3.connect(tmp_path / "missing.db").close()

@@ -15,7 +15,8 @@ NOW = time.time()
 
 def listed(**fields: object) -> ListedSession:
     values: dict[str, object] = {
-        "id": "5e55", "path": "/x/5e55.jsonl", "title": "Fix it", "project": "/home/ada/shop",
+        "id": "5e55", "path": "/x/5e55.jsonl", "store": "/x", "marks": "*",
+        "title": "Fix it", "project": "/home/ada/shop",
         "branch": "main", "models": [], "turns": 1, "calls": 0, "errors": 0, "tokens": 10,
         "cost_usd": 1.5, "subagents": 0, "started": NOW, "last_active": NOW - 7200,
         "is_checked": True, "finding": None, "is_ambiguous": False, "modified": NOW,
@@ -31,7 +32,7 @@ def drawn(session: ListedSession, width: int, live: str | None = None) -> str:
 
 def test_a_row_of_80_cells_shows_everything() -> None:
     row = drawn(listed(), 80, "working")
-    assert row.split() == ["●", "✓", "2h", "Fix", "it", "shop", "main", "$1.50", "40%", "30d"]
+    assert row.split() == ["●", "✓", "2h", "Fix", "it", "shop", "main", "$1.50*", "40%", "30d"]
 
 
 @given(st.text(max_size=60), st.text(max_size=30), st.integers(12, 220))

@@ -42,6 +42,15 @@ def test_another_store_is_named(store: Store, tmp_path: Path) -> None:
     assert resume_command("5e55", "/x", other) == wanted
 
 
+def test_the_first_of_several_stores_is_named_too(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", f"{store.root},{tmp_path / 'other'}")
+    # The client would take both for one directory.
+    wanted = f"CLAUDE_CONFIG_DIR={store.root} claude --resume 5e55"
+    assert resume_command("5e55", None, store) == wanted
+
+
 def test_the_client_is_found_by_an_absolute_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from support.build import COMMON, SESSION
 from turnlog.exchange import Exchanged, ExchangeOptions, sync_with
+from turnlog.exchange.local_scan import is_entry
 from turnlog.exchange.machine_state import state_folder
 from turnlog.store.paths import Store, folder_name
 
@@ -61,13 +62,12 @@ class SyncedMachine:
         return sorted(path for path in found if not self._is_staged(path))
 
     def lines(self) -> set[bytes]:
-        """Every whole line of every log."""
-        return {
-            line
-            for path in self.logs()
-            for line in path.read_bytes().splitlines(keepends=True)
-            if line.endswith(b"\n")
+        """Every whole line of every log; the last one may lack its newline."""
+        found = {
+            line for path in self.logs() for line in path.read_bytes().splitlines(keepends=True)
         }
+        ended = {line + b"\n" for line in found if not line.endswith(b"\n") and is_entry(line)}
+        return {line for line in found if line.endswith(b"\n")} | ended
 
     def snapshot(self) -> dict[str, bytes]:
         """The content of every file by path."""

@@ -17,6 +17,8 @@ from turnlog.render.html.lanes import agent_page, lanes_of
 from turnlog.render.html.line_views import context_at_line, lost_at, raw_line
 from turnlog.render.html.page_options import CLIP, PageOptions
 from turnlog.render.html.session_pages import SessionPages
+from turnlog.web.file_times import file_at, files_at
+from turnlog.web.session_cache import OpenedSession
 
 VIEWER = Path(session_pages.__file__).parent / "viewer"
 POLICY = (
@@ -64,9 +66,19 @@ class SessionBackend:
             if kind in ("raw", "context", "lost"):
                 view = {"raw": raw_line, "context": context_at_line, "lost": lost_at}[kind]
                 return view(self.session, int(name))
+            if kind in ("files", "file"):
+                return self._files(kind, query)
             if kind == "agents":
                 return agent_page(self.session, name, PageOptions(first=int(query["first"])))
             return self._of_branch(kind, query)
+
+    def _files(self, kind: str, query: Query) -> Any:
+        opened = OpenedSession(self.session)
+        line = int(query.get("line", 0)) or None
+        if kind == "files":
+            return files_at(opened, line)
+        version = query.get("version")
+        return file_at(opened, int(query["file"]), line, int(version) if version else None)
 
     def _of_branch(self, kind: str, query: Query) -> Any:
         pages = SessionPages(self.session, PageOptions(leaf=query.get("leaf")))

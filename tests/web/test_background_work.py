@@ -13,6 +13,7 @@ from support.build import SESSION, assistant, session, text, user
 from turnlog.conversation.session import Session, open_session
 from turnlog.errors import NotFound, Unavailable
 from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores
 from turnlog.web.growth import TAIL, growth_events, measure
 from turnlog.web.refresher import Refresher
 from turnlog.web.session_cache import SessionCache
@@ -25,7 +26,7 @@ def test_only_the_first_request_waits_for_a_refresh(tmp_path: Path) -> None:
     calls: list[float] = []
     may_end = threading.Event()
 
-    def refresh(store: Store) -> bool:
+    def refresh(stores: AnyStores) -> bool:
         calls.append(time.monotonic())
         if len(calls) > 1:
             may_end.wait(10)
@@ -51,7 +52,7 @@ def test_a_refresh_that_fails_is_remembered_and_tried_again(
 ) -> None:
     outcomes = [error, True]
 
-    def refresh(store: Store) -> bool:
+    def refresh(stores: AnyStores) -> bool:
         outcome = outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome

@@ -592,3 +592,53 @@ def test_the_work_of_sub_agents_lies_between_the_lines_of_the_session(tmp_path: 
     (folder / "agent-a1.jsonl").unlink()
     alone = state_of(open_worktree(open_session(path)), "a.txt")
     assert (alone.certainty, alone.content) == (DERIVED, b"one\n")
+
+
+def test_overlapping_changes_of_two_agents_are_not_told_apart(tmp_path: Path) -> None:
+    path = recorded(
+        tmp_path,
+        assistant(call("Agent", {"prompt": "go"}, "toolu_agent")),
+        result("toolu_agent", "started", tool_use_result={"agentId": "a1", "isAsync": True}),
+        Calls().write("a.txt", "by the session\n"),
+    )
+    given = {"file_path": full_path("a.txt"), "content": "by the agent\n"}
+    inner = [
+        user("go", timestamp="2026-11-15T06:00:03.000Z"),
+        assistant(call("Write", given, "sub_1"), timestamp="2026-11-15T06:00:04.500Z"),
+        result(
+            "sub_1",
+            f"File created successfully at: {full_path('a.txt')}",
+            timestamp="2026-11-15T06:00:05.500Z",
+        ),
+    ]
+    folder = path.with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-a1.jsonl").write_bytes(session(*inner, agent_id="a1"))
+    worktree = open_worktree(open_session(path))
+    assert state_of(worktree, "a.txt").certainty is DERIVED
+    assert state_of(worktree, "a.txt", "line:5").certainty is DERIVED
+
+
+def test_a_name_that_differs_only_in_case_may_be_the_same_file(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path, calls.write("Readme.md", "one\n"), calls.write("README.md", "two\n")
+    )
+    assert state_of(worktree, "Readme.md").certainty is DERIVED
+    assert state_of(worktree, "README.md").certainty is EXACT
+
+
+def test_redacted_values_are_not_the_bytes_of_a_file(tmp_path: Path) -> None:
+    worktree = worktree_of(tmp_path, Calls().write("a.py", "key = '[github-token:a1b2c3]'\n"))
+    state = state_of(worktree, "a.py")
+    assert (state.certainty, state.belief.reason) == (DERIVED, "it may have redacted values")
+
+
+def test_an_edit_whose_patch_is_missing_is_derived(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path,
+        calls.write("a.py", "one\n"),
+        calls.edit("a.py", "one", "two", "one\n", structuredPatch=[]),
+    )
+    assert state_of(worktree, "a.py").certainty is DERIVED

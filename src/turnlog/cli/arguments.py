@@ -17,7 +17,6 @@ from turnlog.format.timestamps import parse_since, parse_until
 if TYPE_CHECKING:
     from click.parser import _OptionParser  # pyright: ignore[reportPrivateUsage]
 
-
 WHEN = "a date, an age (3d, 12h), today or yesterday"
 REVEAL = "Show secrets instead of masking them."
 

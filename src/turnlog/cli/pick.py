@@ -8,9 +8,9 @@ import click
 from turnlog.cli.arguments import json_option
 from turnlog.cli.output import echo_json
 from turnlog.cli.picking import let_pick
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import echo
 from turnlog.errors import UsageError
-from turnlog.store.paths import Store
 from turnlog.store.resume_command import resume_command
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.argument("query", nargs=-1)
 @click.option("-p", "--print", "is_printed", is_flag=True, help="Print the id of the session.")
 @click.option("-a", "--all", "every", is_flag=True, help="Start with the sessions of all projects.")
+@store_option
 @json_option
 @click.pass_context
 def command(
@@ -38,25 +39,24 @@ def command(
       turnlog pick rounding bug project:shop
       claude --resume "$(turnlog pick --print)"
     """
-    store: Store = ctx.obj
     purpose = "print" if is_printed or as_json else None
-    choice = let_pick(store, " ".join(query), purpose, every=every)
+    choice = let_pick(stores_in(ctx), " ".join(query), purpose, every=every)
     if as_json:
-        echo_json(_as_json(store, choice))
+        echo_json(_as_json(choice))
     elif is_printed:
         echo(choice.session.id)
     else:
         _carry_out(ctx, choice)
 
 
-def _as_json(store: Store, choice: "Choice") -> dict[str, object]:
+def _as_json(choice: "Choice") -> dict[str, object]:
     session = choice.session
     return {
         "id": session.id,
         "path": session.path,
         "title": session.title,
         "project": session.project,
-        "resume": resume_command(session.id, session.project, store),
+        "resume": resume_command(session.id, session.project, choice.store),
     }
 
 
@@ -72,4 +72,4 @@ def _carry_out(ctx: click.Context, choice: "Choice") -> None:
     if not sys.stdout.isatty():
         message = "the session cannot be resumed without a terminal on stdout"
         raise UsageError(message, "turnlog pick --print")
-    resume_session(ctx.obj, path, ResumeOptions(is_chat=choice.action == "chat"))
+    resume_session(stores_in(ctx), path, ResumeOptions(is_chat=choice.action == "chat"))

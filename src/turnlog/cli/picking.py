@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnlog.cli.completions import complete_session
+from turnlog.cli.store_options import stores_in
 from turnlog.errors import UsageError
-from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores, each_store
 
 if TYPE_CHECKING:
     from turnlog.picker.picker import Choice
@@ -31,7 +32,7 @@ class PickedArgument(click.Argument):
         if not can_pick():
             hint = self.make_metavar(ctx).replace("[", "").replace("]", "")
             raise click.MissingParameter(ctx=ctx, param=self, param_hint=f"'{hint}'")
-        path = let_pick(ctx.obj, "", ctx.command.name).session.path
+        path = let_pick(stores_in(ctx), "", ctx.command.name).session.path
         return (path,) if self.nargs != 1 else path
 
 
@@ -45,32 +46,28 @@ def named_or_picked(ctx: click.Context, sessions: tuple[str, ...], is_all: bool)
     """Return the sessions that were named; on a terminal, let the user pick one if none was."""
     if sessions or is_all or not can_pick():
         return sessions
-    return (let_pick(ctx.obj, "", ctx.command.name).session.path,)
+    return (let_pick(stores_in(ctx), "", ctx.command.name).session.path,)
 
 
 def let_pick(
-    store: Store, query: str = "", purpose: str | None = None, *, every: bool = False
+    stores: AnyStores, query: str = "", purpose: str | None = None, *, every: bool = False
 ) -> "Choice":
     """Let the user pick a session; exit with 130, as after Ctrl-C, if none was picked."""
     if not can_pick():
         raise UsageError("the picker needs a terminal", "turnlog ls")
     from turnlog.picker.start import PickerOptions, pick_session
 
-    choice = pick_session(store, PickerOptions(query, purpose, every, _viewer(store)))
+    choice = pick_session(each_store(stores), PickerOptions(query, purpose, every, view_session))
     if choice is None:
         raise click.Abort
     return choice
 
 
-def _viewer(store: Store) -> Any:
-    def view(path: str, line: int | None) -> None:
-        """Show a session in a pager; in a process of its own, on the terminal of the picker."""
-        place = ["--line", str(line)] if line else []
-        subprocess.run(
-            [sys.executable, "-P", "-m", "turnlog", "show", "--pager", path, *place],
-            stdout=sys.stderr.fileno(),
-            env={**os.environ, "CLAUDE_CONFIG_DIR": str(store.root)},
-            check=False,
-        )
-
-    return view
+def view_session(path: str, line: int | None) -> None:
+    """Show a session in a pager; in a process of its own, on the terminal of the picker."""
+    place = ["--line", str(line)] if line else []
+    subprocess.run(
+        [sys.executable, "-P", "-m", "turnlog", "show", "--pager", path, *place],
+        stdout=sys.stderr.fileno(),
+        check=False,
+    )

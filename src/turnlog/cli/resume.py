@@ -12,6 +12,7 @@ import click
 
 from turnlog.cli.arguments import dry_run_option, session_argument
 from turnlog.cli.output import echo_json, plain
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import dim, echo
 from turnlog.edit.resume import (
     CopyChoice,
@@ -25,9 +26,16 @@ from turnlog.edit.resume import (
     resume_program,
 )
 from turnlog.errors import Conflict, NotFound, Unresumable, UsageError
-from turnlog.store.paths import Store, open_store
-from turnlog.store.resume_command import client_command, in_directory, resume_command
+from turnlog.store.paths import Store
+from turnlog.store.resume_command import (
+    VARIABLE,
+    client_command,
+    in_directory,
+    is_clients_store,
+    resume_command,
+)
 from turnlog.store.session_lookup import find_session
+from turnlog.store.stores import AnyStores, each_store, holder_of
 
 ARGUMENTS = "turnlog.resume.arguments"
 """Where a context has the arguments for the client."""
@@ -85,6 +93,7 @@ class ResumeCommand(click.Command):
     "--repair", "is_repaired", is_flag=True, help="Resume a repaired copy if SESSION is damaged."
 )
 @click.option("--no-check", "is_unchecked", is_flag=True, help="Do not check SESSION first.")
+@store_option
 @dry_run_option
 @click.option("--json", "as_json", is_flag=True, help="With --dry-run: print JSON.")
 @click.pass_context
@@ -105,14 +114,14 @@ def command(ctx: click.Context, session: str, chat: bool, **given: Any) -> None:
     """
     if given["as_json"] and not given["dry_run"]:
         raise UsageError("--json needs --dry-run", "turnlog resume SESSION --dry-run --json")
-    resume_session(ctx.obj, session, ResumeOptions(chat, ctx.meta[ARGUMENTS], **given))
+    resume_session(stores_in(ctx), session, ResumeOptions(chat, ctx.meta[ARGUMENTS], **given))
 
 
-def resume_session(store: Store, session: str, wanted: ResumeOptions) -> None:
+def resume_session(stores: AnyStores, session: str, wanted: ResumeOptions) -> None:
     """Resume a session, asking about what is in the way; does not return unless for a preview."""
     program = resume_program(wanted.is_chat)
-    path = _find(store, session, wanted)
-    plan = plan_resume(store, path, program.version)
+    path = _find(stores, session, wanted)
+    plan = plan_resume(holder_of(stores, path), path, program.version)
     if wanted.is_unchecked:
         plan = replace(plan, findings=(), is_open=False)
     plan = _placed(plan, wanted)
@@ -128,10 +137,10 @@ def _ask(question: str) -> bool:
     return click.confirm(question, default=True, err=True)
 
 
-def _find(store: Store, name: str, wanted: ResumeOptions) -> Path:
+def _find(stores: AnyStores, name: str, wanted: ResumeOptions) -> Path:
     """Find a session; offer to restore one that only the archive still has."""
     try:
-        return find_session(store, name).path
+        return find_session(stores, name).path
     except NotFound as error:
         is_archived = (error.hint or "").startswith("turnlog restore ")
         if not is_archived or wanted.dry_run or not _can_ask():
@@ -142,10 +151,10 @@ def _find(store: Store, name: str, wanted: ResumeOptions) -> Path:
     from turnlog.store.archive.archive import open_archive
     from turnlog.store.archive.restore import find_archived, restore_session
 
-    archive = open_archive()
+    archive, first = open_archive(), each_store(stores)[0]
     manifest = find_archived(archive, name)
-    restore_session(archive, manifest, store.root.absolute(), True, None)  # noqa: FBT003
-    return find_session(store, manifest.session).path
+    restore_session(archive, manifest, first.root.absolute(), True, None)  # noqa: FBT003
+    return find_session(stores, manifest.session).path
 
 
 def _placed(plan: ResumePlan, wanted: ResumeOptions) -> ResumePlan:
@@ -281,8 +290,8 @@ def _shown_command(
 def execute(words: Sequence[str], store: Store) -> None:
     """Replace this process with a program that uses a store."""
     environment = dict(os.environ)
-    if store != open_store():
-        environment["CLAUDE_CONFIG_DIR"] = str(store.root)
+    if not is_clients_store(store):
+        environment[VARIABLE] = str(store.root)
     sys.stdout.flush()
     sys.stderr.flush()
     if os.name == "nt":

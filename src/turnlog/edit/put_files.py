@@ -56,7 +56,6 @@ def put_files(
     written = [change.path for change in changes]
     if dry_run or not changes:
         return PutResult(written, unchanged, None)
-    root.mkdir(parents=True, exist_ok=True)
     record = apply_changes(journal or open_journal(), title, changes, root=root)
     return PutResult(written, unchanged, record)
 

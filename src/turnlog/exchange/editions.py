@@ -74,6 +74,8 @@ class OwnFile:
             if self.path is not None and self.state is not None and not self.is_replaced:
                 start, size = len(self.base), sum(piece.size for piece in self.base)
                 yield from chunks_of(self.path, size)
+                # The last line of the file may lack its newline, though its piece has it.
+                yield b"\n" if size > self.state.size else b""
                 self.tail = b"".join(chunks_of(self.path, self.state.size, size))
             for piece in self.version.pieces[start:]:
                 is_log = self.version.is_log
@@ -82,10 +84,11 @@ class OwnFile:
 
     def _load_base(self, path: Path) -> list[Segment]:
         with open_regular(path) as file:
-            found = [
-                Segment(split_lines(file.read(piece.size)), piece, rank)
-                for piece, rank in self.version.ranked()[: len(self.base)]
-            ]
+            found: list[Segment] = []
+            for piece, rank in self.version.ranked()[: len(self.base)]:
+                raw = file.read(piece.size)
+                raw += b"\n" if len(raw) == piece.size - 1 else b""
+                found.append(Segment(split_lines(raw), piece, rank))
             self.tail = file.read()
         return found
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
+
 from turnlog.exchange.machine_manifest import MOST_REPLACED, FileVersion, Piece, SessionVersion
 from turnlog.exchange.machine_state import SeenFile, State
 from turnlog.exchange.options import NotExchanged, Progress
@@ -180,6 +182,8 @@ class Scan:
         kept, ranks = local.version.pieces, local.version.ranks
         for piece, rank in known.ranked() if known else ():
             raw = file.read(piece.size)
+            if len(raw) == piece.size - 1:
+                raw += b"\n"  # the last line has none, see `cut_lines`
             if hashlib.sha256(raw).digest() != piece.hash:
                 local.lost = known.pieces if known else []
                 break
@@ -208,7 +212,10 @@ class Scan:
 
 
 def cut_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the whole lines of a file as pieces of about 1 MiB; a torn last line is left out."""
+    """Yield the whole lines of a file as pieces of about 1 MiB; a torn last line is left out.
+
+    A last line that lacks nothing but its newline, as some programs write it, gets one.
+    """
     rest = b""
     while chunk := file.read(PIECE):
         rest += chunk
@@ -218,8 +225,19 @@ def cut_lines(file: BinaryIO) -> Iterator[bytes]:
             rest = rest[end:]
         if len(rest) > LARGEST_PIECE:
             raise ValueError(f"has a line of more than {LARGEST_PIECE:,} bytes")
-    if end := rest.rfind(b"\n") + 1:
+    end = rest.rfind(b"\n") + 1
+    if is_entry(rest[end:]):
+        yield rest + b"\n"
+    elif end:
         yield rest[:end]
+
+
+def is_entry(raw: bytes) -> bool:
+    """Return whether bytes are a complete JSON object."""
+    try:
+        return raw.startswith(b"{") and isinstance(msgspec.json.decode(raw), dict)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
 
 
 def _take_over(new: FileVersion, known: FileVersion) -> None:

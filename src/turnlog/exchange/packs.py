@@ -180,8 +180,8 @@ def unpacked(packed: bytes, limit: int) -> bytes | None:
 
     # A decompression bomb is refused before memory is allocated for it.
     with suppress(zstd.ZstdError, MemoryError):
-        size: int | None = zstd.get_frame_info(packed).decompressed_size
-        if size is not None and size <= limit:
+        size = zstd.get_frame_info(packed).decompressed_size or 0
+        if size <= limit:
             decompressor = zstd.ZstdDecompressor()
             raw = decompressor.decompress(packed, max_length=size + 1)
             is_one_frame = decompressor.eof and not decompressor.unused_data

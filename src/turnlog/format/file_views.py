@@ -30,7 +30,7 @@ class ShellChange(CamelView):
     """A file that a shell command created, changed or deleted."""
 
     file_path: Text = UNSET
-    hunks: list[Hunk] | None | UnsetType = UNSET
+    hunks: Any = UNSET
     created: Flag = UNSET
     deleted: Flag = UNSET
 
@@ -83,6 +83,25 @@ class BackupRef(CamelView):
 def hunks_of(value: Any) -> list[Hunk]:
     """Return the hunks of a structured patch."""
     return [fit(Hunk, each, []) for each in value if is_object(each)] if is_array(value) else []
+
+
+def hunk_lines(hunk: Hunk) -> list[str]:
+    """Return the lines of a hunk; one that no patch can have if they are not all texts."""
+    lines: list[Any] = given(hunk.lines) or []
+    return lines if all(isinstance(line, str) for line in lines) else ["?"]
+
+
+def changed_paths(changes: ShellChanges) -> dict[str, ShellChange | None]:
+    """Return the files that a command changed, each with its change if that is recorded."""
+    paths: list[Any] = given(changes.changed_files) or []
+    files: list[Any] = given(changes.files) or []
+    found: dict[str, ShellChange | None] = {
+        path: None for path in paths if isinstance(path, str) and path
+    }
+    for each in files:
+        if isinstance(each, ShellChange) and (path := given(each.file_path)):
+            found[path] = each
+    return found
 
 
 def shell_changes(value: Object) -> ShellChanges:

@@ -37,7 +37,9 @@ def fit(kind: Any, value: Any, misfits: list[str], path: str = "") -> Any:
     if is_object(value) and structs:
         return _fit_struct(structs[0], value, misfits, path)
     if is_array(value) and (item := item_of(kind)) is not None:
-        return [fit(item, element, misfits, path) for element in value]
+        fitted = [fit(item, element, misfits, path) for element in value]
+        # A list has no absent elements: whoever reads it relies on the type of each.
+        return [element for element in fitted if element is not UNSET]
     misfits.append(path)
     return UNSET
 

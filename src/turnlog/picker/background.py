@@ -35,8 +35,8 @@ class BackgroundCallbacks(NamedTuple):
 class Background:
     """The threads of a picker."""
 
-    def __init__(self, store: Store, callbacks: BackgroundCallbacks) -> None:
-        self._store = store
+    def __init__(self, stores: Sequence[Store], callbacks: BackgroundCallbacks) -> None:
+        self._stores = stores
         self._callbacks = callbacks
         self._refreshing = False
         self._checking = False
@@ -58,12 +58,12 @@ class Background:
             self._refreshing = True
             self._start(self._refresh)
 
-    def check(self, paths: Sequence[str]) -> None:
-        """Check sessions that were not checked in their present state."""
-        fresh = [path for path in paths if path not in self._checked]
+    def check(self, sessions: Sequence[tuple[Store, str]]) -> None:
+        """Check sessions, given by store and path, that were not checked in their present state."""
+        fresh = [each for each in sessions if each[1] not in self._checked]
         if fresh and not self._checking:
             self._checking = True
-            self._checked.update(fresh)
+            self._checked.update(path for _, path in fresh)
             self._start(lambda: self._check(fresh))
 
     def close(self) -> None:
@@ -79,7 +79,8 @@ class Background:
         problem = None
         try:
             with collect_skipped():
-                refresh_index(self._store)
+                for store in self._stores:
+                    refresh_index(store)
         except Exception as error:  # a bug must not leave the list outdated without a word
             problem = str(error) or type(error).__name__
         self._refreshing = False
@@ -89,7 +90,7 @@ class Background:
     def _watch(self) -> None:
         from turnlog.conversation.live import LiveReader
 
-        reader, last = LiveReader([self._store]), dict[str, str]()
+        reader, last = LiveReader(self._stores), dict[str, str]()
         while not self._closed.is_set():
             with suppress(OSError, TurnlogError):
                 states = {each.id: str(each.state) for each in reader.read()}
@@ -98,20 +99,20 @@ class Background:
                     self._callbacks.live(states)
             self._closed.wait(LIVE_PAUSE)
 
-    def _check(self, paths: Sequence[str]) -> None:
+    def _check(self, sessions: Sequence[tuple[Store, str]]) -> None:
         from turnlog.session_health import unresumable
-        from turnlog.store.catalog import SessionFile, locate_session
+        from turnlog.store.catalog import locate_session
 
-        files: list[SessionFile] = []
         with collect_skipped():
-            for path in paths:
-                with skipping(path):
-                    files.append(locate_session(Path(path)))
-            with suppress(TurnlogError, OSError), open_index(index_path(self._store)) as index:
-                for file in files:
-                    # One after the other: a picker that is closed must not go on checking.
-                    if self._closed.is_set():
-                        return
-                    list(unresumable(index, [file], CHECKED))
+            # One after the other: a picker that is closed must not go on checking.
+            for store, path in sessions:
+                if self._closed.is_set():
+                    return
+                with (
+                    suppress(TurnlogError, OSError),
+                    skipping(path),
+                    open_index(index_path(store)) as index,
+                ):
+                    list(unresumable(index, [locate_session(Path(path))], CHECKED))
         self._checking = False
         self._callbacks.checked()

@@ -5,8 +5,7 @@ state, `picker_keys` calls these methods.
 """
 
 import asyncio
-import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,18 +18,20 @@ from prompt_toolkit.layout import Window
 
 from turnlog.errors import TurnlogError
 from turnlog.index.database import index_path
-from turnlog.index.reports.session_list import ListedSession, describe_listed
+from turnlog.index.reports.session_list import ListedSession
 from turnlog.picker import session_actions
 from turnlog.picker.background import Background, BackgroundCallbacks
 from turnlog.picker.cells import shown
 from turnlog.picker.picker_state import PickerMode, PickerState
-from turnlog.picker.query_worker import QueryWorker, QuestionKind
+from turnlog.picker.query_worker import Databases, QueryWorker, QuestionKind
 from turnlog.picker.scopes import scopes_of
 from turnlog.picker.session_actions import ActionResult
 from turnlog.picker.session_source import (
     ListQuestion,
+    SessionKey,
     SessionNumbers,
     SessionSource,
+    describe_keys,
 )
 from turnlog.store.client_settings import kept_days
 from turnlog.store.paths import Store
@@ -64,6 +65,7 @@ class Choice(NamedTuple):
     action: str
     """`resume`, `chat`, `web`, or `choose` for another command."""
     session: ListedSession
+    store: Store
 
 
 PickerApp = Application[Choice | None]
@@ -72,8 +74,8 @@ PickerApp = Application[Choice | None]
 class Picker:
     """A picker on a terminal."""
 
-    def __init__(self, store: Store, options: PickerOptions) -> None:
-        self.store = store
+    def __init__(self, stores: Sequence[Store], options: PickerOptions) -> None:
+        self.stores = stores
         self.options = options
         self._early: list[Callable[[], None]] | None = []
         """What arrived before there was a screen; None from then on."""
@@ -86,20 +88,20 @@ class Picker:
         self.answer = Buffer(multiline=False)
         """What is typed for a title or a file name."""
         self._source = SessionSource()
-        self._worker = QueryWorker(index_path(store))
+        self._worker = QueryWorker([index_path(store) for store in stores])
         self._height = 40
         self._shown_once = False
         self.app: PickerApp | None = None
         self._focused: Callable[[], Window] | None = None
         self.background = Background(
-            store,
+            stores,
             BackgroundCallbacks(
                 partial(self._later, self._refreshed),
                 partial(self._later, self._take_live),
                 partial(self._later, self.reload),
             ),
         )
-        self.kept_days = kept_days(store)
+        self.kept_days = [kept_days(store) for store in stores]
         if options.query:
             self.query.insert_text(options.query)
         self.search()
@@ -153,7 +155,7 @@ class Picker:
 
         self._worker.ask(
             QuestionKind.LIST,
-            partial(_first_page, self._source, question, self._height),
+            partial(_first_page, self._source, question, self._height, self._shown_once),
             partial(self._later, partial(self._take_list, state.generation)),
         )
 
@@ -169,7 +171,10 @@ class Picker:
             self.cycle_scope(1)
             state.is_known = False
         self.ask_rows()
-        self.ask_preview()
+        if page.preview and state.selected == found.numbers[0]:
+            state.preview, state.preview_of = page.preview, state.selected
+        else:
+            self.ask_preview()
 
     def ask_rows(self) -> None:
         """Ask for the figures of sessions on the screen that are not known yet."""
@@ -177,14 +182,15 @@ class Picker:
         if missing := self.state.missing(self._height):
             self._worker.ask(
                 QuestionKind.ROWS,
-                lambda db: describe_listed(db, missing),
+                lambda dbs: describe_keys(dbs, missing),
                 partial(self._later, self._take_rows),
             )
 
-    def _take_rows(self, rows: dict[int, ListedSession]) -> None:
+    def _take_rows(self, rows: dict[SessionKey, ListedSession]) -> None:
         self.state.learn(rows)
-        visible = (self.state.rows.get(n) for n in self.state.visible(self._height))
-        self.background.check([row.path for row in visible if row and not row.is_checked])
+        visible = ((key, self.state.rows.get(key)) for key in self.state.visible(self._height))
+        unchecked = [(key, row.path) for key, row in visible if row and not row.is_checked]
+        self.background.check([(self.stores[key[0]], path) for key, path in unchecked])
 
     def ask_preview(self) -> None:
         """Ask for the preview of the selected session."""
@@ -195,17 +201,17 @@ class Picker:
             self.state.preview = None
             return
 
-        def read(db: sqlite3.Connection) -> "Preview | None":
-            from turnlog.picker.session_preview import read_preview
-
-            return read_preview(db, number, found.query, found.documents.get(number))
-
         deliver = partial(self._later, partial(self._take_preview, number))
-        self._worker.ask(QuestionKind.PREVIEW, read, deliver)
+        self._worker.ask(QuestionKind.PREVIEW, lambda dbs: _preview_of(dbs, number, found), deliver)
 
-    def _take_preview(self, number: int, preview: "Preview | None") -> None:
+    def _take_preview(self, number: SessionKey, preview: "Preview | None") -> None:
         if number == self.state.selected:
             self.state.preview, self.state.preview_of = preview, number
+
+    @property
+    def store(self) -> Store:
+        """The store of the selected session."""
+        return self.stores[self.state.selected[0] if self.state.selected else 0]
 
     def set_height(self, rows: int) -> None:
         """Take the number of rows that the list has on the screen."""
@@ -240,12 +246,12 @@ class Picker:
         numbers = self.state.visible(self._height)
         self._worker.ask(
             QuestionKind.ROWS,
-            lambda db: describe_listed(db, numbers),
+            lambda dbs: describe_keys(dbs, numbers),
             partial(self._later, self._replace_rows),
         )
         self.search()
 
-    def _replace_rows(self, rows: dict[int, ListedSession]) -> None:
+    def _replace_rows(self, rows: dict[SessionKey, ListedSession]) -> None:
         # Rows on the screen stay until they are read again: keys act on the selected one.
         state = self.state
         visible = state.visible(self._height)
@@ -289,7 +295,7 @@ class Picker:
     def choose(self, action: str) -> None:
         """Leave the picker with the selected session."""
         if self.app and (session := self.state.session):
-            self.app.exit(result=Choice(action, session))
+            self.app.exit(result=Choice(action, session, self.store))
 
     def view(self) -> None:
         """Show the selected session in a pager, at the match."""
@@ -343,20 +349,22 @@ class Picker:
     def finish(self) -> None:
         """Do what was asked for."""
         mode, session, text = self.state.mode, self.state.session, self.answer.text.strip()
+        store = self.store
         self.cancel()
         if session is None or (mode is not PickerMode.DELETE and not text):
             return
         actions: dict[PickerMode, Callable[[], ActionResult]] = {
-            PickerMode.RENAME: lambda: session_actions.rename(self.store, session, text),
-            PickerMode.EXPORT: lambda: session_actions.export(self.store, session, text),
-            PickerMode.DELETE: lambda: session_actions.delete(self.store, session),
+            PickerMode.RENAME: lambda: session_actions.rename(store, session, text),
+            PickerMode.EXPORT: lambda: session_actions.export(store, session, text),
+            PickerMode.DELETE: lambda: session_actions.delete(store, session),
         }
         self.perform(actions[mode])
 
     def fork(self) -> None:
         """Copy the selected session."""
         if session := self.state.session:
-            self.perform(lambda: session_actions.fork(self.store, session))
+            store = self.store
+            self.perform(lambda: session_actions.fork(store, session))
 
     def undo(self) -> None:
         """Undo the last change that was made here."""
@@ -399,14 +407,29 @@ class _FirstPage(NamedTuple):
     """The sessions that match, with the figures of those on the first page."""
 
     found: SessionNumbers
-    rows: dict[int, ListedSession]
+    rows: dict[SessionKey, ListedSession]
+    preview: "Preview | None"
+    """That of the first session; with the list, it takes one drawing less."""
 
 
 def _first_page(
-    source: SessionSource, question: ListQuestion, height: int, db: sqlite3.Connection
+    source: SessionSource,
+    question: ListQuestion,
+    height: int,
+    has_preview: bool,
+    dbs: Databases,
 ) -> _FirstPage:
-    found = source.find(db, question)
-    return _FirstPage(found, describe_listed(db, found.numbers[:height]))
+    found = source.find(dbs, question)
+    rows = describe_keys(dbs, found.numbers[:height])
+    first = found.numbers[0] if has_preview and found.numbers else None
+    return _FirstPage(found, rows, _preview_of(dbs, first, found) if first else None)
+
+
+def _preview_of(dbs: Databases, key: SessionKey, found: SessionNumbers) -> "Preview | None":
+    from turnlog.picker.session_preview import read_preview
+
+    store, number = key
+    return read_preview(dbs[store], number, found.query, found.documents.get(key))
 
 
 def copy_text(output: Any, text: str) -> None:

@@ -65,11 +65,14 @@ class SessionListControl(UIControl):
         picker, state = self._picker, self._picker.state
         picker.set_height(max(1, height))
         layout = RowLayout(width)
-        facts = RowFacts(state.live, picker.kept_days, time.time())
+        now = time.time()
+        facts = [RowFacts(state.live, days, now) for days in picker.kept_days]
         rows: list[StyleAndTextTuples] = []
         for place, number in enumerate(state.visible(max(1, height)), state.top):
             row, is_selected = state.rows.get(number), place == state.cursor
-            pieces = layout.row(row, facts, is_selected) if row else layout.waiting(is_selected)
+            pieces = layout.waiting(is_selected)
+            if row:
+                pieces = layout.row(row, facts[number[0]], is_selected)
             rows.append([*pieces])
         if not rows:
             rows = [[("class:dim", f"  {self._empty()}")]]
@@ -188,7 +191,8 @@ class PickerScreen:
             return []
         columns = self._columns()
         width = columns if columns < BESIDE else max(20, columns * 2 // 5 - 1)
-        facts = RowFacts(picker.state.live, picker.kept_days, time.time())
+        store = picker.state.selected[0] if picker.state.selected else 0
+        facts = RowFacts(picker.state.live, picker.kept_days[store], time.time())
         return [*facts_line(session, facts, width)]
 
     def _preview(self) -> StyleAndTextTuples:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from turnlog.index.reports.session_list import ListedSession
 from turnlog.picker.scopes import EVERYTHING, Scope
-from turnlog.picker.session_source import SessionNumbers
+from turnlog.picker.session_source import SessionKey, SessionNumbers
 
 if TYPE_CHECKING:
     from turnlog.picker.session_preview import Preview
@@ -42,7 +42,7 @@ class PickerState:
     found: SessionNumbers = field(default_factory=lambda: SessionNumbers([], {}, None))
     is_known: bool = False
     """False until the first list has arrived."""
-    rows: dict[int, ListedSession] = field(default_factory=dict[int, ListedSession])
+    rows: dict[SessionKey, ListedSession] = field(default_factory=dict[SessionKey, ListedSession])
     cursor: int = 0
     top: int = 0
     """The first row on the screen."""
@@ -51,14 +51,14 @@ class PickerState:
     wanted: str | None = None
     """The file of a session to select as soon as it is listed."""
     preview: "Preview | None" = None
-    preview_of: int | None = None
+    preview_of: SessionKey | None = None
     live: dict[str, str] = field(default_factory=dict[str, str])
     message: str = ""
     change: str | None = None
     """The last change, which can be undone."""
 
     @property
-    def selected(self) -> int | None:
+    def selected(self) -> SessionKey | None:
         """The number of the selected session."""
         numbers = self.found.numbers
         return numbers[self.cursor] if self.cursor < len(numbers) else None
@@ -84,7 +84,7 @@ class PickerState:
         self.found, self.is_known = found, True
         return True
 
-    def learn(self, rows: dict[int, ListedSession]) -> None:
+    def learn(self, rows: dict[SessionKey, ListedSession]) -> None:
         """Take the figures of sessions; select the one that was waited for."""
         self.rows |= rows
         for number, row in rows.items():
@@ -98,7 +98,7 @@ class PickerState:
         self.cursor = max(0, min(self.cursor + step, last))
         self.is_pinned = self.cursor > 0
 
-    def visible(self, height: int) -> list[int]:
+    def visible(self, height: int) -> list[SessionKey]:
         """Return the numbers of the sessions on a screen, scrolled to the selection."""
         if self.cursor < self.top:
             self.top = self.cursor
@@ -107,7 +107,7 @@ class PickerState:
         self.top = max(0, min(self.top, len(self.found.numbers) - height))
         return self.found.numbers[self.top : self.top + height]
 
-    def missing(self, height: int) -> list[int]:
+    def missing(self, height: int) -> list[SessionKey]:
         """Return sessions on the screen, and a screen after it, whose figures are not known."""
         near = self.found.numbers[max(0, self.top - height) : self.top + 2 * height]
         return [number for number in near if number not in self.rows]

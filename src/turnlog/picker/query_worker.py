@@ -1,11 +1,11 @@
-"""A thread that answers questions to the index, where only the newest of each kind counts.
+"""A thread that answers questions to the indexes, where only the newest of each kind counts.
 
 A question that was replaced is dropped, or interrupted if SQLite works on it. So a held key never
 waits for the answers to keys before it.
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
@@ -26,17 +26,19 @@ class QuestionKind(IntEnum):
     PREVIEW = 2
 
 
-Ask = Callable[[sqlite3.Connection], Any]
+Databases = Mapping[int, sqlite3.Connection]
+"""A connection to the index of each store, by the store's number; one may be missing yet."""
+Ask = Callable[[Databases], Any]
 Deliver = Callable[[Any], None]
 
 
 class QueryWorker:
-    """Runs questions in a thread, on a connection of its own."""
+    """Runs questions in a thread, on connections of its own."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._db: sqlite3.Connection | None = None
-        self._inode = 0
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self._dbs: dict[int, sqlite3.Connection] = {}
+        self._inodes: dict[int, int] = {}
         self._waiting: dict[QuestionKind, tuple[Ask, Deliver]] = {}
         self._running: QuestionKind | None = None
         self._is_closed = False
@@ -67,8 +69,8 @@ class QueryWorker:
         # SQLite forgets an interrupt that comes before a statement is running; the progress handler
         # sees the mark then.
         self._is_outdated = True
-        if self._db:
-            self._db.interrupt()
+        for db in list(self._dbs.values()):
+            db.interrupt()
 
     def _work(self) -> None:
         while True:
@@ -86,32 +88,41 @@ class QueryWorker:
                 is_newest = kind not in self._waiting and not self._is_closed
             if answer and is_newest:
                 deliver(answer[0])
-        if self._db:
-            self._db.close()
+        self._close_all()
 
     def _answer(self, kind: QuestionKind, ask: Ask, deliver: Deliver) -> tuple[Any] | None:
         """Return the answer; None if the question was interrupted or the index is not there yet."""
         try:
-            return (ask(self._connection()),)
+            dbs = self._connections()
+            return (ask(dbs),) if dbs else None
         except sqlite3.OperationalError as error:
             if "interrupt" in str(error):
                 # The interrupt may have been meant for the question before: repeat this one unless
                 # it was replaced.
                 with self._changed:
                     self._waiting.setdefault(kind, (ask, deliver))
-        except (sqlite3.DatabaseError, OSError):
-            with suppress(sqlite3.Error):
-                if self._db:
-                    self._db.close()
-            self._db = None  # being rebuilt: the next refresh asks again
+        except (sqlite3.DatabaseError, OSError, KeyError):  # KeyError: one of several is missing
+            self._close_all()  # being rebuilt: the next refresh asks again
         return None
 
-    def _connection(self) -> sqlite3.Connection:
+    def _close_all(self) -> None:
+        for db in self._dbs.values():
+            with suppress(sqlite3.Error):
+                db.close()
+        self._dbs = {}
+
+    def _connections(self) -> Databases:
+        for number, path in enumerate(self._paths):
+            with suppress(FileNotFoundError):
+                self._connect(number, path)
+        return self._dbs
+
+    def _connect(self, number: int, path: Path) -> None:
         # An index that was rebuilt is another file; the old connection would show the old one.
-        inode = self._path.stat().st_ino
-        if self._db is None or inode != self._inode:
-            if self._db:
-                self._db.close()
-            self._db, self._inode = connect_to_read(self._path), inode
-            self._db.set_progress_handler(lambda: self._is_outdated, STEPS)
-        return self._db
+        inode = path.stat().st_ino
+        if number in self._dbs and inode == self._inodes[number]:
+            return
+        if number in self._dbs:
+            self._dbs[number].close()
+        self._dbs[number], self._inodes[number] = connect_to_read(path), inode
+        self._dbs[number].set_progress_handler(lambda: self._is_outdated, STEPS)

@@ -47,7 +47,7 @@ COLUMNS = (
     RowColumn("title", TITLE, TITLE, 0),
     RowColumn("project", 9, 18, 3),
     RowColumn("branch", 8, 16, 7),
-    RowColumn("cost", 7, 7, 4, is_right=True),
+    RowColumn("cost", 8, 8, 4, is_right=True),
     RowColumn("ctx", 4, 4, 5, is_right=True),
     RowColumn("left", 5, 5, 6, is_right=True),
 )
@@ -135,7 +135,7 @@ def _texts(session: ListedSession, facts: RowFacts) -> dict[str, str]:
         "title": shown(session.title or "") or session.id,
         "project": shown(session.project or "").rpartition("/")[2],
         "branch": shown(session.branch or ""),
-        "cost": money(session.cost_usd),
+        "cost": f"{money(session.cost_usd)}{session.marks}",
         "ctx": percent(fill_of(session)),
         "left": days_left(session, facts.kept_days, facts.now),
     }

@@ -4,6 +4,7 @@ It is drawn on stderr, so that stdout stays free for the id of the chosen sessio
 """
 
 import sys
+from collections.abc import Sequence
 
 from prompt_toolkit.input import create_input
 from prompt_toolkit.output import create_output
@@ -16,10 +17,10 @@ from turnlog.store.paths import Store
 __all__ = ["PickerOptions", "pick_session"]
 
 
-def pick_session(store: Store, options: PickerOptions) -> Choice | None:
+def pick_session(stores: Sequence[Store], options: PickerOptions) -> Choice | None:
     """Let the user pick a session; None if the picker was left without a choice."""
     # First of all, so that SQLite works while the screen is built.
-    picker = Picker(store, options)
+    picker = Picker(stores, options)
     screen = PickerScreen(picker)
     app = PickerApp(
         layout=screen.layout(),

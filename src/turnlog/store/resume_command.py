@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from turnlog.format.regular_files import read_regular
-from turnlog.store.paths import Store, client_store
+from turnlog.store.paths import Store
 
 CLIENT = "claude"
+VARIABLE = "CLAUDE_CONFIG_DIR"
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 LARGEST = 1 << 20
 """Bytes of a package.json; the client's has a few kilobytes."""
@@ -30,9 +31,19 @@ def resume_command(session_id: str, directory: str | None, store: Store | None =
     "cd '/home/ada/my shop' && claude --resume 5e55"
     """
     words = [CLIENT, *resume_arguments(session_id)]
-    elsewhere = store is not None and store != client_store()
-    variable = f"CLAUDE_CONFIG_DIR={shlex.quote(str(store.root))} " if store and elsewhere else ""
-    return in_directory(directory, variable + shlex.join(words))
+    if store and not is_clients_store(store):
+        words = [f"{VARIABLE}={shlex.quote(str(store.root))}", shlex.join(words)]
+        return in_directory(directory, " ".join(words))
+    return in_directory(directory, shlex.join(words))
+
+
+def is_clients_store(store: Store, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a client that is started now uses a store.
+
+    The client takes the variable for one directory; turnlog accepts several, such as `a,b`.
+    """
+    used = environment.get(VARIABLE) or Path.home() / ".claude"
+    return os.path.realpath(used) == os.path.realpath(store.root)
 
 
 def in_directory(directory: str | None, command: str) -> str:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from turnlog.format.fields import given
-from turnlog.format.file_views import Hunk, ShellChange
+from turnlog.format.file_views import Hunk, ShellChange, hunks_of
 from turnlog.worktree.patches import (
     Replacement,
     apply_hunks,
@@ -122,6 +122,8 @@ class EditedPart:
     original: str | None
     is_modified: bool = False
     shows_mark: bool = True
+    is_as_asked: bool = False
+    """True if the replacements are those that the model asked for: no result is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +350,7 @@ def _after_edit(belief: Belief, seen: EditedPart) -> Belief:
 
 def _is_plain(text: str, seen: EditedPart) -> bool:
     """Return whether an edit without a patch, as sub-agents record it, can only mean one thing."""
-    if seen.patch:
+    if seen.patch or not seen.is_as_asked:
         return False
     # A deletion may take the newline after it along; everything else is replaced literally.
     return all(
@@ -373,7 +375,7 @@ def _after_shell(belief: Belief, change: ShellChange | None, earlier: Sequence[B
         return replace(NOTHING, reason="a command changed it; the change is not recorded")
     if given(change.deleted):
         return Belief(Certainty.EXACT, is_absent=True, reason="")
-    patch = given(change.hunks) or []
+    patch = hunks_of(given(change.hunks))
     reason = "a command changed it, as the client noticed"
     if given(change.created):
         text = created_text(patch)

@@ -7,6 +7,7 @@ concern one file.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from turnlog.conversation.calls import result_text
 from turnlog.format.blocks import ToolUseBlock
@@ -15,6 +16,7 @@ from turnlog.format.fields import given
 from turnlog.format.file_views import (
     FileAttachment,
     NotebookEditResult,
+    changed_paths,
     hunks_of,
     shell_changes,
 )
@@ -102,12 +104,8 @@ def observe_call(record: CallRecord) -> Observation | None:
 def observe_shell(record: CallRecord) -> Mapping[str, ShellEdit]:
     """Return the files that a shell command changed, as far as the client noticed, by path."""
     result = fit(BashResult, record.result or {}, [])
-    changes = shell_changes(result.bash_edit_diff)
-    found = {path: ShellEdit(None) for path in given(changes.changed_files) or []}
-    for change in given(changes.files) or []:
-        if path := given(change.file_path):
-            found[path] = ShellEdit(change)
-    return found
+    changes = changed_paths(shell_changes(result.bash_edit_diff))
+    return {path: ShellEdit(change) for path, change in changes.items()}
 
 
 def observe_attachment(entry: Entry) -> tuple[str, Observation] | None:
@@ -225,13 +223,15 @@ def _observe_edit(record: CallRecord) -> Observation | None:
         given(result.original_file),
         bool(given(result.user_modified)),
         _is_from_client(record.text),
+        is_as_asked=record.result is None,
     )
 
 
 def _observe_multi_edit(record: CallRecord) -> Observation | None:
     arguments = fit(MultiEditArguments, record.arguments, [])
     result = fit(MultiEditResult, record.result or {}, [])
-    edits: list[EditArguments] = given(arguments.edits) or []
+    listed: list[Any] = given(arguments.edits) or []
+    edits = [each for each in listed if isinstance(each, EditArguments)]
     replacements = [
         Replacement(
             given(each.old_string) or "",

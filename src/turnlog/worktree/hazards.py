@@ -76,7 +76,8 @@ class Hazards:
         first = bisect_right(self._ends, seen)
         if first >= len(self._all) or self._earliest[first] > until:
             return None
-        return next(each for each in self._all[first:] if each.start <= until)
+        rest = range(first, len(self._all))
+        return next(self._all[rank] for rank in rest if self._all[rank].start <= until)
 
 
 def hazards_of(

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
-from turnlog.format.timestamps import parse_until
+from turnlog.format.timestamps import parse_timestamp, parse_until
 from turnlog.text import plural
 from turnlog.worktree.places import AMONG, END, Place
 from turnlog.worktree.worktree import Worktree
 
 TURN = re.compile(r"(?:turn[: ]?)?(\d{1,9})", re.IGNORECASE)
 LINE = re.compile(r"(?:line[: ]?|L)(\d{1,9})", re.IGNORECASE)
+CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?")
+"""A time of the last day of a session."""
 SPELLINGS = "a turn such as 3, a line such as line:120, or a time"
 
 
@@ -76,7 +78,7 @@ def leaf_at(session: Session, line: int) -> int | None:
 
 def _at_time(worktree: Worktree, text: str, leaf: int | None) -> FileMoment:
     try:
-        moment = parse_until(text)
+        moment = parse_until(_dated(worktree.session, text))
     except UsageError:
         hint = f"turnlog files {worktree.session.id} --at 1"
         raise UsageError(f"{text!r} is not {SPELLINGS}", hint) from None
@@ -87,6 +89,16 @@ def _at_time(worktree: Worktree, text: str, leaf: int | None) -> FileMoment:
     # Sub-agents' lines lie between those of the session, ordered by milliseconds.
     place = Place(line, AMONG, int(seconds * 1000), 2**62)
     return FileMoment(place, leaf, f"{moment.astimezone():%Y-%m-%d %H:%M:%S}")
+
+
+def _dated(session: Session, text: str) -> str:
+    """Return a time of day with the day on which a session was last active."""
+    if not CLOCK.fullmatch(text):
+        return text
+    times = (parse_timestamp(node.time) for node in reversed(session.nodes))
+    last = next((time for time in times if time), None)
+    clock = f"0{text}" if text[1] == ":" else text
+    return f"{last.astimezone():%Y-%m-%d}T{clock}" if last else text
 
 
 def _end_of(worktree: Worktree, leaf: int | None) -> Place:

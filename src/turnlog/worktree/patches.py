@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from turnlog.format.fields import given
-from turnlog.format.file_views import Hunk
+from turnlog.format.file_views import Hunk, hunk_lines
 
 NO_NEWLINE = "\\"
+SIGNS = (" ", "-", "+")
 CONTEXT = 3
 """Unchanged lines around a change, unless the text ends before."""
 LEADING_TABS = re.compile(r"^\t+", re.MULTILINE)
@@ -70,12 +71,14 @@ def apply_hunks(text: str, patch: Sequence[Hunk]) -> str | None:
         result += lines[done:start]
         done = start
         is_new = False
-        for line in given(hunk.lines) or []:
+        for line in hunk_lines(hunk):
             sign, rest = line[:1], line[1:]
             if sign == NO_NEWLINE:
                 is_ended = is_ended if not is_new else False
                 continue
-            if sign in " -" or not sign:
+            if sign not in SIGNS:
+                return None
+            if sign != "+":
                 if done >= len(lines) or lines[done] != rest:
                     return None
                 done += 1
@@ -96,7 +99,7 @@ def reaches_ends(text: str, patch: Sequence[Hunk]) -> bool:
     """
     count = len(_split(text)[0])
     for hunk in patch:
-        signs = [line[:1] for line in given(hunk.lines) or [] if line[:1] != NO_NEWLINE]
+        signs = [line[:1] for line in hunk_lines(hunk) if line[:1] != NO_NEWLINE]
         start, size = (given(hunk.old_start) or 1) - 1, given(hunk.old_lines) or 0
         if _leading_context(signs) < CONTEXT and start > 0:
             return False
@@ -111,7 +114,7 @@ def _leading_context(signs: Sequence[str]) -> int:
 
 def added_lines(patch: Sequence[Hunk]) -> list[str]:
     """Return the lines that a patch adds."""
-    lines = (line for hunk in patch for line in given(hunk.lines) or [])
+    lines = (line for hunk in patch for line in hunk_lines(hunk))
     return [line[1:] for line in lines if line.startswith("+")]
 
 
@@ -123,7 +126,7 @@ def known_lines(patch: Sequence[Hunk]) -> dict[int, str]:
     known: dict[int, str] = {}
     for hunk in patch:
         number = given(hunk.new_start) or 1
-        for line in given(hunk.lines) or []:
+        for line in hunk_lines(hunk):
             if line[:1] in (" ", "+"):
                 if not _hides_tabs(line[1:]):
                     known[number] = line[1:]
@@ -174,7 +177,7 @@ def _split(text: str) -> tuple[list[str], bool]:
 
 def _ends_whole(hunk: Hunk) -> bool:
     """Return whether the last new line of a hunk has a newline."""
-    lines = given(hunk.lines) or []
+    lines = hunk_lines(hunk)
     news = [index for index, line in enumerate(lines) if line[:1] in (" ", "+")]
     last = news[-1] + 1 if news else 0
     return not (last and last < len(lines) and lines[last].startswith(NO_NEWLINE))

@@ -4,9 +4,11 @@
 branch are evidence, but everything that was ever run may have changed a file.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 
 from turnlog.conversation.nodes import ChainNode
@@ -14,6 +16,7 @@ from turnlog.conversation.session import Session
 from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
+from turnlog.secrets import MASKED
 from turnlog.worktree.beliefs import (
     NOTHING,
     Belief,
@@ -36,6 +39,9 @@ from turnlog.worktree.sightings import (
     unfinished,
 )
 
+REDACTED = re.compile(MASKED.encode())
+MOST_CHANGES = 400
+"""Changes of one file by several agents that are compared with each other."""
 DEEPEST = 8
 """Levels of sub-agents that start sub-agents."""
 
@@ -108,6 +114,7 @@ class Worktree:
         self._clock = MainClock(session)
         self._observed: dict[int, Observation | None] = {}
         self._branches: dict[int | None, Branch] = {}
+        self._versions: dict[tuple[str, int | None], list[FileVersion]] = {}
 
     @cached_property
     def root(self) -> str | None:
@@ -165,22 +172,25 @@ class Worktree:
         self, name: FileName, leaf: int | None = None, until: Place = END
     ) -> list[FileVersion]:
         """Return the states of a file on a branch, in order, up to a place."""
-        versions: list[FileVersion] = []
+        key = (name.key, leaf)
+        if key not in self._versions:
+            self._versions[key] = list(self._fold(name, leaf))
+        return [version for version in self._versions[key] if version.place <= until]
+
+    def _fold(self, name: FileName, leaf: int | None) -> Iterator[FileVersion]:
+        earlier: list[Belief] = []
         previous = START
         belief = NOTHING
         hazards = self._hazards_for(name, leaf)
         for sighting in self._on_branch(name, leaf):
-            if sighting.place > until:
-                break
             seen = self._observe(sighting)
             if seen is None:
                 continue
             belief = self._aged(belief, previous, sighting.place, hazards)
-            earlier = [version.belief for version in versions]
-            belief = belief_after(belief, seen, earlier)
+            belief = _unless_redacted(belief_after(belief, seen, earlier))
+            earlier.append(belief)
             previous = sighting.place
-            versions.append(_version(sighting, belief))
-        return versions
+            yield _version(sighting, belief)
 
     def at(self, name: FileName, place: Place, leaf: int | None = None) -> FileVersion:
         """Return the state of a file at a place of a branch."""
@@ -285,11 +295,27 @@ class Worktree:
         """Return the hazards of a file: those of all files, and changes on other branches."""
         own = list(self._unfinished.get(name.key, []))
         branch = self._branch(leaf)
-        for sighting in self._sightings.get(name.key, []):
+        sightings = self._sightings.get(name.key, [])
+        for sighting in sightings:
             if sighting.is_change and not branch.holds(sighting, None):
                 what = f"{sighting.tool} in line {sighting.node.line} of another branch"
                 own.append(Hazard(sighting.place, sighting.place, what))
+        own += _overlaps(sightings)
+        for other in self._by_case.get(name.key.casefold(), []):
+            # One file where names are compared without case, as on a Mac.
+            if other.name.key != name.key:
+                what = f"{other.tool} of {other.name.path}"
+                own.append(Hazard(other.place, other.place, what))
         return (self._hazards, Hazards(own))
+
+    @cached_property
+    def _by_case(self) -> dict[str, list[Sighting]]:
+        """All changes of files, by their paths in lower case."""
+        found: dict[str, list[Sighting]] = {}
+        for key, sightings in self._sightings.items():
+            changes = [each for each in sightings if each.is_change]
+            found.setdefault(key.casefold(), []).extend(changes)
+        return found
 
     def _aged(
         self, belief: Belief, seen: Place, until: Place, hazards: Sequence[Hazards]
@@ -338,6 +364,29 @@ class Worktree:
         if key not in self._observed:
             self._observed[key] = sighting.observe(self.folder)
         return self._observed[key]
+
+
+def _unless_redacted(belief: Belief) -> Belief:
+    """Return a belief that is not exact if `turnlog redact` replaced a part of it."""
+    if belief.certainty is Certainty.EXACT and belief.raw and REDACTED.search(belief.raw):
+        return doubted(belief, "it may have redacted values")
+    return belief
+
+
+def _overlaps(sightings: list[Sighting]) -> Iterator[Hazard]:
+    """Yield a hazard for changes by two agents that overlap: either may have come last."""
+    found = [
+        (each.source.place(each.call.use), each.place, each.agent_id)
+        for each in sightings
+        if each.is_change and each.call
+    ]
+    if len({agent for _, _, agent in found}) < 2:
+        return
+    for (start, end, agent), (other, until, who) in combinations(found[:MOST_CHANGES], 2):
+        if agent != who and start <= until and other <= end:
+            last = max(end, until)
+            behind = last._replace(order=last.order + 1)
+            yield Hazard(min(start, other), behind, "another agent at the same time")
 
 
 def open_worktree(session: Session, folder: Path | None = None) -> Worktree:
