@@ -17,6 +17,7 @@ from turnlog.edit.redact.secret_finder import REDACTED, Finder
 from turnlog.secrets import find_secrets
 
 ENCODED = re.compile(rb"[A-Za-z0-9+/_-]{24,}={0,2}")
+PRINTABLE = re.compile(rb"[ -~]{16,}")
 LONG = 100
 """Length from which text in base64 is searched for any secret; shorter ones for known values."""
 UNPACKED = 4 << 20
@@ -55,8 +56,11 @@ def encoded_secrets(raw: bytes, finder: Finder) -> Iterator[str]:
 
 
 def image_secrets(raw: bytes, finder: Finder) -> bool:
-    """Return whether the bytes of an image contain a known secret."""
-    return any(value.encode() in raw for value in _known(finder))
+    """Return whether an image contains a secret in its bytes, such as in a comment."""
+    if any(value.encode() in raw for value in _known(finder)):
+        return True
+    # Pixels are compressed: a run this long is text, for example EXIF data.
+    return bool(find_secrets("\n".join(run.decode() for run in PRINTABLE.findall(raw))))
 
 
 def _has_secret(data: bytes, finder: Finder, is_long: bool) -> bool:
