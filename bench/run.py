@@ -14,11 +14,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import starmap
 from pathlib import Path
 
+from bundles import BUNDLE_PEAK, BUNDLE_RATE, UNBUNDLE_RATE, measure_bundles
 from chain import write_chain
 from chat import Chats
 from edits import EDIT_RATE, edit_jobs, peak_limit
+from file_moments import FILE_AIMS, file_jobs
 from generate import UNITS, default_sessions, generate, parse_size
 from hook import FILE_RATE, GROWTH, LEEWAY, backfill_job, file_job, measure_hook, sink
 from know import Homes, appending, copy_with_one_apart, require_same_totals, telling
@@ -32,9 +35,12 @@ from peer import (
     install_claude_code_log,
     install_package,
 )
+from pick import pick_jobs
 from reports import describe
 from small import SESSIONS, write_small
 from syncing import RECEIVE_RATE, SEND_RATE, UNCHANGED, sync_jobs
+
+from web import WebBench
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache/bench"
@@ -54,6 +60,7 @@ LINES = 1_000_000
 PEAK_LIMIT = 150 * UNITS["MB"]
 INDEX_PEAK = 300 * UNITS["MB"]
 EXPORT_PEAK = 60 * UNITS["MB"]
+PICKED_SESSIONS = 10_000
 QUICK_ROUNDS = 8
 """How many times as often jobs of a tenth of a second are measured."""
 
@@ -71,6 +78,10 @@ class Row:
 def main() -> None:
     options = _options()
     load = os.getloadavg()[0]
+    if options.web:
+        long = _store("long", LONG_SIZE, 1)
+        print(_table([*_shows(long), *_pages(long)]))
+        return
     large = _store("large", options.size, default_sessions(options.size))
     many = _store("many", MANY_SIZE, MANY_SESSIONS)
     small = _small_store()
@@ -80,9 +91,14 @@ def main() -> None:
         *_starts(options.rounds),
         *_shows(_store("long", LONG_SIZE, 1)),
         *_opens(CACHE / "million.jsonl"),
+        *_pages(_store("long", LONG_SIZE, 1)),
         *_edits(CACHE / "edits"),
+        *_bundles(CACHE / "bundles"),
+        *_files(CACHE / "files"),
         *_knows(large, options.rounds),
         *_small(small, options.rounds),
+        *_two_stores(small, _store("some", SOME_SIZE, default_sessions(SOME_SIZE)), options.rounds),
+        *_picks(options.rounds),
         *_hooks(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
         *_syncs(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
         *_chats(options.rounds),
@@ -99,6 +115,7 @@ def _options() -> argparse.Namespace:
     size = os.environ.get("BENCH_SIZE", "1GB")
     parser.add_argument("--size", type=parse_size, default=size, help="or BENCH_SIZE; default: 1GB")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--web", action="store_true", help="only export and web app, printed")
     return parser.parse_args()
 
 
@@ -229,6 +246,17 @@ def _tables(path: Path) -> Iterator[Row]:
     yield Row(writing)
 
 
+def _pages(long: Path) -> Iterator[Row]:
+    """The web app in a browser, and what peers show of the same session."""
+    write_chain(CACHE / "million.jsonl", LINES)
+    bench = WebBench(CACHE / "web", TURNLOG, _job("", ()).environment)
+    exported, page = CACHE / "exported.html", CACHE / "long.html"  # written by `_shows`
+    view = install_package(CACHE / "agentsview", AGENTSVIEW, "agentsview")
+    yield from starmap(Row, bench.sessions(long, CACHE / "million.jsonl"))
+    yield from starmap(Row, bench.pages())
+    yield from starmap(Row, bench.peers(long, exported, page, view))
+
+
 def _edits(folder: Path) -> Iterator[Row]:
     """Changes of one very large session."""
     jobs, made = edit_jobs(folder, TURNLOG, _job("", ()).environment)
@@ -236,6 +264,23 @@ def _edits(folder: Path) -> Iterator[Row]:
     measure_peaks(jobs)
     for job in jobs:
         yield Row(job, "100 MB/s", made.size / EDIT_RATE, peak_limit(made))
+
+
+def _bundles(folder: Path) -> Iterator[Row]:
+    """Sessions packed, and imported elsewhere."""
+    whole, redacted, imported = measure_bundles(folder, TURNLOG, _job("", ()).environment)
+    yield Row(whole, "10 MB/s", whole.size / UNBUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(redacted, "2 MB/s", redacted.size / BUNDLE_RATE, BUNDLE_PEAK)
+    yield Row(imported, "10 MB/s", imported.size / UNBUNDLE_RATE, BUNDLE_PEAK)
+
+
+def _files(folder: Path) -> Iterator[Row]:
+    """Files of one large session at a moment, and the session as a git repository."""
+    jobs = file_jobs(folder, TURNLOG, _job("", ()).environment)
+    measure(jobs, 3)
+    measure_peaks(jobs)
+    for job, seconds in zip(jobs, FILE_AIMS, strict=True):
+        yield Row(job, f"{seconds:.0f} s", seconds, PEAK_LIMIT)
 
 
 def _knows(store: Path, rounds: int) -> Iterator[Row]:
@@ -301,6 +346,36 @@ def _small(store: Path, rounds: int) -> Iterator[Row]:
     yield Row(words)
     for job in warm:
         yield Row(job, "0.5 s", 0.5)
+
+
+def _two_stores(store: Path, second: Path, rounds: int) -> Iterator[Row]:
+    """A report over two stores, which have one index, against the same over one of them."""
+    homes = Homes(CACHE / "small-homes", store)
+    options = (word for root in (store, second) for word in ("--store", root))
+    alone = homes.job(f"turnlog stats, warm, one store of {SESSIONS:,}", (TURNLOG, "stats"), "two")
+    both = homes.job(
+        f"turnlog stats, warm, {SESSIONS:,} and a second store",
+        (TURNLOG, *options, "stats"),
+        "two",
+    )
+    for job in (alone, both):
+        measure([job], 1)
+        job.times.clear()
+    measure([alone, both], rounds)
+    yield Row(both, "1.5 × one store", 1.5 * alone.seconds)
+    yield Row(alone)
+
+
+def _picks(rounds: int) -> Iterator[Row]:
+    """The picker: its first paint, and how long a key takes to have its effect."""
+    store = CACHE / "picked"
+    if not store.exists():
+        write_small(store, PICKED_SESSIONS)
+    homes = Homes(CACHE / "picked-homes", store)
+    sync = homes.job(f"turnlog sync, {PICKED_SESSIONS:,}", (TURNLOG, "sync"), "picked")
+    measure([sync], 1)
+    for job, aim in pick_jobs(TURNLOG, sync.environment, rounds):
+        yield Row(job, f"{aim} s", aim)
 
 
 def _index(home: str) -> Path:
@@ -376,6 +451,8 @@ def _job(name: str, command: Sequence[str | Path], store: Path | None = None) ->
     home.mkdir(parents=True, exist_ok=True)
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8"}
     environment["CLAUDE_CONFIG_DIR"] = str(store or home)
+    if path := os.environ.get("PYTHONPATH"):  # to measure another checkout than the installed one
+        environment["PYTHONPATH"] = path
     return Job(name, command, environment)
 
 

@@ -1,4 +1,4 @@
-"""What cog writes into docs/tracing.md: the table of attributes."""
+"""Write the table of attributes into docs/tracing.md, run by cog."""
 
 from collections.abc import Iterable
 

@@ -12,7 +12,7 @@ from support.scripted_api import Fields, Reply, ScriptedApi, answered, called, s
 
 ROWS = 50
 HOME = "/home/ada"
-"""What the temporary home is called in a picture."""
+"""Name of the temporary home in a picture."""
 FILES = {
     "cart.py": '''\
 from catalog import Item

@@ -1,4 +1,4 @@
-"""What cog writes into the documents: the help of commands, their output, the keys of a chat."""
+"""Write command help, output and chat keys into the documents, run by cog."""
 
 import os
 import subprocess

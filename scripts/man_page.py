@@ -10,7 +10,7 @@ from turnlog.cli.root import GROUPS, command_paths, root
 
 PAGE = Path("share/man/man1/turnlog.1")
 VERBATIM = "\b"
-"""What click marks a paragraph with that must not be wrapped."""
+"""Click's mark for a paragraph that must not be wrapped."""
 # Unescaped, roff would print a hyphen and curly quotes, which a shell does not understand.
 ESCAPES = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga"}
 EXITS = {"0": "Success, or found.", "1": "Failure, or nothing found.", "2": "Usage error."}

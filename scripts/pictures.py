@@ -43,7 +43,7 @@ def printed(arguments: str) -> list[str]:
 
 
 def output_of(arguments: str) -> str:
-    """What a command writes to a terminal, colours included."""
+    """Return the terminal output of a command, colours included."""
     environment = os.environ | {"COLUMNS": str(WIDTH), "TZ": "UTC", "TERM": "xterm-256color"}
     command = [sys.executable, "-m", "turnlog", "--samples", *arguments.split()]
     reader, writer = pty.openpty()

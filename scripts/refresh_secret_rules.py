@@ -22,14 +22,14 @@ THEIR_BOUNDARY = (
     r"(?:^|/|[^\\0-9A-Za-z+_-]|\\[0abfnrtv]|(?:%|\\x)[0-9A-Fa-f]{2}|\\[0-7]{3}"
     r"|\\[Uu][0-9A-Fa-f]{4}|\x1B\[[0-9;]{0,80}m)"
 )
-"""What may precede a token; it takes a character, so a match would start before the keyword."""
+"""Pattern before a token; it consumes a character, so a match would start before the keyword."""
 
 SOURCE = Path(__file__).parent.parent / "src" / "turnlog"
-"""Sample sessions and code, which tell how common letters are."""
+"""Sample sessions and code, to count the frequency of letters."""
 FIND = 0.003
-"""What a `str.find` through a text costs, measured in stops of the pre-filter per character."""
+"""Cost of a `str.find` through a text, in stops of the pre-filter per character."""
 HANDLE = 10
-"""What a stop at a stem costs, in stops of the pre-filter: it is Python that looks further."""
+"""Cost of a stop at a stem, in stops of the pre-filter: Python code looks further."""
 LONGEST_STEM = 6
 LEAST = (0.003, 0.0001, 0, 0, 0, 0)
 """The share that a letter, or two, are taken to have at least."""
@@ -96,7 +96,7 @@ BACK = {
     "1Password Account Token": 4000,
     "Stripe Credentials": 1,
 }
-"""How far before its keyword a match may start; the others start at it."""
+"""Maximum distance from the start of a match to its keyword; 0 for rules not listed."""
 
 
 BARE_PREFIX = frozenset(

@@ -34,7 +34,7 @@ class Scene(NamedTuple):
     name: str
     path: str
     click: str | None = None
-    """What to click before."""
+    """Element to click first."""
 
 
 SCENES = (

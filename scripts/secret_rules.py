@@ -25,15 +25,15 @@ class Rule(NamedTuple):
 
     kind: str
     regex: str
-    """What is masked is its group `value…`, or `bare…` for a value without quotes, or all of it."""
+    """Its group `value…` is masked, or `bare…` for a value without quotes, or else the whole match."""
     keywords: Iterable[str]
     check: str = ""
-    """How a value is judged: see CHECKS in turnlog.secrets.value_checks."""
+    """The check for a value: a name in CHECKS of turnlog.secrets.value_checks."""
     back: int = 0
-    """How far before its keyword a match may start."""
+    """Maximum distance from the start of a match to its keyword."""
     glued: str = "yes"
-    """May letters precede it: yes, no, or `dense`, if it looks random enough by itself; `name`: the
-    keyword ends the name of a value, and turnlog.secrets.names tells how secret that is."""
+    """Letters may precede it: `yes`, `no`, or `dense` if it looks random by itself. With `name`, the
+    keyword ends the name of a value, which turnlog.secrets.names rates."""
 
 
 def cased(words: str) -> list[str]:
@@ -196,7 +196,7 @@ def value(suffix: str) -> str:
 
 
 FLAG_GAP = r"(?:\\{0,8}[\"'],\s{0,4}(?=\\{0,8}[\"'])|\s{1,4}(?!-))"
-"""What is between a flag and its value: a space, or in a list of arguments a comma."""
+"""Separator of a flag and its value: a space, or a comma in a list of arguments."""
 
 ENDS = [
     *cased("password passwd passphrase passcode pass pwd psk key token secret"),
@@ -205,7 +205,7 @@ ENDS = [
     *cased("requirepass masterauth"),
     *"_pw _PW PassWord SALT Salt".split(),
 ]
-"""How names of secrets end."""
+"""Last words of names of secrets."""
 
 END_WORD = r"(?i:passw(?:or)?d|passphrase|passcode|pass|pwd|psk|_pw|key|tokens?|secrets?|cred(?:ential)?s?|salt|requirepass|masterauth)"
 
@@ -213,7 +213,7 @@ NAME_GOES_ON = (
     r"(?=[\s\"'`\]\\:=>_.,0-9-]|(?i:prod|dev|test|stag|live|admin|root|user|val|key|base|hash|string|b64|data|prim"
     r"|sec|writ|read|new))"
 )
-"""What may follow such a word; in `keyboard` it ends none."""
+"""Pattern after such a word: `keyboard` does not end in `key`."""
 
 # Names that make a string secret
 NAMED = [

@@ -80,8 +80,10 @@ def test_a_directory_is_named_by_text_or_path(root: Path, kind: type, name: str)
 
 
 def test_a_directory_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="has no projects folder"):
+    with pytest.raises(NotFound, match="no such directory"):
         turnlog.open(tmp_path / "nosuch")
+    with pytest.raises(NotFound, match="it has no projects folder"):
+        turnlog.open(tmp_path)
 
 
 def test_a_missing_default_store_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,10 +241,12 @@ def test_misspelled_arguments_are_refused(root: Path) -> None:
 def test_several_stores_are_one_log(root: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     add_session(other, session(user("elsewhere"), session_id=OTHER), OTHER)
-    log = turnlog.open(root, str(other))
+    log = turnlog.open([root, str(other)])
     assert [each.id for each in log.sessions()] == [SESSION, OTHER]
     assert (log.session("last").id, log.session("0ther").id) == (SESSION, OTHER)
-    assert {row["store"] for row in log.sql("SELECT 1 AS one")} == {str(root), str(other)}
+    assert {row["store"] for row in log.sql("SELECT store FROM files")} == {str(root), str(other)}
+    assert [each.to_dict()["store"] for each in log.sessions()] == [str(root), str(other)]
+    assert {row["store"] for row in log.stats("session", by="store")} == {str(root), str(other)}
     assert [row["store"] for row in log.calls()] == [str(root)] * 2
     assert [row["store"] for row in log.search("elsewhere", session=OTHER)] == [str(other)]
 
@@ -253,6 +257,7 @@ def test_a_session_in_two_stores_is_ambiguous_unless_named_by_path(
     shutil.copytree(root, tmp_path / "copy")
     monkeypatch.chdir(tmp_path)
     log = turnlog.open(root, tmp_path / "copy")
+    assert log.stats() == turnlog.open(root).stats()
     with pytest.raises(Ambiguous):
         log.session(SESSION)
     path = Path("copy", "projects", "-home-ada-shop", f"{SESSION}.jsonl")

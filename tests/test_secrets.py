@@ -24,7 +24,7 @@ from turnlog.secrets import (
     mask_value,
     placeholder_for,
 )
-from turnlog.secrets.detector import NEAR, _rules
+from turnlog.secrets.detector import NEAR, _rules, visible
 
 RULES = Path(secrets.__file__).with_name("rules.json")
 
@@ -201,6 +201,7 @@ NO_SECRETS = [
     "TOKEN=$GITHUB_TOKEN_2",
     "PWD=/home/ada/project-2/src",
     "api_key: '{api_key}'",
+    "api_key = PKCS7PrivateKeyTypes",
     'api_key="your_api_key_number_1"',
     'token_url = "https://host/oauth2/token/v2/a1b2c3"',
     'secret_name: "projects/41/secrets/db-main-2"',
@@ -374,3 +375,7 @@ def test_values_nested_deeper_than_python_recurses_are_cut() -> None:
         deep = [{"a": deep}]
     for shown in (mask_value(deep), cut_texts(deep, 9)):
         assert json.dumps(shown).count("[") == 50
+
+
+def test_escapes_spelled_out_inside_a_secret_are_not_part_of_it() -> None:
+    assert visible("abc\\u200bdef") == visible("abc\u200bdef") == "abcdef"

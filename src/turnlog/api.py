@@ -5,26 +5,36 @@ the log was opened with `reveal=True`. This module adapts types; the rules are i
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Unpack
 
+from turnlog.bundle.bundler import BundleOptions, write_bundle
+from turnlog.bundle.importer import ImportOptions, import_bundle, summarise_import
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.edit.edit_choices import EditChoices, edit_options
 from turnlog.edit.journal import open_journal
 from turnlog.edit.plan_builder import EditOptions
+from turnlog.edit.put_files import PlannedFile, put_files
 from turnlog.edit.redact.redactor import redact_sessions, summarise_redaction
 from turnlog.edit.service import clone_session, edit_session, rename_session
-from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.atomic import require_absent
 from turnlog.format.timestamps import Moment, parse_since, parse_until
-from turnlog.index.database import discard_index, index_path
+from turnlog.index.database import discard_indexes
 from turnlog.index.filters import ReportFilters, SearchFilters, filters_of, selection_of
-from turnlog.index.service import LIMIT, SearchRequest, list_calls, report, run_sql, search_sessions
+from turnlog.index.service import (
+    LIMIT,
+    SearchRequest,
+    list_calls,
+    report,
+    run_sql,
+    search_sessions,
+    sessions_touching,
+)
 from turnlog.render.carrying_view import carrying_view
 from turnlog.render.costs import session_cost
 from turnlog.render.depth import Depth
@@ -39,30 +49,41 @@ from turnlog.render.plain_rows import (
 )
 from turnlog.render.touched_files import touched_files
 from turnlog.secrets import mask_value
-from turnlog.store.catalog import SessionFile, describe, locate_session, select_sessions
-from turnlog.store.paths import Store, open_store
+from turnlog.store.catalog import describe, locate_session, select_sessions
+from turnlog.store.paths import Store
+from turnlog.store.resume_command import resume_command
 from turnlog.store.session_lookup import find_session, require_in_store
+from turnlog.store.stores import distinct, holder_of, open_stores, store_at
 from turnlog.trace.service import TraceChoices, send_traces, write_traces
 from turnlog.trace.targets import FileTarget, target_of
 from turnlog.trace.trace_settings import load_targets
+from turnlog.worktree.across_sessions import history_of
+from turnlog.worktree.file_steps import all_steps
+from turnlog.worktree.git_export import export_git
+from turnlog.worktree.moments import parse_moment
+from turnlog.worktree.restore_plan import plan_restore
+from turnlog.worktree.state_views import state_view, step_view
+from turnlog.worktree.worktree import open_worktree
 
 AnyPath = str | Path
 
 
-def open(*stores: AnyPath, reveal: bool = False) -> "Log":  # noqa: A001 - called turnlog.open
-    """Open stores: directories such as ~/.claude; by default the user's own.
+def open(  # noqa: A001 - called turnlog.open
+    *stores: AnyPath | Sequence[AnyPath], reveal: bool = False
+) -> "Log":
+    """Open stores: directories such as ~/.claude, or lists of them; by default the user's own.
 
     `reveal` shows secrets, which are masked otherwise.
     """
-    found = [_store_at(Path(path).expanduser()) for path in stores]
-    return Log(found or [open_store()], reveal)
+    paths = [each for given in stores for each in _paths_in(given)]
+    return Log([store_at(path) for path in paths] or open_stores(), reveal)
 
 
 class Log:
     """All sessions of one or more stores. Queries bring the index up to date first."""
 
     def __init__(self, stores: Sequence[Store], reveal: bool = False) -> None:
-        self._stores = list(dict.fromkeys(stores))
+        self._stores = distinct(stores)
         self._reveal = reveal
 
     def __repr__(self) -> str:
@@ -87,24 +108,12 @@ class Log:
         """
         start = None if since is None else parse_since(since)
         end = None if until is None else parse_until(until)
-        found = [
-            (file, store)
-            for store in self._stores
-            for file in select_sessions(store, project and str(project), start, end)
-        ]
-        found.sort(key=lambda each: each[0].last_active, reverse=True)
-        return [LoggedSession(store, file.path, self._reveal) for file, store in found]
+        found = select_sessions(self._stores, project and str(project), start, end)
+        return [self._logged(file.path) for file in found]
 
     def session(self, name: AnyPath = "last") -> "LoggedSession":
         """Return one session by its path, id, start of an id, title or slug; or the `last` one."""
-        found = self._find(str(name))
-        if name == "last":
-            found = [max(found, key=lambda each: each[0].last_active)]
-        paths = {file.path for file, _ in found}
-        if len(paths) > 1:
-            raise Ambiguous(f"{name!r} matches {len(paths)} sessions", sorted(map(str, paths)))
-        file, store = found[0]
-        return LoggedSession(store, file.path, self._reveal)
+        return self._logged(find_session(self._stores, str(name)).path)
 
     def search(
         self,
@@ -116,38 +125,33 @@ class Log:
     ) -> list[PlainRow]:
         """Search all texts; return sessions with their hits by turn, the best first.
 
-        `limit` is the number of sessions in each store; 0 is all.
+        `limit` is the number of sessions; 0 is all.
         """
         _require_known("search", filters, SearchFilters)
-        stores = self._stores
-        if name := filters.get("session"):
-            found = self.session(name)
-            stores, filters["session"] = [found._store], str(found.path)
-        rows: list[PlainRow] = []
-        for store in stores:
-            selection = selection_of(store, filters)
-            request = SearchRequest(text, regex, selection, limit, self._reveal)
-            hits = [plain_row(each, self._reveal) for each in search_sessions(store, request)]
-            rows += self._with_store(store, hits)
-        return rows
+        selection = selection_of(self._stores, filters)
+        request = SearchRequest(text, regex, selection, limit, self._reveal)
+        return [plain_row(each, self._reveal) for each in search_sessions(self._stores, request)]
 
     def stats(
         self, name: str = "daily", *, by: str | Sequence[str] = (), **filters: Unpack[ReportFilters]
     ) -> list[PlainRow]:
         """Return the rows of a report, as `turnlog stats` prints them.
 
-        `by` groups them by further dimensions, such as project and model.
+        `by` groups them by further dimensions, such as project and model, or store. What several
+        stores contain counts once.
         """
         _require_known("stats", filters, ReportFilters)
         dimensions = (by,) if isinstance(by, str) else tuple(by)
-        return self._report(lambda store: report(store, name, filters_of(filters), by=dimensions))
+        found = report(self._stores, name, filters_of(filters), by=dimensions)
+        return report_rows(found.rows, self._reveal)
 
     def calls(
         self, *, tool: str | None = None, errors: bool = False, **filters: Unpack[ReportFilters]
     ) -> list[PlainRow]:
         """Return the tool calls of all sessions, the oldest first; only failed ones on request."""
         _require_known("calls", filters, ReportFilters)
-        rows = self._report(lambda store: list_calls(store, filters_of(filters)))
+        found = list_calls(self._stores, filters_of(filters))
+        rows = report_rows(found.rows, self._reveal)
         return [
             row
             for row in rows
@@ -156,12 +160,31 @@ class Log:
 
     def sql(self, statement: str) -> list[PlainRow]:
         """Return the rows of one SQL query on the index, values as they are stored."""
-        rows: list[PlainRow] = []
-        for store in self._stores:
-            columns, values = run_sql(store, statement)
-            found = [dict(zip(columns, row, strict=True)) for row in values]
-            rows += self._with_store(store, found if self._reveal else mask_value(found))
-        return rows
+        columns, values = run_sql(self._stores, statement)
+        found = [dict(zip(columns, row, strict=True)) for row in values]
+        return found if self._reveal else mask_value(found)
+
+    def unbundle(
+        self,
+        path: AnyPath,
+        *,
+        into: AnyPath | None = None,
+        password: str | None = None,
+        dry_run: bool = False,
+    ) -> PlainRow:
+        """Import the sessions of a bundle; `into` is the project's directory on this machine."""
+        options = ImportOptions(Path(into).expanduser() if into else None, password=password)
+        plan = import_bundle(self._stores[0], Path(path).expanduser(), options, dry_run=dry_run)
+        return plain_row(summarise_import(plan, is_done=not dry_run))
+
+    def history_of(self, path: AnyPath) -> list[PlainRow]:
+        """Return the changes of a file in all sessions, the oldest first: when, why, the diff."""
+        full = str(Path(path).expanduser().absolute())
+        found = history_of(sessions_touching(self._stores, full, str(path)))
+        views = [
+            step_view(each.step, each.session.id, self._reveal, each.is_active) for each in found
+        ]
+        return [plain_row(view, self._reveal) for view in views]
 
     def undo(self, change: str | None = None) -> str:
         """Undo a change by its id, or the last one; return what it was."""
@@ -169,36 +192,15 @@ class Log:
 
     def sync_with(
         self, dest: str, *, dry_run: bool = False, leave_removed: bool = False
-    ) -> list[PlainRow]:
-        """Exchange the sessions of each store with other machines; return what each sync did."""
+    ) -> PlainRow:
+        """Exchange the sessions of the first store with other machines; return what was done."""
         from turnlog.exchange import ExchangeOptions, sync_with
 
         options = ExchangeOptions(is_dry_run=dry_run, leave_removed=leave_removed)
-        return [asdict(sync_with(store, dest, options)) for store in self._stores]
+        return asdict(sync_with(self._stores[0], dest, options))
 
-    def _report(self, run: Callable[[Store], Any]) -> list[PlainRow]:
-        rows = (self._with_store(store, run(store).rows) for store in self._stores)
-        return report_rows((row for found in rows for row in found), self._reveal)
-
-    def _with_store(self, store: Store, rows: list[PlainRow]) -> list[PlainRow]:
-        """Add the store to rows of several: sums of distinct counts would be wrong."""
-        if len(self._stores) == 1:
-            return rows
-        return [{"store": str(store.root), **row} for row in rows]
-
-    def _find(self, name: str) -> list[tuple[SessionFile, Store]]:
-        found: list[tuple[SessionFile, Store]] = []
-        missing: list[NotFound] = []
-        for store in self._stores:
-            try:
-                found.append((find_session(store, name), store))
-            except NotFound as error:
-                missing.append(error)
-        if not found:
-            raise missing[0]
-        # A path is found by way of every store; the one that holds it counts.
-        own = [each for each in found if _is_in(each[1], each[0].path)]
-        return own or found[:1]
+    def _logged(self, path: Path) -> "LoggedSession":
+        return LoggedSession(holder_of(self._stores, path), path, self._reveal)
 
 
 class LoggedSession:
@@ -240,7 +242,8 @@ class LoggedSession:
         file = locate_session(self.path)
         about = plain_row(describe(file), reveal=True)
         project = about.pop("cwd") or self.path.parent.name
-        head = {"id": self.id, "path": str(self.path), "project": project}
+        store = str(self._store.root)
+        head = {"id": self.id, "path": str(self.path), "store": store, "project": project}
         return plain_row(
             head | about | {"last_active": file.last_active, "size": file.size}, self._reveal
         )
@@ -265,6 +268,54 @@ class LoggedSession:
         """The files that calls read or changed, with the changes as diffs."""
         files = touched_files(self._opened(), self._reveal)
         return [plain_row(file, self._reveal) for file in files]
+
+    def file(self, path: AnyPath, *, at: str | None = None) -> PlainRow:
+        """Return a file as of a turn (`3`), a line (`line:120`) or a time; by default the end.
+
+        `certainty` is `exact`, `derived` or `gap`.
+        """
+        worktree = open_worktree(self._opened())
+        moment = parse_moment(worktree, at)
+        state = worktree.at(worktree.find(str(path)), moment.place, moment.leaf)
+        return plain_row(state_view(state, self._reveal), self._reveal)
+
+    def file_history(self, path: AnyPath) -> list[PlainRow]:
+        """Return the changes of a file on all branches, each with its turn, prompt and diff."""
+        worktree = open_worktree(self._opened())
+        steps = all_steps(worktree, worktree.find(str(path)))
+        views = [step_view(each, self.id, self._reveal, each.leaf is None) for each in steps]
+        return [plain_row(view, self._reveal) for view in views]
+
+    def restore_files(
+        self,
+        directory: AnyPath,
+        *,
+        at: str | None = None,
+        path: AnyPath | None = None,
+        dry_run: bool = False,
+    ) -> PlainRow:
+        """Write the changed files, or one file, as of a moment into a directory; undoable.
+
+        A file there that changed since the session is a `Conflict`.
+        """
+        worktree = open_worktree(self._opened())
+        names = worktree.changed_files if path is None else [worktree.find(str(path))]
+        plan = plan_restore(worktree, parse_moment(worktree, at), names)
+        root = Path(directory).expanduser().absolute()
+        files = [PlannedFile(*each) for each in plan.files]
+        done = put_files(root, files, f"files {self.id} --restore {root}", dry_run)
+        return {
+            "written": [str(each) for each in done.written],
+            "unchanged": [str(each) for each in done.unchanged],
+            "absent": [state.path for state in plan.absent],
+            "gaps": [state.path for state in plan.gaps],
+            "change": done.record.id if done.record else None,
+        }
+
+    def export_git(self, directory: AnyPath, *, bare: bool = False) -> PlainRow:
+        """Create a git repository with a commit for each turn that changed files."""
+        target = Path(directory).expanduser()
+        return plain_row(export_git(open_worktree(self._opened()), target, bare), self._reveal)
 
     @property
     def cost(self) -> PlainRow:
@@ -305,6 +356,11 @@ class LoggedSession:
         result = clone_session(self._store, session, options, client_version=client_version)
         return LoggedSession(self._store, result.clone.path, self._reveal)
 
+    @property
+    def resume_command(self) -> str:
+        """The shell command that resumes the session in its directory."""
+        return resume_command(self.id, describe(locate_session(self.path)).cwd, self._store)
+
     def rename(self, title: str) -> str | None:
         """Give the session a title, as the client's `/rename` does; return the change's id."""
         path = require_in_store(self._store, self.path)
@@ -321,7 +377,7 @@ class LoggedSession:
             [require_in_store(store, self.path)],
             [re.compile(each) for each in also],
             dry_run=dry_run,
-            discard_copies=lambda: discard_index(index_path(store)),
+            discard_copies=lambda: discard_indexes(store),
         )
         return plain_row(summarise_redaction(outcome, dry_run))
 
@@ -343,6 +399,23 @@ class LoggedSession:
             require_absent(target)
         export_session(self._opened(), target, options)
         return target
+
+    def bundle(
+        self,
+        path: AnyPath,
+        *,
+        as_is: bool = False,
+        password: str | None = None,
+        overwrite: bool = False,
+    ) -> PlainRow:
+        """Pack the session with all its files; secrets are replaced unless `as_is`."""
+        target = Path(path).expanduser()
+        if not overwrite:
+            require_absent(target)
+        options = BundleOptions(not as_is, password)
+        session = require_in_store(self._store, self.path)
+        report = write_bundle(self._store, [session], target, options)
+        return plain_row({"file": target, "size": report.size, "manifest": report.manifest})
 
     def trace(
         self,
@@ -399,17 +472,8 @@ class SessionEdit:
         return plain_row(result.effect) | plain_row(outcome) | {"change": change}
 
 
-def _store_at(path: Path) -> Store:
-    """Return the store at a directory; its `projects` folder may be named as well."""
-    if path.name == "projects" and path.is_dir():
-        return Store(path.parent)
-    if not (path / "projects").is_dir():
-        raise NotFound(f"{path} has no projects folder", "turnlog where")
-    return Store(path)
-
-
-def _is_in(store: Store, path: Path) -> bool:
-    return path.resolve().is_relative_to(store.root.resolve())
+def _paths_in(given: AnyPath | Sequence[AnyPath]) -> Sequence[AnyPath]:
+    return (given,) if isinstance(given, str | Path) else given
 
 
 def _require_known(method: str, given: Mapping[str, Any], known: type) -> None:

@@ -4,6 +4,7 @@ TurnlogError             exit code 1
 ├── NotFound             no such session, project, line
 ├── Ambiguous            several sessions or entries match
 ├── Unresumable          an edit would break the session: the findings
+├── Unredacted           a bundle would contain secrets that cannot be replaced: where
 ├── Unavailable          the index or the archive cannot be used
 │   └── Damaged          a part of the archive is missing or has changed
 ├── Conflict             the file changed, or was replaced, since it was read
@@ -42,6 +43,14 @@ class Ambiguous(TurnlogError):
 
 class Unresumable(TurnlogError):
     """The result of an edit would not resume, or not completely; `findings` explain why."""
+
+    def __init__(self, message: str, findings: list[str], hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.findings = findings
+
+
+class Unredacted(TurnlogError):
+    """Secrets cannot be replaced; `findings` say where, without the secrets."""
 
     def __init__(self, message: str, findings: list[str], hint: str | None = None) -> None:
         super().__init__(message, hint)

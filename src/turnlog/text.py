@@ -28,7 +28,7 @@ INVISIBLE = (
 """Characters that are printable to Python (marks, letters, symbols) and yet show nothing."""
 MARKS = r"\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 MOST_MARKS = 3
-"""Combining marks on one character; more pile up over the lines around it."""
+"""Maximum number of combining marks on a character; more would cover adjacent lines."""
 SGR = r"\x1b\[[0-9;]*m"
 """The sequence that sets colours, the only one that turnlog itself puts into text."""
 ESCAPE = rf"<(?=(?:U\+[0-9A-F]{{4,6}}|{'|'.join(NAMES.values())})>)"

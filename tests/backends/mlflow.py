@@ -24,12 +24,11 @@ import requests
 from backends.sending import (
     Backend,
     Stored,
-    differences_when_slow,
     expected_spans,
     free_port,
     given_paths,
+    is_same,
     late_children,
-    send,
     wait_for,
 )
 from turnlog.trace.attributes import attributes_of
@@ -50,16 +49,7 @@ def main(command: str, paths: list[Path]) -> int:
     with tempfile.TemporaryDirectory() as folder, mlflow(command, Path(folder)) as url:
         backend = Backend("mlflow", url, "MLFLOW_TRACKING_URI")
         wanted = expected_spans(paths)
-        for options in ([], [], ["--again"]):
-            print(send(backend, Path(folder), paths, options))
-            differences = list(compare(url, wanted))
-            for difference in differences:
-                print(f"DIFFERS {difference}")
-            if differences:
-                return 1
-        for difference in (late := differences_when_slow(backend, Path(folder) / "slow")):
-            print(f"DIFFERS {difference}")
-        if late:
+        if not is_same(backend, Path(folder), paths, lambda: list(compare(url, wanted))):
             return 1
     print(f"{len(wanted)} spans of {len(paths)} sessions are in MLflow as they were sent")
     return 0

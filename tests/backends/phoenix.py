@@ -24,12 +24,11 @@ import requests
 from backends.sending import (
     Backend,
     Stored,
-    differences_when_slow,
     expected_spans,
     free_port,
     given_paths,
+    is_same,
     late_children,
-    send,
     wait_for,
 )
 from turnlog.trace.attributes import attributes_of
@@ -62,16 +61,7 @@ def main(command: str, paths: list[Path]) -> int:
     with tempfile.TemporaryDirectory() as folder, phoenix(command, Path(folder)) as url:
         more = {"PHOENIX_PROJECT_NAME": PROJECT}
         backend = Backend("phoenix", url, "PHOENIX_COLLECTOR_ENDPOINT", more)
-        for options in ([], [], ["--again"]):
-            print(send(backend, Path(folder), paths, options))
-            differences = settled(url, expected(paths))
-            for difference in differences:
-                print(f"DIFFERS {difference}")
-            if differences:
-                return 1
-        for difference in (late := differences_when_slow(backend, Path(folder) / "slow")):
-            print(f"DIFFERS {difference}")
-        if late:
+        if not is_same(backend, Path(folder), paths, lambda: settled(url, expected(paths))):
             return 1
     print(f"{len(expected(paths))} spans of {len(paths)} sessions are in Phoenix as they were sent")
     return 0

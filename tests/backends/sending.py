@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -155,6 +155,23 @@ def slow(url: str, counts: Counter[str]) -> Generator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
+
+
+def is_same(
+    backend: Backend, folder: Path, paths: list[Path], compare: Callable[[], list[str]]
+) -> bool:
+    """Send sessions once, again and anew, then through a slow proxy; print what differs."""
+    for options in ([], [], ["--again"]):
+        print(send(backend, folder, paths, options))
+        if _has_printed(compare()):
+            return False
+    return not _has_printed(differences_when_slow(backend, folder / "slow"))
+
+
+def _has_printed(differences: list[str]) -> bool:
+    for difference in differences:
+        print(f"DIFFERS {difference}")
+    return bool(differences)
 
 
 def differences_when_slow(backend: Backend, home: Path) -> list[str]:

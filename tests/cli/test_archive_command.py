@@ -57,6 +57,7 @@ def test_archive_gives_its_figures_as_json(path: Path, archive: Archive, turnlog
         "objects": 2,
         "all_sessions": 1,
         "all_bytes": size,
+        "copies": 0,
         "unread": [],
     }
 

@@ -58,6 +58,7 @@ def test_cost_prints_what_each_call_cost(
         "Estimated: 3 requests, distributed by the size of what they sent.",
     ]
     assert outcome.err == "2 of 6 rows; --limit 0 shows all\n"
+    assert turnlog("cost", ID, "--carrying", "-n", "6").err == ""
 
 
 @pytest.mark.parametrize(

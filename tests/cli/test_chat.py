@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.scripted_api import ScriptedApi, called, refused, said, scripted_api
+from support.terminal import Terminal
 from turnlog.conversation.session import open_session
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
@@ -73,22 +74,18 @@ def test_whoever_waits_at_a_terminal_is_told_that_the_api_is_asked_again(
     shell: Shell, api: ScriptedApi
 ) -> None:
     api.replies[:] = [refused(529, "Overloaded"), said("Done.")]
-    ours, theirs = os.openpty()
-    try:
-        code = subprocess.run(
-            [sys.executable, "-m", "turnlog", "chat", "-p", "hello"],
-            cwd=shell.folder,
-            env=shell.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=theirs,
-            timeout=60,
-            check=False,
-        ).returncode
-        told = os.read(ours, 1000).decode()
-    finally:
-        os.close(ours)
-        os.close(theirs)
+    terminal = Terminal()
+    code = subprocess.run(
+        [sys.executable, "-m", "turnlog", "chat", "-p", "hello"],
+        cwd=shell.folder,
+        env=shell.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=terminal.follower,
+        timeout=60,
+        check=False,
+    ).returncode
+    told = terminal.close()
     assert (code, "trying again in 0 s (try 1 of 10)" in told) == (0, True)
     api.replies[:] = [refused(529, "Overloaded"), said("Done.")]
     assert shell.run("-p", "hello") == (0, "Done.\n", "")

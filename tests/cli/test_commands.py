@@ -78,6 +78,7 @@ def test_ls_as_json_tells_all_it_knows(project: Path, turnlog: Run) -> None:
     (row,) = json.loads(turnlog("ls", "--json").out)
     assert row == {
         "id": ID,
+        "store": str(project.parent.parent),
         "path": str(path),
         "project": "-home-ada-shop",
         "title": "Fix the bug",
@@ -93,6 +94,7 @@ def test_ls_as_json_tells_all_it_knows(project: Path, turnlog: Run) -> None:
         "size": len(LINES),
         "subagents": 0,
         "live": False,
+        "resume": f"cd /home/ada/shop && claude --resume {ID}",
     }
 
 

@@ -40,8 +40,8 @@ MEANINGS = {
     "--limit": "integer range",
     "--output": "file",
 }
-OTHERWISE = {("export", "--output"): "path"}
-"""Options that take more than the usual: `export` writes a file or a directory."""
+OTHERWISE = {("export", "--output"): "path", ("git", "--output"): "path"}
+"""Options that take more than the usual: `export` and `git` write a directory."""
 SHORT = {
     "-n": "--limit",
     "-o": "--output",

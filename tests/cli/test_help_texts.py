@@ -1,5 +1,6 @@
 """Help texts: imperative first lines that fit, and examples that parse."""
 
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -49,7 +50,9 @@ def test_every_command_has_examples_whose_options_exist(path: str) -> None:
     examples = list(examples_of(path))
     assert 1 <= len(examples) <= 4
     for example in examples:
-        words = shlex.split(example.replace('eval "$(', "").replace(')"', ""), comments=True)
+        words = shlex.split(
+            re.sub(r'(eval|claude --resume) "\$\(', "", example).replace(')"', ""), comments=True
+        )
         words = words[words.index("turnlog") + 1 :]
         ends = [words.index(sign) for sign in ("|", ">") if sign in words]
         command, context, rest = command_at(words[: min(ends, default=len(words))])

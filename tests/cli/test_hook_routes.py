@@ -237,6 +237,16 @@ def test_a_key_of_the_user_s_shell_for_no_backend_does_not_follow_a_project_s_ta
     assert world.received() == []
 
 
+def test_a_key_of_the_user_s_shell_follows_a_project_to_the_target_of_the_configuration(
+    world: World,
+) -> None:
+    world.configure(f'[trace]\nto = "{world.collector.url}"\n')
+    env = {"TURNLOG_TRACE_TO": world.collector.url}
+    world.clone(env)
+    world.hook(env, TURNLOG_TRACE_HEADERS=f"authorization={KEY}")
+    assert world.received() == ["collector"]
+
+
 def test_a_key_of_the_user_s_shell_does_not_go_to_whoever_listens_on_this_machine(
     world: World,
 ) -> None:

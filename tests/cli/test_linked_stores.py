@@ -108,6 +108,7 @@ COMMANDS = {
     "rename": ["rename", SESSION, "title"],
     "edit": ["edit", SESSION, "--strip-thinking"],
     "clone": ["clone", SESSION],
+    "bundle": ["bundle", SESSION, "-o", "NEW/x.turnlog"],
 }
 REACHED = {
     "redact": {*LINKS} - {"title"},
@@ -134,7 +135,7 @@ def test_nothing_outside_of_a_store_changes(
     shared.settle()
     (tmp_path / "new").mkdir()
     before = shared.state()
-    words = [str(tmp_path / "new") if word == "NEW" else word for word in COMMANDS[command]]
+    words = [word.replace("NEW", str(tmp_path / "new")) for word in COMMANDS[command]]
     done = turnlog(*words)
     assert shared.state() == before
     if kind in REACHED.get(command, ()):

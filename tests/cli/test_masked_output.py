@@ -15,7 +15,7 @@ import pytest
 
 from cli.conftest import Run
 from support.build import SESSION
-from support.planted_fields import Planter, plant_everywhere
+from support.planted_fields import PLANTED_FILE, Planter, plant_everywhere
 from turnlog import cli
 from turnlog.cli.root import COMMANDS, root
 from turnlog.store.paths import Store
@@ -34,6 +34,7 @@ FILLED = {
     "session": ID,
     "sessions": ID,
     "query": "needle",
+    "path": PLANTED_FILE,
     "title": "a new name",
     "statement": "SELECT * FROM prompts JOIN calls",
     "directory": "/somewhere",
@@ -49,7 +50,10 @@ EXTRA = {
     "show": "{} --full; {} --format md --full; {} --line 2; {} --turn 1",
     "search": "--regex needle; --kind result needle; needle --limit 0",
     "stats": "session; project; model; tool; file; branch; errors",
-    "files": "{} --diff",
+    "files": """{}; {} --diff; {} --json; {} --at 1; {} --at 1 --json; {} needle.py --at 1;
+        {} needle.py --at 1 --json; {} needle.py --at 1 --diff; {} needle.py --at line:1;
+        {} needle.py --blame --json; {} --at 1 --restore out; {} --restore other --json""",
+    "git": "{} -o repository; {} -o another --json; {} -o bare --bare",
     "trace": """{} --dry-run; {} --dry-run --json; --all --dry-run; {} --to out.json;
         {} --dry-run --content full --json""",
     "check": "--all; --all --json",
@@ -62,6 +66,10 @@ EXTRA = {
         {} --repair --json --dry-run""",
     "export": """{} -o -; {} -o - --no-js; {} -o - --format md --depth full;
         {} -o - --format txt --depth full; {} -o - --format json; -a -o out""",
+    "bundle": """{} -o x.turnlog; {} -o x.turnlog --dry-run; {} -o x.turnlog --json;
+        {} -o x.turnlog --as-is; {} -o x.turnlog --as-is --json; --since 9999d -o x.turnlog""",
+    "unbundle": "x.turnlog; x.turnlog --json",
+    "share": "{} --to page.html --yes; {} --to x.html --yes --json; --list --json",
     "rename": "{} name --dry-run",
     "schema": "--list",
     "forget": "--all --yes",
@@ -148,6 +156,7 @@ def test_reveal_shows_secrets(
     monkeypatch.setenv("COLUMNS", "240")
     plant_everywhere(Store(project.parent.parent), planter)
     words = {"sql": ["SELECT text FROM prompts"], "stats": ["project"], "ls": []}
+    words["files"] = [ID, PLANTED_FILE, "--diff"]
     outcome = turnlog(*name.split(), *words.get(name, lines_of(name, TREE[name])[0]), "--reveal")
     assert planter.leaked(outcome.out), outcome
 

@@ -66,6 +66,7 @@ COMMANDS = (
     ("redact", "--all"),
     ("trace", "--all", "--dry-run"),
     ("archive",),
+    ("bundle", "--since", "9999d", "-o", "x.turnlog", "--dry-run"),
 )
 UNREADABLE = (
     ("sync",),
@@ -86,6 +87,7 @@ WITH_AGENTS = (
     ("trace", SESSION, "--dry-run"),
     ("show", SESSION),
     ("clone", SESSION),
+    ("bundle", SESSION, "-o", "x.turnlog", "--dry-run"),
 )
 
 

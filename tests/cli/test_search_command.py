@@ -38,6 +38,7 @@ TALK = (
     assistant(text("Another answer."), message_id="m4"),
     line("custom-title", custom_title="Cart totals"),
 )
+RESUME = f"cd /home/ada/shop && claude --resume {SESSION}"
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +76,7 @@ def test_search_shows_hits_and_how_to_open_them(project: Path, turnlog: Run) -> 
         "  ❯ Fix the total of the cart",
         "    → Bash    1 failed badly",
         f"    turnlog show {ID} --line 3",
+        f"  {RESUME}",
     ]
 
 
@@ -87,6 +89,7 @@ def test_a_prompt_that_is_found_is_shown_once(project: Path, turnlog: Run) -> No
             f"    turnlog show {ID}",
             "  ❯ Fix the total of the cart",
             f"    turnlog show {ID} --line 1",
+            f"  {RESUME}",
         ][2:]
     )
 
@@ -174,6 +177,8 @@ def test_search_prints_json(project: Path, turnlog: Run) -> None:
         "title": "Cart totals",
         "last_active": "2026-11-15T06:00:08+00:00",
         "more": 0,
+        "store": str(path.parents[2]),
+        "resume": RESUME,
     }
     assert found["turns"] == [
         {
@@ -288,7 +293,9 @@ def test_lines_fit_the_terminal(
     lines = turnlog("search", "walrus").out.splitlines()
     from rich.cells import cell_len
 
-    assert all("turnlog show" in each or cell_len(each) <= int(columns) for each in lines)
+    commands = ("turnlog show", "claude --resume")
+    texts = [each for each in lines if not any(command in each for command in commands)]
+    assert all(cell_len(each) <= int(columns) for each in texts)
 
 
 def test_the_command_for_a_sample_finds_the_sample(turnlog: Run) -> None:

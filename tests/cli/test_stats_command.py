@@ -363,3 +363,34 @@ def test_only_months_are_compared_with_a_plan(
     outcome = turnlog("stats", *options, "--plan", "100")
     assert outcome.code == 2
     assert "turnlog stats monthly --plan 100" in outcome.err
+
+
+def test_bars_show_the_figure_that_rows_are_ordered_by(project: Path, turnlog: Run) -> None:
+    lines = [user("go")]
+    for n in range(8):
+        tool = "Bash" if n < 6 else "Grep"
+        lines += [assistant(call(tool, {}, f"c{n}"), message_id=f"m{n}")]
+        lines += [result(f"c{n}", "x", is_error=n == 6)]
+    (project / f"{SESSION}.jsonl").write_bytes(session(*lines))
+
+    def bars(*options: str) -> dict[str, int]:
+        rows = turnlog("stats", "tool", *options).out.splitlines()
+        return {row.split()[0]: row.count("█") for row in rows if row.startswith(("Bash", "Grep"))}
+
+    by_calls, by_rate = bars(), bars("--order", "error_rate")
+    assert by_calls["Bash"] > by_calls["Grep"] > 0
+    assert (by_rate["Bash"], by_rate["Grep"]) == (0, by_calls["Bash"])
+    # A column without numbers cannot be drawn.
+    assert bars("--order", "name") == by_calls
+
+
+def test_files_read_again_are_re_reads_in_prose(project: Path, turnlog: Run) -> None:
+    lines = [user("go")]
+    for n in range(2):
+        given = {"file_path": "/home/ada/a.py"}
+        lines += [assistant(call("Read", given, f"c{n}"), message_id=f"m{n}"), result(f"c{n}")]
+    (project / f"{SESSION}.jsonl").write_bytes(session(*lines))
+    assert "re-reads" in turnlog("stats", "rereads").out
+    drawn = turnlog("stats", "rereads", "--format", "svg").out
+    assert "Re-reads by file" in drawn
+    assert "Rereads" not in drawn

@@ -1,14 +1,9 @@
 """Every table in terminals of 40, 80 and 200 columns: headers, cell widths, whole numbers."""
 
-import fcntl
 import os
-import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +14,7 @@ from rich.cells import cell_len
 
 from cli.conftest import Run
 from support.build import SESSION, START, assistant, call, line, result, session, stamp, text, user
+from support.terminal import Terminal
 from turnlog.cli.tables import NARROWEST, Column, Table, draw_table
 from turnlog.index.reports.reports import REPORTS
 from turnlog.text import SGR
@@ -107,28 +103,19 @@ def _environment(root: Path) -> dict[str, str]:
 
 def printed(root: Path, arguments: list[str], columns: int) -> list[str]:
     """Return the lines that a command prints on a terminal of so many columns, uncoloured."""
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    process = subprocess.Popen(
+    terminal = Terminal(columns, rows=50)
+    process = subprocess.run(
         _command(arguments),
         env=_environment(root),
-        stdin=follower,
-        stdout=follower,
-        stderr=subprocess.DEVNULL,
+        stdin=terminal.follower,
+        stdout=terminal.follower,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
     )
-    os.close(follower)
-    raw = b"".join(_read_all(leader))
-    process.wait(60)
-    os.close(leader)
-    return re.sub(SGR, "", raw.decode()).splitlines()
-
-
-def _read_all(descriptor: int) -> Iterator[bytes]:
-    try:
-        while data := os.read(descriptor, 65536):
-            yield data
-    except OSError:  # Linux reports a terminal that nobody has open any more as EIO
-        return
+    lines = re.sub(SGR, "", terminal.close()).splitlines()
+    assert process.returncode in {0, 1}, process.stderr
+    return lines
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])

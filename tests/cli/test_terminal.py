@@ -1,15 +1,14 @@
 """Colours are printed where the user can see them, and wants them."""
 
-import os
 import subprocess
 import sys
-from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from support.build import assistant, call, result, session, text, user
+from support.terminal import Terminal
 from turnlog.cli.terminal import dim, echo, is_coloured, style
 
 
@@ -95,17 +94,7 @@ def paged(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> lis
     less.chmod(0o755)
     for name, value in {"PAGER": str(less), "TERM": "xterm", "LESS": ""}.items():
         monkeypatch.setenv(name, value)
-    leader, follower = os.openpty()
+    terminal = Terminal()
     command = [sys.executable, "-m", "turnlog", *arguments]
-    subprocess.run(command, stdin=follower, stdout=follower, check=True)
-    os.close(follower)
-    return printed_on(leader).split("\r\n")
-
-
-def printed_on(leader: int) -> str:
-    """All that was printed on a terminal that nobody has open any more."""
-    printed = b""
-    with os.fdopen(leader, "rb", 0) as terminal, suppress(OSError):
-        while some := terminal.read(4096):
-            printed += some
-    return printed.decode()
+    subprocess.run(command, stdin=terminal.follower, stdout=terminal.follower, check=True)
+    return terminal.close().split("\r\n")

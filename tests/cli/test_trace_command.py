@@ -225,6 +225,12 @@ def test_spans_are_written_to_files(turnlog: Run, tmp_path: Path) -> None:
     assert len(json.loads(drawn.read_bytes())["traceEvents"]) == 5
 
 
+def test_json_about_a_written_file_is_all_that_is_printed(turnlog: Run, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    (written,) = json.loads(turnlog("trace", SESSION, "--to", str(path), "--json").out)
+    assert written["file"] == str(path)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("last",), (), ("--all", "last", "--to", "http://x"), ("last", "--to", "langfuse")],

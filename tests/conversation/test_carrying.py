@@ -7,10 +7,11 @@ import pytest
 
 from conversation.conftest import Opened
 from support.build import SESSION, assistant, call, compaction, nth, result, session, text, user
-from turnlog.conversation.block_sizes import size_of_image
+from turnlog.conversation.block_sizes import size_of_block, size_of_image, size_of_text
 from turnlog.conversation.carried_items import CarriedItem
 from turnlog.conversation.carrying import Carrying, carrying_of
 from turnlog.conversation.carrying_groups import group_items
+from turnlog.format.blocks import DocumentBlock
 
 MODEL = "claude-opus-5"
 INPUT, OUTPUT, WRITE, WRITE_1H, READ = (each / 1e6 for each in (5, 25, 6.25, 10, 0.5))
@@ -202,6 +203,19 @@ def test_sub_agents_belong_to_the_turn_that_started_them(opened: Opened, tmp_pat
     assert sum(each.cost for each in inside) == pytest.approx(700 * INPUT + 3 * OUTPUT)
 
 
+def test_a_sub_agent_whose_call_is_unknown_belongs_to_no_turn(
+    opened: Opened, tmp_path: Path
+) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    folder.mkdir(parents=True)
+    lines = (user("look", uuid=nth(101)), said("a1", text("found"), fresh=700))
+    (folder / "agent-a.jsonl").write_bytes(session(*lines, agent_id="a"))
+    found = carrying_of(opened(user("first"), said("m1", text("x"), fresh=100)))
+    inside = [each for each in found.items if each.agent == "a"]
+    assert {each.turn for each in inside} == {None}
+    assert sum(each.cost for each in inside) == pytest.approx(700 * INPUT)
+
+
 def test_a_model_without_a_price_is_excluded_and_named(opened: Opened) -> None:
     found = carrying_of(
         opened(
@@ -276,6 +290,14 @@ def test_images_are_measured_in_pixels() -> None:
     gif = "R0lGODlh7gLuAgAA"  # 750 × 750 pixels
     assert size_of_image(gif).tokens == 750
     assert size_of_image("no image").tokens == 1600
+
+
+def test_documents_are_measured_by_their_bytes_and_texts_by_their_letters() -> None:
+    data = "QUJD" * 100
+    pdf = DocumentBlock(source={"type": "base64", "data": data})
+    plain = DocumentBlock(source={"type": "text", "data": data})
+    assert size_of_block(pdf).bytes == 300
+    assert size_of_block(plain) == size_of_text(data)
 
 
 def test_a_hundred_thousand_requests_take_linear_time(opened: Opened) -> None:

@@ -178,7 +178,8 @@ def test_a_state_changes_with_appended_lines(session: RunningSession) -> None:
     reader = LiveReader([session.store])
     assert reader.read()[0].path is None
     session.write(user("go"))
-    assert reader.read()[0].state == "working"
+    (working,) = reader.read()
+    assert (working.state, working.path) == ("working", str(session.path))
     session.write(assistant(text("so"), message=ENDED))
     assert reader.read()[0].state == "waiting for input"
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.build import assistant, call, compaction, line, nth, result, session, text, user
 from support.session_strategies import Files, damaged_sessions, sessions
 from support.strategies import damaged_files, sound_files
+from turnlog.conversation import table_session, turn_blocks
 from turnlog.conversation.milestones import Milestones
 from turnlog.conversation.node_table import (
     TYPES,
@@ -32,6 +33,16 @@ VERSION = "test"
 FULL = ViewOptions(full=True)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks() -> Iterator[None]:
+    """Let sessions of few turns have several blocks, and long turns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turn_blocks, "BLOCK", 2)
+        patch.setattr(table_session, "BLOCK", 2)
+        patch.setattr(turn_blocks, "LONG", 2)
+        yield
+
+
 def assert_same(fast: Session, slow: Session) -> None:
     """Compare everything that a reader can see of two sessions."""
     assert list(fast.turns) == list(slow.turns)
@@ -41,6 +52,7 @@ def assert_same(fast: Session, slow: Session) -> None:
     assert list(draw_tree(fast)) == list(draw_tree(slow))
     assert (fast.slug, fast.client_version) == (slow.slug, slow.client_version)
     assert fast.outline() == slow.outline()
+    assert fast.turn_blocks == slow.turn_blocks
     assert fast.outline(1, 3) == slow.outline(1, 3)
     assert fast.prompts() == slow.prompts()
     assert (fast.models, fast.last_line) == (slow.models, slow.last_line)
@@ -207,6 +219,16 @@ def test_the_table_is_not_used_for_lines_that_change_what_was_before(
         TableSession(scratch, table)
     check_tables(scratch)
     assert slow.turns
+
+
+def test_the_table_is_used_for_a_tail_that_is_one_prompt(scratch: Path) -> None:
+    scratch.write_bytes(session(*TURNS, *turn(6)[:1]))
+    start = len(session(*TURNS))
+    (table,) = [each for each in tables_of(scratch) if each.head.offset == start]
+    fast, slow = TableSession(scratch, table), open_session(scratch)
+    assert list(fast.turns) == list(slow.turns)
+    assert "whole" not in vars(fast)
+    assert_same(fast, slow)
 
 
 def test_entries_before_the_first_prompt_wait_for_its_turn(scratch: Path) -> None:

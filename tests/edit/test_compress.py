@@ -1,13 +1,13 @@
 """A summary in the place of older turns."""
 
 import json
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edit.conftest import Open
 from support.build import (
     SESSION,
     Fields,
@@ -51,17 +51,6 @@ TURNS = (
     assistant(text("Done."), message_id="m4"),
 )
 CONVERSATION = session(*TURNS)
-Open = Callable[[bytes], Session]
-
-
-@pytest.fixture
-def opened(tmp_path: Path) -> Open:
-    def write(content: bytes) -> Session:
-        path = tmp_path / f"{SESSION}.jsonl"
-        path.write_bytes(content)
-        return open_session(path)
-
-    return write
 
 
 def compressed(before: Session, keep_last: int = 0, *names: str, **choice: Any) -> Session:

@@ -64,6 +64,19 @@ def test_a_change_is_undone_once(opened: Session, journal: Journal) -> None:
         journal.undo()
 
 
+def test_a_change_recorded_with_a_relative_path_is_undone_in_its_directory_only(
+    opened: Session, journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = journal.folder / strip(journal, opened) / "record.json"
+    record.write_text(record.read_text().replace(str(opened.path), opened.path.name))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotFound, match="does not exist in"):
+        journal.undo()
+    monkeypatch.chdir(opened.path.parent)
+    journal.undo()
+    assert opened.path.read_bytes() == CONTENT
+
+
 def test_what_was_written_since_is_not_thrown_away(opened: Session, journal: Journal) -> None:
     strip(journal, opened)
     with opened.path.open("ab") as file:

@@ -1,14 +1,12 @@
 """What each transform takes away, and what it leaves."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edit.conftest import Open
 from support.build import (
-    SESSION,
     assistant,
     call,
     compaction,
@@ -45,18 +43,6 @@ CONVERSATION = session(
     result("C", "/home"),
     assistant(text("there"), message_id="m4"),
 )
-
-Open = Callable[[bytes], Session]
-
-
-@pytest.fixture
-def opened(tmp_path: Path) -> Open:
-    def write(content: bytes) -> Session:
-        path = tmp_path / f"{SESSION}.jsonl"
-        path.write_bytes(content)
-        return open_session(path)
-
-    return write
 
 
 def applied(before: Session, *names: str, **wanted: Any) -> Session:
@@ -157,6 +143,13 @@ def test_strip_progress_closes_the_gap(opened: Open) -> None:
     assert not any(node.kind.startswith("progress") for node in after.nodes)
     assert after.context() == before.context()
     assert not after.tree.orphans
+
+
+def test_what_followed_on_a_dropped_first_line_becomes_the_first(opened: Open) -> None:
+    first = line("progress", data={"type": "hook_progress"}, uuid="p", parent=None)
+    before = opened(session(first, user("one", parent="p"), assistant(text("so"))))
+    after = applied(before, "strip_progress")
+    assert [node.parent for node in after.tree.chain] == [None, nth(2)]
 
 
 def test_lines_that_a_transform_does_not_concern_keep_their_bytes(opened: Open) -> None:
@@ -275,6 +268,15 @@ def test_straighten_closes_a_call_at_the_end_as_the_newest_client_does(opened: O
     after = mended(before)
     assert [call.result is not None for call in after.calls] == [True]
     assert after.context() == before.context()
+
+
+def test_straighten_leaves_a_message_that_is_a_text(opened: Open) -> None:
+    answers = [assistant(text("a")), result("A"), line("assistant", message="b", uuid=nth(4))]
+    lines = [json.loads(raw) for raw in session(user("go"), *answers).splitlines()]
+    del lines[1]["message"]["id"]
+    with prepared(opened(b"".join(map(encode, lines))), EditOptions(["straighten"])) as ready:
+        after = [json.loads(raw) for raw in carry_out(ready.plan)]
+    assert after[-1]["message"] == "b"
 
 
 def test_straighten_leaves_an_open_call_in_a_plain_log(opened: Open) -> None:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
 from turnlog.format.jsontext import find, put_last, take_out
@@ -51,3 +52,9 @@ def test_any_member_can_be_taken_out(
 def test_of_two_members_with_one_name_the_last_counts() -> None:
     text = '{"a": 1, "a": 2}'
     assert text[find(text, ["a"])] == "2"
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_new_line_ends_as_the_others_do(newline: str) -> None:
+    text = newline.join(["{", '    "a": 1', "}"])
+    assert put_last(text, [], "b", 2) == newline.join(["{", '    "a": 1,', '    "b": 2', "}"])

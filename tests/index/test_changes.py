@@ -129,7 +129,7 @@ def test_whatever_the_figures_change_by_the_fingerprint_is_taken_anew(
     sync(index, filled)
     before = fingerprint(index.db, scan_store(filled))
     append_lines(at(filled), [SAID.splitlines()[0]])
-    sync_session(index, at(filled))
+    sync_session(index, filled, at(filled))
     assert fingerprint(index.db, scan_store(filled)) != before
     assert is_current(index.db, scan_store(filled), words=False)
 

@@ -86,8 +86,8 @@ def test_without_a_second_process_one_scans_all(
 def test_names_are_told_by_the_time_of_the_last_change(filled: Store) -> None:
     old = filled.projects / FILES[0]
     os.utime(old, ns=(10, 10))
-    assert scan_store(filled).names_before(11) == [old.name]
-    assert scan_store(filled).names_before(10) == []
+    assert scan_store(filled).names_before(str(filled.projects), 11) == [old.name]
+    assert scan_store(filled).names_before(str(filled.projects), 10) == []
 
 
 def test_paths_that_are_not_utf8_are_skipped(filled: Store) -> None:

@@ -2,10 +2,12 @@
 
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.build import encode
 from support.session_strategies import Files, damaged_sessions, sessions
 from support.strategies import EXAMPLES, damaged_files, damaged_lines, files_of, sound_lines
 from turnlog.format.jsonl import Line
@@ -59,3 +61,10 @@ def test_whatever_a_skipped_text_holds_the_figures_are_the_same(kind: bytes, odd
         b'{"id":"m","usage":{"output_tokens":5},"content":%b}}\n'
     )
     assert_same(line % (kind, odd, content))
+
+
+def test_a_line_without_a_time_has_that_of_its_message() -> None:
+    message: dict[str, Any] = {"id": "m", "content": [], "timestamp": "2026-11-15T06:00:00Z"}
+    content = encode({"type": "assistant", "message": message})
+    assert facts_of(content, fast=True).started
+    assert_same(content)

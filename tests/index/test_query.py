@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from turnlog.errors import UsageError
 from turnlog.index.search.pattern import parse_pattern
-from turnlog.index.search.query import parse_query
+from turnlog.index.search.query import DEEPEST, parse_query
 from turnlog.index.tokenizer import composed, folded, searchable, tokens_of
 
 UNDERSTOOD = {
@@ -169,3 +169,9 @@ def test_few_letters_are_set_apart_as_many_are(text: str) -> None:
 @given(st.text())
 def test_folding_keeps_every_character_in_its_place(text: str) -> None:
     assert len(folded(text)) == len(text)
+
+
+def test_closed_parentheses_leave_no_room_for_deeper_ones() -> None:
+    with pytest.raises(UsageError, match="nested"):
+        parse_query("(a) " * 5 + "(" * (DEEPEST + 1) + "b")
+    assert parse_query("(a) " * 5 + "(" * DEEPEST + "b").match

@@ -17,7 +17,14 @@ from turnlog.index.command_names import program
 from turnlog.index.database import open_index
 from turnlog.index.ingest.sync import sync
 from turnlog.index.reports.report_cache import cached_report
-from turnlog.index.reports.reports import REPORTS, Filters, Report, Row, run_report
+from turnlog.index.reports.reports import (
+    REPORTS,
+    Filters,
+    Report,
+    Row,
+    compare_with_plan,
+    run_report,
+)
 from turnlog.store.paths import Store
 
 ONE, TWO, THREE = (f"0000000{n}-0000-4000-8000-000000000000" for n in (1, 2, 3))
@@ -684,3 +691,22 @@ def test_cache_misses_are_requests_that_find_less_than_half(folder: Path, told: 
         "misses": 1,
         "missed_tokens": 12_000,
     }
+
+
+def test_lines_without_a_message_id_are_one_message_until_the_next_prompt(
+    folder: Path, told: Telling
+) -> None:
+    answer = {"model": OPUS, "usage": {"output_tokens": 10}, "id": None}
+    part = assistant(text("so"), message_id=None, message=answer)
+    lines = [asked("one"), part, part, asked("two"), part]
+    (folder / f"{ONE}.jsonl").write_bytes(session(*lines))
+    assert only(told("daily"), "turns", "output") == {"turns": 2, "output": 20}
+
+
+def test_a_plan_counts_for_each_month_that_is_known(folder: Path, told: Telling) -> None:
+    months = [datetime(2026, month, 3, tzinfo=UTC) for month in (9, 10)]
+    lines = [said(f"m{at.month}", at=at, output=40_000) for at in months]
+    (folder / f"{ONE}.jsonl").write_bytes(session(*lines))
+    compared = compare_with_plan(told("monthly"), 20)
+    assert [row["plan_usd"] for row in compared.rows] == [20, 20]
+    assert (compared.total["plan_usd"], compared.total["plan_share"]) == (40, 0.05)

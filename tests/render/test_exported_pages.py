@@ -84,6 +84,27 @@ def test_samples_are_shown_from_disk(browser: Browser, path: Path, tmp_path: Pat
         assert session.id in shown_text(visit.page)
 
 
+def test_the_outline_of_a_long_session_is_read_block_by_block(
+    browser: Browser, opened: Opened, tmp_path: Path
+) -> None:
+    session = opened(*(user(f"question {n}") for n in range(1, 701)))
+    with opened_page(browser, exported(session, tmp_path)) as visit:
+        page = visit.page
+        page.wait_for_selector(".tl-transcript .tl-row")
+        page.keyboard.press("End")
+        page.locator(".tl-prompt", has_text="question 700").wait_for()
+        page.locator(".tl-outline-label", has_text="question 700").wait_for()
+        page.get_by_placeholder("filter turns").fill("question 55")
+        page.locator(".tl-outline-label", has_text="question 559").wait_for()
+        assert page.locator(".tl-outline-turn").count() == 11
+
+
+def test_a_page_offers_only_what_it_contains(browser: Browser, tmp_path: Path) -> None:
+    with opened_page(browser, exported(open_session(SAMPLES[0]), tmp_path)) as visit:
+        visit.page.wait_for_selector(".tl-transcript .tl-row")
+        assert visit.page.locator("[role=tab]").all_text_contents() == ["Message"]
+
+
 @pytest.mark.parametrize("depth", Depth)
 def test_every_depth_is_shown(browser: Browser, depth: Depth, tmp_path: Path) -> None:
     session = open_session(SAMPLES[0])

@@ -239,3 +239,27 @@ def test_a_page_without_scripts_cannot_be_encrypted(opened: Opened, tmp_path: Pa
     with pytest.raises(UsageError, match="cannot be encrypted"):
         exported(talk(opened), tmp_path, is_static=True, key=derive_key("x", iterations=QUICK))
     assert list(tmp_path.glob("*.html")) == []
+
+
+def test_a_page_has_texts_that_the_client_injected_only_in_full(
+    opened: Opened, tmp_path: Path
+) -> None:
+    reminder = user("<system-reminder>INJECTED</system-reminder>", is_meta=True)
+    session = opened(user("hi"), reminder, assistant(text("so")))
+    usual = exported(session, tmp_path, is_static=True).read_text()
+    full = exported(session, tmp_path, is_static=True, depth=Depth.FULL).read_text()
+    assert ("INJECTED" in usual, "INJECTED" in full) == (False, True)
+
+
+def test_a_static_page_has_times_and_long_commands_in_full(opened: Opened, tmp_path: Path) -> None:
+    session = opened(
+        user("hi", timestamp="2026-11-15T06:00:01.000Z"),
+        assistant(call("Bash", {"command": "ls"}, "A"), message_id="m1"),
+        result("A"),
+        assistant(call("Bash", {"command": "cd shop\nmake"}, "B"), message_id="m2"),
+        result("B"),
+    )
+    page = exported(session, tmp_path, is_static=True).read_text()
+    assert re.search(r"<time>2026-11-1\d \d\d:\d\d</time>", page)
+    assert "<pre>cd shop\nmake</pre>" in page
+    assert "<pre>ls</pre>" not in page

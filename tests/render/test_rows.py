@@ -247,3 +247,20 @@ def test_a_turn_of_an_unknown_model_has_no_price(opened: Opened) -> None:
     ended = list(rows_of(whole, ViewOptions()))[-1]
     assert isinstance(ended, TurnEndRow)
     assert ended.cost_usd is None
+
+
+def test_secrets_are_masked_unless_they_are_asked_for(opened: Opened) -> None:
+    whole = opened(user(f"password={SECRET}"))
+    masked, shown = (
+        list(rows_of(whole, each)) for each in (ViewOptions(), ViewOptions(reveal=True))
+    )
+    assert SECRET not in str(masked)
+    assert SECRET in str(shown)
+
+
+def test_a_call_has_details_only_where_they_are_asked_for(opened: Opened) -> None:
+    whole = opened(user("q"), assistant(call("Bash", {"command": "ls"})), result("toolu_1", "x"))
+    for wanted in (False, True):
+        rows = rows_of(whole, ViewOptions(details=wanted))
+        (found,) = (row for row in rows if isinstance(row, CallRow))
+        assert (found.details is not None) == wanted

@@ -73,7 +73,7 @@ def test_a_script_cannot_end_its_element(tmp_path: Path, text: str) -> None:
 
 def test_the_viewer_is_bundled_whole() -> None:
     script = viewer_script()
-    unused = {"web_source.js", "charts.js"}  # only pages of the web app load them
+    unused = {"web_page.js", "web_source.js", "charts.js"}  # only pages of the web app load them
     for path in VIEWER.glob("*.js"):
         variable = f"const ${path.stem}_js = "
         assert (script.count(variable) == 1) != (path.name in unused), path.name

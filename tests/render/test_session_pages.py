@@ -25,6 +25,7 @@ from support.build import (
 from support.page_texts import texts_of_page, texts_of_turn
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
+from turnlog.render.html.find_in_session import find_labels
 from turnlog.render.html.page_options import LONGEST, PageOptions
 from turnlog.render.html.session_pages import (
     SessionPages,
@@ -105,7 +106,7 @@ def test_the_head_counts_without_reading_results(opened: Opened) -> None:
     assert (outline["context"], outline["cost"]) == ([1000, 1000], [0.0075, 0.0075])
     assert {len(column) for column in outline.values()} == {2}
     assert head["session"]["turns"] == 2
-    assert head["session"]["resume"] == f"claude --resume {SESSION}"
+    assert head["session"]["resume"] == f"cd /home/ada/shop && claude --resume {SESSION}"
     assert head["session"]["cost_usd"] == 0.015
 
 
@@ -124,11 +125,28 @@ def test_a_live_session_gets_only_the_outline_that_is_new(opened: Opened) -> Non
     assert head["session"]["turns"] == 5
 
 
-def test_labels_of_a_long_session_come_in_pages(opened: Opened) -> None:
-    whole = opened(*(user(f"q{n} {SECRET * 0}") for n in range(1, 6)))
-    pages = SessionPages(whole, PageOptions(labels=3))
-    assert pages.head()["outline"]["label"] == []
-    assert pages.labels(2, 3) == ["q2", "q3"]
+def test_the_outline_of_a_long_session_comes_in_blocks(opened: Opened) -> None:
+    many = [call("Bash", {}, f"c{n}") for n in range(30)]
+    whole = opened(*(user(f"q{n}") for n in range(1, 301)), user("q301"), assistant(*many))
+    head = SessionPages(whole, PageOptions(outline=300)).head()
+    assert head["outline"]["label"] == [f"q{n}" for n in range(1, 257)]
+    blocks = head["blocks"]
+    assert (blocks["size"], blocks["line"]) == (256, [1, 257])
+    assert blocks["long_turns"] == [(300, 32)]
+    later = SessionPages(whole).outline(257, 301)
+    assert (later["n"][0], later["label"][-1]) == (257, "q301")
+    rows = [*head["outline"]["rows"], *later["rows"]]
+    assert blocks["rows"] == sum(rows)
+    assert head["session"]["calls"] == 30
+
+
+def test_an_outline_is_filtered_by_the_labels_of_its_turns(opened: Opened) -> None:
+    whole = opened(*(e for n in range(250) for e in (user(f"ask {n}"), assistant(text("ask 7")))))
+    pages = SessionPages(whole)
+    found = find_labels(pages, "ASK 7")
+    assert [match["turn"] for match in found["matches"]] == [8, *range(71, 81)]
+    assert found["matches"] == find_labels(pages, "ask 7 ")["matches"]
+    assert find_labels(pages, "ask", limit=3)["is_complete"] is False
 
 
 def test_branches_are_named_by_their_last_prompts(opened: Opened) -> None:
@@ -200,14 +218,16 @@ def test_a_huge_text_is_cut_before_it_is_masked(opened: Opened) -> None:
 def test_images_are_data_urls_of_bitmaps_only(opened: Opened) -> None:
     bad = image("PHN2Zz4=", "image/svg+xml")
     odd = image('"><script>', "image/png")
+    png, gif = "iVBORw0KGgo=", "R0lGODlhAwAFAA=="
+    labelled = image("cGFzc3dvcmQ6IGh1bnRlcjI=", "image/png")  # password: hunter2
     whole = opened(
-        user([text("see"), image(), bad, odd]),
+        user([text("see"), image(png), bad, odd, labelled]),
         assistant(call("Read", {"file_path": "a.png"}, "A")),
-        result("A", [image("aGV5"), bad]),
+        result("A", [image(gif, "image/png"), bad, labelled]),
     )
     prompt, did = turn_page(whole, 1)["rows"][:2]
-    assert prompt["images"] == ["data:image/png;base64,aGk="]
-    assert did["images"] == ["data:image/png;base64,aGV5"]
+    assert prompt["images"] == [f"data:image/png;base64,{png}"]
+    assert did["images"] == [f"data:image/gif;base64,{gif}"]
 
 
 def test_lists_of_tasks_plans_and_diffs_are_told_as_such(opened: Opened) -> None:

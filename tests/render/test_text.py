@@ -202,6 +202,13 @@ def wide(row: Row, width: int) -> list[str]:
     return list(Terminal(plainly, full=False, width=width).draw([row]))
 
 
+def test_what_a_sub_agent_said_wraps_within_the_terminal() -> None:
+    row = did("Look", rows=[AnswerRow("word " * 20)])
+    inside = wide(row, 40)[1:]
+    assert max(map(len, inside)) <= 40
+    assert len(inside) > 3
+
+
 def test_prose_breaks_between_words_and_aligns_below_list_items() -> None:
     said = AnswerRow("- a list item that is long\n\nProse with a https://example.org/long/address.")
     assert wide(said, 16) == [

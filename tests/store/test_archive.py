@@ -150,6 +150,13 @@ def test_a_session_is_found_by_id_by_its_start_and_by_title(
         find_archived(archive, "1111")
 
 
+def test_an_exact_id_is_found_though_others_start_with_it(filled: Store, archive: Archive) -> None:
+    short = FIRST[:12]
+    put(transcript(filled, short), session(user("x")))
+    archive_sessions(filled, archive)
+    assert find_archived(archive, short).session == short
+
+
 def test_restore_writes_over_nothing(filled: Store, archive: Archive) -> None:
     archive_sessions(filled, archive)
     delete(filled, FIRST)
@@ -181,6 +188,15 @@ def test_a_path_that_leads_out_of_the_store_is_refused(filled: Store, archive: A
         manifest.files[0].path = bad
         with pytest.raises(Damaged):
             restore_session(archive, manifest, filled.root)
+
+
+def test_a_file_in_the_place_of_a_directory_is_named(filled: Store, archive: Archive) -> None:
+    archive_sessions(filled, archive)
+    target = filled.root.parent / "elsewhere"
+    put(target / "projects", b"in the way")
+    with pytest.raises(Conflict, match="projects is not a directory"):
+        restore_session(archive, archive.load(FIRST), target)
+    assert list(tree(target)) == ["projects"]
 
 
 # Only what is new

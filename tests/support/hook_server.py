@@ -3,9 +3,10 @@
 import json
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
+
+from support.served import ClosableServer, served
 
 Fields = dict[str, Any]
 
@@ -26,22 +27,15 @@ class Reply(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class HookServer(ThreadingHTTPServer):
+class HookServer(ClosableServer):
     """Answers each path as a test wants, and keeps what was posted."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.replies: dict[str, Reply] = {}
         self.silent: set[str] = set()
         """Paths whose answer never comes."""
         self.posted: list[Posted] = []
-        self.closing = Event()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -67,13 +61,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def hook_server() -> Generator[HookServer]:
-    """An address that is there as long as it is looked at."""
-    with HookServer() as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.closing.set()
-            server.shutdown()
-            thread.join()
+    """Run a server that hooks can post to."""
+    with served(HookServer()) as server:
+        yield server

@@ -33,6 +33,7 @@ STRUCTURAL = frozenset(
 DIRECTORY = "/home/ada/AKIA"
 CUTS = (80, 100, 120, 160, 200, 240, 300, 400, 1000, 4096)
 """Where something is cut; a secret stands across each."""
+PLANTED_FILE = "/x/needle.py"
 
 
 class Planter:
@@ -140,12 +141,36 @@ def _conversation(planter: Planter, shared: dict[str, Any]) -> Iterator[bytes]:
     yield result(
         "toolu_E", "done", tool_use_result={"agentId": "a1", "content": token("agent answer")}
     )
+    yield from _file_calls(planter)
     yield from compaction(f"Summary {token('summary')}")
     for cut in CUTS:
         yield user(
             f"{'filler ' * (cut // 7)}{'x' * (cut % 7)}"[: cut - 9] + f" {token(f'cut at {cut}')}"
         )
         yield assistant(text("ok"), message={"content": [text("done")]})
+
+
+def _file_calls(planter: Planter) -> Iterator[bytes]:
+    """Yield calls on a file whose name is no secret, but whose contents are."""
+    whole = f"one\n{planter.token('written file')}\n"
+    after = whole.replace("one", planter.token("new text of an edit"))
+    for call_id, tool, given, done in (
+        ("toolu_F", "Write", {"content": whole}, {"type": "create", "content": whole}),
+        (
+            "toolu_G",
+            "Edit",
+            {"old_string": "one", "new_string": after.split("\n")[0]},
+            {"originalFile": whole, "oldString": "one", "newString": after.split("\n")[0]},
+        ),
+        (
+            "toolu_H",
+            "Read",
+            {"offset": 7},
+            {"type": "text", "file": {"content": planter.token("part of a file"), "startLine": 7}},
+        ),
+    ):
+        yield assistant(call(tool, {"file_path": PLANTED_FILE} | given, call_id))
+        yield result(call_id, "ok", tool_use_result={"filePath": PLANTED_FILE} | done)
 
 
 def _kinds(planter: Planter) -> Iterator[bytes]:

@@ -3,7 +3,7 @@
 Of a message with several lines, or with copies in several files, each count is the largest that
 any of them tells; lines without an id are of one message if nothing stands between them. What the
 client wrote itself is no message; what an advisor was asked is one. A call counts once, and failed
-if its first result says so.
+if its first result says so; one that the user denied did not.
 """
 
 import json
@@ -39,8 +39,18 @@ def recount(paths: Iterable[Path]) -> Counts:
                     errors.setdefault(name, False)
                 elif entry.get("type") == "user" and block.get("tool_use_id") in open_calls:
                     open_calls.remove(block["tool_use_id"])
-                    errors[block["tool_use_id"]] = bool(block.get("is_error"))
+                    has_failed = bool(block.get("is_error")) and not _is_denied(entry, block)
+                    errors[block["tool_use_id"]] = has_failed
     return _added_up(messages.values()) | {"calls": len(errors), "errors": sum(errors.values())}
+
+
+def _is_denied(entry: dict[str, Any], block: dict[str, Any]) -> bool:
+    if kind := entry.get("toolDenialKind"):
+        return kind == "user-rejected"
+    content = block.get("content")
+    said = content if isinstance(content, str) else json.dumps(content)
+    denials = ("proceed with this tool use", "take this action right now")
+    return any(f"The user doesn't want to {denial}" in said[:120] for denial in denials)
 
 
 def entries_of(path: Path) -> Iterator[dict[str, Any]]:

@@ -7,11 +7,12 @@ the same reply. A reply may also fail in the ways that real ones do. Nothing els
 import json
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import count
-from threading import Event, Thread
+from threading import Event
 from typing import Any, NamedTuple
 
+from support.served import ClosableServer, served
 from turnlog.format.json_values import is_object
 
 Fields = dict[str, Any]
@@ -43,24 +44,17 @@ class Request(NamedTuple):
     body: Fields
 
 
-class ScriptedApi(ThreadingHTTPServer):
+class ScriptedApi(ClosableServer):
     """Gives one reply after the other, the last one again and again, and keeps the requests."""
 
-    daemon_threads = True
-
     def __init__(self, *replies: Reply) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.replies = list(replies)
         self.requests: list[Request] = []
         self.choose: Callable[[Fields], Reply | None] = lambda body: None
         """Picks the reply to a request by what it says; None for the next one in the list."""
-        self.closing = Event()
         self.holding = Event()
         """Set when an answer has come to where nothing more is sent."""
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
     def reply_to(self, body: Fields) -> Reply:
         chosen = self.choose(body)
@@ -171,16 +165,9 @@ def _cut(text: str) -> list[str]:
 
 @contextmanager
 def scripted_api(*replies: Reply) -> Generator[ScriptedApi]:
-    """An API that runs as long as it is looked at."""
-    with ScriptedApi(*replies) as api:
-        thread = Thread(target=api.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        thread.start()
-        try:
-            yield api
-        finally:
-            api.closing.set()
-            api.shutdown()
-            thread.join()
+    """Run an API that gives scripted replies."""
+    with served(ScriptedApi(*replies)) as api:
+        yield api
 
 
 def said(text: str, stop_reason: str = "end_turn") -> Reply:

@@ -12,11 +12,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
 from turnlog.render.html import session_pages
-from turnlog.render.html.find_in_session import find_text
+from turnlog.render.html.find_in_session import find_labels, find_text
 from turnlog.render.html.lanes import agent_page, lanes_of
 from turnlog.render.html.line_views import context_at_line, lost_at, raw_line
 from turnlog.render.html.page_options import CLIP, PageOptions
 from turnlog.render.html.session_pages import SessionPages
+from turnlog.web.file_times import file_at, files_at
+from turnlog.web.session_cache import OpenedSession
 
 VIEWER = Path(session_pages.__file__).parent / "viewer"
 POLICY = (
@@ -64,9 +66,19 @@ class SessionBackend:
             if kind in ("raw", "context", "lost"):
                 view = {"raw": raw_line, "context": context_at_line, "lost": lost_at}[kind]
                 return view(self.session, int(name))
+            if kind in ("files", "file"):
+                return self._files(kind, query)
             if kind == "agents":
                 return agent_page(self.session, name, PageOptions(first=int(query["first"])))
             return self._of_branch(kind, query)
+
+    def _files(self, kind: str, query: Query) -> Any:
+        opened = OpenedSession(self.session)
+        line = int(query.get("line", 0)) or None
+        if kind == "files":
+            return files_at(opened, line)
+        version = query.get("version")
+        return file_at(opened, int(query["file"]), line, int(version) if version else None)
 
     def _of_branch(self, kind: str, query: Query) -> Any:
         pages = SessionPages(self.session, PageOptions(leaf=query.get("leaf")))
@@ -79,7 +91,12 @@ class SessionBackend:
         answers = {
             "head": lambda: pages.head(int(query.get("since", 1))),
             "turns": lambda: [pages.page(n) for n in turns],
-            "labels": lambda: pages.labels(first, last),
+            "opening": lambda: {
+                "head": pages.head(),
+                "turns": pages.screenful(int(query.get("turn", 1))),
+            },
+            "outline": lambda: pages.outline(first, last),
+            "labelled": lambda: find_labels(pages, query["q"]),
             "find": lambda: find_text(pages, query["q"]),
             "lanes": lambda: lanes_of(pages),
         }

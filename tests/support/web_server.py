@@ -17,12 +17,14 @@ SCRIPT = """
 import json
 import sys
 from pathlib import Path
+from threading import Thread
 from turnlog.store.paths import Store
 from turnlog.web import guards
 from turnlog.web.access import Access
 from turnlog.web.app import Protection, create_app
 from turnlog.web.library import Library
 from turnlog.web.server import ServerLimits, bind, serve
+from turnlog.web.session_api import load_libraries
 
 without, limits, *roots = sys.argv[1:]
 bound = bind(0)
@@ -32,7 +34,10 @@ kept = tuple(guard for guard in guards.GUARDS if guard.__name__ != without)
 headers = {k: v for k, v in guards.SECURITY_HEADERS.items() if k != without}
 protection = Protection(guards.origins_of(port), access, kept, headers)
 app = create_app(Library([Store(Path(root)) for root in roots]), protection)
-start = lambda: print(f"http://127.0.0.1:{port}{access.path}", flush=True)
+def start():
+    print(f"http://127.0.0.1:{port}{access.path}", flush=True)
+    Thread(target=load_libraries, daemon=True).start()
+
 serve(app, bound, start, ServerLimits(**json.loads(limits)))
 """
 

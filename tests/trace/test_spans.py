@@ -13,6 +13,7 @@ from support.build import (
     compaction,
     encode,
     line,
+    moment,
     nth,
     result,
     session,
@@ -24,6 +25,7 @@ from support.build import (
 from support.traces import flat, of_kind, spans, tree_of
 from turnlog.conversation.session import open_session
 from turnlog.trace.span import ToolPlacement, WorkKind
+from turnlog.trace.span_times import nanoseconds
 from turnlog.trace.spans import SpanOptions, first_trace, spans_of
 
 MODEL = "claude-opus-5-5"
@@ -262,6 +264,7 @@ def test_hooks_retries_and_compactions_are_events_of_the_turn(opened: Opened) ->
         )
     )
     names = [event.name for event in turn.events]
+    assert turn.events[1].time == nanoseconds(moment(3))
     assert names == ["hook.success", "retry", "hook.stop", "compaction"]
     assert turn.events[0].facts == {"hook.hookEvent": "SessionStart", "hook.exitCode": 0}
     assert turn.events[0].texts == {"hook.command": "greet", "hook.stdout": "hi"}

@@ -149,3 +149,8 @@ def test_a_subagent_that_goes_on_later_takes_the_whole(opened: Opened, tmp_path:
     with agent.open("ab") as file:
         file.write(session(assistant(text("y"), uuid="y"), agent_id="one"))
     assert told_from(path, mark) is None
+
+
+def test_a_session_without_a_prompt_or_its_time_has_no_mark(opened: Opened) -> None:
+    for lines in ([], [assistant(text("so"))], [user("hi", timestamp=""), assistant(text("so"))]):
+        assert mark_at(opened(*lines), ENDED, set(), {}) is None

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from turnlog.errors import UsageError
+from turnlog.store.directories import config_path
 from turnlog.trace.content import ContentMode
 from turnlog.trace.span import ToolPlacement
 from turnlog.trace.targets import FileTarget, Target, target_of
-from turnlog.trace.trace_settings import TraceSettings, config_file, load_targets, state_folder
+from turnlog.trace.trace_settings import TraceSettings, load_targets, state_folder
 
 
 def target(**settings: Any) -> Target:
@@ -171,9 +172,9 @@ def test_a_configuration_that_makes_no_sense_is_a_mistake(tmp_path: Path, text: 
 
 def test_places_follow_the_home_of_turnlog_or_the_system_s_own() -> None:
     home = {"TURNLOG_HOME": "/t"}
-    assert (config_file(home), state_folder(home)) == (Path("/t/config.toml"), Path("/t/trace"))
+    assert (config_path(home), state_folder(home)) == ("/t/config.toml", Path("/t/trace"))
     system = {"XDG_CONFIG_HOME": "/c", "XDG_DATA_HOME": "/d"}
-    assert config_file(system) == Path("/c/turnlog/config.toml")
+    assert config_path(system) == "/c/turnlog/config.toml"
     assert state_folder(system) == Path("/d/turnlog/trace")
 
 

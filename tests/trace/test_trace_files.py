@@ -16,7 +16,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from conversation.conftest import Opened
-from support.build import assistant, call, moment, nth, result, session, text, user
+from support.build import assistant, call, moment, nth, result, session, system, text, user
 from support.traces import spans
 from turnlog.conversation.session import open_session
 from turnlog.format.regular_files import collect_skipped
@@ -95,6 +95,24 @@ def test_on_a_lane_of_perfetto_events_nest(opened: Opened, tmp_path: Path) -> No
             for other_start, other_end in held:
                 crosses = start < other_start < end < other_end
                 assert not crosses
+
+
+def test_events_that_do_not_overlap_share_a_lane_of_perfetto(
+    opened: Opened, tmp_path: Path
+) -> None:
+    turns = [each for n in (1, 2) for each in (user(f"q{n}"), assistant(text("a")))]
+    write_perfetto(tmp_path / "t.json", spans(opened(*turns)))
+    events = json.loads((tmp_path / "t.json").read_bytes())["traceEvents"]
+    assert len({each["tid"] for each in events if each["ph"] == "X"}) == 1
+
+
+def test_an_event_without_a_time_has_none_in_a_file(opened: Opened, tmp_path: Path) -> None:
+    lines = (user("q"), system("api_error", error={"status": 529}), assistant(text("a")))
+    (turn, *_) = spans(opened(*lines))
+    write_otlp(tmp_path / "t.json", [replace(turn, events=(replace(turn.events[0], time=0),))])
+    (held,) = json.loads((tmp_path / "t.json").read_bytes())["resourceSpans"]
+    (event,) = held["scopeSpans"][0]["spans"][0]["events"]
+    assert "timeUnixNano" not in event
 
 
 def test_spans_are_written_as_they_come(opened: Opened, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from support.build import SESSION, assistant, session, text, user
 from turnlog.conversation.session import Session, open_session
 from turnlog.errors import NotFound, Unavailable
 from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores
 from turnlog.web.growth import TAIL, growth_events, measure
 from turnlog.web.refresher import Refresher
 from turnlog.web.session_cache import SessionCache
@@ -25,7 +26,7 @@ def test_only_the_first_request_waits_for_a_refresh(tmp_path: Path) -> None:
     calls: list[float] = []
     may_end = threading.Event()
 
-    def refresh(store: Store) -> bool:
+    def refresh(stores: AnyStores) -> bool:
         calls.append(time.monotonic())
         if len(calls) > 1:
             may_end.wait(10)
@@ -51,7 +52,7 @@ def test_a_refresh_that_fails_is_remembered_and_tried_again(
 ) -> None:
     outcomes = [error, True]
 
-    def refresh(store: Store) -> bool:
+    def refresh(stores: AnyStores) -> bool:
         outcome = outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
@@ -119,12 +120,23 @@ def test_an_unfinished_line_is_no_growth(tmp_path: Path) -> None:
     assert measure(path, 0) is None
 
 
+def test_a_first_connection_learns_where_the_file_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"one\n")
+
+    async def connect() -> list[bytes]:
+        stream = growth_events(path, None)
+        return [await anext(stream), await anext(stream)]
+
+    assert asyncio.run(connect())[1] == b'id: 4\ndata: {"size": 4}\n\n'
+
+
 def test_events_have_offsets_and_come_at_most_twice_a_second(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"one\n")
 
     async def follow() -> list[tuple[float, bytes]]:
-        stream = until_gone(growth_events(path, None))
+        stream = until_gone(growth_events(path, seen=4))
         writer = asyncio.create_task(write_often())
         started = time.monotonic()
         events = [(time.monotonic() - started, event) async for event in stream]

@@ -181,7 +181,8 @@ def test_no_address_shows_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = plant_everywhere(Store(tmp_path / "home"), planter)
     api = f"/api/sessions/{SESSION}"
     details = [f"{api}/{name}/{n}" for n in range(1, 30) for name in ("raw", "context", "lost")]
-    names = "head turns?first=1&last=50 labels?last=50 lanes find?q=needle findings agents/a1"
+    names = "opening head turns?first=1&last=50 outline?last=50 labelled?q=a lanes find?q=needle"
+    names += " findings agents/a1"
     parts = [f"{api}/{name}" for name in names.split()]
     parts += [f"{api}/head?leaf=unknown", f"{api}/agents/unknown"]
     others = ["/api/sessions", "/api/search?q=needle", "/api/filters", *PAGES]

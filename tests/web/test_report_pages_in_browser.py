@@ -142,6 +142,36 @@ def test_a_cell_of_the_flame_graph_leads_back_to_the_graph(page: Page, address: 
     expect(page.locator("svg.tl-flame")).to_be_in_viewport()
 
 
+@pytest.mark.parametrize("width", [375, 1280])
+def test_labels_of_the_flame_graph_are_cut_with_an_ellipsis(
+    page: Page, address: str, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"{origin(address)}/cost?carrying=1")
+    expect(page.locator("svg.tl-flame")).to_be_visible()
+    # Each text is as wide as its box at most: nothing is clipped in the middle of a letter.
+    boxes = """[...document.querySelectorAll("svg.tl-flame svg")]
+        .filter((box) => box.querySelector("text").getClientRects().length)
+        .map((box) => [box.querySelector("text").textContent,
+            box.querySelector("text").getComputedTextLength() - box.width.baseVal.value])"""
+    found = page.evaluate(boxes)
+    assert found
+    assert [text for text, excess in found if excess > 0] == []
+    assert any(text.endswith("…") for text, _ in found)
+
+
+def test_the_navigation_takes_two_rows_on_a_phone(page: Page, address: str) -> None:
+    page.set_viewport_size({"width": 375, "height": 800})
+    page.goto(f"{origin(address)}/")
+    tops = page.evaluate(
+        "[...document.querySelectorAll('.top-bar nav a')].map((a) => a.getBoundingClientRect().top)"
+    )
+    assert len(set(tops)) == 1
+    bar = page.locator(".top-bar").bounding_box()
+    assert bar
+    assert bar["height"] <= 80
+
+
 def test_dragging_over_bars_zooms(page: Page, address: str) -> None:
     page.goto(f"{origin(address)}/cost?by=day&split=none")
     chart = page.locator("[data-zoom] svg.tl-bars")

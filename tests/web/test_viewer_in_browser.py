@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from support.browser import AXE
 from support.build import (
@@ -41,6 +41,8 @@ SCROLL = """(share) => {
     const { scrollHeight, clientHeight } = viewer.scroller;
     viewer.scroller.scrollTop = share * (scrollHeight - clientHeight);
 }"""
+IS_TURN_IN_THE_MIDDLE = "document.elementFromPoint(720, 500).closest('.tl-turn') !== null"
+TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 UNFOLD = "document.querySelectorAll('.tl-unfold[aria-expanded=false]').forEach((b) => b.click())"
 
 
@@ -218,16 +220,11 @@ def test_the_inspector_tells_about_the_selected_message(
 
 
 def test_keys_move_between_turns_errors_and_edits(browser: Browser, rich: SessionBackend) -> None:
-    def selected() -> str | None:
-        page.wait_for_timeout(50)
-        return page.locator(".tl-selected").get_attribute("data-line")
-
+    moves = "j 1 j 8 j 18 k 8 e 12 E 12 p 1 d 9 n 18".split()
     with shown(browser, rich) as page:
-        found: list[str | None] = []
-        for key in ("j", "j", "j", "k", "e", "E", "p", "d", "n"):
+        for key, line in zip(moves[::2], moves[1::2], strict=True):
             page.keyboard.press(key)
-            found.append(selected())
-        assert found == ["1", "8", "18", "8", "12", "12", "1", "9", "18"]
+            page.locator(f".tl-selected[data-line='{line}']").wait_for()
         assert "line=18" in page.url
         page.keyboard.press("o")
         assert page.locator(".tl-outline").is_hidden()
@@ -238,7 +235,8 @@ def test_keys_move_between_turns_errors_and_edits(browser: Browser, rich: Sessio
         page.keyboard.press("/")
         assert page.evaluate("document.activeElement.type") == "search"
         page.keyboard.type("jjj")
-        assert selected() == "18"
+        expect(page.get_by_role("searchbox")).to_have_value("jjj")
+        assert page.locator(".tl-selected").get_attribute("data-line") == "18"
 
 
 def test_find_goes_through_the_matches(browser: Browser, rich: SessionBackend) -> None:
@@ -400,11 +398,10 @@ def test_a_session_of_fifty_thousand_turns_is_scrolled_anywhere(browser: Browser
         assert 1_000_000 < track <= 8_000_000
         for share in (0, 0.001, 0.25, 0.5, 0.777, 0.999, 1):
             page.evaluate(SCROLL, share)
-            page.wait_for_timeout(250)
-            assert 0 < count_rows(page) <= MOST_ROWS
-            assert abs(top_turn(page) / TURNS - share) < 0.02
-            middle = page.evaluate("document.elementFromPoint(720, 500).closest('.tl-turn')")
-            assert middle is not None
+            until(lambda: page.evaluate(IS_TURN_IN_THE_MIDDLE))
+            until(lambda share=share: abs(top_turn(page) / TURNS - share) < 0.02)
+            until(lambda: count_rows(page) > 0)
+            assert count_rows(page) <= MOST_ROWS
         page.locator(".tl-prompt", has_text=f"prompt of turn {TURNS}").wait_for()
         assert page.locator(".tl-outline-turn").count() < 60
         assert (
@@ -424,7 +421,7 @@ def test_small_steps_of_the_wheel_move_by_pixels_although_the_track_is_capped(
         seen = [top_turn(page)]
         for _ in range(30):
             page.mouse.wheel(0, 100)
-            page.wait_for_timeout(30)
+            page.evaluate(TWO_FRAMES)
             assert count_rows(page) <= MOST_ROWS
             seen.append(top_turn(page))
         assert {later - earlier for earlier, later in pairwise(seen)} <= {0, 1}
@@ -441,7 +438,7 @@ def test_a_turn_of_many_rows_is_folded_and_mounted_in_parts(browser: Browser) ->
         page.mouse.move(720, 500)
         for _ in range(80):
             page.mouse.wheel(0, 400)
-            page.wait_for_timeout(20)
+            page.evaluate(TWO_FRAMES)
             assert count_rows(page) <= MOST_ROWS
             if page.get_by_text("call 450 of turn 500").count():
                 break

@@ -10,6 +10,7 @@ import click
 from turnlog.cli.archive_hooks import HOOK, archive_in_background, install, uninstall
 from turnlog.cli.arguments import AliasedOption, dry_run_option, json_option
 from turnlog.cli.output import echo_json, plain, progress_bar
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
@@ -18,6 +19,7 @@ from turnlog.store.archive.archive import Archive, Manifest, open_archive
 from turnlog.store.archive.update import Archived, archive_sessions, preview
 from turnlog.store.archive.verification import check_archive
 from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
 
 MODES = {
@@ -56,6 +58,7 @@ def mode_options(command: Any) -> Any:
 @dry_run_option
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 @json_option
+@store_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -80,7 +83,7 @@ def command(
     """
     if mode and dry_run:
         raise click.UsageError(f"--dry-run cannot be combined with --{mode}", ctx)
-    store: Store = ctx.obj
+    store: Store = ctx.obj  # the hook is of one client, which has one store
     archive = open_archive(into)
     match mode:
         case "check":
@@ -94,17 +97,17 @@ def command(
         case "background":
             archive_in_background(ctx, store, archive)
         case _ if dry_run:
-            _tell(preview(store, archive), archive, as_json, "Would archive")
+            _tell(preview(stores_in(ctx), archive), archive, as_json, "Would archive")
         case _:
-            done = _archive(store, archive, quiet)
+            done = _archive(stores_in(ctx), archive, quiet)
             if not quiet:
                 _tell(done, archive, as_json, "Archived")
             _tell_unread(ctx, done)
 
 
-def _archive(store: Store, archive: Archive, quiet: bool) -> Archived:
+def _archive(stores: Stores, archive: Archive, quiet: bool) -> Archived:
     if quiet:
-        return archive_sessions(store, archive)
+        return archive_sessions(stores, archive)
     bar: Any = None
 
     def show(done: int, total: int) -> None:
@@ -113,7 +116,7 @@ def _archive(store: Store, archive: Archive, quiet: bool) -> Archived:
         bar.update(done - bar.pos)
 
     try:
-        return archive_sessions(store, archive, show)
+        return archive_sessions(stores, archive, show)
     finally:
         if bar:
             bar.__exit__(None, None, None)
@@ -129,6 +132,9 @@ def _tell(done: Archived, archive: Archive, as_json: bool, verb: str) -> None:
         echo(f"{verb} {what}{dim(packed if done.objects else '')}")
     else:
         echo(f"{verb} nothing: everything is archived")
+    if done.copies:
+        what = f"{plural(done.copies, 'session')} in several stores"
+        echo(dim(f"{what}: the version that changed last is archived"))
     if done.all_written:
         ratio = done.all_bytes / done.all_written
         whole = f"{plural(done.all_sessions, 'session')}, {file_size(done.all_bytes)}"

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.completions import complete_project, complete_session
+from turnlog.cli.completions import complete_project
 from turnlog.cli.output_file import redirect_output
+from turnlog.cli.picking import PickedArgument
 from turnlog.cli.terminal import reveal_secrets
 from turnlog.errors import UsageError
 from turnlog.format.timestamps import parse_since, parse_until
@@ -129,7 +130,8 @@ def all_option(help_text: str) -> Decorator:
     return click.option("-a", "--all", "every", is_flag=True, help=help_text)
 
 
-session_argument = click.argument("session", shell_complete=complete_session)
+session_argument = click.argument("session", cls=PickedArgument)
+"""On a terminal, a session that is not named is picked."""
 project_option = click.option(
     "--project",
     metavar="TEXT",

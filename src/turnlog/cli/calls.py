@@ -8,6 +8,7 @@ from turnlog.cli.arguments import json_option, output_option, reveal_switch, ses
 from turnlog.cli.completions import complete_tool
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import Look, masked_value
 from turnlog.conversation.calls import Call
@@ -15,7 +16,7 @@ from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
 from turnlog.render.json_views import call_view
 from turnlog.render.tool_views import outcome_of, title_of
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 
 FAILED = "✗"
 
@@ -41,8 +42,8 @@ COLUMNS = (
 @output_option()
 @reveal_switch
 @json_option
-@click.pass_obj
-def command(store: Store, session: str, tool: str | None, errors: bool, as_json: bool) -> None:
+@with_stores
+def command(stores: Stores, session: str, tool: str | None, errors: bool, as_json: bool) -> None:
     """List the tool calls of SESSION with their outcome.
 
     Calls of all branches are listed, in the order of the file.
@@ -53,7 +54,7 @@ def command(store: Store, session: str, tool: str | None, errors: bool, as_json:
       turnlog calls 3f2a --tool Bash
       turnlog calls last --tool Edit --json | jq -r '.[].input.file_path'
     """
-    opened = open_named(store, session)
+    opened = open_named(stores, session)
     chosen = [
         call
         for call in opened.calls
@@ -63,7 +64,7 @@ def command(store: Store, session: str, tool: str | None, errors: bool, as_json:
         echo_json([call_view(opened, call, reveal=True) for call in chosen])
         return
     if not chosen:
-        raise NotFound(f"no such calls in {opened.path.name}", f"turnlog calls {opened.id}")
+        raise NotFound(f"no matching calls in {opened.path.name}", f"turnlog calls {opened.id}")
     echo_table(with_rows(COLUMNS, (_cells(opened, call) for call in chosen)))
 
 

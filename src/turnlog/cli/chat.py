@@ -20,7 +20,8 @@ from turnlog.cli.extras import require_extra
 from turnlog.cli.terminal import echo
 from turnlog.errors import Unavailable, UsageError
 from turnlog.format.portable import HAS_FOLDER_DESCRIPTORS
-from turnlog.store.paths import Store
+from turnlog.store.directories import split_directories
+from turnlog.store.paths import Store, open_store
 from turnlog.text import harmless
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
     if not HAS_FOLDER_DESCRIPTORS:
         raise Unavailable("chat needs Linux, macOS or WSL", "wsl turnlog chat")
     require_extra("chat", "chat")
+    _use_only(store)
     if given["explain_permission"] is not None:
         from turnlog.cli.permission import explain
 
@@ -154,6 +156,19 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
     options = _options(store, given)
     if asyncio.run(_print(store, options, prompt, given)):
         raise click.exceptions.Exit(1)
+
+
+def _use_only(store: Store) -> None:
+    """Make this store the user's only one, for everything in this process and what it starts.
+
+    Permissions protect the user's configuration: with `--store DIR`, that has to be DIR. And the
+    client, if a command starts it, knows no lists.
+    """
+    named = split_directories(os.environ.get("CLAUDE_CONFIG_DIR") or "")
+    # For the default store, the client keeps its state elsewhere if the variable is set.
+    is_default = not named and store.root == Path.home() / ".claude" and open_store() == store
+    if named != [str(store.root)] and not is_default:
+        os.environ["CLAUDE_CONFIG_DIR"] = str(store.root)
 
 
 def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":

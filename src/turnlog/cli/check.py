@@ -19,6 +19,8 @@ from turnlog.cli.arguments import (
 from turnlog.cli.completions import complete_session
 from turnlog.cli.ls import SessionSelection
 from turnlog.cli.output import echo_json, fit, plain, progress_bar, width, wrap_hint
+from turnlog.cli.picking import named_or_picked
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
@@ -26,8 +28,8 @@ from turnlog.edit.check.checks import check_session
 from turnlog.edit.check.findings import ORDER, Finding, Severity
 from turnlog.render.text_layout import cells_of
 from turnlog.store.catalog import describe, locate_session, select_sessions
-from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
+from turnlog.store.stores import Stores, find_holder
 
 COLOURS: dict[Severity, Look] = {
     Severity.FATAL: "red",
@@ -55,6 +57,7 @@ Report = tuple[Path, list[Finding]]
 @client_version_option("Check for this client version instead of the newest known.")
 @output_option()
 @json_option
+@store_option
 @click.pass_context
 def command(
     ctx: click.Context, sessions: tuple[str, ...], every: bool, as_json: bool, **options: Any
@@ -71,20 +74,21 @@ def command(
       turnlog check --all --severity loss
       turnlog check --project shop --since 7d --json
     """
-    store: Store = ctx.obj
+    stores = stores_in(ctx)
     selection = SessionSelection(options["project"], options["since"], options["until"])
     every = every or selection != SessionSelection()
+    sessions = named_or_picked(ctx, sessions, every)
     if bool(sessions) == every:
         raise click.UsageError("name sessions, or use --all, not both", ctx)
     if every:
-        paths = [session.path for session in select_sessions(store, *selection)]
+        paths = [session.path for session in select_sessions(stores, *selection)]
     else:
-        paths = [find_session(store, text).path for text in sessions]
+        paths = [find_session(stores, text).path for text in sessions]
     checked = _checked(paths, options["client_version"])
     reports = sorted(checked, key=_weight) if every else list(checked)
     shown = [_at_least(Severity(options["severity"]), report) for report in reports]
     if as_json:
-        echo_json([_as_json(path, findings) for path, findings in shown])
+        echo_json([_as_json(stores, path, findings) for path, findings in shown])
     else:
         _print(shown)
         all_findings = [findings for _, findings in reports]
@@ -164,5 +168,7 @@ def _hint(all_findings: list[list[Finding]]) -> str:
     return "  (turnlog edit SESSION --repair)" if is_repair else ""
 
 
-def _as_json(path: Path, findings: list[Finding]) -> dict[str, Any]:
-    return {"id": path.stem, "path": str(path), "findings": findings}
+def _as_json(stores: Stores, path: Path, findings: list[Finding]) -> dict[str, Any]:
+    holder = find_holder(stores, path)
+    store = str(holder.root) if holder else None
+    return {"id": path.stem, "path": str(path), "store": store, "findings": findings}

@@ -20,12 +20,16 @@ from turnlog.cli.editing import (
     transform_options,
 )
 from turnlog.cli.output import echo_json, plain
+from turnlog.cli.root import samples_store
 from turnlog.cli.sessions import open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.edit.clone import Clone
 from turnlog.edit.service import clone_session, is_in_store
 from turnlog.store.catalog import describe, locate_session
-from turnlog.store.paths import Store, open_store
+from turnlog.store.paths import Store, client_store
+from turnlog.store.resume_command import resume_command
+from turnlog.store.stores import Stores, holder_of
 
 
 @click.command("clone")
@@ -36,9 +40,9 @@ from turnlog.store.paths import Store, open_store
 )
 @dry_run_option
 @json_option
-@click.pass_obj
+@with_stores
 def command(
-    store: Store,
+    stores: Stores,
     session: str,
     client_version: str | None,
     dry_run: bool,
@@ -57,8 +61,9 @@ def command(
       turnlog clone 3f2a --strip-tools --strip-thinking
       turnlog clone last --keep-until 4 --dry-run
     """
-    opened = open_named(store, session)
+    opened = open_named(stores, session)
     edits = edit_options(options, dry_run=dry_run, transcript=opened.path)
+    store = holder_of(stores, opened.path)
     result = clone_session(store, opened, edits, client_version=client_version, dry_run=dry_run)
     clone, target = result.clone, result.straightened_for
     if as_json:
@@ -78,16 +83,20 @@ def command(
         echo(f"  straightened for client {target} (--no-straighten keeps the tree as it is)")
     print_effect(result.effect)
     if not dry_run:
-        _print_resume(clone)
+        _print_resume(clone, store)
 
 
-def _print_resume(clone: Clone) -> None:
+def _print_resume(clone: Clone, holder: Store) -> None:
     """Print how to resume a clone, or why the client will not find it."""
+    directory = describe(locate_session(clone.path)).cwd
     if is_in_store(clone.path):
-        echo(f"  claude --resume {clone.id}")
+        echo(f"  {resume_command(clone.id, directory)}")
         return
-    store = open_store()
-    project = store.project_of(describe(locate_session(clone.path)).cwd or str(Path.cwd()))
+    if clone.path.is_relative_to(holder.projects) and holder != samples_store():
+        echo(f"  {resume_command(clone.id, directory, holder)}")
+        return
+    store = client_store()
+    project = store.project_of(directory or str(Path.cwd()))
     echo(f"  {plain(str(clone.path))} is not in {plain(str(store.projects))}:")
     echo("  `claude --resume` will not find it until you move it there:")
     files = f"{shlex.quote(str(clone.path.absolute().with_suffix('')))}*"

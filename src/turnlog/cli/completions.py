@@ -12,14 +12,16 @@ import click
 
 from turnlog.errors import TurnlogError
 from turnlog.format.regular_files import collect_skipped
-from turnlog.store.paths import Store, open_store
+from turnlog.store.stores import open_stores
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from turnlog.store.stores import AnyStores
+
 FAMILIES = ("haiku", "opus", "sonnet")
 MOST = 50
-"""Completions offered at once."""
+"""Maximum number of completions."""
 
 
 def complete_session(
@@ -32,8 +34,17 @@ def complete_session(
     from turnlog.store.catalog import describe, list_sessions
 
     with collect_skipped():
-        found = [each for each in list_sessions(_store(ctx)) if each.id.startswith(incomplete)]
+        found = [each for each in list_sessions(_stores(ctx)) if each.id.startswith(incomplete)]
     return [CompletionItem(each.id, help=plain(describe(each).title)) for each in found[:MOST]]
+
+
+def complete_directory(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """Let the shell complete a directory."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="dir")]
 
 
 def complete_project(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -42,7 +53,7 @@ def complete_project(ctx: click.Context, param: click.Parameter, incomplete: str
 
     with collect_skipped():
         # One session is read per project: the newest, whose directory is the current one.
-        newest = {each.path.parent: each for each in reversed(list_sessions(_store(ctx)))}
+        newest = {each.path.parent: each for each in reversed(list_sessions(_stores(ctx)))}
         directories = {describe(each).cwd for each in newest.values()}
     found = sorted(each for each in directories if each and incomplete.lower() in each.lower())
     return found[:MOST]
@@ -88,7 +99,7 @@ def _indexed(ctx: click.Context, column: Literal["tool", "model"]) -> list[str]:
 
     # A damaged or outdated index is a reason to offer less, not to print an error into a prompt.
     with suppress(TurnlogError, sqlite3.Error, OSError):
-        return used_names(index_path(_store(ctx)), column)
+        return used_names(index_path(_stores(ctx)), column)
     return []
 
 
@@ -97,5 +108,5 @@ def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
     return list(islice(found, MOST))
 
 
-def _store(ctx: click.Context) -> Store:
-    return ctx.obj if isinstance(ctx.obj, Store) else open_store()
+def _stores(ctx: click.Context) -> "AnyStores":
+    return ctx.meta.get("turnlog.stores") or ctx.obj or open_stores()

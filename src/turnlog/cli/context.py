@@ -11,12 +11,13 @@ from turnlog.cli.arguments import (
 )
 from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, masked_value
 from turnlog.conversation.session import Session
 from turnlog.edit.check.checks import name_of
 from turnlog.format.json_values import Fields
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 
 
 @click.command("context")
@@ -34,9 +35,9 @@ from turnlog.store.paths import Store
 @output_option()
 @reveal_switch
 @json_option
-@click.pass_obj
+@with_stores
 def command(
-    store: Store,
+    stores: Stores,
     session: str,
     at: str | None,
     all_history: bool,
@@ -53,7 +54,7 @@ def command(
       turnlog context last --json > messages.json
       turnlog context 3f2a --at 9b1c04d2 --all-history
     """
-    opened = open_named(store, session)
+    opened = open_named(stores, session)
     leaf = leaf_of(opened, at)
     messages = opened.history(leaf) if all_history else opened.context(leaf)
     if not all_history:

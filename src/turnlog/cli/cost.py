@@ -16,6 +16,7 @@ from turnlog.cli.arguments import (
 from turnlog.cli.carrying_table import echo_carrying
 from turnlog.cli.output import echo_json, plain, width, wrap
 from turnlog.cli.sessions import open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_table
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.carrying_groups import GROUPINGS
@@ -23,7 +24,7 @@ from turnlog.errors import UsageError
 from turnlog.render.carrying_view import carrying_view
 from turnlog.render.costs import CostView, ModelCost, session_cost
 from turnlog.store.catalog import describe, locate_session
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 from turnlog.text import exact_money
 
 SHOWN = 20
@@ -50,8 +51,8 @@ EXPENDABLE = {"output": 1, "cache read": 2, "cache write": 3, "input": 4}
 @output_option()
 @reveal_option
 @json_option
-@click.pass_obj
-def command(store: Store, session: str, is_carrying: bool, **options: Any) -> None:
+@with_stores
+def command(stores: Stores, session: str, is_carrying: bool, **options: Any) -> None:
     """Print the cost of SESSION by model and sub-agents.
 
     Costs are tokens times list prices at the time of each message, in US dollars.
@@ -70,7 +71,7 @@ def command(store: Store, session: str, is_carrying: bool, **options: Any) -> No
     by, limit, as_json = options["by"], options["limit"], options["as_json"]
     if not is_carrying and (by is not None or limit is not None):
         raise UsageError("--by and --limit need --carrying", f"turnlog cost {session} --carrying")
-    opened = open_named(store, session)
+    opened = open_named(stores, session)
     if is_carrying:
         view = carrying_view(opened, by or "call", options["reveal"])
         if as_json:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from turnlog.format.regular_files import collect_skipped
-from turnlog.store.paths import open_store
+from turnlog.store.stores import open_stores
 
 COMPLETE = "_TURNLOG_COMPLETE"
 """Set by the script that `turnlog completion` prints."""
@@ -31,11 +31,11 @@ def _print_status() -> None:
 
     # A status line is printed for every prompt: other commands report skipped files.
     with collect_skipped():
-        print_status(open_store())
+        print_status(open_stores())
 
 
 def _search(words: list[str]) -> None:
     from turnlog.cli.searching import print_hits
     from turnlog.index.service import SearchRequest
 
-    print_hits(open_store(), SearchRequest(" ".join(words)))
+    print_hits(open_stores(), SearchRequest(" ".join(words)))

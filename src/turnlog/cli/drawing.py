@@ -1,6 +1,7 @@
 """Draw a report: a table with bars or a heat map of the week, and notes."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from turnlog.cli.charts import DAYS, bar, sparkline, week_map
@@ -8,11 +9,10 @@ from turnlog.cli.layouts import ReportLayout, layout_of, number, text
 from turnlog.cli.output import plain, wrap
 from turnlog.cli.tables import GAP, Column, draw_table
 from turnlog.cli.terminal import Look, dim, style
-from turnlog.index.reports.reports import CARRYING, Report, Row
+from turnlog.index.reports.reports import CARRYING, MARKS, Report, Row, footnotes_of
 from turnlog.render.text_layout import cells_of
 from turnlog.text import money, short_count, short_duration
 
-UNPRICED, UNDERSTATED = "*", "†"
 BY_AGENTS = "└"
 LOWERED = ("cost_usd", "tokens", "output")
 """Columns that unknown prices or tokens make too low."""
@@ -25,7 +25,7 @@ HOURS = 24
 def draw_report(
     told: Report, rows: list[Row], room: int, drawn: str | None, by: tuple[str, ...] = ()
 ) -> Iterator[str]:
-    """Draw `rows` of a report; `drawn` is the figure that a map of the week shows."""
+    """Draw `rows` of a report; `drawn` is the figure that bars and a map of the week show."""
     if told.name == "hour" and not by:
         yield from _draw_week(told, room, drawn or "turns")
         if drawn not in LOWERED:
@@ -33,7 +33,10 @@ def draw_report(
     else:
         if told.name in STEPS and not by and len(told.rows) >= WORTH_A_LINE:
             yield from _draw_line(told, room)
-        yield from _draw_rows(told, rows, layout_of(told.name, by), room)
+        layout = layout_of(told.name, by)
+        if layout.bar and drawn and any(number(row, drawn) is not None for row in rows):
+            layout = replace(layout, bar=drawn)
+        yield from _draw_rows(told, rows, layout, room)
     if told.name == "blocks" and told.rows[-1]["is_active"]:
         yield from _remark(_outlook(told.rows[-1]), room, "green")
     for note in _notes(told):
@@ -80,8 +83,7 @@ def _bars(rows: list[Row], name: str | None, cells: int) -> list[str]:
 
 def _marked(row: Row, total: Row) -> Row:
     """Return a row with the footnote marks of its cost, as wide as those of the total."""
-    marks = ((UNPRICED, "unpriced"), (UNDERSTATED, "understated"))
-    shown = [mark if row.get(name) else " " for mark, name in marks if total.get(name)]
+    shown = [mark if row.get(name) else " " for mark, name in MARKS if total.get(name)]
     return row | {"marks": "".join(shown)}
 
 
@@ -138,13 +140,7 @@ def _notes(told: Report) -> Iterator[str]:
         if told.unpriced_models:
             names = plain(", ".join(told.unpriced_models))
             yield f"Not in the total, as no price is known: {names}"
-    if told.total.get("unpriced"):
-        names = plain(", ".join(told.unpriced_models))
-        yield f"{UNPRICED} without what has no known price: {names}"
-    if told.total.get("understated"):
-        count = short_count(number(told.total, "understated"))
-        why = "clients up to 2.1.56 recorded too little output"
-        yield f"{UNDERSTATED} too low: {why} ({count} of the messages)"
+    yield from map(plain, footnotes_of(told))
 
 
 STEPS = {"daily": 1, "weekly": 7, "monthly": 31}

@@ -15,9 +15,10 @@ from turnlog.cli.editing import (
 )
 from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.edit.service import edit_session
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores, holder_of
 
 
 @click.command("edit")
@@ -25,8 +26,8 @@ from turnlog.store.paths import Store
 @transform_options
 @dry_run_option
 @json_option
-@click.pass_obj
-def command(store: Store, session: str, dry_run: bool, as_json: bool, **options: Any) -> None:
+@with_stores
+def command(stores: Stores, session: str, dry_run: bool, as_json: bool, **options: Any) -> None:
     """Transform SESSION in place; `turnlog undo` reverts it.
 
     Unaffected lines stay byte-identical. The result is checked before it replaces the file. A
@@ -40,8 +41,8 @@ def command(store: Store, session: str, dry_run: bool, as_json: bool, **options:
       turnlog edit last --compress --with-model
     """
     edits = edit_options(options, dry_run=dry_run)
-    opened = open_named(store, session)
-    result = edit_session(store, opened, edits, dry_run=dry_run)
+    opened = open_named(stores, session)
+    result = edit_session(holder_of(stores, opened.path), opened, edits, dry_run=dry_run)
     if as_json:
         change = result.record.id if result.record else None
         view = {"id": opened.id, "effect": result.effect, "change": change}

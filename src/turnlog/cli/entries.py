@@ -7,6 +7,7 @@ import click
 from turnlog.cli.arguments import json_option, output_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json_line, fit, plain, plain_masked, width
 from turnlog.cli.preview import preview
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import GAP, Column, Table
 from turnlog.cli.terminal import Look, echo_masked, style
 from turnlog.format.decode import decode_line
@@ -16,8 +17,8 @@ from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.kinds import kind_of
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.text_layout import cells_of
-from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
+from turnlog.store.stores import Stores
 from turnlog.text import file_size
 
 CONTENT = "content"
@@ -37,8 +38,8 @@ COLUMNS = (
 @output_option()
 @reveal_switch
 @json_option
-@click.pass_obj
-def command(store: Store, session: str, as_json: bool) -> None:
+@with_stores
+def command(stores: Stores, session: str, as_json: bool) -> None:
     """List the entries of SESSION, one row per line.
 
     With --json, prints one JSON object per line. `turnlog raw` prints a line itself.
@@ -49,7 +50,7 @@ def command(store: Store, session: str, as_json: bool) -> None:
       turnlog entries 3f2a --json | jq -r .kind | sort | uniq -c
     """
     table = None if as_json else open_table()
-    for line in read_lines(find_session(store, session).path):
+    for line in read_lines(find_session(stores, session).path):
         show_line(line, table)
 
 

@@ -1,7 +1,5 @@
 """turnlog export: write sessions as HTML pages, Markdown, JSON or text."""
 
-import os
-import re
 import shlex
 import sys
 from dataclasses import replace
@@ -21,7 +19,10 @@ from turnlog.cli.arguments import (
 from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.output_file import STDOUT, require_outside_store
+from turnlog.cli.passwords import password_file_option, password_from
+from turnlog.cli.picking import named_or_picked
 from turnlog.cli.sessions import leaf_of, open_named
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import echo, style
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.atomic import require_replaceable
@@ -37,14 +38,13 @@ from turnlog.render.export import (
 from turnlog.render.export_folder import FolderOptions, FolderReport, export_folder
 from turnlog.render.html.encryption import derive_key
 from turnlog.store.catalog import SessionFile, locate_session, select_sessions
-from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
+from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
 
 PASSWORD = "TURNLOG_EXPORT_PASSWORD"
-NO_UTF8 = "turnlog export --password-file FILE"
 AGREEING = "turnlog.export.agreeing"
-"""Where a context has the same command with --yes."""
+"""Key of a context for the same command line with --yes."""
 
 
 class ExportCommand(click.Command):
@@ -84,14 +84,10 @@ class ExportCommand(click.Command):
 @click.option("--thinking/--no-thinking", default=True, help="Include the model's thinking.")
 @click.option("--no-js", is_flag=True, help="Write HTML without scripts, for mail and print.")
 @click.option("--password", is_flag=True, help="Encrypt HTML with a password; it is asked for.")
-@click.option(
-    "--password-file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Read the password from the first line of FILE.",
-)
+@password_file_option
 @click.option("--yes", "-y", is_flag=True, help="Replace files that turnlog did not write.")
 @json_option
+@store_option
 @click.pass_context
 def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Export sessions as HTML pages, Markdown, JSON or text.
@@ -108,14 +104,15 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
       turnlog export last --password -o private.html
       turnlog export --all -o sessions/
     """
-    store: Store = ctx.obj
+    stores = stores_in(ctx)
     output = given["output"]
     is_selected = bool(given["every"] or given["project"] or given["since"] or given["until"])
+    sessions = named_or_picked(ctx, sessions, is_selected)
     if bool(sessions) == is_selected:
         raise click.UsageError("name sessions, or use --all, --project or --since, not both", ctx)
     if output != STDOUT:
         require_outside_store(ctx, Path(output))
-    password = _password(given)
+    password = password_from(given["password_file"], given["password"], PASSWORD, "turnlog export")
     is_single = len(sessions) == 1 and not Path(output).is_dir() and not output.endswith("/")
     if output == STDOUT and not is_single:
         hint = "turnlog export SESSION -o -"
@@ -124,7 +121,7 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
     if is_single:
         _export_file(ctx, sessions[0], options, password, as_json)
     else:
-        _export_folder(ctx, _chosen(store, sessions, given), options, password, as_json)
+        _export_folder(ctx, _chosen(stores, sessions, given), options, password, as_json)
 
 
 def _options(given: dict[str, Any], path: Path | None) -> ExportOptions:
@@ -141,44 +138,20 @@ def _options(given: dict[str, Any], path: Path | None) -> ExportOptions:
     )
 
 
-def _password(given: dict[str, Any]) -> str | None:
-    """Return the password from a file, the environment or the terminal; None if none is wanted."""
-    if given["password_file"]:
-        try:
-            password = given["password_file"].read_text("utf-8").partition("\n")[0]
-        except OSError as error:
-            raise NotFound(f"cannot read {given['password_file']}: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{given['password_file']} is not UTF-8", NO_UTF8) from error
-    elif not given["password"]:
-        return None
-    elif not (password := os.environ.get(PASSWORD, "")):
-        if not sys.stdin.isatty():
-            hint = "turnlog export --password-file FILE"
-            raise UsageError("no terminal to ask for the password", hint)
-        password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    if not password:
-        raise UsageError("the password is empty", "turnlog export --password")
-    if re.search(r"[\ud800-\udfff]", password):
-        # The browser encodes what is typed there in UTF-8, so no one could open the page.
-        raise UsageError("the password is not UTF-8", NO_UTF8)
-    return password
-
-
-def _chosen(store: Store, sessions: tuple[str, ...], given: dict[str, Any]) -> list[SessionFile]:
+def _chosen(stores: Stores, sessions: tuple[str, ...], given: dict[str, Any]) -> list[SessionFile]:
     if given["turn"] or given["leaf"]:
         hint = "turnlog export SESSION --turn N -o FILE"
         raise UsageError("--turn and --leaf need one session and a file", hint)
     if sessions:
-        paths = [find_session(store, text).path for text in sessions]
+        paths = [find_session(stores, text).path for text in sessions]
         return [locate_session(path) for path in dict.fromkeys(paths)]
-    return select_sessions(store, given["project"], given["since"], given["until"])
+    return select_sessions(stores, given["project"], given["since"], given["until"])
 
 
 def _export_file(
     ctx: click.Context, name: str, options: ExportOptions, password: str | None, as_json: bool
 ) -> None:
-    session = open_named(ctx.obj, name)
+    session = open_named(stores_in(ctx), name)
     key = derive_key(password) if password is not None else None
     options = replace(options, leaf=leaf_of(session, ctx.params["leaf"]), key=key)
     if ctx.params["output"] == STDOUT:

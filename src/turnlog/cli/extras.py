@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from turnlog.errors import Unavailable
 
 EXTRAS = {
-    "chat": ("anthropic httpx2 markdownify mcp pathspec PIL prompt_toolkit pypdfium2 yaml").split(),
-    "encryption": ["cryptography"],
+    "chat": ("anthropic httpx2 markdownify mcp pathspec PIL pypdfium2 yaml").split(),
+    "encryption": ["cryptography", "pyrage"],
     "trace": "google.protobuf opentelemetry requests".split(),
 }
 """The modules of each extra, as they are imported."""

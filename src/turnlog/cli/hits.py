@@ -31,6 +31,7 @@ def lines_of(found: "SessionHits", columns: int, program: str = "turnlog") -> It
         yield dim(f"    {program} show {turn.id}{place}")
     if found.more > 0:
         yield dim(f"  {found.more} more")
+    yield dim(f"  {plain(found.resume)}")
 
 
 def _heading(found: "SessionHits", columns: int) -> str:

@@ -15,6 +15,7 @@ from turnlog.cli.output import echo_json, plain
 from turnlog.cli.span_options import span_options
 from turnlog.cli.terminal import echo, style
 from turnlog.errors import Conflict, NotFound, TurnlogError
+from turnlog.store.configuration import configuration_file
 from turnlog.store.paths import Store, real_path
 from turnlog.text import plural
 from turnlog.trace.route import require_backend
@@ -23,7 +24,7 @@ from turnlog.trace.sender import Sender, Urgency
 from turnlog.trace.spool import Spool
 from turnlog.trace.switch import ancestors, read_switches
 from turnlog.trace.targets import target_of
-from turnlog.trace.trace_settings import config_file, load_targets
+from turnlog.trace.trace_settings import load_targets
 
 WAIT = 30.0
 """Seconds to wait for another sender."""
@@ -81,7 +82,7 @@ def install(store: Store, **options: Any) -> None:
     spool = Spool()
     # A project's settings may set XDG_CONFIG_HOME or HOME for its hooks. With fixed paths, they
     # still find the user's configuration, and the switch that turns the project off.
-    places = {"config": config_file(), "spool": spool.folder, "store": store.root}
+    places = {"config": configuration_file(), "spool": spool.folder, "store": store.root}
     fixed = [word for name, path in places.items() for word in (f"--{name}", str(path.absolute()))]
     is_new = HOOK.install(store, [*_words(options), *fixed])
     spool.begin()

@@ -16,7 +16,7 @@ KEPT = ("HOME", "LANG", "LC_ALL", "TZ")
 """Variables that a sender may see: none of them says where or how to send."""
 
 LIMIT = 16 << 20
-"""Bytes of a payload. The longest part of one is the model's last message, at most a few hundred
+"""Maximum bytes of a payload. Its longest part is the model's last message, at most a few hundred
 kilobytes."""
 
 

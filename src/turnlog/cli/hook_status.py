@@ -14,6 +14,7 @@ from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.regular_files import read_object
 from turnlog.format.timestamps import age, parse_timestamp
+from turnlog.store.configuration import configuration_file
 from turnlog.store.paths import Store
 from turnlog.text import plural
 from turnlog.trace.ledger import Ledger, RouteRecord
@@ -24,7 +25,7 @@ from turnlog.trace.route_capture import parse_options, split_targets
 from turnlog.trace.spool import HookNote, Spool
 from turnlog.trace.switch import Switches, read_switches
 from turnlog.trace.targets import target_of
-from turnlog.trace.trace_settings import TraceSettings, config_file, load_targets
+from turnlog.trace.trace_settings import TraceSettings, load_targets
 from turnlog.trace.variable_origin import PLACES, split_places
 
 HOOK = ClientHook(("hook", "run"), ("SessionStart", "Stop", "SubagentStop", "SessionEnd"))
@@ -213,7 +214,7 @@ def installed_places(store: Store) -> dict[str, Path]:
     """Return the paths of the configuration and the spool that the installed hooks use."""
     command = next(iter(HOOK.installed(store).values()), None)
     fixed, _ = split_places(HOOK.arguments(command) if command else ())
-    usual = {"config": config_file().absolute(), "spool": Spool().folder.absolute()}
+    usual = {"config": configuration_file().absolute(), "spool": Spool().folder.absolute()}
     return usual | {name: Path(fixed[name]) for name in PLACES if name in fixed}
 
 

@@ -10,6 +10,7 @@ import click
 from turnlog.cli.arguments import all_option, json_option, output_option
 from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, plain, progress_bar
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_table
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound, UsageError
@@ -22,8 +23,8 @@ from turnlog.format.survey import (
     survey_file,
 )
 from turnlog.store.parallel import map_files
-from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
+from turnlog.store.stores import Stores, places_of
 from turnlog.text import file_size, plural
 
 MANY = 12
@@ -36,8 +37,8 @@ MANY = 12
 @click.option("--full", is_flag=True, help="Include known fields, and print every row.")
 @output_option()
 @json_option
-@click.pass_obj
-def command(store: Store, session: str | None, every: bool, full: bool, as_json: bool) -> None:
+@with_stores
+def command(stores: Stores, session: str | None, every: bool, full: bool, as_json: bool) -> None:
     """Count client versions, entry kinds, fields and tools.
 
     Kinds and fields that turnlog does not know are flagged. They are preserved and shown
@@ -49,7 +50,7 @@ def command(store: Store, session: str | None, every: bool, full: bool, as_json:
       turnlog inspect last --full
       turnlog inspect --json | jq .versions
     """
-    survey = _survey(_paths(store, session, every))
+    survey = _survey(_paths(stores, session, every))
     if as_json:
         echo_json(_as_json(survey))
     else:
@@ -64,14 +65,15 @@ def survey_files(paths: Sequence[Path]) -> Survey:
     return whole
 
 
-def _paths(store: Store, session: str | None, every: bool) -> list[Path]:
+def _paths(stores: Stores, session: str | None, every: bool) -> list[Path]:
     if session and every:
         raise UsageError("name a session or use --all, not both", "turnlog inspect --help")
     if session:
-        return [find_session(store, session).path]
-    paths = [path for path in sorted(store.projects.rglob("*.jsonl")) if is_readable(path)]
+        return [find_session(stores, session).path]
+    found = {path for store in stores for path in store.projects.rglob("*.jsonl")}
+    paths = [path for path in sorted(found) if is_readable(path)]
     if not paths:
-        raise NotFound(f"no sessions in {store.projects}", "turnlog --samples inspect")
+        raise NotFound(f"no sessions in {places_of(stores)}", "turnlog --samples inspect")
     return paths
 
 

@@ -60,7 +60,7 @@ def layout_of(name: str, by: tuple[str, ...] = ()) -> ReportLayout:
     else:
         heads = [first]
     known = {column.head for column in layout.columns}
-    extra = [_path(each, each) if each == "project" else _text(each, each) for each in by]
+    extra = [_path(each, each) if each in PATHS else _text(each, each) for each in by]
     added = [column for column in extra if column.head not in known]
     return replace(layout, columns=(*heads, *added, *rest)) if by else LAYOUTS[name]
 
@@ -164,7 +164,10 @@ KINDS = (
 LINES = (_count("+lines", "added", 118), _count("-lines", "removed", 118))
 ELAPSED = _span("elapsed", "elapsed_seconds", 126)
 SESSIONS, TURNS = _count("sess", "sessions"), _count("turns", "turns")
+PATHS = ("store", "project")
+"""Dimensions whose ends tell more than their starts."""
 HEADS_OF_CARRYING = {
+    "store": _path("store", "store"),
     "project": _path("project", "project"),
     "session": _whole("session", lambda row: text(row, "session")[:8]),
     "tool": _text("tool", "tool"),
@@ -241,6 +244,7 @@ LAYOUTS = {
             _count("└ agents", "agent_calls"),
             _count("errors", "errors"),
             _share("rate", "error_rate"),
+            _count("rejected", "rejected", 110),
             _span("time", "seconds"),
             _span("each", "seconds_each"),
             *LINES,
@@ -298,6 +302,7 @@ LAYOUTS = {
             _count("calls", "calls"),
             _count("errors", "errors"),
             _share("rate", "error_rate"),
+            _count("rejected", "rejected", 110),
             _when("last", "last", 120),
             _text("last error", "last_error"),
         ),

@@ -11,13 +11,14 @@ import click
 from turnlog.cli.arguments import json_option
 from turnlog.cli.charts import bar
 from turnlog.cli.output import echo_json, plain, width
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import Look, dim, echo
 from turnlog.conversation.live import LiveLane, LiveReader, LiveSession
 from turnlog.conversation.live_states import LiveState, StateSource
 from turnlog.conversation.models import model_name
 from turnlog.render.live_rows import live_row, live_summary
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 from turnlog.text import guarded, money, percent, short_duration
 
 LOOK_SECONDS = 0.5
@@ -51,8 +52,8 @@ COLUMNS = (
 @click.command("live")
 @click.option("--once", is_flag=True, help="Print the sessions once instead of following them.")
 @json_option
-@click.pass_obj
-def command(store: Store, once: bool, as_json: bool) -> None:
+@with_stores
+def command(stores: Stores, once: bool, as_json: bool) -> None:
     """Show the running sessions of this machine with their sub-agents.
 
     Each is working, waiting for permission, waiting for input, or idle. The state comes from the
@@ -67,7 +68,7 @@ def command(store: Store, once: bool, as_json: bool) -> None:
       turnlog live --once
       turnlog live --json | jq -r '.[] | select(.state | startswith("waiting")) | .title'
     """
-    reader = LiveReader([store])
+    reader = LiveReader(stores)
     if as_json:
         now = time.time()
         echo_json([live_row(session, now) for session in reader.read(now, most=None)])

@@ -19,10 +19,12 @@ from turnlog.cli.arguments import (
     until_option,
 )
 from turnlog.cli.output import echo_json, fit_path, local_time, plain, width
-from turnlog.cli.tables import Column, Table, with_rows
+from turnlog.cli.store_options import with_stores
+from turnlog.cli.tables import GAP, Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.timestamps import age
+from turnlog.render.text_layout import cells_of
 from turnlog.store.catalog import (
     Description,
     SessionFile,
@@ -33,6 +35,8 @@ from turnlog.store.catalog import (
     select_sessions,
 )
 from turnlog.store.paths import Store, folder_name
+from turnlog.store.resume_command import resume_command
+from turnlog.store.stores import Stores, all_session_files, holder_of, places_of
 from turnlog.text import file_size
 
 INDENT = "  "
@@ -61,6 +65,7 @@ class SessionSelection(NamedTuple):
 class SessionRow:
     """A session as `ls` shows it."""
 
+    store: Store
     session: SessionFile
     about: Description
     subagents: int
@@ -73,10 +78,13 @@ class SessionRow:
 @until_option("sessions last active")
 @limit_option("sessions", 30)
 @output_option()
+@click.option(
+    *("-l", "--long"), "is_long", is_flag=True, help="Print the resume command of each session."
+)
 @reveal_switch
 @json_option
-@click.pass_obj
-def command(store: Store, limit: int, as_json: bool, **given: Any) -> None:
+@with_stores
+def command(stores: Stores, limit: int, as_json: bool, is_long: bool, **given: Any) -> None:
     """List recent sessions, grouped by project.
 
     The project that was active last comes first. A session that a client has open is marked live.
@@ -85,42 +93,57 @@ def command(store: Store, limit: int, as_json: bool, **given: Any) -> None:
     Examples:
       turnlog ls --since yesterday
       turnlog ls --project shop -n 0
+      turnlog ls --long
       turnlog ls --json | jq -r '.[].id'
     """
     selection = SessionSelection(**given)
-    sessions = select_sessions(store, *selection)
+    sessions = select_sessions(stores, *selection)
     if not sessions and not as_json:
-        raise _none_found(store, selection)
+        raise _none_found(stores, selection)
     shown = sessions[: limit or None]
     if as_json:
-        echo_json([_as_json(row) for row in _rows(store, shown)])
+        echo_json([_as_json(row) for row in _rows(stores, shown)])
     else:
-        print_sessions(store, shown, len(sessions))
+        print_sessions(stores, shown, len(sessions), is_long)
+        if not is_long:
+            last = next(_rows(stores, shown[:1]))
+            echo(dim(f"resume the last one: {_resume(last)}"), err=True)
 
 
-def print_sessions(store: Store, sessions: list[SessionFile], total: int) -> None:
+def print_sessions(
+    stores: Stores, sessions: list[SessionFile], total: int, is_long: bool = False
+) -> None:
     """Print sessions grouped by project; note on stderr if there are more."""
-    _print(_grouped(list(_rows(store, sessions))), width())
+    groups = _grouped(list(_rows(stores, sessions)))
+    _print(groups, width(), is_long, names_stores=len(stores) > 1)
     if len(sessions) < total:
         echo(dim(f"{len(sessions)} of {total} sessions (try: turnlog ls --limit 0)"), err=True)
 
 
-def _none_found(store: Store, selection: SessionSelection) -> NotFound:
-    if not any(store.session_files()):
-        return NotFound(f"no sessions in {store.projects}", "turnlog --samples ls")
+def _resume(row: SessionRow) -> str:
+    return plain(resume_command(row.session.id, row.about.cwd, row.store))
+
+
+def _none_found(stores: Stores, selection: SessionSelection) -> NotFound:
+    places = places_of(stores)
+    if not any(all_session_files(stores)):
+        return NotFound(f"no sessions in {places}", "turnlog --samples ls")
     project, since, until = selection.project, selection.since, selection.until
     matching = f" of a project that matches {project!r}" if project else ""
     active = f" active since {local_time(since)}" if since else ""
     active += f" last active before {local_time(until)}" if until else ""
-    return NotFound(f"no sessions{matching}{active} in {store.projects}", "turnlog ls")
+    return NotFound(f"no sessions{matching}{active} in {places}", "turnlog ls")
 
 
-def _rows(store: Store, sessions: list[SessionFile]) -> Iterator[SessionRow]:
-    live = live_sessions(store)
+def _rows(stores: Stores, sessions: list[SessionFile]) -> Iterator[SessionRow]:
+    # Another store may have a copy of a session that is open.
+    live = {store: live_sessions(store) for store in stores}
     adjacent = {folder: count_adjacent(folder) for folder in {s.path.parent for s in sessions}}
     for session in sessions:
         subagents = count_subagents(session, adjacent[session.path.parent])
-        yield SessionRow(session, describe(session), subagents, session.id in live)
+        store = holder_of(stores, session.path)
+        is_live = session.id in live[store]
+        yield SessionRow(store, session, describe(session), subagents, is_live)
 
 
 def _grouped(rows: list[SessionRow]) -> list[tuple[str, list[SessionRow]]]:
@@ -137,7 +160,9 @@ def _directory(folder: Path, rows: list[SessionRow]) -> str:
     return plain((matching or seen or [folder.name])[0])
 
 
-def _print(groups: list[tuple[str, list[SessionRow]]], room: int) -> None:
+def _print(
+    groups: list[tuple[str, list[SessionRow]]], room: int, is_long: bool, *, names_stores: bool
+) -> None:
     """Print the rows of all projects with the same columns, each project under its directory."""
     columns = with_rows(COLUMNS, (_cells(row) for _, rows in groups for row in rows))
     table = Table([each for each in columns if any(each.cells)], room - len(INDENT))
@@ -145,9 +170,14 @@ def _print(groups: list[tuple[str, list[SessionRow]]], room: int) -> None:
     echo(f"{INDENT}{head}")
     drawn = iter(lines)
     for cwd, rows in groups:
-        echo(style(fit_path(cwd, room), "bold"))
-        for line in islice(drawn, len(rows)):
+        place = plain(str(rows[0].store.root)) if names_stores else ""
+        shown = fit_path(cwd, room - min(cells_of(place) + len(GAP), room // 2) if place else room)
+        left = room - cells_of(shown) - len(GAP)
+        echo(style(shown, "bold") + (dim(f"{GAP}{fit_path(place, left)}") if place else ""))
+        for row, line in zip(rows, islice(drawn, len(rows)), strict=True):
             echo(f"{INDENT}{line}")
+            if is_long:
+                echo(dim(f"{INDENT * 2}{_resume(row)}"))
 
 
 def _cells(row: SessionRow) -> list[str]:
@@ -170,10 +200,14 @@ def _as_json(row: SessionRow) -> dict[str, Any]:
     return {
         "id": session.id,
         "path": str(session.path),
+        "store": str(row.store.root),
         "project": session.path.parent.name,
         **asdict(row.about),
         "last_active": session.last_active,
         "size": session.size,
         "subagents": row.subagents,
         "live": row.live,
+        "resume": resume_command(
+            session.id, row.about.cwd, Store(session.path.absolute().parents[2])
+        ),
     }

@@ -10,13 +10,15 @@ from turnlog.cli.arguments import AliasedOption, dry_run_option, json_option
 from turnlog.cli.completions import complete_session
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json, plain
-from turnlog.cli.sessions import own_file
+from turnlog.cli.sessions import only_store
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.edit.journal import Record
 from turnlog.edit.move import Move, move_project, move_session
 from turnlog.edit.service import move_sessions
 from turnlog.errors import NotFound
-from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_in_store
+from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
 
 
@@ -32,9 +34,9 @@ from turnlog.text import file_size, plural
 )
 @dry_run_option
 @json_option
-@click.pass_obj
+@with_stores
 def command(
-    store: Store, source: str, new: str, whole_project: bool, dry_run: bool, as_json: bool
+    stores: Stores, source: str, new: str, whole_project: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Move SESSION to directory NEW, to resume it there.
 
@@ -51,14 +53,30 @@ def command(
     if not target.is_dir():
         raise NotFound(f"{target} is not a directory", f"mkdir -p {quote(new)}")
     if whole_project:
-        move = move_project(store, source, str(target))
+        move = _move_project(stores, source, str(target))
     else:
-        move = move_session(store, own_file(store, source), str(target))
-    record = None if dry_run else move_sessions(store, move)
+        store, path = find_in_store(stores, source)
+        move = move_session(store, path, str(target))
+    record = None if dry_run else move_sessions(move.store, move)
     if as_json:
         echo_json(_as_json(move, record))
     else:
         _tell(move, record, dry_run)
+
+
+def _move_project(stores: Stores, old: str, new: str) -> Move:
+    """Plan to move the sessions of a directory, in the one store that has any."""
+    moves: list[Move] = []
+    missing: list[NotFound] = []
+    for store in stores:
+        try:
+            moves.append(move_project(store, old, new))
+        except NotFound as error:
+            missing.append(error)
+    if not moves:
+        raise missing[0]
+    only_store([move.store for move in moves], "mv --whole-project")
+    return moves[0]
 
 
 def _tell(move: Move, record: Record | None, dry_run: bool) -> None:

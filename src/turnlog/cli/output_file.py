@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
+from turnlog.cli.store_options import stores_in
 from turnlog.errors import NotFound, UsageError
-from turnlog.store.paths import Store
 
 STDOUT = "-"
 
@@ -30,10 +30,11 @@ def redirect_output(ctx: click.Context, param: click.Parameter, value: str | Non
 
 
 def require_outside_store(ctx: click.Context, path: Path) -> None:
-    """Raise UsageError if a file to write is among the sessions of the store."""
+    """Raise UsageError if a file to write is among the sessions of a store."""
     # A typo such as `show last -o SESSION.jsonl` would destroy a conversation, without an undo.
-    if isinstance(ctx.obj, Store) and path.resolve().is_relative_to(ctx.obj.projects.resolve()):
-        raise UsageError(f"{path} is in {ctx.obj.projects}", f"{ctx.command_path} -o ./{path.name}")
+    for projects in (store.projects for store in stores_in(ctx)):
+        if path.resolve().is_relative_to(projects.resolve()):
+            raise UsageError(f"{path} is in {projects}", f"{ctx.command_path} -o ./{path.name}")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import click
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.ls import print_sessions
 from turnlog.cli.output import fit, plain, width, wrap_hint
+from turnlog.cli.store_options import stores_in
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.regular_files import skipping
@@ -18,11 +19,12 @@ from turnlog.index.known_files import recent_sessions
 from turnlog.index.reports.report_cache import cached_report
 from turnlog.index.reports.reports import Filters
 from turnlog.index.sync_policy import synced_index
+from turnlog.session_health import deleted_before, unresumable
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
-from turnlog.store.paths import Store, is_session_name
+from turnlog.store.paths import is_session_name
+from turnlog.store.stores import Stores, places_of
 from turnlog.text import money, plural, short_count
-from turnlog.web.session_health import deleted_before, unresumable
 
 RECENT = 12
 LOOKED_AFTER = 30
@@ -33,29 +35,29 @@ LOOKED_AFTER = 30
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Show recent sessions, usage of today and this week, and what needs attention."""
-    store: Store = ctx.obj
-    states = scan_store(store)
+    stores = stores_in(ctx)
+    states = scan_store(stores)
     # With an index, no file need be opened; without one, the list is shown while it is made.
-    listed = None if index_path(store).exists() else list_sessions(store)
+    listed = None if index_path(stores).exists() else list_sessions(stores)
     if listed is not None:
-        _print_list(store, listed, len(listed))
-    with synced_index(store, states=states, feedback=ON_STDERR) as index:
+        _print_list(stores, listed, len(listed))
+    with synced_index(stores, states=states, feedback=ON_STDERR) as index:
         if listed is None:
             listed, total = _recent(index)
-            _print_list(store, listed, total)
+            _print_list(stores, listed, total)
         echo()
         for line in _took(index):
             echo(line)
         for line in _broken(index, listed[:LOOKED_AFTER], width()):
             echo(line)
-    for line in _going(store, states):
+    for line in _going(stores, states):
         echo(line)
 
 
-def _print_list(store: Store, sessions: list[SessionFile], total: int) -> None:
+def _print_list(stores: Stores, sessions: list[SessionFile], total: int) -> None:
     if not sessions:
-        raise NotFound(f"no sessions in {store.projects}", "turnlog --samples ls")
-    print_sessions(store, sessions[:RECENT], total)
+        raise NotFound(f"no sessions in {places_of(stores)}", "turnlog --samples ls")
+    print_sessions(stores, sessions[:RECENT], total)
 
 
 def _recent(index: Index) -> tuple[list[SessionFile], int]:
@@ -97,11 +99,14 @@ def _broken(index: Index, sessions: list[SessionFile], room: int) -> Iterator[st
             yield dim(f"  {line}")
 
 
-def _going(store: Store, states: FileStates) -> Iterator[str]:
+def _going(stores: Stores, states: FileStates) -> Iterator[str]:
     """Yield a line about sessions that the client deletes within a week and nobody archived."""
-    limit = deleted_before(store) * 1e9
-    old = filter(is_session_name, states.names_before(limit))
-    names = [name.removesuffix(".jsonl") for name in old]
+    old = [
+        name
+        for store in stores
+        for name in states.names_before(str(store.projects), deleted_before(store) * 1e9)
+    ]
+    names = [name.removesuffix(".jsonl") for name in old if is_session_name(name)]
     archived = set(open_archive().names()) if names else set[str]()
     lost = len(names) - len(archived.intersection(names))
     if lost:

@@ -27,7 +27,7 @@ def password_from(
             raise UsageError("no terminal to ask for the password", by_file)
         password = click.prompt("Password", hide_input=True, confirmation_prompt=confirm, err=True)
     if not password:
-        raise UsageError("the password is empty", f"{command} --password")
+        raise UsageError("the password is empty", by_file)
     if re.search(r"[\ud800-\udfff]", password):
         # Whoever opens the file types UTF-8, so no one could open it.
         raise UsageError("the password is not UTF-8", by_file)

@@ -7,11 +7,12 @@ from itertools import islice
 import click
 
 from turnlog.cli.arguments import json_option, output_option, session_argument
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo, echo_masked
 from turnlog.errors import NotFound
 from turnlog.format.jsonl import read_lines
-from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
+from turnlog.store.stores import Stores
 from turnlog.text import harmless, safe_json
 
 
@@ -27,8 +28,8 @@ from turnlog.text import harmless, safe_json
 )
 @output_option()
 @json_option
-@click.pass_obj
-def command(store: Store, session: str, number: int, as_json: bool) -> None:
+@with_stores
+def command(stores: Stores, session: str, number: int, as_json: bool) -> None:
     """Print one line of SESSION byte for byte.
 
     On a terminal, secrets are masked and control characters escaped. --json prints the line as a
@@ -39,7 +40,7 @@ def command(store: Store, session: str, number: int, as_json: bool) -> None:
       turnlog raw last --line 3 | jq .
       turnlog raw 3f2a --line 1 -o line.json
     """
-    path = find_session(store, session).path
+    path = find_session(stores, session).path
     line = next(islice(read_lines(path), number - 1, None), None)
     if line is None:
         count = sum(1 for _ in read_lines(path))

@@ -13,7 +13,9 @@ import click
 from turnlog.cli.arguments import all_option, dry_run_option, json_option
 from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, fit_path, plain, plain_masked, progress_bar, width
-from turnlog.cli.sessions import own_file
+from turnlog.cli.picking import named_or_picked
+from turnlog.cli.sessions import own_files
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, Table, echo_table, with_rows
 from turnlog.cli.terminal import echo, masked, style
 from turnlog.edit.redact.match_context import RedactionMatch
@@ -21,7 +23,7 @@ from turnlog.edit.redact.redaction import Progress
 from turnlog.edit.redact.redactor import RedactionOutcome, describe_location, redact_sessions
 from turnlog.edit.redact.replacement import IN_NAME, Find
 from turnlog.errors import UsageError
-from turnlog.index.database import discard_index, index_path
+from turnlog.index.database import discard_indexes
 from turnlog.secrets import placeholder_for
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.paths import Store
@@ -56,6 +58,7 @@ COLUMNS = (
 )
 @dry_run_option
 @json_option
+@store_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -80,18 +83,18 @@ def command(
       turnlog redact --all
       turnlog redact 3f2a --also 'customer: (\\w+)'
     """
-    store: Store = ctx.obj
+    sessions = named_or_picked(ctx, sessions, every)
     if bool(sessions) == every:
         raise click.UsageError("name sessions, or use --all, not both", ctx)
     patterns = [_compiled(text) for text in also]
-    paths = list(dict.fromkeys(own_file(store, text) for text in sessions))
+    store, paths = own_files(stores_in(ctx), sessions, "redact --all" if every else "redact")
     outcome = redact_sessions(
         store,
         paths,
         patterns,
         dry_run=dry_run,
         watcher=_watch,
-        discard_copies=lambda: discard_index(index_path(store)),
+        discard_copies=lambda: discard_indexes(store),
     )
     if as_json:
         echo_json(_as_json(store, outcome, dry_run))

@@ -9,12 +9,13 @@ from turnlog.agent.replay.recorded_answers import RecordedAnswer, Track, tracks_
 from turnlog.cli.arguments import json_option, output_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import echo, echo_masked, masked_value
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.json_values import Fields
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 
 COLUMNS = (
     Column("conversation", look="dim"),
@@ -41,8 +42,8 @@ COLUMNS = (
 @output_option()
 @reveal_switch
 @json_option
-@click.pass_obj
-def command(store: Store, session: str, serve: bool, as_json: bool, **options: Any) -> None:
+@with_stores
+def command(stores: Stores, session: str, serve: bool, as_json: bool, **options: Any) -> None:
     """Serve SESSION as a Messages API with the recorded responses.
 
     The nth request of a conversation gets its nth recorded message; sub-agents are recognized by
@@ -62,7 +63,7 @@ def command(store: Store, session: str, serve: bool, as_json: bool, **options: A
         raise UsageError(
             "--port, --key and --strict require --serve", "turnlog replay SESSION --serve"
         )
-    opened = open_named(store, session)
+    opened = open_named(stores, session)
     if serve:
         _serve(opened, **options)
         return

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from turnlog.cli.terminal import echo, reveal_secrets
-from turnlog.errors import Ambiguous, TurnlogError, Unresumable
+from turnlog.errors import Ambiguous, TurnlogError, Unredacted, Unresumable
 from turnlog.format.regular_files import Skipped, collect_skipped
 from turnlog.text import harmless
 
@@ -70,7 +70,7 @@ def _report(error: TurnlogError) -> int:
     # Messages name files and titles, which may contain escape sequences.
     echo(harmless(f"turnlog: {error.line}"), err=True)
     rows = error.candidates if isinstance(error, Ambiguous) else []
-    rows = error.findings if isinstance(error, Unresumable) else rows
+    rows = error.findings if isinstance(error, Unresumable | Unredacted) else rows
     for row in rows:
         echo(harmless(f"  {row}"), err=True)
     return error.exit_code

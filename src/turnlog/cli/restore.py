@@ -8,10 +8,14 @@ from click.shell_completion import CompletionItem
 
 from turnlog.cli.arguments import AliasedOption, json_option
 from turnlog.cli.output import echo_json, plain
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
-from turnlog.store.archive.archive import open_archive
+from turnlog.store.archive.archive import Manifest, open_archive
 from turnlog.store.archive.restore import find_archived, restore_session
+from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
+from turnlog.store.resume_command import resume_command
+from turnlog.store.stores import Stores
 from turnlog.text import plural
 
 
@@ -31,6 +35,13 @@ def parse_size(ctx: click.Context, param: click.Parameter, value: str | None) ->
     if not found:
         raise click.BadParameter(f"{value!r} is not a size such as 500M or 2G", ctx, param)
     return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]]
+
+
+def _store_of(stores: Stores, manifest: Manifest) -> Store:
+    """Return the store that a session was archived from; the first one if that is another."""
+    # A manifest from elsewhere may name any directory: only the user's own stores are written to.
+    known = {str(store.root.resolve()): store for store in stores}
+    return known.get(manifest.store, stores[0])
 
 
 @click.command("restore")
@@ -57,9 +68,9 @@ def parse_size(ctx: click.Context, param: click.Parameter, value: str | None) ->
     help="Allow a session of up to SIZE (500M, 2G) instead of the default limit.",
 )
 @json_option
-@click.pass_obj
+@with_stores
 def command(
-    store: Store,
+    stores: Stores,
     session: str,
     into: Path | None,
     source: Path | None,
@@ -81,6 +92,7 @@ def command(
     """
     archive = open_archive(source)
     manifest = find_archived(archive, session)
+    store = _store_of(stores, manifest)
     root = (into or store.root).absolute()
     restored = restore_session(archive, manifest, root, into is None, max_size)
     if as_json:
@@ -94,4 +106,10 @@ def command(
     for path in restored.left_out:
         echo(f"turnlog: not restored: {plain(path)}: the client would execute it", err=True)
     if restored.written and into is None:
-        echo(f"  claude --resume {manifest.session}")
+        echo(f"  {resume_command(manifest.session, _directory(store, manifest.session), store)}")
+
+
+def _directory(store: Store, session: str) -> str | None:
+    found = (path for path in store.session_files() if path.stem == session)
+    path = next(found, None)
+    return describe(locate_session(path)).cwd if path else None

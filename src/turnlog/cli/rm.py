@@ -5,30 +5,29 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import dry_run_option, json_option
-from turnlog.cli.completions import complete_session
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json, fit, plain, width
-from turnlog.cli.sessions import own_file
+from turnlog.cli.picking import PickedArgument
+from turnlog.cli.sessions import own_files
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.edit.journal import Record
 from turnlog.edit.removal import Removal, plan_removal
 from turnlog.edit.service import remove_sessions
 from turnlog.render.text_layout import cells_of
 from turnlog.store.catalog import describe, locate_session
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
 
 
 @click.command("rm")
-@click.argument(
-    "sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=complete_session
-)
+@click.argument("sessions", metavar="[SESSION]...", nargs=-1, cls=PickedArgument)
 @click.option("--history", is_flag=True, help="Also remove their prompts from the prompt history.")
 @dry_run_option
 @json_option
-@click.pass_obj
+@with_stores
 def command(
-    store: Store, sessions: tuple[str, ...], history: bool, dry_run: bool, as_json: bool
+    stores: Stores, sessions: tuple[str, ...], history: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Remove sessions with all their files; `turnlog undo` reverts it.
 
@@ -40,7 +39,7 @@ def command(
       turnlog rm 3f2a --dry-run
       turnlog rm 3f2a 77b0 --history
     """
-    paths = list(dict.fromkeys(own_file(store, session) for session in sessions))
+    store, paths = own_files(stores, sessions, "rm")
     titles = [plain(describe(locate_session(path)).title) for path in paths]
     removal = plan_removal(store, paths, history)
     record = None if dry_run else remove_sessions(store, removal)

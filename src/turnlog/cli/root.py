@@ -9,17 +9,41 @@ import click
 from turnlog import __version__
 from turnlog.cli.direct import COMPLETE
 from turnlog.cli.reporting import INTERRUPTED, reported
+from turnlog.cli.store_options import CHOSEN, store_option, stores_in, use_stores
 from turnlog.cli.suggestions import usage_error
 from turnlog.cli.terminal import echo
 from turnlog.store.paths import Store, open_store
+from turnlog.store.stores import Stores, all_session_files, places_of
 
 GROUPS = {
-    "View": ("ls", "show", "tree", "turns", "calls", "files", "cost", "context", "tail", "live"),
-    "Browse": ("web",),
+    "View": (
+        "ls",
+        "show",
+        "tree",
+        "turns",
+        "calls",
+        "files",
+        "history-of",
+        "cost",
+        "context",
+        "tail",
+        "live",
+    ),
+    "Browse": ("pick", "resume", "web"),
     "Search": ("search", "sql"),
     "Analyze": ("stats", "check", "inspect"),
     "Edit": ("clone", "edit", "mv", "rename", "rm", "undo", "history", "forget"),
-    "Share": ("export", "redact", "archive", "restore", "sync-with"),
+    "Share": (
+        "export",
+        "bundle",
+        "unbundle",
+        "share",
+        "sync-with",
+        "git",
+        "redact",
+        "archive",
+        "restore",
+    ),
     "Trace": ("trace", "hook"),
     "Agent": ("chat", "replay", "statusline"),
     "Low level": ("entries", "raw", "schema", "where", "sync", "completion"),
@@ -59,6 +83,7 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, "-V", "--version", message="turnlog %(version)s")
+@store_option
 @click.option("--samples", is_flag=True, help="Use the sample sessions shipped with turnlog.")
 @click.pass_context
 def root(ctx: click.Context, samples: bool) -> None:
@@ -73,13 +98,22 @@ def root(ctx: click.Context, samples: bool) -> None:
       turnlog search "connection pool" --since yesterday
       turnlog stats weekly --project shop
     """
-    store = samples_store() if samples else open_store()
-    if ctx.invoked_subcommand is None and not samples and not any(store.session_files()):
-        echo(f"No sessions in {store.projects} yet: these are turnlog's samples.", err=True)
-        store = samples_store()
-    ctx.obj = store
+    chosen: Stores = ctx.meta.get(CHOSEN, ())
+    if samples:
+        use_stores(ctx, (*chosen, samples_store()))
+    elif not chosen:
+        ctx.obj = open_store()
     if ctx.invoked_subcommand is None:
+        _require_sessions(ctx)
         ctx.invoke(import_module("turnlog.cli.overview").command)
+
+
+def _require_sessions(ctx: click.Context) -> None:
+    """Show the samples to whoever has no sessions yet."""
+    stores = stores_in(ctx)
+    if CHOSEN not in ctx.meta and not any(all_session_files(stores)):
+        echo(f"No sessions in {places_of(stores)} yet: these are turnlog's samples.", err=True)
+        use_stores(ctx, (samples_store(),))
 
 
 def samples_store() -> Store:

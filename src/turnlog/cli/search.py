@@ -16,12 +16,13 @@ from turnlog.cli.arguments import (
 )
 from turnlog.cli.completions import complete_model, complete_session, complete_tool
 from turnlog.cli.searching import print_hits
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.suggestions import nearest, visible_options
 from turnlog.cli.terminal import echo
 from turnlog.index.filters import SearchFilters, selection_of
 from turnlog.index.search.selection import KINDS, ROLES, Selection
 from turnlog.index.service import LIMIT, SearchRequest
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 
 
 class SearchCommand(click.Command):
@@ -93,6 +94,7 @@ def expand_short_options(words: list[str]) -> list[str]:
 @output_option(is_long_only=True)
 @reveal_option
 @json_option
+@store_option
 @click.pass_context
 def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
     """Search prompts, answers, tool calls and results of all sessions.
@@ -113,17 +115,17 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
     if query == ("-h",):
         echo(ctx.get_help())
         return
-    store: Store = ctx.obj
+    stores = stores_in(ctx)
     request = SearchRequest(
         text=" ".join(query),
         is_regex=given["is_regex"],
-        selection=_selection(store, given),
+        selection=_selection(stores, given),
         limit=given["limit"],
         reveal=given["reveal"],
     )
     program = "turnlog --samples" if _is_of_samples(ctx) else "turnlog"
     print_hits(
-        store,
+        stores,
         request,
         as_json=given["as_json"],
         program=program,
@@ -139,9 +141,9 @@ def _option_hint(ctx: click.Context, query: tuple[str, ...]) -> str | None:
     return f"turnlog search {match}" if match else None
 
 
-def _selection(store: Store, given: dict[str, Any]) -> Selection:
+def _selection(stores: Stores, given: dict[str, Any]) -> Selection:
     names = SearchFilters.__annotations__
-    return selection_of(store, cast(SearchFilters, {name: given[name] for name in names}))
+    return selection_of(stores, cast(SearchFilters, {name: given[name] for name in names}))
 
 
 def _is_of_samples(ctx: click.Context) -> bool:

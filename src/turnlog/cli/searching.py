@@ -6,22 +6,22 @@ from turnlog.cli.output import echo_json, width
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound
 from turnlog.index.service import SearchRequest, search_sessions
-from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores
 
 
 def print_hits(
-    store: Store,
+    stores: AnyStores,
     request: SearchRequest,
     *,
     as_json: bool = False,
     program: str = "turnlog",
     option_hint: str | None = None,
 ) -> None:
-    """Search a store and print the hits; `program` is the command that opens one.
+    """Search stores and print the hits; `program` is the command that opens one.
 
     `option_hint` is the command to suggest if nothing is found.
     """
-    found = search_sessions(store, request, ON_STDERR)
+    found = search_sessions(stores, request, ON_STDERR)
     if as_json:
         echo_json(list(found))
         return

@@ -1,26 +1,29 @@
 """Resolve arguments to an open session, a leaf or a line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
-from turnlog.errors import NotFound
+from turnlog.errors import NotFound, UsageError
 from turnlog.store.paths import Store
-from turnlog.store.session_lookup import find_session, require_in_store
+from turnlog.store.session_lookup import find_in_store, find_session
+from turnlog.store.stores import AnyStores, each_store, holder_of
 
 
-def open_named(store: Store, text: str) -> Session:
+def open_named(stores: AnyStores, text: str) -> Session:
     """Open the session that an argument names."""
-    return open_session(find_session(store, text).path)
+    return open_session(find_session(stores, text).path)
 
 
-def open_lazily(store: Store, text: str) -> Session:
+def open_lazily(stores: AnyStores, text: str) -> Session:
     """Open the session that an argument names, to show parts of it; with its table if large."""
     from turnlog.index.session_tables import open_cached_session
 
-    return open_cached_session(store, find_session(store, text).path)
+    path = find_session(stores, text).path
+    return open_cached_session(holder_of(stores, path), path)
 
 
 def leaf_of(session: Session, uuid: str | None) -> int | None:
@@ -28,9 +31,29 @@ def leaf_of(session: Session, uuid: str | None) -> int | None:
     return session.tree.rank_of(session.node(uuid).uuid) if uuid else None
 
 
-def own_file(store: Store, text: str) -> Path:
-    """Return the file of the session that a user named, which must be in the store."""
-    return require_in_store(store, find_session(store, text).path)
+def own_files(stores: AnyStores, texts: Iterable[str], command: str) -> tuple[Store, list[Path]]:
+    """Return the files of the sessions that a user named, and the one store that they are in."""
+    found = [find_in_store(stores, text) for text in texts]
+    holders = list(dict.fromkeys(each.store for each in found))
+    if len(holders) > 1:
+        raise _several_stores(holders, command)
+    holder = holders[0] if holders else only_store(stores, command)
+    return holder, list(dict.fromkeys(each.path for each in found))
+
+
+def only_store(stores: AnyStores, command: str) -> Store:
+    """Return the store, if there is only one: for a change of everything in it."""
+    first, *others = each_store(stores)
+    if others:
+        raise _several_stores([first, *others], command)
+    return first
+
+
+def _several_stores(stores: Sequence[Store], command: str) -> UsageError:
+    roots = " and ".join(str(store.root) for store in stores)
+    # A change is undone as a whole, and belongs to one store.
+    hint = f"turnlog --store {quote(str(stores[0].root))} {command}"
+    return UsageError(f"{command} changes one store at a time, not {roots}", hint)
 
 
 class LinePlace(NamedTuple):

@@ -17,13 +17,14 @@ from turnlog.cli.arguments import (
 )
 from turnlog.cli.output import echo_lines, plain_masked, width
 from turnlog.cli.sessions import leaf_of, open_lazily, place_of
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import Look, is_coloured, style
 from turnlog.errors import UsageError
 from turnlog.render.depth import Depth
 from turnlog.render.export import EXTENSIONS, LINES, require_turn, text_lines
 from turnlog.render.rows import ViewOptions
 from turnlog.render.terminal_text import Terminal
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 
 LOOKS: dict[str, tuple[Look, ...]] = {
     "prompt": ("green", "bold"),
@@ -61,8 +62,8 @@ LOOKS: dict[str, tuple[Look, ...]] = {
 @click.option("--pager/--no-pager", default=None, help="Use a pager; by default on a terminal.")
 @reveal_option
 @json_option
-@click.pass_obj
-def command(store: Store, session: str, pager: bool | None, **view: Any) -> None:
+@with_stores
+def command(stores: Stores, session: str, pager: bool | None, **view: Any) -> None:
     """Show SESSION as a readable transcript.
 
     Prints prompts, answers, thinking and tool calls of the active branch. On a terminal, the text
@@ -76,7 +77,7 @@ def command(store: Store, session: str, pager: bool | None, **view: Any) -> None
       turnlog show last --json | jq '.[0].prompt'
     """
     form = _format(view.pop("form"), view.pop("as_json"), view.pop("output"))
-    opened = open_lazily(store, session)
+    opened = open_lazily(stores, session)
     leaf = leaf_of(opened, view.pop("leaf"))
     if view["line"] is not None:
         if view["turn"] or leaf is not None:

@@ -14,12 +14,13 @@ from turnlog.cli.arguments import (
 )
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json, plain, width
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, Table, echo_csv
 from turnlog.cli.terminal import dim, echo, masked_value, style
 from turnlog.errors import UsageError
 from turnlog.index.reports.user_sql import TABLES_HINT, IndexTable, SqlResult
 from turnlog.index.service import list_tables, run_sql
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 
 
 @click.command("sql")
@@ -30,8 +31,8 @@ from turnlog.store.paths import Store
 @reveal_switch
 @json_option
 @csv_option
-@click.pass_obj
-def command(store: Store, statement: str | None, tables: bool, **given: Any) -> None:
+@with_stores
+def command(stores: Stores, statement: str | None, tables: bool, **given: Any) -> None:
     """Query the index of all sessions with SQL.
 
     The index is a SQLite database that is opened read-only. See docs/index.md for its tables.
@@ -46,9 +47,9 @@ def command(store: Store, statement: str | None, tables: bool, **given: Any) -> 
     if not (statement or tables):
         raise UsageError("an SQL statement is missing", TABLES_HINT)
     if tables or statement is None:
-        _print_tables(list_tables(store, ON_STDERR), form == "json")
+        _print_tables(list_tables(stores, ON_STDERR), form == "json")
     else:
-        _print(run_sql(store, statement, ON_STDERR), form)
+        _print(run_sql(stores, statement, ON_STDERR), form)
 
 
 def _print_tables(tables: list[IndexTable], as_json: bool) -> None:

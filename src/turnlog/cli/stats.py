@@ -20,6 +20,7 @@ from turnlog.cli.drawing import draw_report
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.layouts import layout_of, number
 from turnlog.cli.output import echo_json, width
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import echo_csv
 from turnlog.cli.terminal import dim, echo, echo_masked, masked_value
 from turnlog.errors import NotFound, UsageError
@@ -32,7 +33,7 @@ from turnlog.index.reports.reports import (
     compare_with_plan,
 )
 from turnlog.index.service import report as compute_report
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores, places_of
 from turnlog.text import money
 
 SHOWN = 30
@@ -74,7 +75,9 @@ class StatsOptions(NamedTuple):
     shell_complete=complete_model,
     help="Only models whose id contains TEXT.",
 )
-@click.option("--by", metavar="NAME,…", help="Group by project, model, branch, session … as well.")
+@click.option(
+    "--by", metavar="NAME,…", help="Group by project, model, branch, session, store … as well."
+)
 @click.option("--order", metavar="COLUMN", help="Sort by this JSON column, largest first.")
 @click.option(
     "--plan",
@@ -93,8 +96,8 @@ class StatsOptions(NamedTuple):
 @reveal_switch
 @json_option
 @csv_option
-@click.pass_obj
-def command(store: Store, report: str, **options: Any) -> None:
+@with_stores
+def command(stores: Stores, report: str, **options: Any) -> None:
     """Report tokens, cost, time and calls over all sessions.
 
     REPORT is daily (the default), weekly, monthly, session, project, model, tool, file, branch,
@@ -116,11 +119,11 @@ def command(store: Store, report: str, **options: Any) -> None:
     filters = _filters(options)
     by = tuple(filter(None, (options.pop("by") or "").split(",")))
     wanted = StatsOptions(form=chosen_format(options), by=by, **options)
-    told = compute_report(store, report, filters, by=by, feedback=ON_STDERR)
+    told = compute_report(stores, report, filters, by=by, feedback=ON_STDERR)
     if wanted.plan:
         told = compare_with_plan(told, wanted.plan)
     if not told.rows and wanted.form in ("table", "svg"):
-        raise NotFound(f"nothing to report in {store.projects}", "turnlog --samples stats")
+        raise NotFound(f"nothing to report in {places_of(stores)}", "turnlog --samples stats")
     _print(_ordered(told, wanted.order), wanted)
 
 

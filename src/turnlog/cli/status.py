@@ -15,7 +15,7 @@ from turnlog.errors import UsageError
 from turnlog.format.json_values import is_object
 from turnlog.index.reports.status_figures import Status, status_of
 from turnlog.index.sync_policy import open_without_waiting
-from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores
 from turnlog.text import one_line, running_money
 
 FULL, FILLING = 0.8, 0.5
@@ -23,13 +23,13 @@ MODEL_NAME = r"(?:[A-Za-z0-9.()\[\]]{1,9}(?:[ -]|$)){1,6}"
 """Short words, which cannot be a secret."""
 
 
-def print_status(store: Store) -> None:
+def print_status(stores: AnyStores) -> None:
     """Print the status line for the client's JSON on stdin."""
     payload = _read_payload()
     transcript = payload.get("transcript_path")
     path = Path(transcript) if isinstance(transcript, str) else None
     session = str(payload.get("session_id") or (path.stem if path else ""))
-    with open_without_waiting(store, path) as index:
+    with open_without_waiting(stores, path) as index:
         status = status_of(index.db, session, time.time()) if index else None
     parts = [_model(payload), *(_figures(status) if status else []), _context(payload, status)]
     line = " · ".join(part for part in parts if part)

@@ -3,12 +3,13 @@
 import click
 
 from turnlog.cli.status import print_status
-from turnlog.store.paths import Store
+from turnlog.cli.store_options import pass_stores
+from turnlog.store.stores import Stores
 
 
 @click.command("statusline")
-@click.pass_obj
-def command(store: Store) -> None:
+@pass_stores
+def command(stores: Stores) -> None:
     """Print a status line for the client: model, cost, context.
 
     Reads the JSON that the client passes to status line commands on stdin. Add this to the
@@ -21,4 +22,4 @@ def command(store: Store) -> None:
     Examples:
       echo '{"session_id": "3f2a"}' | turnlog statusline
     """
-    print_status(store)
+    print_status(stores)

@@ -9,7 +9,7 @@ from click.exceptions import NoSuchCommand, NoSuchOption
 from turnlog.errors import UsageError
 
 CLOSE = 0.6
-"""How similar two names must be, from 0 to 1, for one to be suggested for the other."""
+"""Minimum similarity, from 0 to 1, for a name to be suggested."""
 OTHER_NAMES = {
     "list": "ls",
     "log": "ls",
@@ -34,7 +34,9 @@ OTHER_NAMES = {
     "backup": "archive",
     "path": "where",
     "paths": "where",
-    "resume": "chat",
+    "continue": "resume",
+    "choose": "pick",
+    "select": "pick",
     "chart": "stats",
     "html": "export",
     "share": "export",
@@ -45,9 +47,9 @@ OTHER_NAMES = {
     "status": "live",
     "top": "live",
 }
-"""What other programs call a command, by its name there."""
+"""Commands by the names that other programs use for them."""
 OTHER_OPTIONS = {"--sort": "--order", "--sort-by": "--order", "--order-by": "--order"}
-"""What other programs call an option, by its name there."""
+"""Options by the names that other programs use for them."""
 
 
 def usage_error(error: click.ClickException, command: str | None = None) -> UsageError:
@@ -74,9 +76,9 @@ def usage_error(error: click.ClickException, command: str | None = None) -> Usag
 
 def _option_hint(context: click.Context, name: str) -> str | None:
     options = visible_options(context)
-    match = OTHER_OPTIONS.get(name)
-    if match in options:
-        return match
+    if match := OTHER_OPTIONS.get(name):
+        # Its meaning is known: a --sort that a command lacks is no misspelled --store.
+        return match if match in options else None
     # Every option starts with dashes: compared with them, --sort resembles --json.
     bare = nearest(name.lstrip("-"), (option.lstrip("-") for option in options))
     return f"--{bare}" if bare else None

@@ -5,16 +5,17 @@ import click
 from turnlog.cli.arguments import json_option
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.index.sync_policy import sync_index
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
 
 
 @click.command("sync")
 @json_option
-@click.pass_obj
-def command(store: Store, as_json: bool) -> None:
+@with_stores
+def command(stores: Stores, as_json: bool) -> None:
     """Update the index of all sessions.
 
     `search`, `stats` and `sql` do this automatically. The index is derived from the session files
@@ -25,7 +26,7 @@ def command(store: Store, as_json: bool) -> None:
       turnlog sync
       turnlog sync --json | jq -r .index
     """
-    path, done = sync_index(store, ON_STDERR)
+    path, done = sync_index(stores, ON_STDERR)
     if as_json:
         echo_json({"index": path, **done._asdict()})
         return

@@ -19,13 +19,15 @@ from turnlog.cli.arguments import (
 from turnlog.cli.completions import complete_session, complete_target
 from turnlog.cli.ls import SessionSelection
 from turnlog.cli.output import echo_json, local_time, plain, progress_bar, width
+from turnlog.cli.picking import named_or_picked
 from turnlog.cli.span_options import span_options
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, style
 from turnlog.render.terminal_text import times_apart
 from turnlog.store.catalog import select_sessions
-from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
+from turnlog.store.stores import Stores
 from turnlog.text import plural
 from turnlog.trace.send import SendReport
 from turnlog.trace.service import send_traces, spans_in, write_traces
@@ -34,7 +36,7 @@ from turnlog.trace.targets import PERFETTO, FileTarget, Target, target_of
 from turnlog.trace.trace_settings import TraceSettings, load_targets
 
 AGREEING = "turnlog.trace.agreeing"
-"""Where a context has the same command with --yes."""
+"""Key of a context for the same command line with --yes."""
 COLOURS: dict[WorkKind, Look] = {WorkKind.GENERATION: "cyan", WorkKind.TOOL: "yellow"}
 COLUMNS = (
     Column("span", width=26, is_filling=True),
@@ -44,7 +46,7 @@ COLUMNS = (
     Column("state", width=11, expendable=1),
 )
 WIDEST = 110
-"""Cells beyond which a name and its times would be too far apart."""
+"""Maximum width in cells; on a wider line, a name and its times would be too far apart."""
 
 
 class TraceCommand(click.Command):
@@ -76,6 +78,7 @@ class TraceCommand(click.Command):
 @click.option("--yes", "-y", is_flag=True, help="Replace a FILE that turnlog did not write.")
 @click.option("--dry-run", is_flag=True, help="Print the traces instead of sending them.")
 @json_option
+@store_option
 @click.pass_context
 def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Send sessions as traces to a backend, or write them to a file.
@@ -91,15 +94,17 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
       turnlog trace --since 7d --to http://localhost:4318 --tag nightly
       turnlog trace last --to perfetto session.json
     """
-    store: Store = ctx.obj
+    stores = stores_in(ctx)
     own = ("every", "project", "since", "until", "again", "dry_run", "yes")
+    selection = SessionSelection(options["project"], options["since"], options["until"])
+    is_selected = options["every"] or selection != SessionSelection()
+    sessions = named_or_picked(ctx, sessions, is_selected)
     loaded = load_targets({name: value for name, value in options.items() if name not in own})
     if not sessions:  # one caller's span cannot be the parent of many sessions
         loaded = [replace(settings, traceparent=None) for settings in loaded]
-    selection = SessionSelection(options["project"], options["since"], options["until"])
     paths = _paths(ctx, sessions, options["every"], selection)
     if options["dry_run"]:
-        _print_spans(_spans(store, paths, loaded[0]), as_json)
+        _print_spans(_spans(stores, paths, loaded[0]), as_json)
         return
     targets = [(target_of(settings), settings) for settings in loaded]
     for target, _ in targets:
@@ -109,9 +114,9 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
     files: list[dict[str, Any]] = []
     for target, settings in targets:
         if isinstance(target, FileTarget):
-            files.append(_write(target, store, paths, settings, as_json))
+            files.append(_write(target, stores, paths, settings, as_json))
         else:
-            found = list(_sent(store, paths, target, settings, options["again"]))
+            found = list(_sent(stores, paths, target, settings, options["again"]))
             reports += found
             _print_failures(found, len(paths))
     backends = [target for target, _ in targets if isinstance(target, Target)]
@@ -127,38 +132,39 @@ def _paths(
     ctx: click.Context, sessions: tuple[str, ...], every: bool, selection: SessionSelection
 ) -> list[Path]:
     """Return the files of named or selected sessions, the oldest first."""
-    store: Store = ctx.obj
-    if bool(sessions) == (every or selection != SessionSelection()):
+    stores = stores_in(ctx)
+    is_selected = every or selection != SessionSelection()
+    if bool(sessions) == is_selected:
         raise click.UsageError("name sessions, or use --all, --project or --since, not both", ctx)
     if sessions:
-        return [find_session(store, text).path for text in sessions]
-    return [each.path for each in reversed(select_sessions(store, *selection))]
+        return [find_session(stores, text).path for text in sessions]
+    return [each.path for each in reversed(select_sessions(stores, *selection))]
 
 
-def _spans(store: Store, paths: list[Path], settings: TraceSettings) -> Iterator[Span]:
+def _spans(stores: Stores, paths: list[Path], settings: TraceSettings) -> Iterator[Span]:
     for path in paths:
-        yield from spans_in(store, settings, path)
+        yield from spans_in(stores, settings, path)
 
 
 def _sent(
-    store: Store, paths: list[Path], target: Target, settings: TraceSettings, again: bool
+    stores: Stores, paths: list[Path], target: Target, settings: TraceSettings, again: bool
 ) -> Iterator[SendReport]:
     def warn(reason: str) -> None:
         echo(style(plain(reason), "red"), err=True)
 
     with progress_bar(len(paths), "sending") as bar:
-        for report in send_traces(store, paths, target, settings, again=again, warn=warn):
+        for report in send_traces(stores, paths, target, settings, again=again, warn=warn):
             yield report
             bar.update(1)
 
 
 def _write(
-    target: FileTarget, store: Store, paths: list[Path], settings: TraceSettings, as_json: bool
+    target: FileTarget, stores: Stores, paths: list[Path], settings: TraceSettings, as_json: bool
 ) -> dict[str, Any]:
     """Write sessions to a file; return its path and counts, printed here unless as JSON later."""
     size = sum(path.stat().st_size for path in paths if path.exists())
     with progress_bar(size, "writing") as bar:
-        tally = write_traces(store, paths, target, settings, bar.update)
+        tally = write_traces(stores, paths, target, settings, bar.update)
     turns, spans = plural(len(tally.turns), "turn"), plural(tally.spans, "span")
     if not as_json:
         echo(f"{target.path}: {turns}, {spans}")

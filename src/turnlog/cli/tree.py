@@ -8,13 +8,14 @@ import msgspec
 from turnlog.cli.arguments import json_option, output_option, reveal_option, session_argument
 from turnlog.cli.output import echo_json, fit, plain_masked, width
 from turnlog.cli.sessions import open_lazily
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.continuations import previous_of
 from turnlog.conversation.nodes import BoundaryNode
 from turnlog.conversation.session import Session
 from turnlog.render.text_layout import cells_of
 from turnlog.render.tree_drawing import draw_tree, milestones
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 
 UUID_START = re.compile(r"  \[[0-9A-Za-z-]{1,8}\]$")
 
@@ -39,8 +40,8 @@ class StoneView(msgspec.Struct):
 @output_option()
 @reveal_option
 @json_option
-@click.pass_obj
-def command(store: Store, session: str, reveal: bool, as_json: bool) -> None:
+@with_stores
+def command(stores: Stores, session: str, reveal: bool, as_json: bool) -> None:
     """Draw SESSION as a tree of prompts, branches and sub-agents.
 
     ● marks the active branch, which the client resumes. Brackets contain the start of a prompt's
@@ -51,7 +52,7 @@ def command(store: Store, session: str, reveal: bool, as_json: bool) -> None:
       turnlog tree last
       turnlog tree 3f2a --json
     """
-    opened = open_lazily(store, session)
+    opened = open_lazily(stores, session)
     if as_json:
         echo_json(_views(opened))
         return

@@ -14,6 +14,7 @@ from turnlog.cli.arguments import (
 )
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import leaf_of, open_lazily
+from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_rows
 from turnlog.conversation.prompts import RESUMED_AFTER, prompt_label
 from turnlog.conversation.session import Session
@@ -22,7 +23,7 @@ from turnlog.format.entries import User
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.json_views import turn_view
 from turnlog.render.terminal_text import times_apart
-from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 from turnlog.text import exact_money
 
 COLUMNS = (
@@ -49,14 +50,14 @@ PART = 200
     type=click.FloatRange(0, 1_000_000),
     default=RESUMED_AFTER / MINUTE,
     metavar="MINUTES",
-    help="In JSON, call a turn after this much silence a resume; by default 5.",
+    help="In JSON, mark turns as resumed after a pause of this length; by default 5.",
 )
 @output_option()
 @reveal_switch
 @json_option
-@click.pass_obj
+@with_stores
 def command(
-    store: Store,
+    stores: Stores,
     session: str,
     leaf: str | None,
     resumed_after: float,
@@ -72,7 +73,7 @@ def command(
       turnlog turns last
       turnlog turns 3f2a --json | jq '.[] | .cost_usd'
     """
-    opened = open_lazily(store, session)
+    opened = open_lazily(stores, session)
     rank = leaf_of(opened, leaf)
     if as_json:
         turns = opened.turns if rank is None else opened.turns_to(rank)

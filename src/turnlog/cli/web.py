@@ -2,17 +2,16 @@
 
 import webbrowser
 from contextlib import suppress
-from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
 
 import click
 
 from turnlog.cli.completions import complete_session
+from turnlog.cli.store_options import CHOSEN, store_option, stores_in
 from turnlog.cli.terminal import echo, echo_masked
-from turnlog.errors import NotFound
-from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
+from turnlog.store.stores import Stores
 
 
 class WebOptions(NamedTuple):
@@ -30,14 +29,6 @@ class WebOptions(NamedTuple):
 )
 @click.option("--no-open", is_flag=True, help="Print the URL without opening a browser.")
 @click.option(
-    "--store",
-    "folders",
-    metavar="DIR",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False),
-    help="Show the sessions of this configuration directory; repeatable.",
-)
-@click.option(
     "--origin",
     "origins",
     metavar="URL",
@@ -45,10 +36,9 @@ class WebOptions(NamedTuple):
     help="Answer to this address as well, for a forwarded port; repeatable.",
 )
 @click.option("--samples", is_flag=True, help="Show the sample sessions shipped with turnlog.")
-@click.pass_obj
-def command(
-    store: Store, session: str | None, folders: tuple[str, ...], samples: bool, **options: object
-) -> None:
+@store_option
+@click.pass_context
+def command(ctx: click.Context, session: str | None, samples: bool, **options: object) -> None:
     """Browse sessions in a local web app, starting at SESSION if given.
 
     The server runs on 127.0.0.1 until Ctrl-C and only reads. Its URL works once, for one browser.
@@ -61,42 +51,36 @@ def command(
       turnlog web --no-open --port 8123 --origin http://devbox:8123
       turnlog web --store ~/.claude --store /mnt/laptop/.claude
     """
-    stores = _stores(store, folders, samples)
+    stores = _stores(ctx, samples)
     target = _target(stores, session)
     _serve(stores, target, WebOptions(**options))  # pyright: ignore[reportArgumentType]
 
 
-def _stores(store: Store, folders: tuple[str, ...], samples: bool) -> list[Store]:
+def _stores(ctx: click.Context, samples: bool) -> Stores:
     from turnlog.cli.root import samples_store
 
-    chosen = [Store(Path(folder).absolute()) for folder in dict.fromkeys(folders)]
-    if samples:
-        chosen.append(samples_store())
-    return chosen or [store]
+    # The samples join stores that were named, and replace the usual ones.
+    return (*ctx.meta.get(CHOSEN, ()), samples_store()) if samples else stores_in(ctx)
 
 
-def _target(stores: list[Store], session: str | None) -> str:
+def _target(stores: Stores, session: str | None) -> str:
     """Return the page to open."""
     from turnlog.web.library import session_key
 
     if session is None:
         return "/"
-    for store in stores:
-        with suppress(NotFound):
-            path = find_session(store, session).path
-            return f"/sessions/{session_key(path, len(stores) > 1)}"
-    # The error of the first store names the session and what to do.
-    find_session(stores[0], session)
-    raise NotFound(f"no session {session!r}", "turnlog ls")
+    path = find_session(stores, session).path
+    return f"/sessions/{session_key(path, len(stores) > 1)}"
 
 
-def _serve(stores: list[Store], target: str, options: WebOptions) -> None:
+def _serve(stores: Stores, target: str, options: WebOptions) -> None:
     """Answer requests until Ctrl-C."""
     from turnlog.web.access import Access
     from turnlog.web.app import Protection, create_app
     from turnlog.web.guards import origins_of
     from turnlog.web.library import Library
     from turnlog.web.server import HOST, bind, serve
+    from turnlog.web.session_api import load_libraries
 
     with bind(options.port) as bound:
         port = bound.getsockname()[1]
@@ -108,6 +92,7 @@ def _serve(stores: list[Store], target: str, options: WebOptions) -> None:
             library.refresher.start()
             echo_masked(url)  # the one secret that is meant to be seen
             echo("Press Ctrl-C to stop.", err=True)
+            Thread(target=load_libraries, daemon=True).start()
             if not options.no_open:
                 # Some browsers keep `open` waiting until they are closed.
                 Thread(target=_open, args=(url,), daemon=True).start()

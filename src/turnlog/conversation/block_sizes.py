@@ -32,9 +32,9 @@ BYTES_PER_DOCUMENT_TOKEN = 30
 PIXELS_PER_TOKEN = 750
 """Of an image (documented)."""
 LONGEST_EDGE = 1568
-"""Pixels to which the API scales the longer edge of an image (documented)."""
+"""Maximum pixels of the longer edge; the API scales larger images down to it (documented)."""
 MOST_IMAGE_TOKENS = 1600
-"""Of the largest image after scaling; assumed for images whose header is unreadable."""
+"""Tokens of the largest image after scaling; assumed for images with an unreadable header."""
 ENCRYPTION = 0.75
 """Bytes per character of a base64 signature, which holds the thinking in encrypted form."""
 
@@ -131,4 +131,4 @@ SIZES: dict[type, Callable[[Any], BlockSize]] = {
     DocumentBlock: _source_size,
     UnknownPart: lambda block: size_of_json(block.value),
 }
-"""How each type of block is measured; all others by their JSON."""
+"""The function that measures each type of block; others are measured by their JSON."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from turnlog.conversation.node_log import NodeLog
 from turnlog.conversation.nodes import AssistantNode, CallRef, Node, ResultRef, UserNode
-from turnlog.conversation.prompts import INTERRUPTION
+from turnlog.conversation.prompts import INTERRUPTION, REFUSED, REJECTED
 from turnlog.format.blocks import ToolResultBlock, ToolUseBlock
 from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given
@@ -17,9 +17,8 @@ from turnlog.format.timestamps import parse_timestamp
 from turnlog.store.paths import last_part, tool_results
 
 PERSISTED = re.compile(r"saved to: (\S.*)")
-REFUSED = "The user doesn't want to proceed with this tool use"
 LONGEST_MS = 1e15
-"""Milliseconds that a call can have taken: 30,000 years."""
+"""Maximum plausible duration of a call, in milliseconds (30,000 years)."""
 INTERRUPTED = (INTERRUPTION, "[Tool call interrupted")
 
 
@@ -34,6 +33,13 @@ class Call:
     is_error: bool = False
     agent_id: str | None = None
     """The sub-agent that the call started, if its result names one."""
+    is_rejected: bool = False
+    """True if the user denied it: it is an error for the model, but nothing failed."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ran and failed."""
+        return self.is_error and not self.is_rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,7 @@ def read_call(log: NodeLog, call: Call) -> Detail:
         return Detail(given_input)
     text = result_text(answer, call.id)
     structured = given(answer.tool_use_result)
-    denial = given(answer.tool_denial_kind) or ("user-rejected" if REFUSED in text[:80] else None)
+    denial = given(answer.tool_denial_kind) or (REJECTED if REFUSED in text[:80] else None)
     return Detail(
         input=given_input,
         result=text,
@@ -126,7 +132,9 @@ def _call(ref: CallRef, node: AssistantNode, found: list[tuple[ResultRef, UserNo
     if not found:
         return Call(ref.id, ref.name, node, None)
     result, holder = found.pop(0)
-    return Call(ref.id, ref.name, node, holder, result.is_error, result.agent_id)
+    return Call(
+        ref.id, ref.name, node, holder, result.is_error, result.agent_id, result.is_rejected
+    )
 
 
 def _duration(call: Call, structured: Any) -> int | None:

@@ -36,7 +36,7 @@ from turnlog.format.json_values import is_object
 from turnlog.format.system import LocalCommand
 
 LONGEST_TITLE = 1000
-"""Characters of a title that are kept; masking needs more than what is shown."""
+"""Maximum characters of a stored title; masking needs more of it than is shown."""
 SENT_ATTACHMENTS = frozenset(
     "agent_listing_delta already_read_file deferred_tools_delta diagnostics directory"
     " edited_text_file file hook_additional_context invoked_skills mcp_instructions_delta"

@@ -36,7 +36,7 @@ class CarriedPath:
     def __init__(self) -> None:
         self._items: list[CarriedItem] = []
         self._ends: list[float] = []
-        """Where each item ends, in tokens from the start of the first one."""
+        """The end of each item, in tokens from the start of the first one."""
         # Entry k of the next two lists applies to items 0 to k.
         self._prices: list[float] = []
         self._sent: list[int] = []
@@ -156,5 +156,5 @@ class CarriedPath:
         return self._ends[-1] if self._ends else 0.0
 
     def _end(self, length: int) -> float:
-        """Return the number of tokens of the first items."""
+        """Return the total tokens of the first `length` items."""
         return self._ends[length - 1] if length else 0.0

@@ -14,7 +14,7 @@ KIND_NAMES = {
     "summary": "summaries of compactions",
     "system": "system prompt and tool definitions",
 }
-"""What items that are not calls are called in groups."""
+"""Names for groups of items that are not calls."""
 NO_FILE, NO_TURN = "no file", "no turn"
 
 
@@ -86,7 +86,7 @@ GROUPINGS: dict[str, tuple[Callable[[CarriedItem], Hashable], Callable[[CarriedI
         lambda item: turn_name(item.turn),
     ),
 }
-"""How items are grouped: a key, and the name of a group by one of its items.
+"""For each grouping: the key of an item, and the name of the group that an item belongs to.
 
 The system prompt, which is paid for in every turn, is always a group of its own.
 """

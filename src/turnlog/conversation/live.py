@@ -49,9 +49,9 @@ class LiveLane(Struct, frozen=True, kw_only=True):
     state: LiveState
     source: StateSource
     since: float
-    """When the state began, in seconds since 1970."""
+    """Start of the state, in seconds since 1970."""
     detail: str | None
-    """What is waited for, or the tools that are running."""
+    """The awaited event, or the running tools."""
     model: str | None
     context_tokens: int
     window: int | None
@@ -82,6 +82,8 @@ class LiveSession(LiveLane, frozen=True, kw_only=True):
     """The last part of its directory."""
     path: str | None
     """Its file; None before the first line is written."""
+    store: str
+    """The directory of the store that it is in."""
     started: float | None
     mode: str | None
     """Its permission mode."""
@@ -130,6 +132,7 @@ class _FollowedSession:
         self._store = store
         self._report = report
         self._file: LiveFile | None = None
+        self._agents_folder = Path()
         self._agents: dict[Path, _FollowedAgent] = {}
         self._title: str | None = None
         self._next_scan = float("-inf")
@@ -159,6 +162,7 @@ class _FollowedSession:
             cwd=_masked(registration.cwd),
             project=_masked(last_part(registration.cwd.rstrip("/\\")) or registration.cwd),
             path=str(file.path) if file else None,
+            store=str(self._store.root),
             started=registration.started,
             mode=figures.mode,
             usd_per_hour=cost_per_hour(recent, registration.started, now),
@@ -178,6 +182,7 @@ class _FollowedSession:
     def _refresh(self, now: float, budget: ReadBudget) -> LiveFile | None:
         if self._file is None and (path := self._find()):
             self._file = LiveFile(path)
+            self._agents_folder = subagents_folder(path)
         if self._file is None:
             return None
         budget.refresh(self._file)
@@ -198,7 +203,7 @@ class _FollowedSession:
     def _is_scan_due(self, now: float) -> bool:
         assert self._file
         try:
-            changed = subagents_folder(self._file.path).stat().st_mtime_ns
+            changed = self._agents_folder.stat().st_mtime_ns
         except OSError:
             changed = None
         is_due = changed != self._folder_changed or now >= self._next_scan

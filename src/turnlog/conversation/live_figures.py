@@ -5,12 +5,11 @@ message's id is kept.
 """
 
 from collections import OrderedDict, deque
-from functools import lru_cache
 from typing import NamedTuple
 
 from turnlog.conversation.cost import cost_of
 from turnlog.conversation.messages import Message, join_messages
-from turnlog.conversation.models import LONG_WINDOW, WINDOW, compaction_limit, window_of
+from turnlog.conversation.models import compaction_limit, window_holding
 from turnlog.conversation.nodes import (
     SYNTHETIC,
     AssistantNode,
@@ -40,7 +39,7 @@ TURNS = 10
 
 
 SILENT = frozenset({PromptKind.META, PromptKind.COMMAND_OUTPUT, PromptKind.COMPACT_SUMMARY})
-"""Lines of the user that do not tell whose turn it is: the client adds them at any time."""
+"""User lines that do not show whose turn it is: the client may add them at any time."""
 
 
 class TurnSize(NamedTuple):
@@ -51,7 +50,7 @@ class TurnSize(NamedTuple):
 
 
 class LiveFigures:
-    """What the lines of one file add up to so far."""
+    """Running totals over the lines of one file."""
 
     def __init__(self) -> None:
         self.last: Node | None = None
@@ -70,7 +69,7 @@ class LiveFigures:
         self.activity: deque[tuple[float, float]] = deque(maxlen=TURNS * 4)
         """Start and end of the newest turns, in seconds since 1970."""
         self.unpriced = False
-        """Whether a message has no known price."""
+        """True if a message has no known price."""
         self._is_new_turn = True
         self._unnamed: str | None = None
         """The name given to the message of the last lines, if it has no id."""
@@ -106,10 +105,7 @@ class LiveFigures:
         """The size of the context window; None before the first answer."""
         if self.model is None:
             return None
-        # The model's id does not say whether its long window was requested (`[1m]`), but a context
-        # that does not fit the short one does.
-        usual = _usual_window(self.model)
-        return LONG_WINDOW if self.context > usual >= WINDOW else usual
+        return window_holding(self.model, self.context)
 
     def turns_left(self) -> int | None:
         """Estimate the turns until the next compaction from the growth of the last ones."""
@@ -206,11 +202,6 @@ class LiveFigures:
         cost = cost_of(message.model, message.usage, message.started)
         self.unpriced = self.unpriced or cost is None
         return cost or 0.0
-
-
-@lru_cache(64)
-def _usual_window(model: str) -> int:
-    return window_of(model, {})
 
 
 def _context(node: AssistantNode, usage: Usage) -> int:

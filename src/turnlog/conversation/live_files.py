@@ -50,7 +50,7 @@ class LiveFile:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every line was read."""
+        """True if every line was read."""
         return self._tail is None
 
     def refresh(self, most: int | None = SLICE) -> int:

@@ -29,7 +29,7 @@ STREAM_SECONDS = 30.0
 IDLE_SECONDS = 600.0
 """Seconds without a change after which a session is idle."""
 NEVER_ASKING = frozenset({"auto", "bypassPermissions", "dontAsk"})
-"""Permission modes in which calls run or fail without a question, or rarely with one."""
+"""Permission modes that never or rarely ask the user."""
 SHELLS = frozenset({"Bash", "PowerShell"})
 EDITS = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 AGENTS = frozenset({"Agent", "Task"})
@@ -42,7 +42,7 @@ FREE = AGENTS | frozenset(
 
 
 class LiveState(StrEnum):
-    """What a session is doing."""
+    """The activity of a session."""
 
     WORKING = "working"
     PERMISSION = "waiting for permission"
@@ -51,7 +51,7 @@ class LiveState(StrEnum):
 
 
 class StateSource(StrEnum):
-    """How a state is known."""
+    """The source of a state."""
 
     REPORTED = "reported"
     INFERRED = "inferred"
@@ -65,7 +65,7 @@ class StateSince(NamedTuple):
     since: float
     """Seconds since 1970."""
     detail: str | None = None
-    """What the client says it waits for, or the tools whose calls are unanswered."""
+    """The event that the client reports to wait for, or the tools whose calls are unanswered."""
 
 
 def reported_state(status: Registration, changed: float | None, now: float) -> StateSince | None:
@@ -85,7 +85,7 @@ def reported_state(status: Registration, changed: float | None, now: float) -> S
 def inferred_state(
     figures: LiveFigures, started: float | None, now: float, has_child: bool | None = None
 ) -> StateSince:
-    """Infer the state from the last lines; `has_child` tells whether a command is running."""
+    """Infer the state from the last lines; `has_child` is true while a command is running."""
     since = figures.changed or started or now
     quiet = now - since
     if figures.unanswered:
@@ -104,7 +104,7 @@ def is_finished(figures: LiveFigures, now: float) -> bool:
 
 
 def may_run_command(figures: LiveFigures) -> bool:
-    """Return whether only the client's processes can tell a command from a question."""
+    """Return whether only the client's processes distinguish a command from a question."""
     return not SHELLS.isdisjoint(figures.unanswered.values())
 
 

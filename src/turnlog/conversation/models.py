@@ -54,6 +54,24 @@ def window_of(model: str, environment: Mapping[str, str] = os.environ) -> int:
     return LONG_WINDOW if is_long and holds_long else WINDOW
 
 
+def window_holding(model: str, tokens: int) -> int:
+    """Return the size of the context window that a request of some tokens was sent to.
+
+    >>> window_holding("claude-sonnet-4-5", 90_000), window_holding("claude-sonnet-4-5", 250_000)
+    (200000, 1000000)
+    """
+    # The model's id does not say whether its long window was requested (`[1m]`), but a context that
+    # does not fit the short one does.
+    usual = _usual_window(model)
+    return LONG_WINDOW if tokens > usual >= WINDOW else usual
+
+
+@cache
+def _usual_window(model: str) -> int:
+    # Not of this environment: sessions of other machines are listed, too.
+    return window_of(model, {})
+
+
 def compaction_limit(window: int) -> int:
     """Return the number of tokens above which a client compacts by default.
 

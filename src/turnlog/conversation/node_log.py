@@ -159,7 +159,7 @@ class NodeLog:
         for line in read_lines(self.path, start.offset):
             lines += 1
             if not line.is_blank:
-                self._add(replace(line, number=lines))
+                self._add(line if line.number == lines else replace(line, number=lines))
             if line.is_whole:
                 extent = line.end, lines, len(self.nodes), len(self.problems)
                 trail.add(line)

@@ -23,7 +23,7 @@ from turnlog.format.atomic import written_beside
 from turnlog.format.jsonl import Bookmark, FileState
 from turnlog.format.regular_files import open_regular
 
-VERSION = 2
+VERSION = 3
 """Increment when the same lines produce other columns than before; existing tables are rebuilt."""
 MAGIC = b"turnlog\x00"
 PREAMBLE = len(MAGIC) + 8
@@ -89,6 +89,19 @@ TYPES: dict[str, TypeCode] = {
     "figure_working_ms": "q",
     "figure_elapsed_ms": "q",
     "figure_is_complete": "B",
+    # Figures of each whole block of turns, by their names in `TurnBlock`, then its long turns.
+    "block_line": "I",
+    "block_calls": "I",
+    "block_errors": "I",
+    "block_edits": "I",
+    "block_compactions": "I",
+    "block_tokens": "Q",
+    "block_rows": "I",
+    "block_cost_units": "q",
+    "block_context": "Q",
+    "block_model": "I",
+    "block_long_turn": "I",
+    "block_long_rows": "I",
 }
 """The columns and the type codes of their values, as in the `array` module."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.conversation.prompts import PromptKind, prompt_kind
+from turnlog.conversation.prompts import PromptKind, is_rejection, prompt_kind
 from turnlog.format.blocks import MessageBody, ToolResultBlock, ToolUseBlock, Usage
 from turnlog.format.entries import Assistant, ChainEntry, Entry, MessageEntry, Unknown, User
 from turnlog.format.fields import given
@@ -55,6 +55,8 @@ class ResultRef(Struct, frozen=True, gc=False):
     call_id: str
     is_error: bool
     agent_id: str | None = None
+    is_rejected: bool = False
+    """True if the user denied the call."""
 
 
 class UserNode(ChainNode, gc=False):
@@ -183,7 +185,12 @@ def _results(entry: User) -> tuple[ResultRef, ...]:
         return ()
     agent = _agent(entry)
     return tuple(
-        ResultRef(given(block.tool_use_id) or "", bool(given(block.is_error)), agent)
+        ResultRef(
+            given(block.tool_use_id) or "",
+            bool(given(block.is_error)),
+            agent,
+            is_rejection(entry, block),
+        )
         for block in content
         if isinstance(block, ToolResultBlock)
     )

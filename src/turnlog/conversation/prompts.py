@@ -14,6 +14,10 @@ from turnlog.format.entries import MessageEntry, User
 from turnlog.format.fields import given
 from turnlog.format.timestamps import parse_timestamp
 
+REFUSED = "The user doesn't want to proceed with this tool use"
+PUT_OFF = "The user doesn't want to take this action right now"
+REJECTED = "user-rejected"
+"""The client's word for a call that the user denied (2.1.x on)."""
 RESUMED_AFTER = timedelta(minutes=5)
 """Default silence after which a turn counts as resumed."""
 
@@ -189,3 +193,14 @@ def _kind_by_shape(entry: User) -> PromptKind:
     if not text.strip() and any(isinstance(block, ImageBlock) for block in content):
         return PromptKind.IMAGE
     return PromptKind.TYPED
+
+
+def is_rejection(entry: User, result: ToolResultBlock) -> bool:
+    """Return whether a result says that the user denied the call, which therefore never ran.
+
+    Older clients record the text only (observed: 1.0.60 to 2.0.76).
+    """
+    if not given(result.is_error):
+        return False
+    kind = given(entry.tool_denial_kind)
+    return kind == REJECTED if kind else result.text[:80].startswith((REFUSED, PUT_OFF))

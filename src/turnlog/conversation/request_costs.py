@@ -23,7 +23,7 @@ class Zone(NamedTuple):
 
 
 class RequestCost(NamedTuple):
-    """What a message cost, by where in its request the cost arose."""
+    """The cost of a message, split by the part of its request that caused it."""
 
     prompts: list[list[Zone]]
     """The zones of the prompt; of several prompts if the API sent it repeatedly for one message."""

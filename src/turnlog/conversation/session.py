@@ -16,6 +16,7 @@ from turnlog.conversation.node_log import WHOLE, NodeLog, ReadExtent, is_sidecha
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node, UserNode
 from turnlog.conversation.subagents import SubAgent, subagents_in_files, subagents_inside
 from turnlog.conversation.tree import Tree, grow_tree
+from turnlog.conversation.turn_blocks import NEEDED, TurnBlock, blocks_of
 from turnlog.conversation.turn_figures import FIGURES, Outline, models_of, outline_of
 from turnlog.conversation.turns import Turn, split_turns
 from turnlog.format.json_values import Fields
@@ -92,6 +93,11 @@ class Session(NodeLog):
     ) -> Outline:
         """Return figures of some turns of the active branch, as columns."""
         return outline_of(self.turns[first:last], names)
+
+    @property
+    def turn_blocks(self) -> list[TurnBlock]:
+        """Figures of the active branch, summed over blocks of turns."""
+        return blocks_of(self.outline(names=NEEDED))
 
     def prompts(self, first: int = 0, last: int | None = None) -> list[UserNode | None]:
         """Return the prompts of some turns of the active branch; None for a turn without one."""

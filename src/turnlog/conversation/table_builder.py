@@ -31,6 +31,7 @@ from turnlog.conversation.table_reader import MICROSECOND, ROUNDS, UNKNOWN_IDLE
 from turnlog.conversation.table_session import TableSession
 from turnlog.conversation.timeline import moment_of
 from turnlog.conversation.tree import Tree
+from turnlog.conversation.turn_blocks import NEEDED, encode_blocks
 from turnlog.conversation.turn_figures import figures_of, models_of
 from turnlog.conversation.turns import Turn
 from turnlog.format.jsonl import Bookmark
@@ -152,7 +153,10 @@ class _Builder:
         self._add_turns()
         self._add_calls()
         self._add_milestones()
-        self.columns |= encode_figures(list(map(figures_of, self.turns)), self.models)
+        figures = list(map(figures_of, self.turns))
+        self.columns |= encode_figures(figures, self.models)
+        needed = {name: [getattr(each, name) for each in figures] for name in NEEDED}
+        self.columns |= encode_blocks(needed, self.models)
         return TableParts(self._head(version), self.columns)
 
     def _add(self, name: str, values: Iterable[Any]) -> None:

@@ -5,6 +5,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from turnlog.conversation.messages import Message, join_group
 from turnlog.conversation.node_table import NONE, NodeTable, StaleTable, hash_name
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node, UserNode, node_of
 from turnlog.conversation.prompts import Round
+from turnlog.conversation.turn_blocks import TurnBlock, decode_blocks
 from turnlog.conversation.turns import Turn
 from turnlog.format.decode import decode_line
 from turnlog.format.entries import ChainEntry
@@ -86,6 +88,11 @@ class TableReader:
         nodes = self.nodes(rank for rank in ranks if rank != NONE)
         return [None if r == NONE else require_node(UserNode, nodes[r]) for r in ranks]
 
+    @cached_property
+    def blocks(self) -> list[TurnBlock]:
+        """The figures of whole blocks of turns."""
+        return decode_blocks(self.table)
+
     def call(self, call: int) -> Call:
         """Return a call by its rank."""
         return self._call(call, self.nodes(self._ends_of(call)))
@@ -114,7 +121,8 @@ class TableReader:
             return Call(ref.id, ref.name, use, None)
         holder = require_node(UserNode, nodes[result])
         answer = holder.results[table["call_result_place"][call]]
-        return Call(ref.id, ref.name, use, holder, answer.is_error, answer.agent_id)
+        outcome = answer.is_error, answer.agent_id, answer.is_rejected
+        return Call(ref.id, ref.name, use, holder, *outcome)
 
     def _node(self, file: int, rank: int) -> Node:
         position = self.table["position"][rank]

@@ -23,6 +23,7 @@ from turnlog.conversation.subagents import SubAgent, subagents_in_files
 from turnlog.conversation.table_outline import decode_figures
 from turnlog.conversation.table_reader import TableReader, require_node
 from turnlog.conversation.tree import Tree
+from turnlog.conversation.turn_blocks import BLOCK, NEEDED, TurnBlock, blocks_of
 from turnlog.conversation.turn_figures import FIGURES, Outline, models_of, outline_of
 from turnlog.conversation.turns import EarlierTurns, Turn
 from turnlog.format.decode import Problem
@@ -31,7 +32,7 @@ from turnlog.format.jsonl import FileState
 T = TypeVar("T")
 
 KEPT_TURNS = 64
-"""Turns kept in memory; a page asks for the same ones several times."""
+"""Number of turns cached in memory; a page requests the same ones several times."""
 DAMAGED = (StaleTable, IndexError, KeyError, ValueError, OverflowError)
 """Raised by a table that does not fit its session. Its numbers are used as ranks and sizes: those
 of a damaged table may be out of range."""
@@ -308,6 +309,15 @@ class TableSession(Session):
             return {name: early[name] + rest[name] for name in names}
 
         return self.with_table(read, lambda whole: whole.outline(first, last, names))
+
+    @property
+    def turn_blocks(self) -> list[TurnBlock]:
+        def read() -> list[TurnBlock]:
+            early = self.reader.blocks
+            start = len(early) * BLOCK
+            return [*early, *blocks_of(self.outline(start, names=NEEDED), start)]
+
+        return self.with_table(read, lambda whole: whole.turn_blocks)
 
     def prompts(self, first: int = 0, last: int | None = None) -> list[UserNode | None]:
         start, end, late = self._split_range(first, last)

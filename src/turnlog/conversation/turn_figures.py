@@ -8,7 +8,7 @@ from turnlog.conversation.cost import cost_of, unpriced_models
 from turnlog.conversation.messages import Message, add_usage
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, UserNode
 from turnlog.conversation.prompts import PromptKind
-from turnlog.conversation.turns import Turn
+from turnlog.conversation.turns import Turn, measured_ms
 from turnlog.format.blocks import Usage
 from turnlog.format.tools import CHANGING
 
@@ -52,7 +52,10 @@ class TurnFigures(NamedTuple):
 def figures_of(turn: Turn) -> TurnFigures:
     """Return the figures of a turn."""
     said = [message for message in turn.messages if not message.is_synthetic]
-    failed = sum(call.is_error for call in turn.calls)
+    elapsed = turn.elapsed_ms
+    measured = measured_ms(turn.nodes)
+    usage = add_usage(message.usage for message in said)
+    failed = sum(call.has_failed for call in turn.calls)
     return TurnFigures(
         line=(turn.prompt or turn.nodes[0]).line,
         kind=str(turn.kind or ""),
@@ -62,14 +65,14 @@ def figures_of(turn: Turn) -> TurnFigures:
         errors=failed + sum(any(n.is_error for n in message.nodes) for message in turn.messages),
         edits=sum(map(_is_edit, turn.calls)),
         rows=sum(map(_count_rows, turn.nodes)) + 1,
-        tokens=sum(add_usage(message.usage for message in said).values()),
-        cost_usd=cost_of_messages(said)[0],
+        tokens=sum(usage.values()),
+        cost_usd=_total_cost(said),
         context=_prompt_tokens(said[-1].usage) if said else 0,
         model=said[-1].model if said else None,
         compactions=sum(isinstance(node, BoundaryNode) for node in turn.nodes),
-        working_ms=turn.working_ms,
-        elapsed_ms=turn.elapsed_ms,
-        is_complete=turn.is_complete,
+        working_ms=elapsed if measured is None else measured,
+        elapsed_ms=elapsed,
+        is_complete=bool(said),
     )
 
 
@@ -91,10 +94,14 @@ def models_of(turns: Iterable[Turn]) -> list[str]:
 def cost_of_messages(messages: Sequence[Message]) -> tuple[float | None, list[str]]:
     """Return the cost of messages, None if a price is unknown, and the models without a price."""
     unpriced = {name for m in messages for name in unpriced_models(m.model, m.usage)}
+    return _total_cost(messages), sorted(unpriced)
+
+
+def _total_cost(messages: Sequence[Message]) -> float | None:
     costs = [cost_of(m.model, m.usage, m.started) for m in messages]
     # A partial sum would look like the whole cost, so one unknown price makes the total unknown.
     known = [cost for cost in costs if cost is not None]
-    return (round(sum(known), 10) if len(known) == len(costs) else None), sorted(unpriced)
+    return round(sum(known), 10) if len(known) == len(costs) else None
 
 
 def _is_edit(call: Call) -> bool:

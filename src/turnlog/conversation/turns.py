@@ -99,8 +99,14 @@ def elapsed_ms(started: str | None, nodes: Iterable[ChainNode]) -> int | None:
 
 def working_ms(started: str | None, nodes: Sequence[ChainNode]) -> int | None:
     """Return the working time that the client measured; otherwise the elapsed time."""
+    measured = measured_ms(nodes)
+    return elapsed_ms(started, nodes) if measured is None else measured
+
+
+def measured_ms(nodes: Iterable[ChainNode]) -> int | None:
+    """Return the working time that the client measured; None if it did not."""
     measured = [node.milliseconds for node in nodes if isinstance(node, DurationNode)]
-    return round(sum(measured)) if measured else elapsed_ms(started, nodes)
+    return round(sum(measured)) if measured else None
 
 
 def _ended(started: str | None, nodes: Iterable[ChainNode]) -> str | None:
@@ -163,7 +169,7 @@ def _starts(branch: Sequence[ChainNode]) -> list[int]:
 
 
 def _with_cuts(branch: Sequence[ChainNode], starts: list[int], cuts: Container[int]) -> list[int]:
-    """Add the cuts that an answer follows without a prompt in between."""
+    """Add cuts as starts of turns if an answer follows them without a prompt in between."""
     added: list[int] = []
     cut = None
     prompts = set(starts)

@@ -3,8 +3,9 @@
 import re
 
 from turnlog.conversation.call_titles import call_title
-from turnlog.conversation.calls import REFUSED, Call, result_text
+from turnlog.conversation.calls import Call, result_text
 from turnlog.conversation.node_log import NodeLog
+from turnlog.conversation.prompts import REFUSED
 from turnlog.format.entries import User
 
 TITLE = 160

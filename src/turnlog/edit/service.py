@@ -35,7 +35,7 @@ from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.jsonl import FileState
 from turnlog.format.portable import CREATE
 from turnlog.store.footprint import root_of
-from turnlog.store.paths import Store, open_store
+from turnlog.store.paths import Store, client_store
 from turnlog.store.symlinks import require_no_link
 
 
@@ -61,6 +61,8 @@ class CloneResult(NamedTuple):
     left: list[Finding]
     straightened_for: str | None
     """The client version that made straightening necessary; None if it was not."""
+    record: Record | None = None
+    """The change in the journal; None for a preview."""
 
 
 class Renaming(NamedTuple):
@@ -114,12 +116,14 @@ def clone_session(
         ready.left[:] = [finding for finding in ready.left if finding not in renamed]
         _require_compression(session, options, ready)
         clone = plan_clone(store, session, ready.plan, ready.tally)
+        record = None
         if dry_run:
             deque(clone.files[clone.path], maxlen=0)
         else:
             require_no_link(root_of(store, session.path), clone.files)
-            create_session(open_journal(), f"clone of {session.id}", session, clone.files)
-    return CloneResult(clone, ready.tally.effect(), ready.mended, ready.left, target)
+            title = f"clone of {session.id}"
+            record = create_session(open_journal(), title, session, clone.files)
+    return CloneResult(clone, ready.tally.effect(), ready.mended, ready.left, target, record)
 
 
 def rename_session(store: Store, session: Path, title: str, *, dry_run: bool = False) -> Renaming:
@@ -170,8 +174,8 @@ def write_export(path: Path, text: str) -> Record | None:
 
 
 def is_in_store(session: Path) -> bool:
-    """Return whether the client finds a session by its id, because it is in the user's store."""
-    projects = open_store().projects
+    """Return whether the client finds a session by its id, because it is in the client's store."""
+    projects = client_store().projects
     return projects.is_dir() and session.absolute().parent.parent.samefile(projects)
 
 

@@ -186,7 +186,7 @@ class MessageBody(SnakeView):
     container: Any = UNSET
     output_config: Object = UNSET
     timestamp: Text = UNSET
-    """Only in a flat shape reported from an exporter, in which the line itself has none."""
+    """Only in flat lines of one exporter (reported), which have no timestamp of their own."""
 
 
 COMMAND = re.compile(r"<command-name>([^<]*)</command-name>(?:.*<command-args>([^<]*))?", re.DOTALL)

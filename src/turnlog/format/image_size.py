@@ -30,6 +30,21 @@ def pixels_of(data: str) -> Pixels | None:
     return None
 
 
+def image_type(data: str) -> str | None:
+    """Return the media type that the first bytes of an image in base64 tell.
+
+    >>> image_type("R0lGODlhAwAFAA=="), image_type("cGFzc3dvcmQ=")
+    ('image/gif', None)
+    """
+    try:
+        head = base64.b64decode("".join(data[:64].split())[:32])
+    except (binascii.Error, ValueError):
+        return None
+    is_webp = head[:4] == b"RIFF" and head[8:12] == b"WEBP"
+    found = (kind for start, kind in MEDIA_TYPES.items() if head.startswith(start))
+    return "image/webp" if is_webp else next(found, None)
+
+
 def _png(head: bytes) -> Pixels | None:
     return (_big(head[16:20]), _big(head[20:24])) if len(head) >= 24 else None
 
@@ -81,4 +96,11 @@ READERS: dict[bytes, Callable[[bytes], Pixels | None]] = {
     b"\xff\xd8": _jpeg,
     b"GIF8": _gif,
     b"RIFF": _webp,
+}
+"""Functions that read the size, by the first bytes of an image."""
+MEDIA_TYPES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
 }

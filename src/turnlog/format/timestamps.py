@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 
 from turnlog.errors import UsageError
 
@@ -11,10 +12,11 @@ Moment = str | date
 """A point in time as users name it: a time, a day, an age (`3d`, `12h`), `today`, `yesterday`."""
 AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 NAMED_DAYS = {"today": 0, "yesterday": 1}
-"""How many days ago they began."""
+"""Days since they began."""
 STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 
+@lru_cache(256)  # a turn asks for the same few times again and again
 def parse_timestamp(text: str | None) -> datetime | None:
     """Return the UTC time of an entry's timestamp; None if it is not valid.
 

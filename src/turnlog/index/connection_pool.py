@@ -4,15 +4,23 @@ Opening one takes a lock, four pragmas and a comparison of versions, which is lo
 queries.
 """
 
+import sqlite3
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
-from turnlog.index.database import Index, open_index
+from turnlog.index.database import (
+    REBUILD,
+    DamagedIndex,
+    Index,
+    discarded,
+    is_damage,
+    open_index,
+)
 
 KEPT = 4
-"""Idle connections per index."""
+"""Maximum number of idle connections per index."""
 
 _lock = Lock()
 _idle: dict[tuple[Path, int], list[tuple[Index, ExitStack]]] = {}
@@ -25,8 +33,11 @@ def pooled_index(path: Path) -> Generator[Index]:
     index, stack = _take(path) or _open(path)
     try:
         yield index
-    except BaseException:
+    except BaseException as error:
         stack.close()  # it may have an open transaction
+        if isinstance(error, sqlite3.Error) and is_damage(error):
+            close_pool()
+            raise discarded(path) from error
         raise
     _give_back(path, index, stack)
 
@@ -48,7 +59,12 @@ def _take(path: Path) -> tuple[Index, ExitStack] | None:
 
 def _open(path: Path) -> tuple[Index, ExitStack]:
     stack = ExitStack()
-    return stack.enter_context(open_index(path)), stack
+    index = stack.enter_context(open_index(path))
+    if index.was_damaged:
+        # It is empty now, and whoever reads it as it is would find nothing.
+        stack.close()
+        raise DamagedIndex("the index was damaged, and is being built again", REBUILD)
+    return index, stack
 
 
 def _give_back(path: Path, index: Index, stack: ExitStack) -> None:

@@ -10,19 +10,23 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from turnlog.errors import TurnlogError, Unavailable
+from turnlog.errors import TurnlogError, Unavailable, UsageError
 from turnlog.format.locks import lock
 from turnlog.format.private_files import open_private, secure_folder
 from turnlog.store.directories import cache_directory
 from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores, present
 
 READING = 4
 """Increment when the same lines produce different rows than before; existing indexes are rebuilt.
 """
+MOST_STORES = 20
+"""The name of an index has nine characters for each store, and a file name at most 255."""
 PATIENCE = 30
 """Seconds to wait for a write lock."""
 FTS_MEMORY = 32 << 20
 """Bytes of words that FTS5 buffers in memory before writing them."""
+REBUILD = "turnlog sync"
 ELSEWHERE = "export XDG_CACHE_HOME=FOLDER"
 SETTINGS = """
 PRAGMA journal_mode = WAL;
@@ -32,14 +36,22 @@ PRAGMA cache_size = -32768;
 """
 
 
+class DamagedIndex(Unavailable):
+    """The index turned out to be damaged while it was used, and was deleted."""
+
+
 class Index:
     """An open index."""
 
-    def __init__(self, path: Path, db: sqlite3.Connection, notice: str | None) -> None:
+    def __init__(
+        self, path: Path, db: sqlite3.Connection, notice: str | None, was_damaged: bool = False
+    ) -> None:
         self.path = path
         self.db = db
         self.notice = notice
         """A message to show the user once: why the index is being rebuilt."""
+        self.was_damaged = was_damaged
+        """True if it is empty because the file was damaged."""
 
     @contextmanager
     def disconnected(self) -> Generator[None]:
@@ -56,11 +68,29 @@ class Index:
         self.db.close()
 
 
-def index_path(store: Store, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of a store's index, in the user's cache directory."""
-    # Several stores can share one cache directory, for example when CLAUDE_CONFIG_DIR changes.
-    name = zlib.crc32(str(store.root.resolve()).encode())
-    return Path(cache_directory(environment), f"index-{name:08x}.db")
+def index_path(stores: AnyStores, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the path of the index of stores, in the user's cache directory.
+
+    Several stores have one index, because a message that two of them contain counts once. It is
+    named after each of them, in any order.
+    """
+    # The first store may be missing: another process, which is told the others, has the same index.
+    names = sorted({_store_name(store) for store in present(stores)})
+    if len(names) > MOST_STORES:
+        raise UsageError(f"{len(names)} stores are too many: at most {MOST_STORES} at once")
+    return Path(cache_directory(environment), f"index-{'-'.join(names)}.db")
+
+
+def indexes_with(store: Store, environment: Mapping[str, str] = os.environ) -> list[Path]:
+    """Return every index that contains a store, alone or with others, whether it exists or not."""
+    folder = Path(cache_directory(environment))
+    # Of an index that is being built, there may be nothing but a lock or tables yet.
+    files = (path.with_suffix(".db") for path in folder.glob(f"index-*{_store_name(store)}*"))
+    return list(dict.fromkeys([index_path(store, environment), *files]))
+
+
+def _store_name(store: Store) -> str:
+    return f"{zlib.crc32(str(store.root.resolve()).encode()):08x}"
 
 
 def tables_folder(index: Path) -> Path:
@@ -100,7 +130,7 @@ def _alone(path: Path) -> Generator[None]:
 
 
 def _opened(path: Path) -> Index:
-    is_new = not path.exists()
+    is_new, was_damaged = not path.exists(), False
     try:
         db = connect(path)
         if _version(db) == current_version():
@@ -112,8 +142,8 @@ def _opened(path: Path) -> Index:
         # replacing it would destroy a good index.
         if isinstance(error, sqlite3.OperationalError):
             raise
-        notice = "rebuilding the index: it is damaged"
-    return Index(path, _created(path), notice)
+        notice, was_damaged = "rebuilding the index: it is damaged", True
+    return Index(path, _created(path), notice, was_damaged)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -208,8 +238,26 @@ def _version(db: sqlite3.Connection) -> str | None:
     return row[0] if row else None
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether an error says that the file is not a sound database."""
+    # SQLITE_CORRUPT and SQLITE_NOTADB have no class of their own; locks and full disks do.
+    return type(error) is sqlite3.DatabaseError
+
+
+def discarded(path: Path) -> DamagedIndex:
+    """Delete a damaged index; return the error to raise."""
+    discard_index(path)
+    return DamagedIndex("the index was damaged, and is built again by the next command", REBUILD)
+
+
+def discard_indexes(store: Store) -> None:
+    """Delete all indexes that contain a store, because FTS5 keeps the words of deleted texts."""
+    for path in indexes_with(store):
+        discard_index(path)
+
+
 def discard_index(path: Path) -> None:
-    """Delete an index, because FTS5 keeps the words of deleted texts until a rebuild."""
+    """Delete an index; the next query builds it anew."""
     if path.exists() or tables_folder(path).exists():
         with _alone(path):
             _remove(path)
@@ -252,7 +300,11 @@ def _explained(path: Path) -> Generator[None]:
     """Turn SQLite's errors into errors that name the path and a remedy."""
     try:
         yield
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
+        if is_damage(error):
+            raise discarded(path) from error
+        if not isinstance(error, sqlite3.OperationalError):
+            raise
         reason = str(error)
         if "locked" in reason:
             raise Unavailable(f"{path} is locked by another process", f"fuser {path}") from error

@@ -8,8 +8,9 @@ from turnlog.errors import UsageError
 from turnlog.format.timestamps import Moment, parse_since, parse_until
 from turnlog.index.reports.reports import Filters
 from turnlog.index.search.selection import KINDS, ROLES, Selection
-from turnlog.store.paths import Store, folder_name, is_subagent_name
+from turnlog.store.paths import folder_name, is_subagent_name
 from turnlog.store.session_lookup import find_session
+from turnlog.store.stores import AnyStores, find_holder
 
 
 class SearchFilters(TypedDict, total=False):
@@ -58,11 +59,12 @@ def filters_of(filters: ReportFilters) -> Filters:
     )
 
 
-def selection_of(store: Store, filters: SearchFilters) -> Selection:
+def selection_of(stores: AnyStores, filters: SearchFilters) -> Selection:
     """Resolve the filters of a search: names of sessions and projects, dates and ages."""
     since, until = filters.get("since"), filters.get("until")
     file = filters.get("file")
     folder = _folder(filters.get("project"))
+    session, store = _session(stores, filters.get("session"))
     return Selection(
         kinds=_kinds(filters.get("role"), tuple(filters.get("kinds", ()))),
         project=None if folder else filters.get("project"),
@@ -74,7 +76,8 @@ def selection_of(store: Store, filters: SearchFilters) -> Selection:
         branch=filters.get("branch"),
         errors=filters.get("errors", False),
         file=file.removeprefix("./") if file else None,
-        session=_session(store, filters.get("session")),
+        session=session,
+        store=store,
         no_subagents=not filters.get("subagents", True),
     )
 
@@ -97,9 +100,11 @@ def _folder(project: str | None) -> str | None:
     return folder_name(str(Path(project).resolve())) if project and is_directory else None
 
 
-def _session(store: Store, name: str | None) -> str | None:
-    """Return the id of a session, or the path of a sub-agent's file."""
+def _session(stores: AnyStores, name: str | None) -> tuple[str | None, str | None]:
+    """Return the id of a session, or the path of a sub-agent's file, and its store."""
     if name is None:
-        return None
-    found = find_session(store, name)
-    return str(found.path) if is_subagent_name(found.path.name) else found.id
+        return None, None
+    found = find_session(stores, name)
+    holder = find_holder(stores, found.path)
+    session = str(found.path) if is_subagent_name(found.path.name) else found.id
+    return session, holder and str(holder.root)

@@ -1,5 +1,6 @@
 """Look up files in the index, and store the result of their last check."""
 
+import re
 import sqlite3
 from pathlib import Path
 
@@ -12,7 +13,7 @@ SHORT = 8
 """Length of an id prefix that is usually unique."""
 LAST = "\U0010ffff"
 """The highest code point: `prefix + LAST` is an upper bound for all strings with that prefix."""
-COLUMNS = "id, path, opened_by, session, is_subagent, project, title, ended"
+COLUMNS = "id, path, store, opened_by, session, is_subagent, project, title, ended"
 
 
 class File(Struct, frozen=True):
@@ -20,6 +21,7 @@ class File(Struct, frozen=True):
 
     id: int
     path: str
+    store: str
     opened_by: str
     """The id that `turnlog show` accepts."""
     session: str | None
@@ -30,8 +32,8 @@ class File(Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """The session that the file belongs to, or the file's own path if that is unknown."""
-        return self.session or self.path
+        """The store and the session that the file belongs to, or its path if that is unknown."""
+        return f"{self.store} {self.session or self.path}"
 
 
 def kept_check(db: sqlite3.Connection, path: Path, state: FileState) -> tuple[bool, str | None]:
@@ -57,14 +59,16 @@ def recent_sessions(db: sqlite3.Connection, limit: int) -> tuple[list[str], int]
     return paths, db.execute(f"SELECT count(*) {are_present}").fetchone()[0]
 
 
-def sessions_before(db: sqlite3.Connection, written: float) -> list[tuple[str, str | None, float]]:
-    """Return id, title and time of sessions whose files were last written before a time."""
+def sessions_before(
+    db: sqlite3.Connection, store: str, written: float
+) -> list[tuple[str, str | None, float]]:
+    """Return id, title and time of a store's sessions that were last written before a time."""
     # The inner query reads only the index `files_read_whole`; rows of the table are long.
     return db.execute(
         "SELECT opened_by, title, mtime_ns / 1e9 FROM files WHERE id IN"
         " (SELECT id FROM files WHERE reached >= size AND mtime_ns < ?)"
-        " AND NOT is_subagent AND NOT is_gone ORDER BY mtime_ns",
-        (int(written * 1e9),),
+        " AND store = ? AND NOT is_subagent AND NOT is_gone ORDER BY mtime_ns",
+        (int(written * 1e9), store),
     ).fetchall()
 
 
@@ -95,8 +99,9 @@ class Files:
         """Return the session file of a sub-agent, or the file itself if there is none."""
         if not file.is_subagent:
             return file
-        statement = f"SELECT {COLUMNS} FROM files WHERE session = ? AND NOT is_subagent"
-        row = self.db.execute(statement, (file.session,)).fetchone()
+        where = "session = ? AND store = ? AND NOT is_subagent"
+        statement = f"SELECT {COLUMNS} FROM files WHERE {where}"
+        row = self.db.execute(statement, (file.session, file.store)).fetchone()
         return File(*row) if row else file
 
     def short_name(self, file: File) -> str:
@@ -105,3 +110,28 @@ class Files:
         statement = "SELECT 1 FROM files WHERE opened_by BETWEEN ? AND ? LIMIT 2"
         matches = self.db.execute(statement, (prefix, prefix + LAST)).fetchall()
         return prefix if len(matches) == 1 else file.opened_by
+
+
+def sessions_with_path(db: sqlite3.Connection, path: str, ending: str) -> dict[str, list[Path]]:
+    """Return the sessions whose calls, or those of their sub-agents, name a file.
+
+    If none names `path`, all paths that end with `ending` count.
+    """
+    rows = _calls_on(db, "c.path = ?", path)
+    if not rows and not ending.startswith(("/", "..")):
+        # `_` and `%` of a name match themselves only.
+        escaped = re.sub(r"([\\%_])", r"\\\1", ending.removeprefix("./"))
+        rows = _calls_on(db, "c.path LIKE ? ESCAPE '\\'", f"%/{escaped}")
+    found: dict[str, list[Path]] = {}
+    for named, session in rows:
+        found.setdefault(named, []).append(Path(session))
+    return found
+
+
+def _calls_on(db: sqlite3.Connection, condition: str, value: str) -> list[tuple[str, str]]:
+    statement = f"""
+        SELECT DISTINCT c.path, s.path FROM calls c JOIN files f ON f.id = c.file
+        JOIN files s ON s.id = f.id AND NOT f.is_subagent
+            OR f.is_subagent AND s.session = f.session AND NOT s.is_subagent
+        WHERE {condition} AND NOT s.is_gone ORDER BY s.started, s.path"""
+    return db.execute(statement, (value,)).fetchall()

@@ -8,6 +8,7 @@ CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE files (
     id INTEGER PRIMARY KEY,
     path TEXT NOT NULL UNIQUE,
+    store TEXT NOT NULL,       -- the directory of the store that it is in
     opened_by TEXT NOT NULL,   -- the id that opens it
     session TEXT,              -- the session it belongs to
     is_subagent INTEGER NOT NULL,
@@ -101,6 +102,7 @@ CREATE TABLE calls (
     ended REAL,
     is_error INTEGER,          -- null while there is no result
     error TEXT,                -- the start of what went wrong
+    is_rejected INTEGER NOT NULL DEFAULT 0, -- the user denied it: it never ran, and did not fail
     added INTEGER NOT NULL DEFAULT 0,
     removed INTEGER NOT NULL DEFAULT 0,
     model TEXT,
@@ -168,7 +170,7 @@ UNION ALL
 SELECT
     file, quarter, model, branch, is_subagent,
     0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0,
-    count(*), coalesce(sum(is_error), 0), sum(added), sum(removed)
+    count(*), coalesce(sum(is_error AND NOT is_rejected), 0), sum(added), sum(removed)
 FROM calls WHERE counts = 1 GROUP BY file, quarter, model, branch, is_subagent
 UNION ALL
 SELECT

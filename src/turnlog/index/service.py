@@ -1,5 +1,6 @@
 """Query the index; commands and library users call these functions.
 
+They accept one store or several, which then have one index: what two of them contain counts once.
 Every function brings the index up to date first, except within `sync_policy.deferred_sync`.
 """
 
@@ -11,7 +12,8 @@ from turnlog.errors import UsageError
 from turnlog.index.search.selection import Selection
 from turnlog.index.search.word_search import Begun, SearchTerms, begin, parse_search
 from turnlog.index.sync_policy import SILENT, Feedback, speculative_index, synced_index
-from turnlog.store.paths import Store, archive_folder
+from turnlog.store.paths import archive_folder
+from turnlog.store.stores import AnyStores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +34,7 @@ ALL_TURNS = 1000
 FILE_CALLS = 500
 """Calls on one file that are returned by default."""
 LIMIT = 10
-"""Sessions that a search returns by default."""
+"""Default number of sessions in a search result."""
 
 
 class SearchRequest(NamedTuple):
@@ -48,7 +50,7 @@ class SearchRequest(NamedTuple):
 
 
 def search_sessions(
-    store: Store, request: SearchRequest, feedback: Feedback = SILENT
+    stores: AnyStores, request: SearchRequest, feedback: Feedback = SILENT
 ) -> "Iterator[SessionHits]":
     """Search the texts of all sessions; yield the best sessions first, as they are found."""
     query = parse_search(request.text, request.is_regex)
@@ -57,7 +59,7 @@ def search_sessions(
     def ask(db: sqlite3.Connection) -> Begun | None:
         return None if query.pattern else begin(db, terms)
 
-    with speculative_index(store, ask, feedback) as speculative:
+    with speculative_index(stores, ask, feedback) as speculative:
         # Import the modules that decode entries while SQLite ranks in its own thread.
         from turnlog.index.search.search import ResultLimits, search
 
@@ -67,7 +69,7 @@ def search_sessions(
 
 
 def report(
-    store: Store,
+    stores: AnyStores,
     name: str,
     filters: "Filters | None" = None,
     *,
@@ -82,32 +84,32 @@ def report(
     from turnlog.index.reports.reports import CARRYING, EVERYTHING, REPORTS
 
     if name == CARRYING:
-        return _carrying_report(store, filters or EVERYTHING, by, feedback)
+        return _carrying_report(stores, filters or EVERYTHING, by, feedback)
     if name not in REPORTS:
         known = ", ".join([*REPORTS, CARRYING])
         raise UsageError(f"no report {name}: choose from {known}", "turnlog stats")
-    with synced_index(store, feedback=feedback) as index:
+    with synced_index(stores, feedback=feedback) as index:
         return cached_report(index.db, name, filters or EVERYTHING, by)
 
 
 def _carrying_report(
-    store: Store, filters: "Filters", by: tuple[str, ...], feedback: Feedback
+    stores: AnyStores, filters: "Filters", by: tuple[str, ...], feedback: Feedback
 ) -> "Report":
     from turnlog.index.reports.carrying_report import carrying_report
     from turnlog.index.reports.report_cache import cached_answer
     from turnlog.index.reports.reports import CARRYING, Report
 
-    with synced_index(store, feedback=feedback) as index, feedback.progress() as progress:
+    with synced_index(stores, feedback=feedback) as index, feedback.progress() as progress:
         found = cached_answer(
             index,
             [CARRYING, filters, by],
-            lambda: carrying_report(index, store, filters, by, progress),
+            lambda: carrying_report(index, filters, by, progress),
         )
     return Report(*found)
 
 
 def carrying_tree(
-    store: Store,
+    stores: AnyStores,
     filters: "Filters | None" = None,
     least: float = 0.0005,
     feedback: Feedback = SILENT,
@@ -122,116 +124,129 @@ def carrying_tree(
     from turnlog.index.reports.reports import EVERYTHING
 
     chosen = filters or EVERYTHING
-    with synced_index(store, feedback=feedback) as index, feedback.progress() as progress:
+    with synced_index(stores, feedback=feedback) as index, feedback.progress() as progress:
         return cached_answer(
             index,
             ["carrying tree", chosen, least],
-            lambda: nest_costs(index, store, chosen, progress, least),
+            lambda: nest_costs(index, chosen, progress, least),
         )
 
 
 def list_calls(
-    store: Store, filters: "Filters | None" = None, feedback: Feedback = SILENT
+    stores: AnyStores, filters: "Filters | None" = None, feedback: Feedback = SILENT
 ) -> "Report":
     """Return every tool call as a row, each once, the oldest first."""
     from turnlog.index.reports.reports import EVERYTHING, run_report
 
-    with synced_index(store, feedback=feedback) as index:
+    with synced_index(stores, feedback=feedback) as index:
         return run_report(index.db, "calls", filters or EVERYTHING)
 
 
 def file_calls(
-    store: Store, path: str, limit: int = FILE_CALLS, feedback: Feedback = SILENT
+    stores: AnyStores, path: str, limit: int = FILE_CALLS, feedback: Feedback = SILENT
 ) -> "Report":
     """Return the calls that read or changed one file, in all sessions, the newest first."""
     from turnlog.index.reports.reports import run_query_file
 
-    with synced_index(store, feedback=feedback) as index:
+    with synced_index(stores, feedback=feedback) as index:
         return run_query_file(index.db, "file_calls", {"path": path, "limit": limit})
 
 
+def sessions_touching(
+    stores: AnyStores, path: str, ending: str, feedback: Feedback = SILENT
+) -> "dict[str, list[Path]]":
+    """Return the files of the sessions that read or changed a file, by the file's path.
+
+    If none names `path`, all files whose paths end with `ending` count.
+    """
+    from turnlog.index.known_files import sessions_with_path
+
+    with synced_index(stores, feedback=feedback) as index:
+        return sessions_with_path(index.db, path, ending)
+
+
 def report_batch(
-    store: Store, requests: "Sequence[ReportRequest]", feedback: Feedback = SILENT
+    stores: AnyStores, requests: "Sequence[ReportRequest]", feedback: Feedback = SILENT
 ) -> "list[Report]":
     """Compute several reports on one state of the index, which is brought up to date once."""
     from turnlog.index.reports.report_cache import cached_report
 
-    with synced_index(store, feedback=feedback) as index:
+    with synced_index(stores, feedback=feedback) as index:
         return [cached_report(index.db, *request) for request in requests]
 
 
-def run_sql(store: Store, statement: str, feedback: Feedback = SILENT) -> "SqlResult":
+def run_sql(stores: AnyStores, statement: str, feedback: Feedback = SILENT) -> "SqlResult":
     """Run one SQL query on the index, which is opened read-only."""
     from turnlog.index.reports.user_sql import run_query
 
     # Indexing words takes most of a sync, and only statements that name these tables need them.
     words = any(name in statement.lower() for name in ("docs", "words"))
-    with synced_index(store, words=words, feedback=feedback) as index:
+    with synced_index(stores, words=words, feedback=feedback) as index:
         return run_query(index.path, statement)
 
 
-def list_tables(store: Store, feedback: Feedback = SILENT) -> "list[IndexTable]":
+def list_tables(stores: AnyStores, feedback: Feedback = SILENT) -> "list[IndexTable]":
     """Return the tables and views that `run_sql` can query."""
     from turnlog.index.reports.user_sql import tables_of
 
-    with synced_index(store, feedback=feedback) as index:
+    with synced_index(stores, feedback=feedback) as index:
         return tables_of(index.path)
 
 
-def match_sessions(store: Store, filters: "ListFilters") -> "Matches":
+def match_sessions(stores: AnyStores, filters: "ListFilters") -> "Matches":
     """Return which sessions match some filters, most recently active first."""
     from turnlog.index.ingest.change_check import generation
     from turnlog.index.reports.session_list import find_matches
 
-    with synced_index(store) as index:
+    with synced_index(stores) as index:
         return find_matches(index.db, filters, generation(index.db))
 
 
-def describe_sessions(store: Store, numbers: "Sequence[int]") -> "dict[int, ListedSession]":
+def describe_sessions(stores: AnyStores, numbers: "Sequence[int]") -> "dict[int, ListedSession]":
     """Return the figures of sessions that `match_sessions` found, by their numbers."""
     from turnlog.index.reports.session_list import describe_listed
 
-    with synced_index(store) as index:
+    with synced_index(stores) as index:
         return describe_listed(index.db, numbers)
 
 
-def recent_sessions(store: Store, limit: int) -> "list[ListedSession]":
+def recent_sessions(stores: AnyStores, limit: int) -> "list[ListedSession]":
     """Return the figures of the sessions active last, the latest first."""
     from turnlog.index.reports.session_list import describe_listed, recent_numbers
 
-    with synced_index(store) as index:
+    with synced_index(stores) as index:
         numbers = recent_numbers(index.db, limit)
         found = describe_listed(index.db, numbers)
         return [found[number] for number in numbers if number in found]
 
 
-def call_summary(store: Store, path: "Path") -> "CallSummary":
+def call_summary(stores: AnyStores, path: "Path") -> "CallSummary":
     """Return the tools and files of the calls of a session, given by its file."""
     from turnlog.index.reports.session_list import summarize_calls
 
-    with synced_index(store) as index:
+    with synced_index(stores) as index:
         return summarize_calls(index.db, path)
 
 
-def facets(store: Store) -> "Facets":
+def facets(stores: AnyStores) -> "Facets":
     """Return the values that the filters of a session list can take."""
     from turnlog.index.reports.session_list import list_facets
 
-    with synced_index(store) as index:
+    with synced_index(stores) as index:
         return list_facets(index.db)
 
 
-def find_paths(store: Store, id_: str) -> "list[Path]":
+def find_paths(stores: AnyStores, id_: str) -> "list[Path]":
     """Return the files of the session or sub-agent with an id; several if it was copied."""
     from turnlog.index.reports.session_list import session_paths
 
-    with synced_index(store) as index:
+    with synced_index(stores) as index:
         return session_paths(index.db, id_)
 
 
-def index_generation(store: Store) -> int:
+def index_generation(stores: AnyStores) -> int:
     """Return a number that changes when the figures of the index do."""
     from turnlog.index.ingest.change_check import generation
 
-    with synced_index(store) as index:
+    with synced_index(stores) as index:
         return generation(index.db)

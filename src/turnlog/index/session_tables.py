@@ -4,10 +4,11 @@ A table only saves time: if it is missing, damaged or outdated, the session is r
 with the same result.
 """
 
+import gc
 import os
 import zlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from turnlog.conversation.node_table import StaleTable, read_table, write_table
@@ -58,8 +59,9 @@ def _open_and_keep(path: Path, file: Path) -> Session:
     """Read a session and write its table."""
     from turnlog.conversation.table_builder import build_table
 
-    session = open_session(path)
-    parts = build_table(session, current_version())
+    with _without_collection():
+        session = open_session(path)
+        parts = build_table(session, current_version())
     if parts:
         with suppress(
             OSError
@@ -68,6 +70,18 @@ def _open_and_keep(path: Path, file: Path) -> Session:
             write_table(file, *parts)
             _remove_oldest(file)
     return session
+
+
+@contextmanager
+def _without_collection() -> Generator[None]:
+    """Pause the garbage collector: millions of objects are made, and none of them is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _remove_oldest(newest: Path) -> None:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from turnlog.errors import Unavailable
 from turnlog.format.private_files import create_private_folder, touch_private
 from turnlog.index.connection_pool import pooled_index
-from turnlog.index.database import Index, index_path, open_index
+from turnlog.index.database import DamagedIndex, Index, index_path, open_index
 from turnlog.index.ingest.change_check import is_current, is_session_current
 from turnlog.index.ingest.file_states import FileStates, begin_scan, scan_store
 from turnlog.index.speculative import Ask, SpeculativeQuery
-from turnlog.store.paths import Store, archive_folder
+from turnlog.store.paths import archive_folder
+from turnlog.store.stores import AnyStores, holder_of, present
 
 if TYPE_CHECKING:
     from turnlog.index.ingest.sync import Synced
@@ -35,13 +36,13 @@ AGE = 60
 
 # Without `-P`, Python would run a `turnlog.py` in the current directory: a stranger's repository,
 # in which the client calls the status line.
-SYNC = [sys.executable, "-P", "-m", "turnlog", "sync"]
+PROGRAM = [sys.executable, "-P", "-m", "turnlog"]
 
 SKIPPED = "turnlog: skipped "
 """The start of a line about a file that cannot be read."""
 
 _is_deferred = ContextVar("_is_deferred", default=False)
-"""Whether queries leave the index as it is."""
+"""True if queries leave the index as it is."""
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and the total; starts over for each phase."""
@@ -63,10 +64,10 @@ class Feedback(NamedTuple):
 SILENT = Feedback()
 
 
-def sync_index(store: Store, feedback: Feedback = SILENT) -> "tuple[Path, Synced]":
-    """Bring the index of a store up to date; return its path and a summary of the sync."""
-    with _opened(store, feedback) as index:
-        return index.path, _bring_up_to_date(index, store, feedback)
+def sync_index(stores: AnyStores, feedback: Feedback = SILENT) -> "tuple[Path, Synced]":
+    """Bring the index of stores up to date; return its path and a summary of the sync."""
+    with _opened(stores, feedback) as index:
+        return index.path, _bring_up_to_date(index, stores, feedback)
 
 
 @contextmanager
@@ -83,27 +84,42 @@ def deferred_sync() -> Generator[None]:
         _is_deferred.reset(token)
 
 
-def refresh_index(store: Store) -> bool:
-    """Bring an index up to date from a process with threads; return whether files had changed."""
-    states = scan_store(store)
+def refresh_index(stores: AnyStores) -> bool:
+    """Bring an index up to date from a process with threads; return whether files had changed.
+
+    A damaged one is built again.
+    """
     try:
-        with _opened(store, SILENT) as index:
+        return _refresh(stores)
+    except DamagedIndex:
+        return _refresh(stores)
+
+
+def _refresh(stores: AnyStores) -> bool:
+    states = scan_store(stores)
+    try:
+        with _opened(stores, SILENT) as index:
             if is_current(index.db, states, archive_folder()):
                 return False
-            _bring_up_to_date(index, store, Feedback(_little), states)
+            _bring_up_to_date(index, stores, Feedback(_little), states)
     except _TooMuch:
         # A large sync forks, and a fork copies locks that other threads hold.
-        run_sync(store)
+        run_sync(stores)
     return True
 
 
-def run_sync(store: Store) -> None:
+def program_for(stores: AnyStores) -> list[str]:
+    """Return the words that start turnlog in another process, for these stores."""
+    roots = [str(store.root) for store in present(stores)]
+    return [*PROGRAM, *(word for root in roots for word in ("--store", root))]
+
+
+def run_sync(stores: AnyStores) -> None:
     """Bring an index up to date in a process of its own, and wait for it."""
     import subprocess
 
     done = subprocess.run(
-        SYNC,
-        env={**os.environ, "CLAUDE_CONFIG_DIR": str(store.root)},
+        [*program_for(stores), "sync"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -122,37 +138,37 @@ def _little() -> Generator[Progress]:
 
 @contextmanager
 def synced_index(
-    store: Store,
+    stores: AnyStores,
     *,
     words: bool = False,
     states: FileStates | None = None,
     feedback: Feedback = SILENT,
 ) -> Generator[Index]:
-    """Open the index of a store with its figures up to date, and its words if requested.
+    """Open the index of stores with its figures up to date, and its words if requested.
 
-    Pass `states` if the store was just scanned.
+    Pass `states` if the stores were just scanned.
     """
     if _is_deferred.get():
-        with pooled_index(index_path(store)) as index:
+        with pooled_index(index_path(stores)) as index:
             yield index
         return
-    finish_scan = begin_scan(store) if states is None else lambda: states
-    with _opened(store, feedback) as index:
+    finish_scan = begin_scan(stores) if states is None else lambda: states
+    with _opened(stores, feedback) as index:
         found = finish_scan()
         if not is_current(index.db, found, archive_folder(), words=words):
-            _bring_up_to_date(index, store, feedback, found, words=words)
+            _bring_up_to_date(index, stores, feedback, found, words=words)
         yield index
 
 
 @contextmanager
-def open_without_waiting(store: Store, session: Path | None) -> Generator[Index | None]:
+def open_without_waiting(stores: AnyStores, session: Path | None) -> Generator[Index | None]:
     """Open the index for a status line: one session current, all others up to a minute old.
 
     A background process reads the rest. Yields None while there is no index.
     """
-    path = index_path(store)
+    path = index_path(stores)
     if _is_due(path):
-        _sync_in_background()
+        _sync_in_background(stores)
     if not path.exists():
         yield None
         return
@@ -161,28 +177,28 @@ def open_without_waiting(store: Store, session: Path | None) -> Generator[Index 
             from turnlog.index.ingest.sync import sync_session
 
             with suppress(_TooMuch):
-                sync_session(index, session, _require_little)
+                sync_session(index, holder_of(stores, session), session, _require_little)
         yield index
 
 
 @contextmanager
 def speculative_index(
-    store: Store, ask: Ask[T], feedback: Feedback
+    stores: AnyStores, ask: Ask[T], feedback: Feedback
 ) -> Generator[SpeculativeQuery[T]]:
     """Run a query on figures and words speculatively while checking files for changes."""
     is_deferred = _is_deferred.get()
-    finish_scan = None if is_deferred else begin_scan(store)
-    with _opened(store, feedback) as index, closing(SpeculativeQuery(index, ask)) as speculative:
+    finish_scan = None if is_deferred else begin_scan(stores)
+    with _opened(stores, feedback) as index, closing(SpeculativeQuery(index, ask)) as speculative:
         states = finish_scan() if finish_scan else None
         if states is not None and not is_current(index.db, states, archive_folder()):
             speculative.close()
-            _bring_up_to_date(index, store, feedback, states)
+            _bring_up_to_date(index, stores, feedback, states)
         yield speculative
 
 
 @contextmanager
-def _opened(store: Store, feedback: Feedback) -> Generator[Index]:
-    with open_index(index_path(store)) as index:
+def _opened(stores: AnyStores, feedback: Feedback) -> Generator[Index]:
+    with open_index(index_path(stores)) as index:
         if index.notice:
             feedback.notice(index.notice)
         yield index
@@ -190,7 +206,7 @@ def _opened(store: Store, feedback: Feedback) -> Generator[Index]:
 
 def _bring_up_to_date(
     index: Index,
-    store: Store,
+    stores: AnyStores,
     feedback: Feedback,
     states: FileStates | None = None,
     *,
@@ -200,7 +216,7 @@ def _bring_up_to_date(
     from turnlog.store.archive.archive import open_archive
 
     with feedback.progress() as progress:
-        scan = Scan(store, scan_store(store) if states is None else states)
+        scan = Scan(stores, scan_store(stores) if states is None else states)
         done = sync_scanned(index, scan, progress, archive=open_archive(), words=words)
     touch_private(_stamp(index.path))
     return done
@@ -230,15 +246,16 @@ def _stamp(path: Path) -> Path:
     return path.with_suffix(".synced")
 
 
-def _sync_in_background() -> None:
+def _sync_in_background(stores: AnyStores) -> None:
     """Start a sync that continues after this process has ended."""
+    command = [*program_for(stores), "sync"]
     if not hasattr(os, "posix_spawn"):
-        _start_detached(SYNC)
+        _start_detached(command)
         return
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.posix_spawn(
         sys.executable,
-        SYNC,
+        command,
         os.environ,
         file_actions=[(os.POSIX_SPAWN_DUP2, nowhere, end) for end in (0, 1, 2)],
         setsid=True,

@@ -10,11 +10,11 @@ from turnlog.secrets import mask
 from turnlog.secrets.masking import mask_start
 
 LONGEST = 200
-"""Characters of a name."""
+"""Maximum characters of a name."""
 
 
 class CarryingRow(Struct):
-    """What a part of a session cost; all costs are estimates, their sum is exact."""
+    """The cost of a part of a session; all costs are estimates, their sum is exact."""
 
     name: str
     """Tool and title of a call, a tool, a file, or the number of a turn with its prompt."""

@@ -1,4 +1,4 @@
-"""How much of a session an export contains: prompts, answers, calls, or everything."""
+"""Depth of an export: prompts, answers, calls, or everything."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -67,5 +67,5 @@ def page_at(page: Fields, depth: Depth) -> Fields:
 def _shallow_row(row: Fields) -> Fields:
     if row["type"] != "call":
         return row
-    result = row["result"] if row["is_error"] else None
+    result = row["result"] if row["is_error"] or row.get("is_rejected") else None
     return row | {"result": result, "images": []}

@@ -55,7 +55,7 @@ class ExportOptions:
 
     format: str = "html"
     depth: Depth | None = None
-    """How much to export; by default everything in HTML and JSON, else without outputs."""
+    """Depth of the export; by default everything in HTML and JSON, else without outputs."""
     turn: int | None = None
     """Only this turn."""
     leaf: int | None = None
@@ -107,7 +107,7 @@ def export_options(path: Path, choices: ExportChoices, reveal: bool = False) -> 
         key=derive_key(password) if password else None,
     )
     if options.format != "html" and (options.is_static or options.key):
-        raise UsageError(f"only HTML can be encrypted or without scripts, not {options.format}")
+        raise UsageError(f"encryption and pages without scripts need HTML, not {options.format}")
     return options
 
 

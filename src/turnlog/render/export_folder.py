@@ -93,7 +93,7 @@ class ExportedFile(Struct):
 
 @dataclass
 class FolderReport:
-    """What an export to a directory did."""
+    """The result of an export to a directory."""
 
     written: int = 0
     unchanged: int = 0
@@ -101,7 +101,7 @@ class FolderReport:
     kept: list[str] = field(default_factory=list[str])
     """Files of sessions that are gone, kept because they were changed."""
     failed: list[str] = field(default_factory=list[str])
-    """Why sessions were not exported."""
+    """Error messages of sessions that were not exported."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def export_folder(
     options: FolderOptions,
     advance: Callable[[int], object] = lambda size: None,
 ) -> FolderReport:
-    """Export sessions to a directory, with an index; `advance` is told the size of each."""
+    """Export sessions to a directory, with an index; call `advance` with the size of each."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a directory", "turnlog export --help")
     folder.mkdir(parents=True, exist_ok=True)

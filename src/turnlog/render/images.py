@@ -9,12 +9,13 @@ from turnlog.conversation.session import Session
 from turnlog.format.blocks import Block, ImageBlock, ToolResultBlock
 from turnlog.format.entries import MessageEntry, User
 from turnlog.format.fields import given
+from turnlog.format.image_size import image_type
 
 # Bitmaps only: an SVG is a document that may contain scripts and references to other hosts.
 SHOWN_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 MARK = "(image)"
-"""How the text of a result shows an image."""
+"""Placeholder for an image in the text of a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +54,6 @@ def _image(source: dict[str, object]) -> ImageData | None:
     kind, data = source.get("media_type"), source.get("data")
     if kind not in SHOWN_TYPES or not isinstance(data, str) or not BASE64.fullmatch(data):
         return None
-    return ImageData(str(kind), data)
+    # A label proves nothing: a page would contain a key file that calls itself image/png, unmasked.
+    found = image_type(data)
+    return ImageData(found, data) if found else None

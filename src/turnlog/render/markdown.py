@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from turnlog.format.timestamps import parse_timestamp
+from turnlog.render.inert_markdown import inert
 from turnlog.render.rows import AnswerRow, CallRow, NoteRow, PromptRow, Row, ThoughtRow, TurnEndRow
 from turnlog.render.session_facts import TranscriptFacts
 from turnlog.render.terminal_text import FOLDED, prompt_about, times_text
@@ -38,7 +39,7 @@ def _document(rows: Iterable[Row], full: bool, level: int) -> Iterator[str]:
 
 
 def _head(facts: TranscriptFacts) -> Iterator[str]:
-    yield f"# {_first_line(facts.title or facts.slug or facts.id)}"
+    yield f"# {_heading(facts.title or facts.slug or facts.id)}"
     yield ""
     project = _code(facts.project) + (f", branch {_code(facts.branch)}" if facts.branch else "")
     rows = {
@@ -47,7 +48,7 @@ def _head(facts: TranscriptFacts) -> Iterator[str]:
         "Time": facts.period,
         "Size": facts.size,
         "Models": ", ".join(map(_code, facts.models)),
-        "Client": _on_one_line(facts.client_version or ""),
+        "Client": inert(_on_one_line(facts.client_version or "")),
         "Resume": _code(facts.resume),
     }
     yield from (f"- {name}: {value}" for name, value in rows.items() if value)
@@ -59,14 +60,14 @@ def _lines(row: Row, full: bool, level: int) -> Iterator[str]:
         case PromptRow():
             yield from _prompt(row, level)
         case AnswerRow():
-            yield from nested_headings(row.text, level)
+            yield from nested_headings(inert(row.text), level)
         case ThoughtRow():
-            yield from _quoted(f"*thinking:* {row.text}")
+            yield from _quoted(f"*thinking:* {inert(row.text)}")
         case NoteRow():
             if full or row.is_open:
-                yield from nested_headings(row.text, level)
+                yield from nested_headings(inert(row.text), level)
             else:
-                yield f"*{_first_line(row.text)}*"
+                yield f"*{_heading(row.text)}*"
         case CallRow():
             yield from _call(row, full, level)
         case TurnEndRow():
@@ -74,14 +75,14 @@ def _lines(row: Row, full: bool, level: int) -> Iterator[str]:
 
 
 def _prompt(row: PromptRow, level: int) -> Iterator[str]:
-    yield f"{'#' * level} {row.n}. {_first_line(row.text)}"
+    yield f"{'#' * level} {row.n}. {_heading(row.text)}"
     yield ""
     moment = parse_timestamp(row.time)
     clock = moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
     if about := ", ".join(filter(None, (clock, prompt_about(row)))):
         yield f"*{about}*"
         yield ""
-    yield from _quoted(row.text)
+    yield from _quoted(inert(row.text))
 
 
 def nested_headings(text: str, level: int) -> Iterator[str]:
@@ -134,8 +135,8 @@ def _call(row: CallRow, full: bool, level: int) -> Iterator[str]:
     title = row.title.strip()
     is_short = "\n" not in title and len(title) <= LABEL
     mark = "✗ " if row.is_error else ""
-    name = _on_one_line(row.name)
-    outcome = f" → {_on_one_line(row.outcome)}" if row.outcome else ""
+    name = inert(_on_one_line(row.name))
+    outcome = f" → {inert(_on_one_line(row.outcome))}" if row.outcome else ""
     # Another mark than answers use, or a call would join the list that an answer ends with.
     yield f"* {mark}**{name}** {_code(title) if is_short and title else ''}".rstrip() + outcome
     if not is_short:
@@ -190,9 +191,10 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.splitlines())
 
 
-def _first_line(text: str) -> str:
+def _heading(text: str) -> str:
+    """Return the first line of a text, short and inert."""
     lines = text.strip().splitlines()
-    return lines[0][:LABEL] if lines else ""
+    return inert(lines[0][:LABEL]) if lines else ""
 
 
 def _longest_run(line: str) -> int:

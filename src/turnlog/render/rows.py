@@ -61,7 +61,7 @@ class ViewOptions:
 
 @dataclass(frozen=True, slots=True)
 class CallDetails:
-    """What a page shows of a call beyond its row: the same values as the JSON of a turn."""
+    """Details of a call for pages: the same values as the JSON of a turn."""
 
     id: str
     input: Any
@@ -138,6 +138,8 @@ class CallRow:
     """Rows of the sub-agent that the call started."""
     line: int | None = field(default=None, compare=False)
     details: CallDetails | None = field(default=None, compare=False)
+    is_rejected: bool = False
+    """True if the user denied the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +288,7 @@ class RowBuilder:
             title=self.masked(title_of(call.name, replace(detail, input=given))),
             outcome=self.masked(outcome_of(call.name, detail)),
             is_error=call.is_error,
+            is_rejected=call.is_rejected,
             duration_ms=detail.duration_ms,
             style=style,
             is_open=self._is_selected(call.use) or self._is_selected(call.result),

@@ -1,6 +1,5 @@
-"""What the head of a transcript states about its session, masked: title, project, times, cost."""
+"""Facts for the head of a transcript, masked: title, project, times, cost."""
 
-import shlex
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,6 +7,7 @@ from turnlog.conversation.session import Session
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.secrets import mask
 from turnlog.store.catalog import describe, locate_session
+from turnlog.store.resume_command import resume_command
 from turnlog.text import exact_money, plural
 
 
@@ -43,6 +43,8 @@ class TranscriptFacts:
         >>> facts = TranscriptFacts("1f", "", "", "", "", (), "", at, at, 1, 1, 1, "")
         >>> facts.period == at.astimezone().strftime("%Y-%m-%d %H:%M")
         True
+        >>> TranscriptFacts("1f", "", "", "", "", (), "", None, None, 1, 1, 1, "").period
+        ''
         """
         if self.started is None or self.ended is None:
             return ""
@@ -70,7 +72,6 @@ def session_facts(session: Session, reveal: bool = False) -> TranscriptFacts:
     costs = outline["cost_usd"]
     ends = (turn.last_time for turn in reversed(session.turns) if turn.last_time)
     project = shown(about.cwd) or session.path.parent.name
-    resume = f"claude --resume {shlex.quote(session.id)}"
     return TranscriptFacts(
         id=session.id,
         title=shown(about.title),
@@ -84,6 +85,5 @@ def session_facts(session: Session, reveal: bool = False) -> TranscriptFacts:
         turns=len(session.turns),
         tokens=sum(outline["tokens"]),
         cost_usd=None if None in costs else sum(costs),
-        # The client looks a session up by the directory that it is started in.
-        resume=f"cd {shlex.quote(project)} && {resume}" if about.cwd else resume,
+        resume=resume_command(session.id, project if about.cwd else None),
     )

@@ -19,6 +19,7 @@ WINDOW = 400
 """Characters after its keyword that a rule sees if its match starts before the keyword."""
 NEAR, CONTEXTS = 3, 2048
 """Characters on each side of an anchor that select its keywords; how many selections are kept."""
+AFTER_DASH = "(?<=-)"
 NAME_LENGTH = 64
 NAME_BACKWARDS = re.compile(r"\n?([\w.-]*[\"']?)")
 """Matches a reversed name from its end; searching forwards would try every start before it."""
@@ -117,8 +118,10 @@ class _Rule:
         self.back: int = row.get("back", 0)
         self.glued: str = row.get("glued", "yes")
         self.regex: str = row["regex"]
+        self.is_flag = self.regex.startswith(AFTER_DASH)
+        """True if the regex can only match behind a dash, as in `--password hunter2`."""
         self.weight = 0 if not self.kind else 1 if self.check else 2
-        """How specific the kind is: lowest if only a name suggests it, highest if the form does."""
+        """Specificity of the kind: lowest if only a name suggests it, highest if the form does."""
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
@@ -126,6 +129,8 @@ class _Rule:
 
     def find(self, text: str, at: int, found: list[tuple[Secret, int]]) -> None:
         """Add the secret whose keyword is at `at`, if there is one."""
+        if self.is_flag and text[at - 1 : at] != "-":
+            return
         if self.back:
             match = self.compiled.search(text, max(0, at - self.back), at + WINDOW)
         else:

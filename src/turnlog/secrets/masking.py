@@ -25,9 +25,9 @@ KEY_START = "PRIVATE KEY"
 REMEMBERED = 4_000_000
 """Maximum total length of texts that are remembered with their masked form."""
 DEEPEST = 100
-"""Levels of a JSON value that are shown: a session may nest more than Python can recurse into."""
+"""Maximum depth of a JSON value to show: files may nest deeper than Python can recurse."""
 TOO_DEEP = "…"
-"""What stands for the levels below."""
+"""Placeholder for deeper levels."""
 PRIVATE = frozenset("d p q dp dq qi k".split())
 """Secret members of a JSON Web Key, which has a member `kty`."""
 
@@ -40,9 +40,9 @@ def mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
     >>> mask("password = 'tr0ub4dor&3'")
     "password = '[password:882a2a]'"
     """
-    if len(text) <= SHORT or placeholder is not placeholder_for:
+    if placeholder is not placeholder_for:
         return _mask(text, placeholder)
-    return _recent.masked(text)
+    return mask_short(text) if len(text) <= SHORT else _recent.masked(text)
 
 
 def _mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
@@ -88,7 +88,7 @@ _recent = _Recent()
 @lru_cache(8192)
 def mask_short(text: str) -> str:
     """Mask a text that occurs often, such as a field name or an id; cached."""
-    return mask(text)
+    return _mask(text)
 
 
 def mask_start(text: str, limit: int) -> str:
@@ -141,7 +141,7 @@ def mask_named(name: str, text: str) -> str:
     is_id = len(text) == 36 and text[8] == text[13] == text[18] == text[23] == "-"
     if is_id or len(text) < SHORTEST:
         return text
-    return mask_short(text) if len(text) <= SHORT else mask(text)
+    return mask(text)
 
 
 def mask_value(value: Any, name: str = "", depth: int = DEEPEST) -> Any:

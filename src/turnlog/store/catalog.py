@@ -26,6 +26,7 @@ from turnlog.store.paths import (
     title_file,
 )
 from turnlog.store.registry import is_registered_process
+from turnlog.store.stores import AnyStores, all_session_files
 
 TITLE_MARKS = (b"-title", b"last-prompt", b"summary")
 """Every line with a title contains one of these."""
@@ -71,20 +72,20 @@ class Description:
     started: datetime | None = None
 
 
-def list_sessions(store: Store, cwd: str | None = None) -> list[SessionFile]:
-    """Return the sessions of the store, or of a working directory, most recently active first.
+def list_sessions(stores: AnyStores, cwd: str | None = None) -> list[SessionFile]:
+    """Return the sessions of stores, or of a working directory, most recently active first.
 
     Files that cannot be read are skipped.
     """
     found: list[SessionFile] = []
-    for path in store.session_files(cwd):
+    for path in all_session_files(stores, cwd):
         with skipping(path):
             found.append(locate_session(path))
     return sorted(found, key=lambda session: session.last_active, reverse=True)
 
 
 def select_sessions(
-    store: Store,
+    stores: AnyStores,
     project: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
@@ -92,7 +93,7 @@ def select_sessions(
     """Return the sessions last active in a period, in projects whose directory matches."""
     sessions = [
         session
-        for session in list_sessions(store)
+        for session in list_sessions(stores)
         if (since is None or session.last_active >= since)
         and (until is None or session.last_active < until)
     ]

@@ -1,4 +1,4 @@
-"""Add and remove hooks in the client's settings, preserving the rest of the text."""
+"""Add and remove hooks in the client's settings, preserving the rest of the text; read others."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -6,6 +6,11 @@ from typing import Any, NamedTuple
 
 from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsontext import Keys, put_last, take_out
+from turnlog.format.regular_files import read_regular
+from turnlog.store.paths import Store
+
+KEPT_DAYS = 30
+"""Days after which the client deletes a session, unless its settings differ."""
 
 IsOurs = Callable[[str], bool]
 """Returns whether a command was added by turnlog."""
@@ -69,3 +74,12 @@ def _without_empty(keys: Keys, counts: tuple[int, ...]) -> Keys:
     while len(keys) > 1 and counts[len(keys) - 2] == 1:
         keys = keys[:-1]
     return keys
+
+
+def kept_days(store: Store) -> int:
+    """Return the number of days after which the client deletes a session."""
+    try:
+        days = json.loads(read_regular(store.settings)).get("cleanupPeriodDays")
+    except (OSError, ValueError, AttributeError):
+        days = None
+    return days if isinstance(days, int) else KEPT_DAYS

@@ -24,9 +24,27 @@ def config_directory(environment: "Mapping[str, str]") -> str:
     return environment.get("TURNLOG_HOME") or _xdg(environment, "XDG_CONFIG_HOME", "~/.config")
 
 
+def config_path(environment: "Mapping[str, str]") -> str:
+    """Return the path of turnlog's configuration."""
+    return os.path.join(config_directory(environment), "config.toml")
+
+
 def cache_directory(environment: "Mapping[str, str]") -> str:
     """Return where indexes are kept, which can be deleted at any time."""
     return _xdg(environment, "XDG_CACHE_HOME", "~/.cache")
+
+
+def split_directories(value: str) -> list[str]:
+    """Return the directories of a `CLAUDE_CONFIG_DIR`: absolute, with `~` expanded.
+
+    A shell expands only the first tilde of `~/.claude,~/old`.
+
+    >>> split_directories("/a, /b,")
+    ['/a', '/b']
+    """
+    # The name of a directory may contain a comma; the client knows no lists.
+    listed = [value] if os.path.isdir(value) else [part.strip() for part in value.split(",")]
+    return [os.path.abspath(os.path.expanduser(each)) for each in listed if each]
 
 
 def _xdg(environment: "Mapping[str, str]", variable: str, default: str) -> str:

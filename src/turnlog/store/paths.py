@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.format.regular_files import entries_of, is_folder, is_regular, regular_paths
+from turnlog.store.configuration import store_directories
 from turnlog.store.directories import data_directory
 
 NAME_LIMIT = 200
@@ -94,7 +95,12 @@ class Store(NamedTuple):
 
 
 def open_store(environment: Mapping[str, str] = os.environ) -> Store:
-    """Return the user's store: `CLAUDE_CONFIG_DIR`, or else `~/.claude`."""
+    """Return the user's first store, the one that chat and hooks use; it need not exist."""
+    return Store(Path(store_directories(environment)[0]))
+
+
+def client_store(environment: Mapping[str, str] = os.environ) -> Store:
+    """Return the store that the client reads: it knows no lists, nor turnlog's configuration."""
     return Store(Path(environment.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude"))
 
 

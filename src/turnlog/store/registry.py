@@ -22,7 +22,7 @@ from turnlog.store.paths import Store
 LATEST = 253_402_214_400_000
 """The last day of the year 9999 in milliseconds; datetime has no later one."""
 LARGEST = 1 << 16
-"""Bytes of a registry file; real ones have less than a kilobyte."""
+"""Maximum bytes of a registry file; real ones have less than a kilobyte."""
 
 
 class Registration(NamedTuple):
@@ -66,7 +66,7 @@ class RegistryReader:
         """Return the clients that are running now, by process id."""
         present = list(self._files())
         self._read = {name: self._read[name] for name in present if name in self._read}
-        found = [(int(Path(name).stem), self._read[name][1]) for name in self._read]
+        found = [(int(name.removesuffix(".json")), self._read[name][1]) for name in self._read]
         clients = [RunningClient(pid, each) for pid, each in found if each]
         return sorted(
             client

@@ -3,29 +3,46 @@
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
 
 from turnlog.errors import Ambiguous, NotFound, UsageError
 from turnlog.format.regular_files import collect_skipped, note_skipped, open_descriptor, skipping
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import Store, expand_user, is_session_name
+from turnlog.store.stores import AnyStores, each_store, holder_of, places_of
 
 
-def find_session(store: Store, text: str) -> SessionFile:
+def find_session(stores: AnyStores, text: str) -> SessionFile:
     """Return the session that `text` names; raise `NotFound` or `Ambiguous`."""
     if path := _file_at(text):
         return locate_session(path)
     if text.endswith(".jsonl") or "/" in text:
         raise _no_such_file(text)
     with collect_skipped() as skipped:
-        matches = _matches(store, text)
+        matches = _matches(stores, text)
     if not matches:
         # Unreadable files matter only now: the user may have meant one of them.
         for path, reason in skipped.items():
             note_skipped(path, reason)
-        raise _not_found(store, text)
+        raise _not_found(stores, text)
     if len(matches) > 1:
-        raise Ambiguous(f"{text!r} matches {len(matches)} sessions", list(map(_candidate, matches)))
+        raise _ambiguous(stores, text, matches)
     return matches[0]
+
+
+def find_in_store(stores: AnyStores, text: str) -> "StoredSession":
+    """Return the session that `text` names, which must be in a store, with that store."""
+    path = find_session(stores, text).path
+    store = holder_of(stores, path)
+    return StoredSession(store, require_in_store(store, path))
+
+
+class StoredSession(NamedTuple):
+    """A session file and the store that it is in."""
+
+    store: Store
+    path: Path
 
 
 def require_in_store(store: Store, path: Path) -> Path:
@@ -41,15 +58,15 @@ def require_in_store(store: Store, path: Path) -> Path:
     return store.projects / path.parent.name / path.name
 
 
-def _matches(store: Store, text: str) -> list[SessionFile]:
-    sessions = list_sessions(store)
+def _matches(stores: AnyStores, text: str) -> list[SessionFile]:
+    sessions = list_sessions(stores)
     if text == "last" and sessions:
         return sessions[:1]
     # Most specific first: an id prefix must not become ambiguous because a title contains it too.
     # Titles also come last because they require reading every file.
     return (
         _with_id(sessions, text)
-        or _with_id(_located(_subagent_files(store)), text)
+        or _with_id(_located(_subagent_files(stores)), text)
         or _with_title(sessions, text)
     )
 
@@ -60,14 +77,27 @@ def _located(paths: Iterable[Path]) -> Iterator[SessionFile]:
             yield locate_session(path)
 
 
-def _not_found(store: Store, text: str) -> NotFound:
+def _ambiguous(stores: AnyStores, text: str, matches: list[SessionFile]) -> Ambiguous:
+    ids = {session.id for session in matches}
+    if len(ids) > 1:
+        lines = [_candidate(session) for session in matches]
+        return Ambiguous(f"{text!r} matches {len(matches)} sessions", lines)
+    # The same id everywhere: only the path tells the copies apart.
+    paths = [str(session.path) for session in matches]
+    hint = f"turnlog show {quote(paths[0])}"
+    folders = {holder_of(stores, session.path).root for session in matches}
+    where = f"{len(folders)} stores" if len(folders) > 1 else f"{len(paths)} folders"
+    return Ambiguous(f"session {matches[0].id} is in {where}: name its file", paths, hint)
+
+
+def _not_found(stores: AnyStores, text: str) -> NotFound:
     """Return the error for a name that matches no session; the archive may have it."""
     from turnlog.store.archive.archive import open_archive
 
     archive = open_archive()
     if any(name.lower().startswith(text.lower()) for name in archive.names()):
         return NotFound(f"session {text} is only in {archive.folder}", f"turnlog restore {text}")
-    return NotFound(f"no session matches {text!r} in {store.projects}", "turnlog ls")
+    return NotFound(f"no session matches {text!r} in {places_of(stores)}", "turnlog ls")
 
 
 def _no_such_file(text: str) -> NotFound:
@@ -114,8 +144,9 @@ def _names_of(session: SessionFile) -> list[str]:
     return [(name or "").casefold() for name in (about.title, about.slug)]
 
 
-def _subagent_files(store: Store) -> list[Path]:
-    return list(store.projects.rglob("agent-*.jsonl"))
+def _subagent_files(stores: AnyStores) -> list[Path]:
+    found = (path for each in each_store(stores) for path in each.projects.rglob("agent-*.jsonl"))
+    return list(dict.fromkeys(found))  # a store may be in another one
 
 
 def _candidate(session: SessionFile) -> str:

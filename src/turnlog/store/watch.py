@@ -4,7 +4,7 @@ Each line is yielded once, when its newline has been written. A truncated or rep
 again from its start.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from threading import Event
@@ -66,33 +66,47 @@ class Follower:
 
 
 def watch(
-    path: Path, is_wanted: Callable[[Path], bool], last: int = 0, stop: Event | None = None
+    paths: Path | Sequence[Path],
+    is_wanted: Callable[[Path], bool],
+    last: int = 0,
+    stop: Event | None = None,
 ) -> Iterator[tuple[Path, Line]]:
-    """Yield each line appended to a file, or to the wanted files below a folder, with its file.
+    """Yield each line appended to a file, or to the wanted files below folders, with its file.
 
     Existing lines are skipped, except the `last` lines of each file.
     """
     from watchfiles import watch as wait_for_changes
 
-    folder = path if path.is_dir() else path.parent
-    if not folder.is_dir():
-        raise NotFound(f"nothing to watch: {folder} does not exist", "turnlog where")
+    places = [paths] if isinstance(paths, Path) else list(paths)
+    folders = [path if path.is_dir() else path.parent for path in places]
+    for folder in folders:
+        if not folder.is_dir():
+            raise NotFound(f"nothing to watch: {folder} does not exist", "turnlog where")
     follower = Follower()
-    for found in _files_at(path, is_wanted):
+    for found in _files_at(places, is_wanted):
         follower.skip(found, last)
         yield from ((found, line) for line in follower.read_new(found))
     for changes in wait_for_changes(
-        folder, stop_event=stop, rust_timeout=POLL_MS, yield_on_timeout=True, debounce=100, step=20
+        *folders,
+        stop_event=stop,
+        rust_timeout=POLL_MS,
+        yield_on_timeout=True,
+        debounce=100,
+        step=20,
     ):
         # Some file systems (network mounts) never report changes. On a timeout, which reports none,
         # look at every file.
         changed = {Path(name) for _, name in changes}
-        for found in _files_at(path, is_wanted):
+        for found in _files_at(places, is_wanted):
             if not changed or found.absolute() in changed:
                 yield from ((found, line) for line in follower.read_new(found))
 
 
-def _files_at(path: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
-    if not path.is_dir():
-        return [path] if path.exists() else []
-    return regular_paths(filter(is_wanted, path.rglob("*.jsonl")))
+def _files_at(places: Sequence[Path], is_wanted: Callable[[Path], bool]) -> list[Path]:
+    found: dict[Path, None] = {}  # a store may be in another one
+    for path in places:
+        if path.is_dir():
+            found |= dict.fromkeys(regular_paths(filter(is_wanted, path.rglob("*.jsonl"))))
+        elif path.exists():
+            found[path] = None
+    return list(found)

@@ -35,7 +35,7 @@ class Origin(NamedTuple):
     session_id: str
     is_copy: Callable[[ChainNode], bool]
     is_there: bool
-    """Whether the origin's file exists next to the fork's, and accounts for the copied lines."""
+    """True if the origin's file exists next to the fork's, and accounts for the copied lines."""
 
 
 class ForkedTurn(NamedTuple):

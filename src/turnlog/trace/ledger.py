@@ -31,12 +31,12 @@ class RouteRecord(Struct):
     announced: float = 0.0
     """Time of the newest hook call that used the route; routes of one call share it."""
     sent: str | None = None
-    """When the target last accepted spans."""
+    """Time at which the target last accepted spans."""
     failed: str | None = None
     reason: str | None = None
-    """Why the last failed attempt failed."""
+    """Error of the last failed attempt."""
     withheld: str = ""
-    """Why credentials are not sent along this route."""
+    """The reason why credentials are not sent on this route."""
 
 
 class Ledger:

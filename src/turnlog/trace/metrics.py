@@ -122,7 +122,7 @@ class MetricStore:
         self.path = folder / target.name / "metrics" / f"{name}.json"
         self.temporality = temporality
         self.reason: str | None = None
-        """Why the last export failed."""
+        """Error of the last failed export."""
 
     def count(self, spans: Iterable[Span]) -> None:
         """Count spans that a target accepted, before they are recorded as sent.

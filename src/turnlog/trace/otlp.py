@@ -58,7 +58,7 @@ class ExportOutcome(Struct, frozen=True):
     failed: int = 0
     """Number of spans that it did not accept."""
     reason: str | None = None
-    """Why spans were not accepted."""
+    """The reason why spans were rejected."""
     refused: list[str] = []
     """Ids of the spans that it would refuse again, whatever the settings."""
 
@@ -67,7 +67,7 @@ class Exporter:
     """A connection to a target."""
 
     has_given_up = False
-    """Whether the target accepts no more spans, for now or permanently."""
+    """True if the target accepts no more spans, for now or permanently."""
 
     def __init__(self, target: Target, timeout: float = 60.0) -> None:
         self._address = target.address

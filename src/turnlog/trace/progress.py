@@ -52,7 +52,7 @@ class SendProgress(Struct):
     """Number of spans that the target did not accept but may accept later."""
     refused: int = 0
     reason: str | None = None
-    """Why spans were refused."""
+    """The reason why spans were refused."""
     link: str | None = None
     """The URL of the last trace sent, in the backend's UI."""
     updated: str = ""

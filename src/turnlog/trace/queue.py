@@ -29,7 +29,7 @@ class QueueState(Struct):
     failures: int = 0
     """Failed attempts in a row."""
     retry_at: float = 0.0
-    """When the next attempt is due, in seconds since 1970."""
+    """Time of the next attempt, in seconds since 1970."""
     timeouts: int = 0
     """Requests in a row that the target did not answer in time."""
     reason: str | None = None

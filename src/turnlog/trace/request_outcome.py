@@ -27,7 +27,7 @@ class Response:
     rejected = 0
     """Number of spans that the backend reports as refused."""
     has_timed_out = False
-    """Whether the backend received the request but did not answer in time."""
+    """True if the backend received the request but did not answer in time."""
 
     def forget(self) -> None:
         """Reset the response before a request."""

@@ -36,7 +36,7 @@ class Credential(Struct, frozen=True):
     variable: str = ""
     fingerprint: str = ""
     withheld: str | None = None
-    """Why the value must not be sent on this route."""
+    """The reason not to send the value on this route."""
 
 
 class Route(Struct, frozen=True, dict=True):

@@ -39,9 +39,9 @@ class SendReport(Struct):
     refused: int = 0
     """Number of failed spans that the target would refuse again."""
     reason: str | None = None
-    """Why spans failed."""
+    """Error messages of failed spans."""
     is_later: bool = False
-    """Whether a retry may succeed."""
+    """True if a retry may succeed."""
     target: str | None = None
     """The target's address."""
     traces: list[str] = []

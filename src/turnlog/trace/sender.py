@@ -39,7 +39,7 @@ class Urgency(NamedTuple):
     wait: float = 0.0
     """Seconds to wait for another sender."""
     is_forced: bool = False
-    """Whether to try targets whose retry is not due yet."""
+    """True if to try targets whose retry is not due yet."""
 
 
 CALM = Urgency()
@@ -56,7 +56,7 @@ class Sender:
         self.patience = patience
         self.reports: list[SendReport] = []
         self.problems: dict[str, str] = {}
-        """Why the notes of a route still wait, by the key of the route."""
+        """The reason why notes are still queued, by the key of their route."""
         self.held: dict[str, int] = {}
         """Number of notes that wait because their project is switched off, by project."""
 
@@ -141,7 +141,7 @@ class _TargetSender:
         self.name = name
         self.urgency = urgency
         self.is_taken = False
-        """Whether another sender has the queue; it will process every note that exists now."""
+        """True if another sender has the queue; it will process every note that exists now."""
         self._seen: set[Path] = set()
 
     def has_new(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from turnlog.conversation.session import Session, open_session
 from turnlog.store.catalog import live_sessions
-from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores, holder_of
 from turnlog.trace.cc_langfuse import adopt_sent
 from turnlog.trace.content import ContentPolicy
 from turnlog.trace.send import SendReport, add_links, send_session
@@ -39,14 +39,14 @@ class TraceChoices(TypedDict, total=False):
     metrics: str
 
 
-def spans_in(store: Store, settings: TraceSettings, path: Path) -> Iterator[Span]:
+def spans_in(stores: AnyStores, settings: TraceSettings, path: Path) -> Iterator[Span]:
     """Yield the spans of a session file, with the content that settings allow."""
     session = open_session(path)
-    return map(_content(settings).of, spans_of(session, _options(store, session, settings)))
+    return map(_content(settings).of, spans_of(session, _options(stores, session, settings)))
 
 
 def write_traces(
-    store: Store,
+    stores: AnyStores,
     paths: Sequence[Path],
     target: FileTarget,
     settings: TraceSettings,
@@ -54,12 +54,12 @@ def write_traces(
 ) -> SpanTally:
     """Write sessions to a file one by one: all of them would not fit in memory."""
     resource = None if target.is_perfetto else resource_attributes(settings)
-    read = partial(spans_in, store, settings)
+    read = partial(spans_in, stores, settings)
     return write_sessions(target.path, paths, read, progress, resource)
 
 
 def send_traces(
-    store: Store,
+    stores: AnyStores,
     paths: Sequence[Path],
     target: Target,
     settings: TraceSettings,
@@ -79,11 +79,11 @@ def send_traces(
         metered = _metered(exporter, target, settings)
         for path in paths:
             session = open_session(path)
-            options = _options(store, session, settings)
+            options = _options(stores, session, settings)
             name = first_trace(session) or session.id
             with open_state(state_folder(), target.name, name) as state:
                 if settings.to == LANGFUSE:
-                    adopt_sent(store, session, options, state)
+                    adopt_sent(holder_of(stores, session.path), session, options, state)
                 skip = set[str]() if again else state.sent
                 if metered:
                     metered.known = frozenset(state.sent)
@@ -98,8 +98,8 @@ def send_traces(
                 warn(metered.meter.reason)
 
 
-def _options(store: Store, session: Session, settings: TraceSettings) -> SpanOptions:
-    has_ended = session.id not in live_sessions(store)
+def _options(stores: AnyStores, session: Session, settings: TraceSettings) -> SpanOptions:
+    has_ended = session.id not in live_sessions(holder_of(stores, session.path))
     parent = parse_traceparent(settings.traceparent)
     return SpanOptions(settings.layout, **settings.labels, parent=parent, ended=has_ended)
 

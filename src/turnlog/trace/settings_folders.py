@@ -24,7 +24,7 @@ class SettingsFolders:
 
     def __init__(self, starts: "Iterable[str]") -> None:
         self.is_complete = True
-        """Whether the main checkout of every worktree could be determined."""
+        """True if the main checkout of every worktree could be determined."""
         found: dict[str, None] = {}
         for start in starts:
             for folder in ancestors(start):

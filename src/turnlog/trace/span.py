@@ -89,7 +89,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     """The session that started the turn, if a fork continued it."""
 
     is_helper: bool = False
-    """Whether the trace consists only of a client's helper that ran longer than the turn."""
+    """True if the trace consists only of a client's helper that ran longer than the turn."""
 
     source: str = "claude-code"
 
@@ -121,7 +121,7 @@ class Span(Struct, frozen=True, kw_only=True):
     error: str | None = None
     """The error message; empty if the span failed but content is not sent."""
     is_interrupted: bool = False
-    """Whether the user stopped it."""
+    """True if the user stopped it."""
     model: str | None = None
     message_id: str | None = None
     request_id: str | None = None
@@ -133,7 +133,7 @@ class Span(Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any] | None = None
     """Request parameters: effort, speed, service tier."""
     first_line: int | None = None
-    """When the first line of a generation was written, shortly after its first token."""
+    """Time of the first line of a generation, shortly after its first token."""
     tool: str | None = None
     call_id: str | None = None
     call_count: int | None = None
@@ -150,7 +150,7 @@ class Span(Struct, frozen=True, kw_only=True):
     """Elapsed time of a turn: from the prompt to the last answer or result."""
     events: tuple[Event, ...] = ()
     is_final: bool = True
-    """Whether the span can no longer change; only then is it sent."""
+    """True if the span can no longer change; only then is it sent."""
 
     @property
     def sent_parent(self) -> str | None:

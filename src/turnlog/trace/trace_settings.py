@@ -5,7 +5,6 @@ The variables are turnlog's own, because the client hides OpenTelemetry's from i
 
 import json
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +16,7 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.format.json_values import is_object
+from turnlog.store.configuration import configuration_file, read_configuration
 from turnlog.trace.content import MAX_CHARS, ContentMode
 from turnlog.trace.note import spool_folder
 from turnlog.trace.route_capture import (
@@ -27,7 +27,6 @@ from turnlog.trace.route_capture import (
     split_targets,
 )
 from turnlog.trace.span import ToolPlacement
-from turnlog.trace.variable_origin import config_path
 
 
 class Temporality(StrEnum):
@@ -99,7 +98,7 @@ def load_targets(
     ['phoenix', 'x.json']
     """
     chosen = {name: value for name, value in typed.items() if value not in (None, ())}
-    configured = read_table(config_file(environment))
+    configured = read_table(configuration_file(environment))
     named = chosen.get("to")
     if isinstance(named, str):  # a file's name may contain a comma
         named = [named]
@@ -134,12 +133,7 @@ def convert_settings(known: Mapping[str, Any]) -> TraceSettings:
 
 def read_table(path: Path) -> dict[str, Any]:
     """Return [trace] of the configuration; empty if there is none."""
-    try:
-        table = tomllib.loads(path.read_text("utf-8")).get("trace", {})
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise UsageError(f"{path} is not valid: {error}", f"$EDITOR {path}") from error
+    table = read_configuration(path).get("trace", {})
     return table if is_object(table) else {}
 
 
@@ -190,11 +184,6 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "resource_attributes": _parse_attributes,
 }
 """Parsers for settings that are not plain strings or numbers."""
-
-
-def config_file(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of turnlog's configuration."""
-    return Path(config_path(environment))
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:

@@ -7,7 +7,7 @@ Python has already loaded.
 
 import os
 
-from turnlog.store.directories import config_directory
+from turnlog.store.directories import config_path, split_directories
 from turnlog.trace.note import spool_folder
 from turnlog.trace.settings_folders import SettingsFolders, read_small
 
@@ -38,7 +38,7 @@ class ProjectVariables:
         self.files: list[str] = []
         """The settings files that exist."""
         self.is_complete = is_complete
-        """Whether every settings file is known and could be read."""
+        """True if every settings file is known and could be read."""
         for folder in folders:
             for name in SETTINGS:
                 self._read(os.path.join(folder, ".claude", name))
@@ -111,10 +111,11 @@ class HookPlaces:
         self.spool = os.path.abspath(fixed.get("spool") or spool_folder(self.environment))
         # One settings file may serve several stores; the user's variable says which one runs.
         usual = fixed.get("store") or os.path.expanduser("~/.claude")
-        self.store = os.path.abspath(self.environment.get("CLAUDE_CONFIG_DIR") or usual)
+        named = split_directories(self.environment.get("CLAUDE_CONFIG_DIR") or usual)
+        self.store = named[0]
         self.problem = self._problem([name for name in PLACES if name not in fixed])
         self.has_spool = "spool" in fixed or not any(map(self.variables.sets, SPOOL_VARIABLES))
-        """Whether the location of the spool is certain."""
+        """True if the location of the spool is certain."""
 
     def _problem(self, open_places: "Iterable[str]") -> str:
         """Return why the paths are uncertain; empty if they are not.
@@ -165,11 +166,6 @@ def _parse(text: str, collect: "Callable[[list[tuple[str, Any]]], Any]") -> None
         raise ValueError("not valid JSON") from error
     if end != len(text):
         raise ValueError("unexpected text after the JSON value")
-
-
-def config_path(environment: "Mapping[str, str]") -> str:
-    """Return the path of turnlog's configuration."""
-    return os.path.join(config_directory(environment), "config.toml")
 
 
 def _own_settings(store: str | None) -> "set[str]":

@@ -55,7 +55,7 @@ class Work:
     calls: list[Call] = field(default_factory=list[Call])
     agent: SubAgent | None = None
     is_continued: bool = False
-    """Whether this is the part of a turn that a fork added to a copied one."""
+    """True if this is the part of a turn that a fork added to a copied one."""
 
     @property
     def model_messages(self) -> list[Message]:

@@ -1,4 +1,4 @@
-"""Who may read the pages: a one-time URL is exchanged for a cookie, and by this user only."""
+"""Access control for the pages: only this user can exchange a one-time URL for a cookie."""
 
 import os
 import secrets
@@ -25,7 +25,7 @@ class Peer:
 
     @cached_property
     def is_own(self) -> bool:
-        """Whether the other end belongs to this user or to root."""
+        """True if the other end belongs to this user or to root."""
         return is_own_peer(self.client, self.server)
 
 

@@ -69,12 +69,14 @@ API: dict[str, JsonFunction] = {
     "/api/filters": filter_values,
     **{f"/api/sessions/{{key}}/{path}": function for path, function in SESSION_API.items()},
 }
+KEPT = "private, max-age=31536000, immutable"
+"""Caching of files whose URL names their content."""
 MOST_STREAMS = 24
-"""Pages that follow a session at the same time."""
+"""Maximum number of pages that follow sessions at the same time."""
 
 
 class Protection(NamedTuple):
-    """What stands between requests and the app."""
+    """Middleware of the app."""
 
     origins: Origins
     access: Access
@@ -136,7 +138,7 @@ def _page_route(library: Library, page: AppPage) -> Callable[[Request], Any]:
             return _html(render(page.template, page.name, **values))
 
         try:
-            return await run_in_thread(work)
+            return await run_in_thread(lambda: library.with_sound_index(work))
         except TurnlogError as error:
             return _error_page(error)
 
@@ -156,7 +158,7 @@ def _json_route(library: Library, function: JsonFunction) -> Callable[[Request],
             return encode_json(function(_asked(library, request)))
 
         try:
-            return json_response(await run_in_thread(work))
+            return json_response(await run_in_thread(lambda: library.with_sound_index(work)))
         except TurnlogError as error:
             return error_response(error)
 
@@ -276,7 +278,8 @@ async def _serve_static(request: Request) -> Response:
     file = static_files().get(request.url.path)
     if file is None:
         raise HTTPException(404)
-    headers = {"ETag": file.tag, "Cache-Control": "no-cache"}
+    is_versioned = request.query_params.get("v") == file.version
+    headers = {"ETag": file.tag, "Cache-Control": KEPT if is_versioned else "no-cache"}
     if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
     return Response(file.content, headers=headers, media_type=file.type)

@@ -1,13 +1,12 @@
 """The flame graph of carrying costs, a section of the cost page."""
 
-import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
 from turnlog.index.service import carrying_tree, index_generation
+from turnlog.index.sync_policy import program_for
 from turnlog.render.charts.flame_graph import FlameCell, flame_graph
 from turnlog.render.charts.svg import ChartOptions
 from turnlog.store.paths import Store
@@ -22,7 +21,7 @@ from turnlog.web.report_data import (
 )
 
 LONGEST = 600
-"""Seconds that the first computation may take."""
+"""Maximum seconds of the first computation."""
 PATH_LEVELS = (1, 5)
 """Levels of the tree whose names are paths: projects and files."""
 ANCHOR = "#carrying"
@@ -30,7 +29,7 @@ ANCHOR = "#carrying"
 NO_MODEL = "Carrying costs cannot be filtered by model."
 
 _lock = Lock()
-_computed: dict[Store, int] = {}
+_computed: dict[tuple[Store, ...], int] = {}
 """The generation of each index for which all costs are known."""
 
 
@@ -48,11 +47,8 @@ def carrying_section(stores: Sequence[Store], params: Params) -> dict[str, Any]:
         return section | {"note": NO_MODEL, "link": ""}
     if params.get("carrying") != "1":
         return section
-    for store in stores:
-        _compute(store)
-    filters = filters_in(params)
-    trees = [carrying_tree(store, filters) for store in stores]
-    root = _joined([_cell(tree) for tree in trees])
+    _compute(tuple(stores))
+    root = _cell(carrying_tree(stores, filters_in(params)))
     options = ChartOptions(
         "Carrying cost by project, session, turn, tool and file", show=exact_money
     )
@@ -60,24 +56,21 @@ def carrying_section(stores: Sequence[Store], params: Params) -> dict[str, Any]:
     return section | {"chart": chart, "total": exact_money(root.value)}
 
 
-def _compute(store: Store) -> None:
+def _compute(stores: tuple[Store, ...]) -> None:
     """Let another process compute what is not known yet, unless nothing has changed."""
     # It starts processes by forking, and a fork copies locks that other threads of a server hold.
     with _lock:
-        generation = index_generation(store)
-        if _computed.get(store) == generation:
+        generation = index_generation(stores)
+        if _computed.get(stores) == generation:
             return
-        command = [sys.executable, "-P", "-m", "turnlog", "stats", "carrying", "--json"]
-        environment = {**os.environ, "CLAUDE_CONFIG_DIR": str(store.root)}
         subprocess.run(
-            command,
-            env=environment,
+            [*program_for(stores), "stats", "carrying", "--json"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             timeout=LONGEST,
             check=False,
         )
-        _computed[store] = generation
+        _computed[stores] = generation
 
 
 def _cell(node: dict[str, Any], level: int = 0) -> FlameCell:
@@ -85,13 +78,6 @@ def _cell(node: dict[str, Any], level: int = 0) -> FlameCell:
     # The end of a path tells more than its start, and a narrow cell has room for one of them.
     label = node["name"].rstrip("/").rpartition("/")[2] if level in PATH_LEVELS else None
     return FlameCell(node["name"], node["value"], children, node["key"], label)
-
-
-def _joined(roots: Sequence[FlameCell]) -> FlameCell:
-    if len(roots) == 1:
-        return roots[0]
-    children = [child for root in roots for child in root.children]
-    return FlameCell("all sessions", sum(root.value for root in roots), children, "")
 
 
 def _link(keys: tuple[str, ...], links: PageLinks) -> str | None:

@@ -15,9 +15,9 @@ from turnlog.web.library import FoundSession, Library
 from turnlog.web.parameters import PageRequest
 
 MOST_PROMPTS = 1_000
-"""Prompts of a session that are aligned."""
+"""Maximum number of prompts to align."""
 MOST_NAMES = 30
-"""Tools and files that are compared."""
+"""Maximum number of tools and of files to compare."""
 
 
 class ComparedSession(NamedTuple):
@@ -34,7 +34,7 @@ class ComparedSession(NamedTuple):
 
 def comparison(request: PageRequest) -> Fields:
     """Return the values of the page; without two keys, it says how to choose sessions."""
-    keys = [key for name in "ab" if (key := request.text(name))]
+    keys = [key for name in "ab" if (key := request.key(name))]
     if len(keys) < 2:
         return {
             "sessions": [],
@@ -59,7 +59,7 @@ def _read(library: Library, key: str) -> ComparedSession:
     found = library.find(key)
     listed = _listed(library, found)
     with deferred_sync():
-        calls = service.call_summary(found.store, found.path)
+        calls = service.call_summary(library.stores, found.path)
     with library.sessions.use(found.store, found.path) as opened:
         pages = opened.pages(None)
         prompts = pages.labels(1, MOST_PROMPTS)
@@ -97,13 +97,13 @@ FACTS: dict[str, Callable[[ListedSession], str]] = {
     "started": lambda session: _moment(session.started),
     "last active": lambda session: _moment(session.last_active),
     "length": _length,
-    "turns": lambda session: str(session.turns),
+    "turns, all branches": lambda session: str(session.turns),
     "calls": lambda session: f"{session.calls} ({session.errors} failed)",
     "sub-agents": lambda session: str(session.subagents),
     "tokens": lambda session: short_count(session.tokens),
-    "cost": lambda session: exact_money(session.cost_usd),
+    "cost": lambda session: f"{exact_money(session.cost_usd)}{session.marks}",
 }
-"""The table of facts: a name, and how to tell it."""
+"""The table of facts: a name, and the function that formats its value."""
 
 
 def _counts(first: Mapping[str, int], second: Mapping[str, int]) -> list[tuple[str, int, int]]:

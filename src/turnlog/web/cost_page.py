@@ -4,7 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.index.reports.reports import Report, ReportRequest, Row, compare_with_plan
+from turnlog.index.reports.reports import (
+    Report,
+    ReportRequest,
+    Row,
+    compare_with_plan,
+    footnotes_of,
+    marks_of,
+)
 from turnlog.render.charts.report_charts import (
     ReportChart,
     axis_label,
@@ -45,11 +52,11 @@ class CostGrouping(NamedTuple):
     keys: tuple[str, ...]
     """Columns that name a row."""
     unit: str | None = None
-    """What a bar stands for on a time axis; such views can be zoomed."""
+    """Period of a bar on a time axis; such views can be zoomed."""
 
     @property
     def is_split(self) -> bool:
-        """Whether bars are stacked by a second dimension."""
+        """True if bars are stacked by a second dimension."""
         return self.unit is not None and self.unit != "block"
 
 
@@ -94,7 +101,7 @@ def cost_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
         "chart": _chart(stacked, stack, figure, view),
         "table": _table(table, view),
         "total": _total(table),
-        "unpriced": table.unpriced_models,
+        "footnotes": footnotes_of(table),
         "csv": links.to(format="csv"),
         "command": stats_command(view.report, params),
         "chart_command": stats_command(
@@ -136,7 +143,7 @@ def _table(report: Report, view: CostGrouping) -> dict[str, Any]:
         {
             "link": _row_link(row, view),
             "names": [_name(row, key) for key in view.keys],
-            "cells": [show(_number(row, key)) for key, _, show in COLUMNS if key in report.columns],
+            "cells": [_cell(row, key, show) for key, _, show in COLUMNS if key in report.columns],
         }
         for row in newest_first[:SHOWN]
     ]
@@ -179,7 +186,12 @@ def _row_link(row: Row, view: CostGrouping) -> str | None:
 def _total(report: Report) -> dict[str, str]:
     total = report.total
     names = [(key, title, show) for key, title, show in COLUMNS if key in total]
-    return {title: show(_number(total, key)) for key, title, show in names}
+    return {title: _cell(total, key, show) for key, title, show in names}
+
+
+def _cell(row: Row, key: str, show: Callable[[float | None], str]) -> str:
+    """Return a figure as text; a cost that is too low has the marks of the terminal."""
+    return show(_number(row, key)) + (marks_of(row) if key == "cost_usd" else "")
 
 
 def _cache(report: Report, params: Params) -> dict[str, Any]:
@@ -231,14 +243,18 @@ def _plan(monthly: Report, price: float | None, params: Params) -> dict[str, Any
         return None
     told = compare_with_plan(monthly, price)
     rows = [
-        {"month": row["month"], "cost": money(_count(row, "cost_usd")), "share": _share(row)}
+        {
+            "month": row["month"],
+            "cost": f"{money(_count(row, 'cost_usd'))}{marks_of(row)}",
+            "share": _share(row),
+        }
         for row in told.rows[::-1]
         if row["month"]
     ]
     return {
         "price": money(price),
         "rows": rows,
-        "value": money(_count(told.total, "cost_usd")),
+        "value": f"{money(_count(told.total, 'cost_usd'))}{marks_of(told.total)}",
         "paid": money(_count(told.total, "plan_usd")),
         "share": _share(told.total),
         "command": stats_command("monthly", params, "--plan", f"{price:g}"),
@@ -250,7 +266,7 @@ LINKS: dict[str, Callable[[str], str | None]] = {
     "project": lambda key: address("/sessions", project=key),
     "session": session_link,
 }
-"""Where bars lead, by report. Bars over time are no links, since dragging over them zooms."""
+"""Link targets of bars, by report. Bars over time have none, since dragging over them zooms."""
 FIGURE_NAMES = {
     "cost_usd": "Cost",
     "tokens": "Tokens",

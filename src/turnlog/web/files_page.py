@@ -116,7 +116,7 @@ def file_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
     """Return the values of the page about one file, in all sessions."""
     path = params["path"]
     # A path is only compared with those in the index; the file itself is never opened.
-    rows = [row for store in stores for row in file_calls(store, path).rows]
+    rows = file_calls(stores, path).rows
     if not rows:
         raise NotFound(f"no call read or changed {path[:200]}", "turnlog stats file")
     rows = sorted(mask_value(rows), key=lambda row: str(row["time"] or ""), reverse=True)
@@ -174,4 +174,7 @@ def _call(row: Row) -> dict[str, Any]:
         "seconds": short_duration(_number(row, "seconds")),
         "lines": _lines(row) if row["name"] in CHANGING else "",
         "is_subagent": bool(row["is_subagent"]),
+        "key": row["session"],
+        # Lines of sub-agents are those of other files, which the page of the session cannot show.
+        "result_line": None if row["is_subagent"] else row["result_line"],
     }

@@ -22,7 +22,7 @@ TAIL = 1 << 20
 
 
 class Growth(NamedTuple):
-    """How far a file reaches."""
+    """The end of a file."""
 
     inode: int
     end: int
@@ -30,10 +30,12 @@ class Growth(NamedTuple):
 
 
 async def growth_events(path: Path, seen: int | None) -> AsyncIterator[bytes]:
-    """Yield an event for each time the file has grown; the first at once if it has since `seen`."""
+    """Yield an event for each growth of the file; the first at once unless it ends at `seen`."""
     known = await asyncio.to_thread(measure, path, 0)
     yield b"retry: 1000\n\n"
-    if seen is not None and known and known.end != seen:
+    # A page that connects for the first time read the session a moment ago, and a line that was
+    # appended in between must not wait for the next one.
+    if known and known.end != seen:
         yield _event(known)
     loop = asyncio.get_running_loop()
     spoken = loop.time()

@@ -117,7 +117,7 @@ def require_own_origin(visit: Visit) -> RefusedRequest | None:
     """Refuse requests that a page of another origin makes.
 
     `SameSite` does not distinguish ports: a page on localhost:3000 sends our cookie along. Browsers
-    tell with `Origin` or `Sec-Fetch-Site`; programs such as curl send neither.
+    mark such requests with `Origin` or `Sec-Fetch-Site`; programs such as curl send neither.
     """
     if any(each not in visit.origins.origins for each in visit.headers.getlist("origin")):
         return RefusedRequest(403, "requests from other origins are not answered")

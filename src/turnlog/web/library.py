@@ -1,38 +1,43 @@
 """The sessions of one or several stores, as pages ask for them.
 
-Queries read the indexes as they are. Sessions are looked up by their id in an index; no part of a
+Queries read the index as it is. Sessions are looked up by their id in the index; no part of a
 request ever becomes part of a path.
 """
 
 import os
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from heapq import merge
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from turnlog.errors import NotFound
 from turnlog.index import service
+from turnlog.index.database import DamagedIndex
 from turnlog.index.reports.session_list import Facets, ListedSession, ListFilters
 from turnlog.index.search.search import SessionHits
 from turnlog.index.service import SearchRequest
 from turnlog.index.sync_policy import deferred_sync
 from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
+from turnlog.store.stores import holder_of
 from turnlog.web.refresher import Refresher
 from turnlog.web.regex_search import search_by_regex
 from turnlog.web.session_cache import SessionCache
 
-KEPT_LISTS = 16
-"""Filtered lists that stay in memory; one of 100,000 sessions takes 10 MB."""
-MOST_FACETS = 300
-"""Values offered for a filter."""
+T = TypeVar("T")
 
-Place = tuple[float, int, int]
-"""When a session was last active, the number of its store, and its number in the index."""
+KEPT_LISTS = 16
+"""Number of filtered lists cached in memory; one of 100,000 sessions takes 10 MB."""
+MOST_FACETS = 300
+"""Maximum number of values offered for a filter."""
+
+Place = tuple[float, int]
+"""Time of a session's last activity, and its number in the index."""
+LiveIds = set[tuple[str, str]]
+"""Stores and ids: another store may have a copy of a session that is open."""
 
 
 class ListPage(NamedTuple):
@@ -53,7 +58,7 @@ class FoundSession(NamedTuple):
 
 
 class Library:
-    """The stores, their indexes and the opened sessions."""
+    """The stores, their index and the opened sessions."""
 
     def __init__(self, stores: Sequence[Store], refresher: Refresher | None = None) -> None:
         self.stores = list(stores)
@@ -63,17 +68,23 @@ class Library:
         self._lists: OrderedDict[ListFilters, tuple[str, list[Place]]] = OrderedDict()
         self._facets: tuple[str, Facets] | None = None
 
+    def with_sound_index(self, work: Callable[[], T]) -> T:
+        """Run a query; if it finds the index damaged, build that again and repeat the query."""
+        try:
+            return work()
+        except DamagedIndex:
+            with self._lock:
+                self._lists.clear()
+            self.refresher.refresh_now()
+            return work()
+
     def page(self, filters: ListFilters, offset: int, limit: int) -> ListPage:
         """Return a part of the sessions that match, most recently active first."""
         with deferred_sync():
             generation, places = self._places(filters)
-            chosen = places[offset : offset + limit]
-            found: dict[tuple[int, int], ListedSession] = {}
-            for number, store in enumerate(self.stores):
-                ids = [id_ for _, owner, id_ in chosen if owner == number]
-                listed = service.describe_sessions(store, ids) if ids else {}
-                found |= {(number, id_): session for id_, session in listed.items()}
-        sessions = [found[place[1:]] for place in chosen if place[1:] in found]
+            ids = [id_ for _, id_ in places[offset : offset + limit]]
+            found = service.describe_sessions(self.stores, ids) if ids else {}
+        sessions = [found[id_] for id_ in ids if id_ in found]
         rows = [(self.key_of(session), session) for session in sessions]
         return ListPage(rows, len(places), generation)
 
@@ -88,19 +99,17 @@ class Library:
             generation = self._generation()
             if self._facets and self._facets[0] == generation:
                 return self._facets[1]
-            found = [service.facets(store) for store in self.stores]
-        names = ("projects", "branches", "models", "tools")
-        lists = {name: _joined([getattr(each, name) for each in found]) for name in names}
-        self._facets = generation, Facets(**lists)
+            found = service.facets(self.stores)
+        lists = (found.projects, found.branches, found.models, found.tools)
+        self._facets = generation, Facets(*(each[:MOST_FACETS] for each in lists))
         return self._facets[1]
 
     def search(self, request: SearchRequest) -> Iterator[tuple[str, SessionHits]]:
         """Yield the sessions whose texts match, with their keys, the best first."""
         with deferred_sync():
-            for store in self.stores:
-                search = search_by_regex if request.is_regex else service.search_sessions
-                for hits in search(store, request):
-                    yield self._key(hits.path, is_ambiguous=False), hits
+            search = search_by_regex if request.is_regex else service.search_sessions
+            for hits in search(self.stores, request):
+                yield self._key(hits.path, is_ambiguous=False), hits
 
     def find(self, key: str) -> FoundSession:
         """Return the session that a key names; look for new files if it is unknown."""
@@ -116,12 +125,12 @@ class Library:
         """Return the key of a session in URLs."""
         return self._key(session.path, session.is_ambiguous)
 
-    def live_ids(self) -> set[str]:
-        """Return the ids of the sessions that a running client has open."""
-        found: set[str] = set()
+    def live_sessions(self) -> LiveIds:
+        """Return the sessions that a running client has open, each with its store."""
+        found: LiveIds = set()
         for store in self.stores:
             with suppress(OSError):
-                found |= live_sessions(store)
+                found |= {(str(store.root), id_) for id_ in live_sessions(store)}
         return found
 
     def _key(self, path: str, is_ambiguous: bool) -> str:
@@ -131,16 +140,15 @@ class Library:
         # A file may be named anything: the id of `5e55~old.jsonl` looks like an ambiguous key.
         id_, _, _ = key.rpartition("~")
         with deferred_sync():
-            for store in self.stores:
-                for path in service.find_paths(store, key):
-                    return FoundSession(store, path)
-                for path in service.find_paths(store, id_) if id_ else ():
-                    if session_key(path, is_ambiguous=True) == key:
-                        return FoundSession(store, path)
+            for path in service.find_paths(self.stores, key):
+                return FoundSession(holder_of(self.stores, path), path)
+            for path in service.find_paths(self.stores, id_) if id_ else ():
+                if session_key(path, is_ambiguous=True) == key:
+                    return FoundSession(holder_of(self.stores, path), path)
         return None
 
     def _generation(self) -> str:
-        return "-".join(str(service.index_generation(store)) for store in self.stores)
+        return str(service.index_generation(self.stores))
 
     def _places(self, filters: ListFilters) -> tuple[str, list[Place]]:
         """Return the generation, and where all sessions that match are, from memory if possible."""
@@ -150,13 +158,8 @@ class Library:
             if kept and kept[0] == current:
                 self._lists.move_to_end(filters)
                 return kept
-        matches = [service.match_sessions(store, filters) for store in self.stores]
-        lists = [
-            [(active, number, id_) for active, id_ in found.rows]
-            for number, found in enumerate(matches)
-        ]
-        places = lists[0] if len(lists) == 1 else list(merge(*lists, reverse=True))
-        generation = "-".join(str(found.generation) for found in matches)
+        found = service.match_sessions(self.stores, filters)
+        generation, places = str(found.generation), found.rows
         with self._lock:
             self._lists[filters] = generation, places
             while len(self._lists) > KEPT_LISTS:
@@ -173,7 +176,3 @@ def session_key(path: Path, is_ambiguous: bool) -> str:
     # The hash tells copies apart without revealing a path.
     mark = f"~{zlib.crc32(os.fsencode(path)):08x}" if is_ambiguous else ""
     return f"{path.stem.removeprefix('agent-')}{mark}"
-
-
-def _joined(lists: list[list[str]]) -> list[str]:
-    return list(dict.fromkeys(value for each in lists for value in each))[:MOST_FACETS]

@@ -56,5 +56,6 @@ class LiveFeed:
         rows = [live_row(session, now) for session in sessions]
         for row in rows:
             path = row.pop("path")
+            row.pop("store")
             row["key"] = session_key(Path(path), len(self._library.stores) > 1) if path else None
         return {"now": now, "summary": live_summary(sessions), "sessions": rows}

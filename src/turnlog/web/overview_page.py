@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 
 from turnlog.format.regular_files import skipping
 from turnlog.format.timestamps import age
-from turnlog.index.reports.reports import Filters, Report, ReportRequest, Row
+from turnlog.index.reports.reports import (
+    Filters,
+    Report,
+    ReportRequest,
+    Row,
+    footnotes_of,
+    marks_of,
+)
 from turnlog.index.reports.session_list import ListedSession
 from turnlog.index.service import recent_sessions
 from turnlog.index.sync_policy import synced_index
@@ -16,8 +23,10 @@ from turnlog.render.charts.lines import sparkline
 from turnlog.render.charts.report_charts import ReportChart, formatter, report_chart
 from turnlog.render.charts.svg import ChartOptions, Value
 from turnlog.secrets import mask
+from turnlog.session_health import expiring, unresumable
 from turnlog.store.catalog import SessionFile, live_sessions, locate_session
 from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 from turnlog.text import exact_money, money, plural, short_count
 from turnlog.web.report_data import (
     PageLinks,
@@ -28,7 +37,6 @@ from turnlog.web.report_data import (
     session_link,
     stats_command,
 )
-from turnlog.web.session_health import expiring, unresumable
 
 FIGURES = ("cost_usd", "tokens", "turns", "sessions")
 NAMES = {"cost_usd": "Cost", "tokens": "Tokens", "turns": "Turns", "sessions": "Sessions"}
@@ -37,8 +45,6 @@ CHECKED = 4 << 20
 """Bytes of sessions to check while a page waits; `turnlog check` does the rest."""
 YEAR = timedelta(weeks=53)
 SHOWN_EXPIRING = 5
-Recent = Mapping[Store, Sequence[ListedSession]]
-"""The sessions of each store that were active last."""
 
 
 class _Periods(NamedTuple):
@@ -64,7 +70,7 @@ def overview_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
         ],
     )
     links = PageLinks("/", params)
-    recent = {store: recent_sessions(store, RECENT) for store in stores}
+    recent = recent_sessions(stores, RECENT)
     return {
         "figure": figure,
         "figures": [(NAMES[each], links.to(figure=each), each == figure) for each in FIGURES],
@@ -75,14 +81,16 @@ def overview_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
                 "This month", month, _by_day(month, starts.month, figure), starts.month, figure
             ),
         ],
+        # Of the longest period that the page shows a cost of: that of the recent sessions.
+        "footnotes": footnotes_of(year),
         "calendar": _calendar(year, figure),
         "week_map": _week_map(hours, figure),
         "commands": {
             "calendar": stats_command("daily", {"since": f"{starts.year:%Y-%m-%d}"}),
             "week": stats_command("hour", {"since": f"{starts.year:%Y-%m-%d}"}, "--order", figure),
         },
-        "sessions": _recent(recent),
-        "attention": [*_broken(recent), *_expiring(stores)],
+        "sessions": _recent(stores, recent),
+        "attention": [*_broken(stores, recent), *_expiring(stores)],
     }
 
 
@@ -100,11 +108,10 @@ def _period(
     title = f"{NAMES[figure]}, {name.lower()}"
     return {
         "name": name,
-        "cost": money(_number(total, "cost_usd")),
+        "cost": f"{money(_number(total, 'cost_usd'))}{marks_of(total)}",
         "tokens": short_count(_number(total, "tokens") or 0),
         "turns": f"{_number(total, 'turns') or 0:,.0f}",
         "sessions": f"{_number(total, 'sessions') or 0:,.0f}",
-        "is_partial": bool(total.get("unpriced")),
         "link": address("/sessions", since=since),
         "cost_link": address("/cost", since=since),
         "command": stats_command("daily", {"since": since}),
@@ -157,63 +164,64 @@ def _week_map(report: Report, figure: str) -> str:
     return report_chart(ReportChart("hour", report.rows, (), figure, options))
 
 
-def _recent(recent: Recent) -> list[dict[str, Any]]:
-    found = [session for sessions in recent.values() for session in sessions]
-    live = {id_ for store in recent for id_ in live_sessions(store)}
-    found.sort(key=lambda session: (session.id in live, session.last_active), reverse=True)
-    return [_session(session, live) for session in found[:RECENT]]
+def _recent(stores: Stores, recent: Sequence[ListedSession]) -> list[dict[str, Any]]:
+    live = {(str(store.root), id_) for store in stores for id_ in live_sessions(store)}
+    found = sorted(recent, key=lambda each: (_is_live(each, live), each.last_active), reverse=True)
+    return [_session(session, _is_live(session, live)) for session in found]
 
 
-def _session(session: ListedSession, live: set[str]) -> dict[str, Any]:
+def _is_live(session: ListedSession, live: set[tuple[str, str]]) -> bool:
+    return (session.store, session.id) in live
+
+
+def _session(session: ListedSession, is_live: bool) -> dict[str, Any]:
     return {
         "link": session_link(session.id),
         "title": mask(session.title or "") or session.id,
         "project": mask(session.project or ""),
         "age": age(datetime.fromtimestamp(session.last_active, UTC)),
         "turns": session.turns,
-        "cost": exact_money(session.cost_usd),
-        "is_live": session.id in live,
+        "cost": f"{exact_money(session.cost_usd)}{session.marks}",
+        "is_live": is_live,
         "finding": session.finding,
     }
 
 
-def _broken(recent: Recent) -> list[Mapping[str, Any]]:
+def _broken(stores: Stores, recent: Sequence[ListedSession]) -> list[Mapping[str, Any]]:
     """Return recent sessions that would not resume in full; checks a few that were not checked."""
     found: list[Mapping[str, Any]] = []
-    for store, sessions in recent.items():
-        findings = {each.id: each.finding for each in sessions if each.finding}
-        findings |= _check(store, [each.path for each in sessions if not each.is_checked])
-        for each in sessions:
-            if message := findings.get(each.id):
-                title = mask(each.title or "") or each.id
-                found.append(_notice(each.id, title, message, f"turnlog check {each.id[:8]}"))
+    findings = {each.path: each.finding for each in recent if each.finding}
+    findings |= _check(stores, [each.path for each in recent if not each.is_checked])
+    for each in recent:
+        if message := findings.get(each.path):
+            title = mask(each.title or "") or each.id
+            found.append(_notice(each.id, title, message, f"turnlog check {each.id[:8]}"))
     return found
 
 
-def _check(store: Store, paths: Sequence[str]) -> dict[str, str]:
-    """Check sessions that were not checked yet; return the worst finding by id."""
+def _check(stores: Stores, paths: Sequence[str]) -> dict[str, str]:
+    """Check sessions that were not checked yet; return the worst finding by path."""
     files: list[SessionFile] = []
     for path in paths:
         with skipping(path):
             files.append(locate_session(Path(path)))
     if not files:
         return {}
-    with synced_index(store) as index:
-        return {each.id: message for each, message in unresumable(index, files, CHECKED)}
+    with synced_index(stores) as index:
+        return {str(each.path): message for each, message in unresumable(index, files, CHECKED)}
 
 
 def _expiring(stores: Sequence[Store]) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
-    for store in stores:
-        sessions = expiring(store)
-        for session in sessions[:SHOWN_EXPIRING]:
-            when = f"in {session.days:.0f} days" if session.days >= 1 else "at its next start"
-            title = mask(session.title or "") or session.id
-            message = f"the client deletes it {when}"
-            found.append(_notice(session.id, title, message, "turnlog archive"))
-        if len(sessions) > SHOWN_EXPIRING:
-            rest = plural(len(sessions) - SHOWN_EXPIRING, "more session")
-            found.append(_notice(None, rest, "deleted within a week", "turnlog archive"))
+    sessions = expiring(stores)
+    for session in sessions[:SHOWN_EXPIRING]:
+        when = f"in {session.days:.0f} days" if session.days >= 1 else "at its next start"
+        title = mask(session.title or "") or session.id
+        message = f"the client deletes it {when}"
+        found.append(_notice(session.id, title, message, "turnlog archive"))
+    if len(sessions) > SHOWN_EXPIRING:
+        rest = plural(len(sessions) - SHOWN_EXPIRING, "more session")
+        found.append(_notice(None, rest, "deleted within a week", "turnlog archive"))
     return found
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urljoin
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from turnlog import __version__
+from turnlog.render.html.script_bundle import bundle_scripts
 from turnlog.text import duration, exact_money, file_size, harmless, money, plural, short_count
 
 ROOT = Path(__file__).parent
@@ -18,6 +19,8 @@ FOLDERS = {
     "viewer": ROOT.parent / "render" / "html" / "viewer",
 }
 """Folders whose files are served, by the first part of their URL."""
+BUNDLES = ("web_page.js",)
+"""Scripts that are served with all that they import: 25 requests take longer than one."""
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -56,6 +59,11 @@ class StaticFile(NamedTuple):
     tag: str
     """Its ETag."""
 
+    @property
+    def version(self) -> str:
+        """The value of `v` in a URL that always has this content."""
+        return self.tag.strip('"')
+
 
 @cache
 def static_files() -> dict[str, StaticFile]:
@@ -71,9 +79,16 @@ def static_files() -> dict[str, StaticFile]:
 
 
 def _static_file(path: Path) -> StaticFile:
-    content = path.read_bytes()
+    is_bundle = path.name in BUNDLES
+    content = bundle_scripts(path.parent, path.name).encode() if is_bundle else path.read_bytes()
     tag = hashlib.sha256(content).hexdigest()[:16]
     return StaticFile(content, TYPES[path.suffix], f'"{tag}"')
+
+
+@cache
+def asset(path: str) -> str:
+    """Return the URL of a file that a browser may keep: it changes whenever the file does."""
+    return f"{path}?v={static_files()[path].version}"
 
 
 @cache
@@ -109,9 +124,13 @@ def render(template: str, page: str, /, **values: Any) -> str:
     return environment().get_template(template).render({"page": page, **values})
 
 
+TURNS_NOTE = "on all branches; turns copied from another session count there"
+"""What the number of turns in a list covers: the page of a session shows one branch."""
 GLOBALS: dict[str, Any] = {
+    "turns_note": TURNS_NOTE,
     "navigation": NAVIGATION,
     "version": __version__,
+    "asset": asset,
     "imported_modules": imported_modules,
 }
 """Values that every template can use."""

@@ -6,11 +6,10 @@ from typing import NamedTuple
 from turnlog.errors import UsageError
 from turnlog.format.timestamps import parse_since, parse_until
 from turnlog.index.reports.session_list import HEALTHS, ListFilters
-from turnlog.index.search.selection import Selection
 from turnlog.web.library import Library
 
 LONGEST = 1000
-"""Characters of a parameter."""
+"""Maximum characters of a parameter."""
 STATES = ("live",)
 WEEKDAYS = tuple(map(str, range(7)))
 """0 is Monday."""
@@ -18,7 +17,7 @@ HOURS = tuple(map(str, range(24)))
 
 
 class PageRequest(NamedTuple):
-    """What a page or an API call is asked for."""
+    """Query parameters of a page or an API call."""
 
     library: Library
     query: Mapping[str, str]
@@ -27,7 +26,12 @@ class PageRequest(NamedTuple):
 
     def text(self, name: str) -> str | None:
         """Return a parameter; None if it is absent or empty."""
-        value = self.query.get(name, "").strip()
+        value = self.key(name)
+        return value.strip() or None if value else None
+
+    def key(self, name: str) -> str | None:
+        """Return a parameter as it is: the key of a session whose file's name ends in a newline."""
+        value = self.query.get(name, "")
         if len(value) > LONGEST:
             raise UsageError(f"{name} is longer than {LONGEST} characters")
         return value or None
@@ -55,7 +59,7 @@ def list_filters(request: PageRequest) -> ListFilters:
     since, until = request.text("since"), request.text("until")
     ids = None
     if _choice(request, "state", STATES):
-        ids = tuple(sorted(request.library.live_ids()))
+        ids = tuple(sorted({id_ for _, id_ in request.library.live_sessions()}))
     return ListFilters(
         project=request.text("project"),
         branch=request.text("branch"),
@@ -69,21 +73,6 @@ def list_filters(request: PageRequest) -> ListFilters:
         health=_choice(request, "health", HEALTHS),
         hours=_hours(request),
         ids=ids,
-    )
-
-
-def search_selection(filters: ListFilters) -> Selection:
-    """Return those filters of a list that also apply to texts."""
-    # Built here, not by `selection_of`: that resolves names of directories and sessions, and a URL
-    # must not make the server look at paths.
-    return Selection(
-        project=filters.project,
-        since=filters.since,
-        until=filters.until,
-        tool=filters.tool,
-        model=filters.model,
-        branch=filters.branch,
-        file=filters.file,
     )
 
 

@@ -1,16 +1,16 @@
-"""Keep the indexes current in the background while pages are requested.
+"""Keep the index current in the background while pages are requested.
 
 A request never waits for a sync, except the first one: until then there may be no index at all.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Event, Lock, Thread
 
 from turnlog.format.regular_files import collect_skipped
 from turnlog.index.sync_policy import refresh_index
 from turnlog.secrets import mask
-from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores
 
 PAUSE = 2.0
 """Seconds between the end of a refresh and the next one."""
@@ -19,12 +19,12 @@ FIRST = 5.0
 
 
 class Refresher:
-    """Refreshes the indexes of some stores in a thread, at most every two seconds."""
+    """Refreshes the index of some stores in a thread, at most every two seconds."""
 
     def __init__(
         self,
-        stores: Sequence[Store],
-        refresh: Callable[[Store], bool] = refresh_index,
+        stores: AnyStores,
+        refresh: Callable[[AnyStores], bool] = refresh_index,
         pause: float = PAUSE,
     ) -> None:
         self._stores = stores
@@ -35,11 +35,11 @@ class Refresher:
         self._ended = float("-inf")
         self._first = Event()
         self.problem: str | None = None
-        """Why the last refresh failed."""
+        """Error of the last failed refresh."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether the first refresh has ended."""
+        """True if the first refresh has ended."""
         return self._first.is_set()
 
     @property
@@ -64,24 +64,22 @@ class Refresher:
 
     def refresh_now(self) -> None:
         """Refresh in this thread, for a session that is not in the index yet."""
-        self._refresh_all()
+        self._run()
 
     def _work(self) -> None:
         try:
-            self._refresh_all()
+            self._run()
         finally:
             with self._lock:
                 self._is_running = False
                 self._ended = time.monotonic()
             self._first.set()
 
-    def _refresh_all(self) -> None:
-        problems: list[str] = []
-        for store in self._stores:
-            try:
-                # Files that cannot be read are skipped, as in every command.
-                with collect_skipped():
-                    self._refresh(store)
-            except Exception as error:  # a bug must not leave pages outdated without a word
-                problems.append(str(error) or type(error).__name__)
-        self.problem = "; ".join(problems) or None
+    def _run(self) -> None:
+        try:
+            # Files that cannot be read are skipped, as in every command.
+            with collect_skipped():
+                self._refresh(self._stores)
+            self.problem = None
+        except Exception as error:  # a bug must not leave pages outdated without a word
+            self.problem = str(error) or type(error).__name__

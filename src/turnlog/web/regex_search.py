@@ -18,16 +18,17 @@ from turnlog.index.search.search import SessionHits
 from turnlog.index.service import SearchRequest
 from turnlog.index.sync_policy import deferred_sync
 from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores, each_store
 
 LONGEST = 10.0
-"""Seconds that a search may take."""
+"""Maximum seconds of a search."""
 CHILD = "from turnlog.web.regex_search import answer_parent; answer_parent()"
 
 
 class RegexQuery(NamedTuple):
-    """What the child process searches for, and where."""
+    """The pattern and the places that the child process searches."""
 
-    root: str
+    roots: list[str]
     request: SearchRequest
 
 
@@ -40,10 +41,11 @@ class RegexAnswer(NamedTuple):
 
 
 def search_by_regex(
-    store: Store, request: SearchRequest, longest: float = LONGEST
+    stores: AnyStores, request: SearchRequest, longest: float = LONGEST
 ) -> list[SessionHits]:
     """Return the sessions whose texts match; raise `UsageError` if that takes too long."""
-    query = msgspec.msgpack.encode(RegexQuery(str(store.root), request))
+    roots = [str(store.root) for store in each_store(stores)]
+    query = msgspec.msgpack.encode(RegexQuery(roots, request))
     command = [sys.executable, "-P", "-c", CHILD]
     try:
         done = subprocess.run(
@@ -63,7 +65,8 @@ def answer_parent() -> None:
     query = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=RegexQuery)
     try:
         with deferred_sync():
-            found = service.search_sessions(Store(Path(query.root)), query.request)
+            stores = [Store(Path(root)) for root in query.roots]
+            found = service.search_sessions(stores, query.request)
             answer = RegexAnswer(list(islice(found, query.request.limit or None)))
     except UsageError as error:
         answer = RegexAnswer([], error.message, error.hint)

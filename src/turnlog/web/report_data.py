@@ -4,12 +4,12 @@ import csv
 import io
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from turnlog.errors import UsageError
 from turnlog.index.filters import ReportFilters, filters_of
-from turnlog.index.reports.reports import SUMS, Filters, Report, ReportRequest, Row
+from turnlog.index.reports.reports import Filters, Report, ReportRequest, Row
 from turnlog.index.reports.reports import Value as RowValue
 from turnlog.index.service import report_batch
 from turnlog.secrets import mask_value
@@ -18,16 +18,6 @@ from turnlog.store.paths import Store
 Params = Mapping[str, str]
 """The query of a URL."""
 FILTERS = ("since", "until", "project", "model")
-ADDED = SUMS | {"sessions", "cost_usd", "usd_per_hour", "tokens_per_hour", "projected_usd"}
-"""Columns that add up over stores; a session is in one of them."""
-RATES = {
-    "error_rate": ("errors", ("calls",)),
-    "seconds_each": ("seconds", ("calls",)),
-    "hit_rate": ("cache_read", ("input", "cache_write_5m", "cache_write_1h", "cache_read")),
-}
-"""Columns that are a quotient of sums."""
-SEPARATE = frozenset({"latency"})
-"""Reports whose rows cannot be joined: quantiles of two stores say nothing about both."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -43,7 +33,7 @@ def filters_in(params: Params) -> Filters:
 
 
 def choice(params: Params, name: str, known: Sequence[str]) -> str:
-    """Return a parameter that has to be one of some values; the first one by default."""
+    """Return a parameter if it is one of the allowed values, by default the first of them."""
     value = params.get(name) or known[0]
     if value not in known:
         raise UsageError(f"{name}={value[:40]} is unknown: choose from {', '.join(known)}")
@@ -71,11 +61,7 @@ def reports_of(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> li
 
 def unmasked_reports(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> list[Report]:
     """Compute long reports, of which a page shows and masks a few rows with `masked_row`."""
-    batches = [report_batch(store, requests) for store in stores]
-    return [
-        reports[0] if len(reports) == 1 else _join(reports, stores)
-        for reports in zip(*batches, strict=True)
-    ]
+    return report_batch(stores, requests)
 
 
 def _masked_report(report: Report) -> Report:
@@ -93,61 +79,11 @@ def masked_row(row: Row) -> Row:
     return row | mask_value(texts) if texts else row
 
 
-def _join(reports: Sequence[Report], stores: Sequence[Store]) -> Report:
-    first = reports[0]
-    rows: dict[tuple[Any, ...], Row] = {}
-    for report, store in zip(reports, stores, strict=True):
-        for row in report.rows:
-            known = _separated(row, store) if report.name in SEPARATE else row
-            key = tuple(known[name] for name in first.columns if name in KEYS)
-            rows[key] = _added(rows[key], known) if key in rows else dict(known)
-    total: Row = {}
-    for report in reports:
-        total = _added(total, report.total) if total else dict(report.total)
-    unpriced = sorted({model for report in reports for model in report.unpriced_models})
-    return Report(first.name, first.columns, _sorted(first, list(rows.values())), total, unpriced)
-
-
-def _separated(row: Row, store: Store) -> Row:
-    return row | {"name": f"{row['name']} ({store.root})"}
-
-
-def _added(one: Row, other: Row) -> Row:
-    joined = dict(one)
-    for name, value in other.items():
-        before = joined.get(name)
-        if name in ADDED and isinstance(value, int | float):
-            joined[name] = before + value if isinstance(before, int | float) else value
-        elif before is None:
-            joined[name] = value
-    for name, (above, below) in RATES.items():
-        if name in joined:
-            joined[name] = _sum(joined, (above,)) / max(_sum(joined, below), 1)
-    return joined
+TIMES = ("day", "week", "month", "weekday", "hour", "started")
 
 
 def _sum(row: Row, names: Iterable[str]) -> float:
     return sum(value for name in names if isinstance(value := row.get(name), int | float))
-
-
-def _sorted(report: Report, rows: list[Row]) -> list[Row]:
-    """Put joined rows into the order that one store has: by time, else the largest first."""
-    times = [name for name in TIMES if name in report.columns]
-    figure = next((name for name in FIGURES if name in report.columns), None)
-
-    def rank(row: Row) -> tuple[Any, ...]:
-        value = row.get(figure) if figure else None
-        largest = -value if isinstance(value, int | float) else 0.0
-        return (*(str(row[name] or "").zfill(2) for name in times), largest)
-
-    return sorted(rows, key=rank)
-
-
-TIMES = ("day", "week", "month", "weekday", "hour", "started")
-FIGURES = ("rereads", "cost_usd", "errors", "changes", "calls")
-KEYS = frozenset(
-    (*TIMES, "project", "branch", "model", "session", "name", "path", "tool", "command")
-)
 
 
 def top_rows(report: Report, column: str, most: int) -> list[Row]:

@@ -111,7 +111,7 @@ class LimitedProtocol(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.idle_since: float | None = None
-        """When the connection started to wait for a request; None during one."""
+        """Time since when the connection waits for a request; None during one."""
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -153,7 +153,7 @@ class LimitedProtocol(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the connection waits for a request."""
+        """True if the connection waits for a request."""
         cycle: Any = self.cycle
         return cycle is None or cycle.response_complete
 

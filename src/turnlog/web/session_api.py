@@ -6,23 +6,36 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from turnlog.conversation.turn_blocks import BLOCK
 from turnlog.edit.check.checks import check_session
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
-from turnlog.render.html.find_in_session import find_text
+from turnlog.render.html.find_in_session import find_labels, find_text
 from turnlog.render.html.lanes import agent_page, lanes_of
 from turnlog.render.html.line_views import context_at_line, lost_at, raw_line
 from turnlog.render.html.page_options import CLIP, MOST_ROWS, PageOptions
-from turnlog.secrets import mask_value
+from turnlog.render.html.prose import prose_html
+from turnlog.secrets import mask, mask_value
+from turnlog.web.file_times import file_at, files_at
+from turnlog.web.pages import static_files
 from turnlog.web.parameters import PageRequest
 from turnlog.web.session_cache import OpenedSession
 
 MOST_TURNS = 50
-"""Turns in one response."""
-MOST_LABELS = 5_000
+"""Maximum number of turns in one response."""
+MOST_OUTLINED = 4 * BLOCK
+MOST_LABELLED = 1_000
+"""Maximum number of turns that a filter of the outline returns."""
 ANY = 100_000_000
 CHECKED = 64 << 20
 """Bytes of a session that is checked while its page waits."""
+
+
+def load_libraries() -> None:
+    """Import and set up what the first session needs, which takes a tenth of a second."""
+    prose_html("*text*")
+    mask("text")
+    static_files()
 
 
 @contextmanager
@@ -35,9 +48,24 @@ def _opened(request: PageRequest) -> Generator[OpenedSession]:
 def head(request: PageRequest) -> Fields:
     """Return the facts, branches, outline and sub-agents of a session."""
     with _opened(request) as opened:
-        found = opened.pages(request.text("leaf")).head()
-        found["session"]["is_live"] = opened.session.id in request.library.live_ids()
-        return found
+        return _head(request, opened)
+
+
+def _head(request: PageRequest, opened: OpenedSession) -> Fields:
+    found = opened.pages(request.text("leaf")).head(request.number("since", 1, ANY))
+    store = str(request.library.find(request.path["key"]).store.root)
+    live = request.library.live_sessions()
+    found["session"]["is_live"] = (store, opened.session.id) in live
+    return found
+
+
+def opening(request: PageRequest) -> Fields:
+    """Return the head, and the turns that fill the first screen."""
+    with _opened(request) as opened:
+        pages = opened.pages(request.text("leaf"))
+        line = request.number("line", 0, ANY)
+        turn = (pages.turn_at(line) if line else None) or request.number("turn", 1, ANY)
+        return {"turns": pages.screenful(turn), "head": _head(request, opened)}
 
 
 def turns(request: PageRequest) -> list[Fields]:
@@ -61,11 +89,18 @@ def rows(request: PageRequest) -> Fields:
         return opened.pages(options.leaf).page(request.number("n", 1, ANY), options)
 
 
-def labels(request: PageRequest) -> list[str]:
-    """Return the labels of some turns."""
-    first, last = _range(request, MOST_LABELS)
+def outline(request: PageRequest) -> Fields:
+    """Return the outline of some turns."""
+    first, last = _range(request, MOST_OUTLINED)
     with _opened(request) as opened:
-        return opened.pages(request.text("leaf")).labels(first, last)
+        return opened.pages(request.text("leaf")).outline(first, last)
+
+
+def labelled(request: PageRequest) -> Fields:
+    """Return the turns whose labels contain a text."""
+    with _opened(request) as opened:
+        pages = opened.pages(request.text("leaf"))
+        return find_labels(pages, request.text("q") or "", MOST_LABELLED)
 
 
 def raw(request: PageRequest) -> Fields:
@@ -114,6 +149,25 @@ def findings(request: PageRequest) -> list[Fields]:
         return [mask_value(to_builtins(found)) for found in check_session(opened.session)]
 
 
+def files(request: PageRequest) -> Fields:
+    """Return the changed files of a session as of a line."""
+    with _opened(request) as opened:
+        return files_at(opened, _line_or_none(request))
+
+
+def file(request: PageRequest) -> Fields:
+    """Return one file as of a line, or one of its versions."""
+    number = request.number("version", ANY, ANY)
+    which = request.text("path") or request.number("file", ANY, ANY)
+    with _opened(request) as opened:
+        version = None if number == ANY else number
+        return file_at(opened, which, _line_or_none(request), version)
+
+
+def _line_or_none(request: PageRequest) -> int | None:
+    return request.number("line", 0, ANY) or None
+
+
 def _row_range(request: PageRequest) -> tuple[int, int]:
     """Return the first row and the number of rows that a request asks for."""
     first = request.number("first", 0, ANY)
@@ -127,10 +181,12 @@ def _range(request: PageRequest, most: int) -> tuple[int, int]:
 
 
 SESSION_API: dict[str, Any] = {
+    "opening": opening,
     "head": head,
     "turns": turns,
     "rows": rows,
-    "labels": labels,
+    "outline": outline,
+    "labelled": labelled,
     "raw/{line}": raw,
     "context/{line}": context,
     "lost/{line}": lost,
@@ -138,5 +194,7 @@ SESSION_API: dict[str, Any] = {
     "agents/{id}": agent,
     "lanes": lanes,
     "findings": findings,
+    "files": files,
+    "file": file,
 }
 """Functions by the path below `/api/sessions/{key}/`."""

@@ -12,11 +12,12 @@ from turnlog.index.session_tables import open_cached_session
 from turnlog.render.html.page_options import PageOptions
 from turnlog.render.html.session_pages import SessionPages
 from turnlog.store.paths import Store
+from turnlog.worktree.worktree import Worktree, open_worktree
 
 KEPT = 8
-"""Sessions that stay open."""
+"""Maximum number of open sessions."""
 KEPT_NODES = 1_500_000
-"""Entries of all open sessions; the one in use stays open, however large it is."""
+"""Maximum number of entries in all open sessions; the one in use stays open regardless."""
 KEPT_BRANCHES = 4
 
 
@@ -26,11 +27,20 @@ class OpenedSession:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._pages: dict[str | None, SessionPages] = {}
+        self._worktree: Worktree | None = None
 
     def refresh(self) -> None:
         """Read appended lines; pages of the shorter session are dropped."""
         if self.session.refresh():
             self._pages.clear()
+            self._worktree = None
+
+    @property
+    def worktree(self) -> Worktree:
+        """The files of the session; reading what its lines say about them takes a while."""
+        if self._worktree is None:
+            self._worktree = open_worktree(self.session)
+        return self._worktree
 
     def pages(self, leaf: str | None) -> SessionPages:
         """Return the pages of the branch that ends at an entry, or of the active one."""

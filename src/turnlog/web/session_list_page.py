@@ -1,18 +1,21 @@
 """The list of sessions: rows of one page, results of a search, values for the filters."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from turnlog.conversation.live import LiveReader
+from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.format.timestamps import age, stamp_of
 from turnlog.index.reports.session_list import ListedSession, ListFilters
 from turnlog.index.search.search import Hit, SessionHits
 from turnlog.index.service import SearchRequest
+from turnlog.index.session_query import parse_session_query, search_selection, session_filters
 from turnlog.secrets import mask, mask_short, mask_value
 from turnlog.text import exact_money, short_count
-from turnlog.web.parameters import PageRequest, list_filters, search_selection
+from turnlog.web.library import LiveIds
+from turnlog.web.parameters import PageRequest, list_filters
 
 ROWS = 100
 """Rows of a page, which then has about 40 kB."""
@@ -27,7 +30,7 @@ def list_rows(request: PageRequest) -> Fields:
     offset = request.number("offset", 0, 10_000_000)
     limit = request.number("limit", ROWS, MOST_ROWS)
     page = request.library.page(list_filters(request), offset, limit)
-    live = request.library.live_ids()
+    live = request.library.live_sessions()
     return {
         "rows": [session_row(key, session, live) for key, session in page.sessions],
         "offset": offset,
@@ -39,17 +42,46 @@ def list_rows(request: PageRequest) -> Fields:
 
 def search_rows(request: PageRequest) -> Fields:
     """Return the sessions whose texts match a query in the language of `turnlog search`."""
-    filters = list_filters(request)
     limit = request.number("limit", HITS, MOST_HITS)
+    is_regex = request.text("regex") == "1"
+    text, filters = _typed(request, is_regex)
+    if not text:
+        return _filtered(request, filters, limit)
     wanted = SearchRequest(
-        text=request.text("q") or "",
-        is_regex=request.text("regex") == "1",
+        text=text,
+        is_regex=is_regex,
         selection=search_selection(filters),
         limit=limit + 1,
     )
     found = list(islice(request.library.search(wanted), limit + 1))
     rows = _listed(request, filters, found[:limit])
     return {"rows": rows, "has_more": len(found) > limit}
+
+
+def _typed(request: PageRequest, is_regex: bool) -> tuple[str, ListFilters]:
+    """Return what to search for, and the filters of the URL with those typed into the query."""
+    line, filters = request.text("q") or "", list_filters(request)
+    if is_regex:
+        return line, filters
+    parsed = parse_session_query(line)
+    if not line or parsed.problems:
+        raise UsageError(next(iter(parsed.problems), "nothing to search for"))
+    states = {} if parsed.live is None else _live_states(request)
+    typed = parsed.with_live(states)._asdict()
+    given = {name: value for name, value in typed.items() if value is not None}
+    return parsed.text, filters._replace(**given)
+
+
+def _live_states(request: PageRequest) -> dict[str, str]:
+    return {each.id: str(each.state) for each in LiveReader(request.library.stores).read()}
+
+
+def _filtered(request: PageRequest, filters: ListFilters, limit: int) -> Fields:
+    """Return the sessions that match filters without any words."""
+    page = request.library.page(filters, 0, limit)
+    live = request.library.live_sessions()
+    rows = [{**session_row(*each, live), "hits": [], "more": 0} for each in page.sessions]
+    return {"rows": rows, "has_more": page.total > limit}
 
 
 def filter_values(request: PageRequest) -> Fields:
@@ -59,7 +91,7 @@ def filter_values(request: PageRequest) -> Fields:
     return mask_value({name: getattr(found, name) for name in found.__struct_fields__})
 
 
-def session_row(key: str, session: ListedSession, live: Iterable[str]) -> Fields:
+def session_row(key: str, session: ListedSession, live: LiveIds) -> Fields:
     """Return what a row of the list shows, as text where it needs no further work."""
     active = datetime.fromtimestamp(session.last_active, UTC)
     return {
@@ -74,11 +106,18 @@ def session_row(key: str, session: ListedSession, live: Iterable[str]) -> Fields
         "calls": session.calls,
         "subagents": session.subagents,
         "tokens": short_count(session.tokens),
-        "cost": exact_money(session.cost_usd),
-        "is_live": session.id in live,
+        "cost": f"{exact_money(session.cost_usd)}{session.marks}",
+        "cost_note": cost_note(session),
+        "is_live": (session.store, session.id) in live,
         "health": _health(session),
         "finding": session.finding and mask(session.finding),
     }
+
+
+def cost_note(session: ListedSession) -> str:
+    """Return what the marks of a cost mean; empty if it has none."""
+    notes = {"*": "without what has no known price", "†": "too low: too little output was recorded"}
+    return "; ".join(notes[mark] for mark in session.marks)
 
 
 def _health(session: ListedSession) -> str:
@@ -95,14 +134,9 @@ def _listed(
     if filters.ids is not None:
         ids.intersection_update(filters.ids)
     # Texts were already filtered by the rest: a session may match without the turn that does.
-    others = ListFilters(
-        min_cost=filters.min_cost,
-        max_cost=filters.max_cost,
-        health=filters.health,
-        ids=tuple(sorted(ids)),
-    )
+    others = session_filters(filters)._replace(ids=tuple(sorted(ids)))
     page = request.library.page(others, 0, 2 * MOST_HITS)
-    live = request.library.live_ids()
+    live = request.library.live_sessions()
     by_path = {session.path: (key, session) for key, session in page.sessions}
     rows: list[Fields] = []
     for _, hits in found:

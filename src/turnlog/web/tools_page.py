@@ -104,6 +104,7 @@ def _tool(row: Row) -> dict[str, Any]:
             f"{_number(row, 'calls'):,.0f}",
             f"{_number(row, 'errors'):,.0f}",
             percent(_number(row, "error_rate")),
+            f"{_number(row, 'rejected'):,.0f}",
             short_duration(_number(row, "seconds")),
             short_duration(_number(row, "seconds_each")),
             f"+{_number(row, 'added'):,.0f}",
@@ -120,6 +121,7 @@ def _error(row: Row) -> dict[str, Any]:
         "calls": row["calls"],
         "errors": row["errors"],
         "rate": percent(_number(row, "error_rate")),
+        "rejected": row["rejected"],
         "last": f"{last.astimezone():%Y-%m-%d %H:%M}" if last else "",
         "text": row["last_error"] or "",
     }

@@ -14,7 +14,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 MOST = 16
-"""Functions that run at the same time."""
+"""Maximum number of functions that run at the same time."""
 
 _running = asyncio.Semaphore(MOST)
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 
 from support.chat_process import SECONDS, ChatProcess
 from support.scripted_api import ScriptedApi, refused, said
+from support.terminal import Terminal
 
 HOSTILE = "a\x1b]52;c;cHduZWQ=\x07b\x1b]0;title\x07c\x1b[2Jd\x9b2Je\u202ef\x1b[8mhidden\x1b[0m g"
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -25,22 +25,14 @@ def run(api: ScriptedApi, tmp_path: Path) -> Run:
     chat = ChatProcess(tmp_path / "chat", api.url)
 
     def start(*arguments: str) -> str:
-        ours, theirs = pty.openpty()
-        running = chat.start("-p", "hi", *arguments, stdout=theirs, stderr=theirs)
-        os.close(theirs)
-        written = b"".join(iter(lambda: _read(ours), b""))
-        running.communicate(timeout=SECONDS)
-        os.close(ours)
-        return written.decode()
+        terminal = Terminal()
+        output = terminal.follower
+        chat.start("-p", "hi", *arguments, stdout=output, stderr=output).communicate(
+            timeout=SECONDS
+        )
+        return terminal.close()
 
     return start
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 1 << 16)
-    except OSError:  # the other side was closed
-        return b""
 
 
 @pytest.mark.parametrize("style", ["text", "json", "stream-json"])
@@ -71,13 +63,11 @@ def test_a_pipe_gets_the_answer_as_it_is(api: ScriptedApi, tmp_path: Path) -> No
 def test_a_raw_line_cannot_control_the_terminal(tmp_path: Path) -> None:
     session = tmp_path / "5e551011-0000-4000-8000-000000000000.jsonl"
     session.write_text(f'{{"type": "user", "text": "{HOSTILE}"}}\n')
-    ours, theirs = pty.openpty()
+    terminal = Terminal()
     command = [sys.executable, "-m", "turnlog", "raw", str(session), "--line", "1"]
     environment = os.environ | {"CLAUDE_CONFIG_DIR": str(tmp_path)}
-    subprocess.run(command, stdout=theirs, stderr=theirs, env=environment, check=False)
-    os.close(theirs)
-    written = b"".join(iter(lambda: _read(ours), b"")).decode()
-    os.close(ours)
+    subprocess.run(command, stdout=terminal.follower, env=environment, check=True)
+    written = terminal.close()
     assert "hidden" in written
     assert CONTROL.findall(written) == []
     piped = subprocess.run(command, capture_output=True, env=environment, check=True)

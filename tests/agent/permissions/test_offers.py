@@ -126,15 +126,25 @@ def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project:
         *("git add --pathspec-from-file=../x", "git checkout HEAD --pathspec-from-f ../x"),
         *("git commit -m x --pathspec-from-file ../x", "git stash push --pathspec-from-file=/x"),
         *("git cherry-pick --strategy=x/y side", "git cherry-pick side --strat x/y"),
+        *("git log -1 --output=../x", "git diff --outp ../x", "git blame a --output=../x"),
+        *("git reflog --output=../x", "git shortlog --output=../x", "git blame $(echo x) a"),
+        *("git grep -nO./x y", "git grep --open-files-in-pager=./x y", "git rebase -x ./x main"),
+        *("git fetch --upload-pack=./x .", "git pull --upl ./x .", "git push --exec=./x . main"),
+        *("git push --receive-pack=./x .", "git ls-remote --upload-pack=./x .", "git fetch `x` ."),
+        *("git fetch $(echo --upload-pack=./x) .", "git pull -s x/y .", "git rebase -s x/y main"),
+        *("git clone -u ./x . y", "git clone --template=x . y", "git init --template=x"),
+        *("git archive --exec=./x --remote=. HEAD", "git difftool -yx ./x main"),
+        *("git grep $'-O./x\\n' y", "git push . $BASH_REMATCH", "git fetch $_ .", "git pull $PWD"),
     ],
 )
-def test_a_rule_that_is_offered_for_git_reaches_no_file_elsewhere(
+def test_a_rule_for_a_subcommand_of_git_reaches_no_file_elsewhere(
     command: str, project: Path
 ) -> None:
     offered = f"Bash({' '.join(command.split()[:2])} *)"
     case = Case("", f"Bash: {command}", allow=offered)
     assert verdict_of(case, project).kind is VerdictKind.ASK
-    assert verdict_of(case._replace(allow="Bash(git *)"), project).kind is VerdictKind.ALLOW
+    if "$" not in command and "`" not in command:
+        assert verdict_of(case._replace(allow="Bash(git *)"), project).kind is VerdictKind.ALLOW
     assert offered not in verdict_of(case._replace(allow=""), project).remember
 
 
@@ -147,9 +157,13 @@ def test_a_rule_that_is_offered_for_git_reaches_no_file_elsewhere(
         *("git commit -F src/app.py", "git commit -am '-F ../x'", "git am src/x"),
         *('git commit -am "$(date)"', "git commit -mF/x --fixup=HEAD", "git tag v1 -m x"),
         *("git cherry-pick -x side", "git cherry-pick --strategy-option=theirs side"),
+        *("git grep -neTODO -A3", "git fetch --all --prune", "git fetch origin $B"),
+        *('git push -u origin "$B"', "git push origin $(git branch --show-current)"),
+        *("git pull --rebase --strategy-option=ours", "git rebase -i main", "git log -- src/*"),
+        *("git clone --depth 1 -b main https://x.org/y z", "git archive -o x.tar HEAD"),
     ],
 )
-def test_a_rule_that_is_offered_for_git_is_about_its_everyday_uses(
+def test_a_rule_for_a_subcommand_of_git_is_about_its_everyday_uses(
     command: str, project: Path
 ) -> None:
     offered = f"Bash({' '.join(command.split()[:2])} *)"
@@ -257,3 +271,46 @@ def test_no_rule_is_saved_through_a_link_of_the_project(link: str, tmp_path: Pat
         (folder / "settings.local.json").symlink_to(own / "settings.local.json")
     assert not save_rules(folder / "settings.local.json", ["Bash(npm test *)"])
     assert (own / "settings.local.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "rg --pre ./x y",
+            "rg --pre=./x y",
+            "rg $(echo --pre=./x) y",
+            "rg $_ y",
+            "echo y | xargs rg",
+        ),
+        *("rg --hostname-bin=./x y", "sort --compress-program=./x y", "sort --comp ./x y"),
+    ],
+)
+def test_a_rule_for_a_program_that_reads_runs_no_other_program(command: str, project: Path) -> None:
+    name = command.split()[command.startswith("echo") * 4]
+    case = Case("", f"Bash: {command}", allow=f"Bash({name}:*)")
+    assert verdict_of(case, project).kind is VerdictKind.ASK
+    exact = case._replace(allow=f"Bash({command})")
+    assert verdict_of(exact, project).kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize("command", ["rg y /z", "rg $X", "rg --pretty y src", "sort -c /a"])
+def test_a_rule_for_a_program_that_reads_is_about_its_everyday_uses(
+    command: str, project: Path
+) -> None:
+    case = Case("", f"Bash: {command}", allow=f"Bash({command.split(maxsplit=1)[0]}:*)")
+    assert verdict_of(case, project).kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize("command", ["lint *", "lint --fix ?*", "lint [-x]*", "lint --p*"])
+def test_a_rule_does_not_allow_a_file_of_the_project_to_be_an_option(
+    command: str, project: Path
+) -> None:
+    case = Case("", f"Bash: {command}", allow="Bash(lint:*)")
+    assert verdict_of(case, project).kind is VerdictKind.ALLOW
+    inner = case._replace(call=f"Bash: while cd src; do {command}; done")
+    assert verdict_of(inner, project).kind is VerdictKind.ASK
+    (project / "--plugin=x.js").touch()
+    assert verdict_of(case, project).kind is VerdictKind.ASK
+    for other in ("lint src/*", "lint ./*", "lint *.py", "lint '*'"):
+        assert verdict_of(case._replace(call=f"Bash: {other}"), project).kind is VerdictKind.ALLOW

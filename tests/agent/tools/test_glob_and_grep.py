@@ -146,3 +146,48 @@ def test_what_git_ignores_is_left_out_by_content_but_found_by_name(calls: Calls)
     calls.file("build/out.txt", "word")
     assert calls.text("Grep", pattern="word") == "No files found"
     assert calls.text("Glob", pattern="**/out.txt") == str(calls.root / "build/out.txt")
+
+
+def guess(calls: Calls, pattern: str, mode: str) -> str:
+    """Search where no rule lets `.env` be read."""
+    calls.workspace.may_read = lambda path, searched=None: path.name != ".env"
+    return calls.text("Grep", **{"pattern": pattern, "output_mode": mode, "-A": 1})
+
+
+@pytest.mark.parametrize("padding", ["", "x=y\n" * 30_000 + "\0"], ids=["text", "binary"])
+@pytest.mark.parametrize("pattern", ["KEY={}", "KEY={}|END", "KEY={}|name", "KEY={}|name|END"])
+def test_a_search_does_not_tell_whether_a_denied_file_matches(
+    calls: Calls, pattern: str, padding: str
+) -> None:
+    calls.file(".env", f"KEY=canary\na=1\nb=2\nEND=1\n{padding}")
+    calls.file("plain", "name=other\n")
+    right, wrong = (guess(calls, pattern.format(letter), "content") for letter in "cd")
+    assert right == wrong
+
+
+@pytest.mark.parametrize("mode", ["content", "count", "files_with_matches"])
+def test_an_unreadable_directory_does_not_tell_whether_a_denied_file_matches(
+    calls: Calls, mode: str
+) -> None:
+    calls.file(".env", "KEY=canary\n")
+    # Nobody can open a path of more than 4,096 bytes, not even root.
+    place = os.open(calls.root, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=place)
+        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(place)
+    assert guess(calls, "KEY=c", mode) == guess(calls, "KEY=d", mode)
+
+
+def test_lines_of_several_matches_are_separated(calls: Calls) -> None:
+    calls.file("a", "x1\n\n\n\nx2\n")
+    given = {"pattern": "x", "path": "a", "output_mode": "content", "-A": 1}
+    assert calls.text("Grep", **given) == "a:1:x1\na-2-\n--\na:5:x2"
+
+
+def test_a_search_says_where_it_gave_up_a_binary_file(calls: Calls) -> None:
+    calls.file("a", "x\n" + "y\n" * 60_000 + "\0")
+    text = calls.text("Grep", pattern="x", output_mode="content")
+    assert text.startswith("a:1:x\na: WARNING: stopped searching binary file")

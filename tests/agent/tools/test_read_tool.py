@@ -142,3 +142,10 @@ def test_an_error_in_a_notebook_is_told(calls: Calls) -> None:
 def test_what_is_no_notebook_is_refused(calls: Calls, content: str) -> None:
     calls.file("n.ipynb", content)
     assert "is not a notebook" in calls.refusal("Read", file_path="n.ipynb")
+
+
+def test_a_file_with_a_similar_name_is_suggested(calls: Calls) -> None:
+    (calls.root / "till.py").touch()
+    refusal = calls.refusal("Read", file_path=str(calls.root / "tills.py"))
+    assert refusal.endswith(f"Did you mean {calls.root / 'till.py'}?")
+    assert "None" not in calls.refusal("Read", file_path=str(calls.root / "window.c"))

@@ -62,6 +62,12 @@ def test_a_file_that_was_read_is_replaced_and_its_changes_told(calls: Calls) -> 
     ]
 
 
+def test_the_model_learns_whether_a_file_is_new(calls: Calls) -> None:
+    path = str(calls.root / "a.txt")
+    assert calls.text("Write", file_path=path, content="a").endswith("has been created.")
+    assert calls.text("Write", file_path=path, content="b").endswith("has been updated.")
+
+
 def test_what_was_written_may_be_changed_without_reading_it(calls: Calls) -> None:
     calls.run("Write", file_path="a.txt", content="one two")
     calls.run("Edit", file_path="a.txt", old_string="two", new_string="2")

@@ -15,7 +15,7 @@ from turnlog.render.charts.flame_graph import FlameCell, flame_graph
 from turnlog.render.charts.heat_maps import calendar, week_grid
 from turnlog.render.charts.lines import ContextPoint, context_line, sparkline
 from turnlog.render.charts.report_charts import standalone
-from turnlog.render.charts.svg import ChartOptions, _escaped, safe_text
+from turnlog.render.charts.svg import WIDTH, ChartOptions, _escaped, safe_text
 from turnlog.render.charts.swim_lanes import Interval, Lane, swim_lanes
 from turnlog.text import UNSAFE
 
@@ -238,3 +238,29 @@ def test_a_long_path_is_shown_without_its_start_and_whole_in_its_title() -> None
     (shown, _) = [each.text or "" for each in root.iter(f"{SVG}text")]
     assert shown.startswith("…/deep/")
     assert shown.endswith("/shop.py")
+
+
+def test_days_without_a_value_have_the_shade_of_nothing() -> None:
+    drawn = calendar({"2026-11-15": 4}, date(2026, 11, 16), ChartOptions("Turns"))
+    shades = re.findall(r"tl-mark tl-heat-(\d)", drawn)
+    assert sorted(set(shades)) == ["0", "4"]
+    assert shades.count("4") == 1
+
+
+def test_a_calendar_ends_with_its_last_day() -> None:
+    drawn = calendar({}, date(2026, 11, 16), ChartOptions("Turns"))
+    days = re.findall(r"20\d\d-\d\d-\d\d", drawn)
+    assert max(days) == "2026-11-16"
+
+
+def test_the_largest_bar_leaves_the_same_margin_on_both_sides() -> None:
+    drawn = ranked_bars([RankedRow("a", 4), RankedRow("b", 1)], ChartOptions("Turns"))
+    bars = re.findall(r'<rect [^>]*\bx="(\d+)"[^>]*\bwidth="(\d+)"', drawn)
+    (left, width), (_, quarter) = ((int(x), int(wide)) for x, wide in bars[:2])
+    assert left + width + left == WIDTH
+    assert quarter == width // 4
+
+
+def test_a_period_without_activity_is_a_thin_line() -> None:
+    drawn = sparkline([("a", 1), ("b", 0), ("c", None)], ChartOptions("Turns"))
+    assert re.findall(r'\bheight="([\d.]+)"', drawn)[-3:] == ["34", "0.5", "0.5"]

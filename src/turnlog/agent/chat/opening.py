@@ -125,8 +125,8 @@ async def open_chat(
 ) -> Chat:
     """Open a chat; a session's file is made with its first prompt.
 
-    `ask` is asked about calls, `approve` about what the project brings along: where nobody can be
-    asked, configuration of an untrusted directory can only restrict.
+    `ask` decides about calls, `approve` about configuration that the project contains. Without
+    `approve`, the configuration of an untrusted directory can only restrict.
     """
     # Trust is decided first: everything below reads files of the project, and what they may do
     # depends on it.

@@ -26,7 +26,7 @@ class AgentDefinition(Struct, frozen=True):
 
     name: str
     description: str
-    """When to start it, as described to the model."""
+    """The description for the model, which says when to start it."""
     prompt: str
     tools: tuple[str, ...] | None = None
     """Allowed tools; None for all."""
@@ -40,7 +40,7 @@ class AgentDefinition(Struct, frozen=True):
     path: Path | None = None
     """None for a built-in agent."""
     loads_memory: bool = True
-    """Whether its system prompt includes memory files."""
+    """True if its system prompt includes memory files."""
     hooks: dict[str, list[Fields]] = {}
     """Hooks active while it runs."""
 
@@ -49,7 +49,7 @@ class AgentDefinition(Struct, frozen=True):
     servers: Fields = {}
     """Its own MCP servers, as listed in the file."""
     is_project: bool = False
-    """Whether a project's file defines it."""
+    """True if a project's file defines it."""
 
     def may_use(self, tool: str, server: str | None = None) -> bool:
         """Return whether a built-in or MCP tool is in the agent's allowlist."""

@@ -50,7 +50,7 @@ def memory_folder(
 def _place_of(root: Path) -> Path:
     """Return the memory folder of a project.
 
-    The hash tells apart what a readable name alone would not: `/a/b-c` and `/a/b/c`.
+    The hash distinguishes projects that share a readable name: `/a/b-c` and `/a/b/c`.
     """
     project = project_root(root).resolve()
     return Path(BY_PROJECT, hashlib.sha256(os.fsencode(project)).hexdigest()[:16])

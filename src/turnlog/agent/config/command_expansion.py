@@ -91,7 +91,7 @@ class _Filler:
 
     def __init__(self, command: CustomCommand, arguments: str, place: CommandContext) -> None:
         self.is_used = False
-        """Whether the text uses any argument."""
+        """True if the text uses any argument."""
         self._whole = arguments.strip()
         self._each = split_arguments(arguments)
         self._names = command.arguments

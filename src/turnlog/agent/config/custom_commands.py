@@ -38,9 +38,9 @@ class CustomCommand(Struct, frozen=True):
     model: str | None = None
     is_skill: bool = False
     for_user: bool = True
-    """Whether users may invoke it."""
+    """True if users may invoke it."""
     for_model: bool = True
-    """Whether the model may invoke it."""
+    """True if the model may invoke it."""
     hooks: dict[str, list[Fields]] = {}
     """Hooks active from its first use until the session ends."""
 

@@ -62,7 +62,7 @@ SHARED = (MemoryKind.PROJECT, MemoryKind.LOCAL)
 
 
 class Loaded(Struct, frozen=True):
-    """Why a memory file is loaded, in the client's words."""
+    """The reason to load a memory file, in the client's words."""
 
     reason: str = "session_start"
     trigger: Path | None = None
@@ -83,7 +83,7 @@ class Memory(Struct, frozen=True):
     kind: MemoryKind
     text: str
     needs_approval: bool = False
-    """Whether a file of the project imports it from outside: not to be shown before the user has
+    """True if a file of the project imports it from outside: not to be shown before the user has
     agreed, as anyone who can change the project could have written that."""
     loaded: Loaded = AT_START
 
@@ -240,9 +240,9 @@ class MemoryFiles:
         return taken
 
     def _patterns_of(self, path: Path) -> list[str] | None:
-        """Return the patterns of the files that a rule is for; None if it is for all.
+        """Return the patterns of the files that a rule applies to; None if it applies to all.
 
-        A rule whose head is out of bounds is for none.
+        A rule with an invalid head applies to no file.
         """
         # This happens with each file that is read: a rule is read again only if it has changed.
         state = _state_of(path)

@@ -87,9 +87,9 @@ class SettingsSource(Struct, frozen=True):
     content: SettingsContent
     is_managed: bool = False
     is_given: bool = False
-    """Whether it was given on the command line."""
+    """True if it was given on the command line."""
     is_project: bool = False
-    """Whether it is part of a project, so that others may have written it."""
+    """True if it is part of a project, so that others may have written it."""
     ignored: tuple[str, ...] = ()
     """Settings ignored because its directory is not trusted."""
 
@@ -114,7 +114,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def compacts_itself(self) -> bool | None:
-        """Whether a conversation is compacted automatically."""
+        """True if a conversation is compacted automatically."""
         return self._highest(source.content.auto_compact_enabled for source in self.sources)
 
     @property
@@ -124,7 +124,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def keeps_memory(self) -> bool:
-        """Whether sub-agents may have persistent memory."""
+        """True if sub-agents may have persistent memory."""
         setting = self._highest(source.content.auto_memory_enabled for source in self.sources)
         return setting is not False
 
@@ -172,7 +172,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def is_bypass_disabled(self) -> bool:
-        """Whether a source disables bypassPermissions."""
+        """True if a source disables bypassPermissions."""
         return any(
             source.permissions.disable_bypass_permissions_mode == DISABLED
             for source in self.sources

@@ -67,14 +67,14 @@ class Printer:
         self._style = style
         self._write = write
         self._has_pieces = has_pieces
-        """Whether partial messages are printed."""
+        """True if partial messages are printed."""
         self._is_verbose = is_verbose
-        """Whether JSON output contains all messages, not only the result."""
+        """True if JSON output contains all messages, not only the result."""
         self._messages: list[Fields] = []
         """Messages to print at the end."""
         self._cost = 0.0
         self._has_result = False
-        """Whether any turn succeeded."""
+        """True if any turn succeeded."""
         self._is_stopped = False
         self.is_error = False
 

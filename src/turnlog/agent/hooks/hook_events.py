@@ -16,20 +16,20 @@ class HookEvent(Struct, frozen=True):
     kinds: frozenset[str] = PLAIN
     """Hook types allowed at this event."""
     can_block: bool = False
-    """Whether exit code 2 and `decision: block` count: they prevent the action, or, if it has
+    """True if exit code 2 and `decision: block` count: they prevent the action, or, if it has
     already happened, send the reason to the model."""
     plain_text_is_context: bool = False
-    """Whether plain text on stdout is sent to the model."""
+    """True if plain text on stdout is sent to the model."""
     has_mode: bool = False
-    """Whether the payload contains the permission mode."""
+    """True if the payload contains the permission mode."""
     is_tool: bool = False
-    """Whether the event is about a tool call, so that an `if` rule can filter it."""
+    """True if the event is about a tool call, so that an `if` rule can filter it."""
     is_mute: bool = False
-    """Whether `continue` and `systemMessage` are ignored."""
+    """True if `continue` and `systemMessage` are ignored."""
     leaves_variables: bool = False
-    """Whether a hook may set variables for later commands."""
+    """True if a hook may set variables for later commands."""
     delivers_late: bool = False
-    """Whether output of background hooks is delivered to the model here."""
+    """True if output of background hooks is delivered to the model here."""
     timeout: float = LONGEST_WAIT
 
 

@@ -35,7 +35,7 @@ from turnlog.format.json_values import Fields
 from turnlog.store.paths import sidecar_folder
 
 LONGEST_TEXT = 10_000
-"""Characters of hook output sent to the model; longer output is saved to a file."""
+"""Maximum characters of hook output sent to the model; longer output is saved to a file."""
 TIMEOUTS = {"prompt": 30.0, "agent": 60.0}
 """Timeout in seconds of hooks that ask a model."""
 MOST_AT_END = 60.0
@@ -64,7 +64,7 @@ class Hooks:
         self.wake: Callable[[], None] = lambda: None
         """Called when a message is queued."""
         self.wakes = 0
-        """How often hooks woke the model since the user's last prompt."""
+        """Number of times hooks woke the model since the user's last prompt."""
         self.show: Callable[[str], None] = lambda text: None
         """Called with the status message of a running hook."""
         self.ring: Callable[[str], None] = lambda sequence: None

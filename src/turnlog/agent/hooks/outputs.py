@@ -38,7 +38,7 @@ class HookOutcome(Struct, frozen=True):
 
     block: bool = False
     reason: str = ""
-    """Why the event is blocked, denied or needs a question."""
+    """The reason why the event is blocked, denied or needs a question."""
     context: list[str] = []
     """Context for the model."""
     decision: Decision | None = None
@@ -48,7 +48,7 @@ class HookOutcome(Struct, frozen=True):
     updated_output: Any = UNSET
     """Replacement for the tool's result."""
     stop: bool = False
-    """Whether the turn ends here."""
+    """True if the turn ends here."""
     stop_reason: str = ""
     system_message: str | None = None
     """Message for the user."""

@@ -23,7 +23,7 @@ class Judgement(Struct, frozen=True):
     ok: bool
     reason: str = ""
     impossible: bool = False
-    """Whether the condition can never become true."""
+    """True if the condition can never become true."""
 
 
 class HookResources(Protocol):

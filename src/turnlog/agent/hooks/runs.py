@@ -26,7 +26,7 @@ class Firing(Struct, frozen=True):
     """The payload as JSON."""
     timeout: float
     is_project: bool = False
-    """Whether it comes from a project's file: it then gets no credentials of turnlog."""
+    """True if it comes from a project's file: it then gets no credentials of turnlog."""
 
     @property
     def environment(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ class Compacting(Struct, frozen=True):
 
     is_automatic: bool = True
     is_possible: bool = True
-    """Whether `/compact` is allowed."""
+    """True if `/compact` is allowed."""
     window: int | None = None
     """Use fewer tokens than the model's context window holds."""
     share: float = 1.0

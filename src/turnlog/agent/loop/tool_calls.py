@@ -59,7 +59,7 @@ class Done(Struct):
     kind: str | None = None
     """The kind of denial, if the call was denied."""
     ends_turn: bool = False
-    """Whether the user ended the turn by denying the call."""
+    """True if the user ended the turn by denying the call."""
     stop: tuple[str, HookOutcome] | None = None
     """The hook event that ended the turn, with its outcome."""
 

@@ -35,7 +35,7 @@ SECONDS = 30.0
 OPENING = 5.0
 """Seconds for an abandoned server to open its transport and to exit."""
 LONGEST_SILENCE = 86_400.0
-"""Seconds of silence allowed on an SSE connection."""
+"""Maximum seconds of silence on an SSE connection."""
 PAGES = 100
 EMPTY: Fields = {"type": "object", "properties": {}}
 LONGEST_NAME = 128
@@ -48,7 +48,7 @@ class Connections:
 
     tools: list[Tool] = field(default_factory=list[Tool])
     problems: list[str] = field(default_factory=list[str])
-    """Why servers did not start, one line each."""
+    """Error messages of servers that did not start, one line each."""
     failed: set[str] = field(default_factory=set[str])
     """Names of servers that did not start."""
     _stop: asyncio.Event = field(default_factory=asyncio.Event)

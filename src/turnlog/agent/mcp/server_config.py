@@ -35,7 +35,7 @@ class ServerConfig(Struct, frozen=True):
     url: str | None = None
     headers: dict[str, str] = {}
     is_project: bool = False
-    """Whether it comes from a project's file: it then gets no credentials of turnlog."""
+    """True if it comes from a project's file: it then gets no credentials of turnlog."""
 
 
 class Servers(Struct, frozen=True):

@@ -17,7 +17,7 @@ class Question(Struct, frozen=True):
     tool: str
     input: Fields
     verdict: Verdict
-    """Why it is asked, and the rules that would allow it from now on."""
+    """The reason to ask, and the rules that would allow it from now on."""
     agent_id: str | None = None
     """The sub-agent that wants it."""
     agent_type: str = ""

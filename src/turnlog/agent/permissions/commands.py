@@ -59,7 +59,7 @@ class CommandFindings(Struct, frozen=True):
     """The command with the names that its patterns match; None if it runs as it was written."""
     footprint: DirectoryUse = DirectoryUse()
     guards_git: bool = False
-    """Whether git runs in it that no rule allows."""
+    """True if it runs git without a rule that allows that."""
 
     @property
     def all(self) -> list[AccessDecision]:

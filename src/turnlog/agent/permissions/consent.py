@@ -54,7 +54,7 @@ class Rules(Protocol):
 
     @property
     def has_folder(self) -> bool:
-        """Whether they are a sub-agent's with a directory of its own."""
+        """True if they are a sub-agent's with a directory of its own."""
         ...
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
@@ -128,7 +128,7 @@ class Consent:
 
     @property
     def has_folder(self) -> bool:
-        """Whether they are a sub-agent's with a directory of its own."""
+        """True if they are a sub-agent's with a directory of its own."""
         return self._folder is not None
 
     def policy(self, workspace: Workspace) -> Policy:

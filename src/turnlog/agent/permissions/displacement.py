@@ -28,7 +28,7 @@ class Displacement:
     def __init__(self, inner: Iterable[Inner], places: Places) -> None:
         self.paths: list[Path] = []
         self.is_unknown = False
-        """Whether some of it is only known when the command runs."""
+        """True if some of it is only known when the command runs."""
         parts = [without_wrappers(each.part.words) for each in inner if not each.part.is_test]
         movers = [words for words in parts if words and name_of(words[0]) in MOVERS]
         for words in movers:

@@ -48,7 +48,7 @@ class PartExplanation(Struct, frozen=True, omit_defaults=True):
 
 
 class Explanation(Struct, frozen=True, omit_defaults=True):
-    """Why a command may run, or may not."""
+    """The reason why a command may run or not."""
 
     command: str
     mode: str

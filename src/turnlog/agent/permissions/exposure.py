@@ -2,7 +2,7 @@
 
 `cat <<< "$KEY"` is understood as reading because it runs with basic variables only. A rule lets a
 whole command run with all variables of the user, so `npm test; cat <<< "$KEY"` would print the key.
-`[[ $KEY == a* ]]` and `case $KEY in` would tell it letter by letter.
+`[[ $KEY == a* ]]` and `case $KEY in` would reveal it letter by letter.
 """
 
 import re

@@ -26,7 +26,7 @@ OPEN_ANYWAY = frozenset(
 """Files that may be read, as a program reads its input."""
 NOTHING = Path("/dev/null")
 READING, WRITING = ("Read",), ("Edit", "Read")
-"""Rules that forbid: what may not be read may not be written either."""
+"""Tools whose deny rules count: a file that must not be read must not be written either."""
 
 PATCHES = frozenset(("COMMIT_EDITMSG", "ADD_EDIT.patch", "patch"))
 """Files in a git directory that may contain a patch; `patch` is that of an interrupted rebase."""

@@ -56,7 +56,7 @@ class Refused(Exception):
         """The result for the model."""
         self.kind = kind
         self.ends_turn = ends_turn
-        """Whether the refusal ends the turn like an interruption."""
+        """True if the refusal ends the turn like an interruption."""
         self.hook_outcome = hook_outcome
         """The outcome of hooks that denied it."""
 

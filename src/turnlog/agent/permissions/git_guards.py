@@ -132,7 +132,7 @@ def _guard_reading(
 
 
 def _guard_change(repository: Repository, *, may_grow: bool) -> Iterator[AccessDecision]:
-    """Yield a finding for a call that does more than read; a rule for it is also about hooks."""
+    """Yield findings for a call that changes something; a rule that allows it also allows hooks."""
     if problem := find_problem(repository, GitCall(reads=False, covers_hooks=True)):
         yield _asks(problem.reason)
     # `git add .` and `git stash` run git in submodules, which no rule is about.

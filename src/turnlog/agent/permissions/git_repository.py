@@ -82,7 +82,7 @@ HEAD = re.compile(r"ref: refs/\S+\n?|[0-9a-f]{40}\n?|[0-9a-f]{64}\n?")
 UNREAD = ("hooks", "lfs", "annex")
 """Directories that reading commands do not look into, but for the hooks below."""
 MOST_ENTRIES = 200_000
-"""Entries of a git directory that are looked at; with more, the user is asked."""
+"""Maximum number of entries of a git directory to examine; with more, the user is asked."""
 HOOKS = ("post-index-change",)
 """Hooks that reading commands run, because they refresh the index."""
 
@@ -99,17 +99,17 @@ class RepositoryProblem(Struct, frozen=True):
 
     reason: str
     is_confinable: bool = False
-    """Whether a reading command is safe once `guard_git` has overridden the settings."""
+    """True if a reading command is safe once `guard_git` has overridden the settings."""
 
 
 class GitCall(Struct, frozen=True):
     """The traits of a call that decide which settings matter."""
 
     reads: bool = True
-    """Whether it only reads."""
+    """True if it only reads."""
     enters_submodules: bool = False
     covers_hooks: bool = False
-    """Whether a rule for the call is also about the hooks of the repository."""
+    """True if a rule for the call is also about the hooks of the repository."""
     top: Path | None = None
     """The work tree that `core.worktree` of a submodule may lie in."""
 

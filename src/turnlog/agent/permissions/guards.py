@@ -58,7 +58,7 @@ from turnlog.agent.permissions.restrictions import evaluates
 from turnlog.agent.workspace.protected_files import AMBIGUOUS_NAMES
 
 MOST_GUESSES = 100
-"""Texts of one call that are looked up as paths."""
+"""Maximum number of texts of one call that are looked up as paths."""
 TAKING_ALL = frozenset("mv rm shred".split())
 """Programs that change everything below a directory that they are given."""
 

@@ -48,18 +48,18 @@ class FileRole(Struct, frozen=True):
     """The file use of a part of a command."""
 
     changes: bool
-    """Whether it may create, change or remove files."""
+    """True if it may create, change or remove files."""
     only_adds: bool
-    """Whether no path leads elsewhere after it ran, unless links are on the way.
+    """True if it creates no links: afterwards, paths lead where they led before.
 
     It may also remove files: nothing but files and directories can take their place.
     """
     touches: bool
-    """Whether a verdict about its files counts."""
+    """True if a verdict depends on its files."""
     paths: tuple[Path, ...]
     is_move: bool = False
     is_finished: bool = True
-    """Whether it uses no file after it has ended, as `trap` and unknown programs may."""
+    """False if it may use files after it has ended, as `trap` and unknown programs may."""
 
 
 def judge_interference(

@@ -9,9 +9,9 @@ from msgspec import Struct
 from turnlog.agent.permissions.bash import HOLE, UNKNOWN, SimpleCommand, Word, parse_script
 
 DEEPEST = 6
-"""Levels of commands inside of commands that are analyzed."""
+"""Maximum nesting of commands inside of commands."""
 MOST_ARGUMENTS = 50
-"""Arguments of an unknown launcher that are analyzed one by one."""
+"""Maximum number of arguments of an unknown launcher that are analyzed one by one."""
 NUMBER = re.compile(r"[0-9]+")
 
 
@@ -29,7 +29,7 @@ class Launcher(Struct, frozen=True):
     """Arguments before the program."""
     takes_variables: bool = False
     takes_numbers: bool = False
-    """Whether a number may be an option, as in `nice -10`."""
+    """True if a number may be an option, as in `nice -10`."""
 
 
 WRAPPERS = {
@@ -124,6 +124,21 @@ UNBOUND = frozenset("watch setsid ionice flock".split())
 RUNNERS = LAUNCHERS.keys() | OTHERS | SHELLS | READERS | INTERPRETERS | CONSOLES
 ACTIONS = frozenset("-exec -execdir -ok -okdir".split())
 CHANGES = ACTIONS | frozenset("-delete -fprint -fprint0 -fprintf -fls".split())
+FILTERS = {
+    "rg": re.compile(r"--(?:pre|hostname-bin)(?:=.*)?", re.S),
+    "sort": re.compile(r"--co.*", re.S),
+}
+"""Options of programs that read, which name a program: `rg --pre=./x`, `--compress-program`."""
+PLAIN_TEXT = re.compile(
+    r"(?:[\w./:@^~+\"-]"
+    r"|\$\{?(?!BASH|(?:OLD)?PWD|DIRSTACK|MAPFILE|OPTARG|REPLY)[A-Za-z]\w*\}?"
+    r"|\$\(git (?:branch --show-current|rev-parse (?:--abbrev-ref |--short )?HEAD"
+    r"|symbolic-ref --short HEAD|describe --tags(?: --abbrev=0)?)\))+"
+)
+"""A word whose variables no other part of a command sets, and names of branches, tags, commits.
+
+`[[ --exec=x =~ .* ]]` sets BASH_REMATCH, and `: --exec=x` sets `$_`.
+"""
 
 
 class Inner(Struct, frozen=True):
@@ -131,7 +146,7 @@ class Inner(Struct, frozen=True):
 
     part: SimpleCommand
     is_sure: bool = True
-    """Whether it would run; otherwise it may."""
+    """True if it would run; otherwise it may."""
 
 
 def name_of(word: Word) -> str:
@@ -162,7 +177,21 @@ def without_wrappers(words: tuple[Word, ...]) -> tuple[Word, ...]:
 def needs_whole_rule(words: tuple[Word, ...]) -> bool:
     """Return whether only a rule that names the whole command may allow it."""
     name = name_of(words[0])
-    return name in UNBOUND or (name == "find" and any(word.text in CHANGES for word in words))
+    if name in UNBOUND or (name == "find" and any(word.text in CHANGES for word in words)):
+        return True
+    names_program = FILTERS.get(name)
+    return names_program is not None and any(
+        names_program.fullmatch(word.text) or may_become_option(word) for word in words[1:]
+    )
+
+
+def may_become_option(word: Word) -> bool:
+    """Return whether a command may make an option of a word: `rg $(echo --pre=./x) y`.
+
+    What xargs adds has no source. A variable of the user is no option; a part that sets one asks.
+    """
+    may_be_option = word.may_split or word.text.startswith(HOLE)
+    return may_be_option and not PLAIN_TEXT.fullmatch(word.source)
 
 
 def commands_in(part: SimpleCommand, depth: int = 0) -> Iterator[Inner]:
@@ -171,7 +200,7 @@ def commands_in(part: SimpleCommand, depth: int = 0) -> Iterator[Inner]:
     if not part.words or part.is_test:
         return
     if depth == DEEPEST:
-        raise RecursionError("it runs programs through too many others")
+        raise RecursionError("it nests too many launchers such as env or xargs")
     for inner in _direct(part.words):
         if not inner.is_sure:
             # Every argument counts as a command already: what it runs in turn is among them.

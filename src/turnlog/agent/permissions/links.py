@@ -15,7 +15,7 @@ from msgspec import Struct
 from turnlog.agent.permissions.bash import CLOCK, LONGEST_PATH, UnknownValue, is_link
 
 MOST_LINKS = 40
-"""Links that are followed on one way, as the system does."""
+"""Maximum number of links to follow in one path, as in the kernel."""
 MOST_READINGS = 64
 ROOT = Path("/")
 PROCESS = ("/proc/", "/dev/fd")
@@ -35,7 +35,7 @@ class Way(Struct, frozen=True):
 
 
 class _Reading(Struct, frozen=True):
-    """A path that is followed up to a place; the rest is still to come."""
+    """A partly resolved path: the resolved start, and the parts that are left."""
 
     place: Path
     rest: tuple[str, ...]

@@ -22,7 +22,7 @@ from turnlog.agent.permissions.git_repository import (
 from turnlog.agent.permissions.links import real_path
 
 MOST_ENTRIES = 200_000
-"""Entries of a work tree that are looked at; with more, the user is asked."""
+"""Maximum number of entries of a work tree to examine; with more, the user is asked."""
 MODULES = "modules"
 """The directory inside of `.git` that the git directories of submodules lie in."""
 

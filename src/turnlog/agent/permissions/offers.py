@@ -10,6 +10,7 @@ from turnlog.agent.permissions.launchers import (
     LAUNCHERS,
     OTHERS,
     VERSION,
+    may_become_option,
     name_of,
     runs_given_text,
     without_wrappers,
@@ -52,16 +53,37 @@ STEERING_LETTERS = ("-c", "-C", "-r", "-Z")
 OUTSIDE = {
     "apply": ("build-fake-ancestor", "unsafe-paths"),
     "cherry-pick": ("strategy",),
-    "stash": ("output",),
+    "clone": ("config", "template"),
+    "init": ("template",),
+    "pull": ("strategy",),
+    "rebase": ("strategy",),
 }
 """Options with which a subcommand of git writes files outside the work tree or runs a program.
 
 `git apply --unsafe-paths x` creates `.git/hooks/pre-commit` and `../y` if the patch says so.
 `git cherry-pick --strategy=x/y` runs `git-merge-x/y`, which git looks for in the work tree.
+`git clone --template=x` installs the hooks in `x`, and runs one of them.
 """
-PATHS_FROM = "pathspec-from-file"
-"""An option of many subcommands: git quotes lines of the file, which may be any, in its errors."""
-SHOWING_STASHES = frozenset(("list", "show"))
+REACHING = (
+    *("exec", "extcmd", "open-files-in-pager", "receive-pack", "upload-pack"),
+    *("output", "pathspec-from-file"),
+)
+"""Options of many subcommands. The first ones run a program: `git fetch --upload-pack=./x .`.
+
+`git log --output=../x` writes any file; of the file in `--pathspec-from-file`, which may be any
+as well, git quotes lines in its errors.
+"""
+REACHING_LETTERS = {
+    "clone": re.compile(r"-[^-bjo]*[cu].*", re.S),
+    "difftool": re.compile(r"-[^-t]*x.*", re.S),
+    "grep": re.compile(r"-[^-ABCefm]*O.*", re.S),
+    "pull": re.compile(r"-[^-SXjo]*s.*", re.S),
+    "rebase": re.compile(r"-[^-CSX]*[sx].*", re.S),
+}
+"""The same options as letters, alone or joined with others: `git grep -nO./x y`."""
+PACKING = frozenset(("archive", "format-patch"))
+"""Subcommands that are there to write a file."""
+REMOTE = frozenset(("fetch", "pull", "push"))
 SCRIPTS = frozenset("run run-script".split())
 """Subcommands whose next argument names the script."""
 TOOLS = frozenset(
@@ -149,14 +171,18 @@ def is_steered(words: tuple[Word, ...]) -> bool:
 def _reaches_outside(words: tuple[Word, ...]) -> bool:
     """Return whether an option makes a subcommand of git use files elsewhere, or run one.
 
-    Where an argument is only known when it runs, `guard` asks.
+    Where an argument is only known when it runs, `guard` asks about most subcommands.
     """
     subcommand = " ".join(word.text for word in words[:1])
-    options = OUTSIDE.get(subcommand, ())
-    if subcommand == "stash" and not any(word.text in SHOWING_STASHES for word in words[1:2]):
-        options = ()
+    options = [*REACHING, *OUTSIDE.get(subcommand, ())]
+    if subcommand in PACKING:
+        options.remove("output")
+    letters = REACHING_LETTERS.get(subcommand)
     return any(
-        _may_be_option(word, option) for word in words[1:] for option in (*options, PATHS_FROM)
+        (letters and letters.fullmatch(word.text))
+        or (subcommand in REMOTE and may_become_option(word))
+        or any(_may_be_option(word, option) for option in options)
+        for word in words[1:]
     )
 
 

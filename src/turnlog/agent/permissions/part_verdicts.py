@@ -5,6 +5,7 @@ what the mode allows. `cat src/*.py` needs both: `cat` with known options, and e
 """
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 from turnlog.agent.permissions.bash import (
@@ -12,6 +13,7 @@ from turnlog.agent.permissions.bash import (
     UnknownValue,
     Word,
     expand_glob,
+    find_option,
     is_folder,
 )
 from turnlog.agent.permissions.copies import judge_copies
@@ -64,6 +66,7 @@ def judge_part(part: SimpleCommand, command: ShellCommand) -> Iterator[AccessDec
     if rule := _allowing(part, bool(unsafe), command.policy):
         yield AccessDecision(VerdictKind.ALLOW, f"{rule.text} allows it")
         yield from _judge_quoted(part, rule, command)
+        yield from _judge_names(part, rule, command)
     elif unsafe:
         yield AccessDecision(VerdictKind.ASK, f"it sets {', '.join(unsafe)}")
     elif part.words:
@@ -84,6 +87,26 @@ def _judge_quoted(
         except UnknownValue:
             reason = f"which file {part.source} quotes is only known when it runs"
             yield AccessDecision(VerdictKind.ASK, reason)
+
+
+def _judge_names(
+    part: SimpleCommand, rule: Rule, command: ShellCommand
+) -> Iterator[AccessDecision]:
+    """Ask where a pattern matches a file whose name is an option: a project may bring `--pre=sh`.
+
+    With it, `rg foo *` runs each file; a rule for `rg` says nothing about that.
+    """
+    patterns = () if rule.is_exact else patterns_in(part)
+    for word, place in product(patterns, command.places):
+        try:
+            option = find_option(word, place)
+        except UnknownValue:
+            yield AccessDecision(
+                VerdictKind.ASK, f"which files {word.source} matches is not certain"
+            )
+            continue
+        if option:
+            yield AccessDecision(VerdictKind.ASK, f"{word.source} matches {option}")
 
 
 def _unsafe_variables(part: SimpleCommand) -> list[str]:

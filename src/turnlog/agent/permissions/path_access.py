@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 MOST_ENTRIES = 10_000
-"""Files of a configuration directory that are looked at."""
+"""Maximum number of files to examine in a configuration directory."""
 SESSION_DATA = frozenset(
     (*BY_SESSION, *"debug paste-cache plans projects shell-snapshots todos worktrees".split())
 )
@@ -336,7 +336,7 @@ def _spec(pattern: str) -> "GitIgnoreSpec":
 
 
 def _without_backtracking(regex: str) -> str:
-    """Return a translated pattern that takes what stands between two stars where it first occurs.
+    """Return a translated pattern that does not backtrack between two stars.
 
     Otherwise `*a*a*a*a*b` takes seconds for a file named with 200 letters `a`.
 

@@ -11,7 +11,7 @@ from turnlog.agent.permissions.bash import SimpleCommand, UnknownValue, Word, ex
 from turnlog.agent.permissions.removals import Places
 
 LONGEST = 100_000
-"""Bytes of a command that a system surely accepts as one argument."""
+"""Maximum bytes of a command; every system accepts an argument of this length."""
 
 
 def patterns_in(part: SimpleCommand) -> list[Word]:

@@ -28,7 +28,7 @@ class Verdict(Struct, frozen=True):
     remember: tuple[str, ...] = ()
     """Rules that would let it pass another time: what "don't ask again" would save."""
     is_firm: bool = False
-    """Whether it holds in every mode, and whatever a hook says."""
+    """True if it holds in every mode, and whatever a hook says."""
     reasons: tuple[str, ...] = ()
     """The reasons one by one; `reason` joins them."""
     basis: Basis = Basis.UNDERSTOOD
@@ -70,14 +70,14 @@ class AccessDecision(Struct, frozen=True):
     kind: VerdictKind
     reason: str
     is_firm: bool = False
-    """Whether it holds in every mode."""
+    """True if it holds in every mode."""
     remember: tuple[str, ...] = ()
     is_guarded: bool = False
-    """Whether no rule can allow it."""
+    """True if no rule can allow it."""
     basis: Basis = Basis.UNDERSTOOD
     """The basis of an approval; the default confines a command most."""
     is_confinable: bool = False
-    """Whether it does not matter in a command that runs confined, and that a rule allows."""
+    """True if a rule that allows the command overrides it, provided that it is sandboxed."""
 
 
 ALLOWED = AccessDecision(VerdictKind.ALLOW, "")

@@ -41,7 +41,7 @@ UNSTAGING, IN_WORK_TREE = frozenset(("-S", "--st")), frozenset(("-W", "--w", "--
 """Options of `git restore` for the index and for the work tree, as they start."""
 PATHSPEC = re.compile(r":.*|.*[*?\[\\].*", re.S)
 """A path that git expands by itself: `:/`, `:(glob)**/x`, `'docs/*'`."""
-SHOWING_GIT = frozenset("diff log show".split())
+SHOWING_GIT = frozenset("blame diff log shortlog show".split())
 """The subset with an option that names an output file."""
 OUTPUT = re.compile(r"-[A-Za-z]*[oO]|--?out|--o")
 """An option whose value is a file to write, in most programs."""
@@ -70,11 +70,11 @@ class ProgramCall(Struct, frozen=True):
     words: tuple[Word, ...]
     """The arguments."""
     is_known: bool = True
-    """Whether the program is the one of that name: `./cat` may be any."""
+    """True if the program is the one of that name: `./cat` may be any."""
     around: str = ""
-    """The whole command, if any part of it may tell this program what to do."""
+    """The whole command, if any part of it may control this program."""
     is_fed: bool = False
-    """Whether something gives it input."""
+    """True if something gives it input."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -100,17 +100,17 @@ class ProgramCall(Struct, frozen=True):
 
     @property
     def is_instructed(self) -> bool:
-        """Whether its input may be a program that writes files."""
+        """True if its input may be a program that writes files."""
         return self.is_fed and runs_given_text(self.name)
 
     @property
     def opens_files(self) -> bool:
-        """Whether most of its operands are files."""
+        """True if most of its operands are files."""
         return self.name in CONTENT_READERS or self.name in WRITERS or self.name in CREATING
 
     @property
     def lists_files(self) -> bool:
-        """Whether it takes the names of files from a list that is not known."""
+        """True if it takes the names of files from a list that is not known."""
         has_list = any(LISTED.fullmatch(word.text) for word in self.words)
         runs_found = any(FOUND.fullmatch(word.text) for word in self.words)
         is_finder = self.name in FINDERS and runs_found
@@ -118,7 +118,7 @@ class ProgramCall(Struct, frozen=True):
 
     @property
     def changed_trees(self) -> tuple[Word, ...]:
-        """What git changes or removes with everything below it; unknown if git expands it."""
+        """Paths that git changes or removes recursively; unknown if git expands them."""
         rank = next((n for n, word in enumerate(self.words) if word.text in TREE_CHANGES), None)
         if self.name != "git" or rank is None or (rank and not self.words[0].is_option):
             return ()
@@ -134,19 +134,19 @@ class ProgramCall(Struct, frozen=True):
 
     @property
     def may_write(self) -> bool:
-        """Whether it may write a file that an argument names."""
+        """True if it may write a file that an argument names."""
         if self.name == "git":
             return self._has_output or not self._is_harmless_git
         return self.can_write
 
     @property
     def can_write(self) -> bool:
-        """Whether the program has a way to write files."""
+        """True if the program has a way to write files."""
         return not self.is_known or self.name not in NEVER_WRITING
 
     @property
     def is_writer(self) -> bool:
-        """Whether an argument that is not known is likely to be a file that it writes."""
+        """True if an argument that is not known is likely to be a file that it writes."""
         if self.name == "git":
             return self.may_write
         return self.name in WRITERS or self.name in CREATING or self._has_output

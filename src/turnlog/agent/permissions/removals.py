@@ -1,4 +1,4 @@
-"""Removals that take much with them: of a home, of a working directory, of what is above one."""
+"""Detect destructive removals: of a home, a working directory, or a directory above one."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Places = tuple[Path | None, ...]
 RECURSIVE = re.compile(r"-[^-]*[rR].*|--r.*")
 GLOB = re.compile(r"[*?\[]")
 BEHIND = re.compile(rf".*{HOLE}((?:/[^/*?\[]+)+)", re.S)
-"""A word of which only the beginning is not known, and what follows that."""
+"""A word of which only the start is unknown; the group is the rest."""
 
 
 def removed_by(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -40,7 +40,7 @@ def name_pattern(words: tuple[Word, ...]) -> str:
 
 
 def takes_much(call: tuple[Word, ...], places: Places, folders: tuple[Path, ...]) -> bool:
-    """Return whether a call removes something that much depends on, or may do so."""
+    """Return whether a call removes, or may remove, a critical directory."""
     name, words = name_of(call[0]), call[1:]
     # `$r -rf ~` may run any program, but this is how rm is called.
     if HOLE in name and any(RECURSIVE.fullmatch(word.text) for word in words):
@@ -55,7 +55,7 @@ def takes_much(call: tuple[Word, ...], places: Places, folders: tuple[Path, ...]
 
 
 def _is_recursive(name: str, words: tuple[Word, ...]) -> bool:
-    """Return whether directories are removed with all that is in them, or may be.
+    """Return whether directories are, or may be, removed recursively.
 
     `$x` without quotes may hold the option, and so may one of two arguments that are not known.
     """

@@ -64,7 +64,7 @@ PLAIN_OPTIONS = frozenset(
 )
 """Options of those subcommands that take no program."""
 SHORT_NAME = 3
-"""Letters of a program's name that are also part of many words."""
+"""Program names up to this length also occur inside many words."""
 EVALUATORS = frozenset(
     """
     [ [[ alias compgen complete declare eval export getopts let local mapfile printf read readarray

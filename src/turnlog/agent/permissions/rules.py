@@ -1,4 +1,4 @@
-"""Rules: which calls they are about. Which rule counts is decided elsewhere."""
+"""Parse permission rules and match them with calls; `verdict` decides which rule wins."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ class Match(Enum):
 
 
 class Rule(Struct, frozen=True):
-    """A tool, and what of its use the rule is about; nothing for every use."""
+    """A tool, and the uses of it that the rule covers; empty covers all of them."""
 
     tool: str
     about: str | None
@@ -51,7 +51,7 @@ class Rule(Struct, frozen=True):
 
     @property
     def is_exact(self) -> bool:
-        """Whether it names one command."""
+        """True if it names one command."""
         return self.about is not None and "*" not in self.about
 
 
@@ -101,7 +101,7 @@ def _spelt(tool: str) -> str:
 
 
 def sound_rules(texts: Iterable[str], base: Path, source: str) -> Iterator[Rule]:
-    """Yield those of several rules that make sense."""
+    """Yield the rules that can be parsed."""
     for text in texts:
         with suppress(UsageError):
             yield parse_rule(text, base, source)

@@ -168,7 +168,7 @@ def _described(config: ServerConfig) -> str:
 def _granted(
     asked: Mapping[str, ServerConfig], choices: Iterable[ServerChoice]
 ) -> dict[str, ServerConfig]:
-    """Return the servers that the files approve which may."""
+    """Return the servers approved by settings files that are entitled to."""
     choices = list(choices)
     counted = [choice for choice in choices if _may_approve(choice)]
     answers = [choice.enables_all for choice in counted if choice.enables_all is not None]

@@ -36,7 +36,7 @@ from turnlog.agent.permissions.rules import COMMANDS
 from turnlog.agent.workspace.access import ApprovalMode, Runs
 
 MOST_WORDS = 500
-"""Words and parts of a command that is analyzed part by part."""
+"""Maximum number of words and of parts; longer commands are not analyzed part by part."""
 CHANGES_DIRECTORY = frozenset("env find git make sudo tar".split())
 """Programs with an option that makes another directory the current one."""
 DIRECTORY_OPTION = re.compile(r"-C.*|-D.*|--chdir.*|--directory.*|-execdir|-okdir")
@@ -57,13 +57,13 @@ class ShellCommand(Struct, frozen=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether a rule allows all commands."""
+        """True if a rule allows all commands."""
         rules = self.policy.allow if self.policy.mode is not ApprovalMode.PLAN else ()
         return any(rule.tool == COMMANDS and rule.about is None for rule in rules)
 
     @property
     def writes(self) -> bool:
-        """Whether a part of it may create or change files."""
+        """True if a part of it may create or change files."""
         return any(may_write(inner.part) for inner in self.inner)
 
     def others(self, part: SimpleCommand) -> Iterator[Inner]:
@@ -72,19 +72,19 @@ class ShellCommand(Struct, frozen=True):
 
     @property
     def is_delayed(self) -> bool:
-        """Whether a part may run long after the verdict, when other files are there."""
+        """True if a part may run long after the verdict, when other files are there."""
         is_waiting = any(waits(inner.part) for inner in self.inner)
         return self.runs.in_background or self.script.has_background or is_waiting
 
     @property
     def is_still(self) -> bool:
-        """Whether it runs at once and alone, and changes nothing."""
+        """True if it runs at once and alone, and changes nothing."""
         is_busy = self.is_delayed or self.runs.running or self.script.unclear
         return not is_busy and is_still((inner.part for inner in self.inner), self.places)
 
     @property
     def has_file_rules(self) -> bool:
-        """Whether a rule denies or asks for files."""
+        """True if a rule denies or asks for files."""
         return any(r.tool in FILE_RULES for r in (*self.policy.deny, *self.policy.ask))
 
 
@@ -96,7 +96,7 @@ def parse_command(runs: Runs, policy: Policy) -> ShellCommand:
     try:
         inner = tuple(each for part in script.parts for each in _inner_commands(part))
     except RecursionError:
-        script.unclear.append("it runs programs through too many others")
+        script.unclear.append("it nests too many launchers such as env or xargs")
         script.is_misread = True
         inner = tuple(map(Inner, script.parts))
     places = _places(script, inner, policy.cwd)

@@ -111,7 +111,7 @@ class ImportChoices(Struct, frozen=True):
     approved: frozenset[Path] = frozenset()
     refused: frozenset[Path] = frozenset()
     refuses_all: bool = False
-    """Whether the user refused all imports of this project in the client."""
+    """True if the user refused all imports of this project in the client."""
 
     def is_known(self, path: Path) -> bool:
         """Return whether the user has decided about a file."""

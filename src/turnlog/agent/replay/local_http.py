@@ -196,8 +196,8 @@ class LocalHandler(BaseHTTPRequestHandler):
     def _require_local(self) -> None:
         """Refuse what a page in a browser can send.
 
-        A page reaches this server by a name of its own that leads to 127.0.0.1 (`Host` tells), or
-        by a cross-origin request, which browsers mark. `localhost:PORT@evil` is a host of no kind.
+        A page can reach this server through its own domain name that resolves to 127.0.0.1, which
+        `Host` reveals, or by a cross-origin request, which browsers mark.
         """
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or hosts[0] not in self.server.hosts:

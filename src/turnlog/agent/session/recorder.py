@@ -68,7 +68,7 @@ class Recorder:
 
     @property
     def ends_in_result(self) -> bool:
-        """Whether the last entry is a tool result."""
+        """True if the last entry is a tool result."""
         message = self.chain[-1].get("message") if self.chain else None
         content = message.get("content") if is_object(message) else None
         return is_array(content) and bool(content) and content[0].get("type") == "tool_result"

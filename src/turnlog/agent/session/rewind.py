@@ -61,7 +61,7 @@ _START: Fields = {
     },
     "isMeta": True,
 }
-"""A conversation cannot start with a note: newer clients would not take it for one (observed:
+"""The first entry: newer clients do not resume a conversation that starts with a note (observed:
 2.1.150, 2.1.325)."""
 
 
@@ -88,13 +88,13 @@ class FileBack(Struct, frozen=True):
     copy: Path | None
     """The copy to restore; None if the file did not exist and is deleted."""
     is_changed_outside: bool
-    """Whether someone else has changed it since the session did."""
+    """True if someone else has changed it since the session did."""
     is_lost: bool = False
-    """Whether the copy is missing, so that the file cannot be restored."""
+    """True if the copy is missing, so that the file cannot be restored."""
     is_created: bool = False
-    """Whether the file does not exist now."""
+    """True if the file does not exist now."""
     apart: str = ""
-    """Why it must be confirmed by itself; empty for an ordinary file."""
+    """The reason to confirm it separately; empty for an ordinary file."""
 
 
 class RewindPlan(Struct, frozen=True):

@@ -51,7 +51,7 @@ class ChatDriver:
         """The last rewind, for undoing it."""
         self.chat: Chat
         self.is_at_work = False
-        """Whether the model is."""
+        """True if the model is running."""
         self._counting: asyncio.Task[None] | None = None
 
     @classmethod

@@ -38,7 +38,7 @@ class Offer(Struct, frozen=True):
     shown: str
     note: str = ""
     is_begun: bool = False
-    """Whether it is a command that needs an argument."""
+    """True if it is a command that needs an argument."""
 
 
 def offers(before: str, commands: Sequence[KnownCommand], files: Sequence[str]) -> list[Offer]:
@@ -60,7 +60,7 @@ def command_offers(typed: str, commands: Sequence[KnownCommand]) -> list[Offer]:
 
 
 def _command_offer(command: KnownCommand, typed: str) -> Offer:
-    """Return the completion of a command, unless another one is typed in full."""
+    """Return the completion for a command; an alias typed in full is kept."""
     name = typed if typed in command.aliases else command.name
     is_begun = command.usage.startswith("<")
     return Offer(f"/{name}", len(typed) + 1, command.shown, command.help, is_begun)

@@ -45,7 +45,7 @@ class EntryRenderer:
     def __init__(self, style: Style, root: Path, is_past: bool = False) -> None:
         self._style = style
         self._is_past = is_past
-        """Whether entries come from a file, without events of running calls."""
+        """True if entries come from a file, without events of running calls."""
         self._begun: set[str] = set()
         self._terminal = Terminal(style, full=False)
         self._root = root

@@ -47,7 +47,7 @@ class TurnDisplay:
         self._answer = MarkdownStream()
         self._has_failed = False
         self.is_running = False
-        """Whether a turn is running."""
+        """True if a turn is running."""
         self.meter = UsageMeter()
         self.question = self._renderer.question
 

@@ -38,11 +38,11 @@ class RunningCall:
     started: float = field(default_factory=monotonic)
     tail: deque[str] = field(default_factory=lambda: deque([""], maxlen=TAIL + 1))
     is_cut: bool = False
-    """Whether there is more output than shown."""
+    """True if there is more output than shown."""
     calls: int = 0
     """Calls of the sub-agent that it started."""
     is_shown: bool = False
-    """Whether the call is already in the scrollback."""
+    """True if the call is already in the scrollback."""
 
     @property
     def seconds(self) -> float:

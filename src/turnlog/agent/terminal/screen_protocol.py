@@ -17,9 +17,9 @@ class ScrollbackItem(Struct, frozen=True):
     indent: int = 4
     """Indentation of wrapped lines."""
     is_tight: bool = False
-    """Whether no blank line separates it from a similar item."""
+    """True if no blank line separates it from a similar item."""
     is_attached: bool = False
-    """Whether it continues the previous item."""
+    """True if it continues the previous item."""
     is_markdown: bool = False
 
 
@@ -28,7 +28,7 @@ class TypedInput(Struct, frozen=True):
 
     text: str
     is_queued: bool = False
-    """Whether it was typed during a turn, which the session records."""
+    """True if it was typed during a turn, which the session records."""
 
 
 class ScreenInterface(Protocol):

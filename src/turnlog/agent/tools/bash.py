@@ -37,7 +37,7 @@ from turnlog.format.json_values import Fields
 TIMEOUT = 120_000
 LONGEST = 600_000
 LIMIT = 30_000
-"""Characters of output that the model gets in full."""
+"""Maximum characters of output sent to the model in full."""
 
 DESCRIPTION = f"""\
 Run a command in bash. The directory is kept from one call to the next, variables are not. \

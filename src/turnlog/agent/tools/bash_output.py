@@ -13,7 +13,7 @@ from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOut
 from turnlog.agent.workspace.workspace import Workspace
 
 MOST = 30_000
-"""Bytes that one call returns: the last ones."""
+"""Maximum bytes returned by one call: the last ones."""
 
 DESCRIPTION = """\
 See what a command in the background printed since the last look at it, and whether it still runs. \

@@ -27,6 +27,11 @@ WIDEST = 500
 WHOLE_NAMES = "--glob=!*\n*"
 """Leaves out files and directories with a line break in their names. ripgrep would print such a
 name over two lines, and rules would be asked about half of it."""
+SEPARATOR = "--"
+BINARY = re.compile(
+    r"(.*):( (?:WARNING: stopped searching binary file after match|binary file matches) .*)"
+)
+"""A message about a binary file; unlike a match, it has no mark behind the name."""
 
 DESCRIPTION = f"""\
 Search the content of files with ripgrep. pattern is a regular expression in ripgrep's syntax \
@@ -121,19 +126,36 @@ async def _matches(
     """Search; return the lines to show, and one more if there are more than the limit."""
     lines: list[str] = []
     readable: dict[Path, bool] = {}
+    is_apart = False
     async with aclosing(search(arguments, scope)) as found:
         async for line in found:
-            name, mark, rest = line.partition("\0")
+            # Separators are printed between lines that are shown. One next to a hidden line would
+            # tell that a denied file matches: `KEY=a`, `KEY=b` … find out its value.
+            is_apart |= bool(lines) and line == SEPARATOR
+            name, text = _parse(line)
+            if text is None:
+                continue
             path = scope.path_of(name)
-            if mark and path not in readable:
+            if path not in readable:
                 # A project may bring thousands of rules; comparing them must not block the chat.
                 readable[path] = await asyncio.to_thread(workspace.may_read, path, scope.path)
-            if mark and not readable[path]:
+            if not readable[path]:
                 continue
-            lines.append(_shown(path, workspace.cwd, rest) if mark else line)
+            lines += [SEPARATOR] if is_apart else []
+            lines.append(_shown(path, workspace.cwd, text))
+            is_apart = False
             if len(lines) > limit:
                 break
     return lines
+
+
+def _parse(line: str) -> tuple[str, str | None]:
+    """Return the name of the file that a line is about, and what it says; None if about none."""
+    name, mark, text = line.partition("\0")
+    if mark:
+        return name, text
+    found = BINARY.fullmatch(line)
+    return (found[1], found[2]) if found else ("", None)
 
 
 def _shown(path: Path, cwd: Path, line: str) -> str:

@@ -55,7 +55,7 @@ class LineRange(Struct, frozen=True):
     total: int
     """Total number of lines of the file."""
     is_cut: bool
-    """Whether the range was truncated."""
+    """True if the range was truncated."""
 
 
 def touches(given: ReadInput, workspace: Workspace) -> list[Reads]:

@@ -18,7 +18,7 @@ class ApprovalMode(StrEnum):
 
 
 class Basis(StrEnum):
-    """Why a call is allowed, from the narrowest basis to the widest."""
+    """The basis on which a call is allowed, from the narrowest to the widest."""
 
     UNDERSTOOD = "understood"
     """The analysis found only reads."""

@@ -34,16 +34,16 @@ class Grant(Struct, frozen=True):
 
     basis: Basis
     targets: Mapping[Path, Path] | None = None
-    """Where each path of the call led when permission was decided; None if nothing was decided."""
+    """Resolved target of each path at the time of the decision; None if there was none."""
     directory: DirectoryIdentity | None = None
-    """The working directory that was decided about; None if any is right."""
+    """The working directory that the decision is about; None if it holds for any."""
     command: str | None = None
-    """The command that was decided about, with the names that its patterns matched then."""
+    """The approved command, with the names that its patterns matched at that time."""
     footprint: DirectoryUse = DirectoryUse()
     call_id: str = ""
-    """The call it was given for; empty for what the user runs."""
+    """The approved call; empty for commands that the user runs."""
     guards_git: bool = False
-    """Whether git runs nothing that a repository names, though a rule allows the command."""
+    """True if git must not run programs that a repository names, even if a rule allows it."""
 
     def target(self, path: Path) -> Path:
         """Return the file that a path of the call was admitted for."""
@@ -72,7 +72,7 @@ class Tool(Struct, frozen=True):
     execute: Callable[[Any, Workspace, Output, Grant], Awaitable[ToolOutcome]]
     """Runs a call; raises `ToolError` if it fails; may be cancelled at any moment."""
     is_parallel: bool = False
-    """Whether calls may run in parallel with others, as they change nothing."""
+    """True if calls may run in parallel with others, as they change nothing."""
     server: str | None = None
     """The MCP server it belongs to, as its name spells it."""
 

@@ -53,7 +53,7 @@ class Pages:
     """Fetches pages; each at most once in a quarter of an hour."""
 
     allows_private: bool = False
-    """Whether addresses of private networks, and of this machine, may be fetched."""
+    """True if addresses of private networks, and of this machine, may be fetched."""
     _cache: dict[str, tuple[float, Page]] = field(default_factory=dict[str, tuple[float, Page]])
 
     async def fetch(self, url: str) -> Page:

@@ -22,7 +22,7 @@ class ReadCheck(Protocol):
 
 
 class DirectoryIdentity(Struct, frozen=True):
-    """A directory by path, device and inode, which tell it from another one at the same path."""
+    """A directory by path, device and inode: another directory may be moved to the same path."""
 
     path: Path
     device: int
@@ -43,7 +43,7 @@ class Workspace:
     folder: Path
     """The session's own folder, for `tool-results/` and `subagents/`."""
     cwd: Path
-    """Where commands run; a command may change it."""
+    """The directory in which commands run; a command may change it."""
     directories: list[Path] = field(default_factory=list[Path])
     """Further directories that may be worked in."""
     read_states: dict[Path, ReadState] = field(default_factory=dict[Path, ReadState])

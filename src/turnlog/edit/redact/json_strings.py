@@ -33,9 +33,9 @@ class StringPlace(NamedTuple):
     name: str
     """The field's name; for a string in an array, the array's name."""
     is_in_tool: bool = False
-    """Whether the string is part of a tool's input or output."""
+    """True if the string is part of a tool's input or output."""
     is_name: bool = False
-    """Whether the string is itself a field name."""
+    """True if the string is itself a field name."""
 
 
 class WrittenString(NamedTuple):

@@ -186,6 +186,10 @@ def describe_location(store: Store, path: Path) -> str:
     'transcript'
     >>> describe_location(store, Path("/s/plans/a.md"))
     'plans'
+    >>> describe_location(store, Path("/s/projects/p/memory/a.md"))
+    'memory'
+    >>> describe_location(store, Path("/s/projects/p/id/tool-results/1.txt"))
+    'tool results'
     """
     if not path.is_relative_to(store.root):
         return "task outputs"

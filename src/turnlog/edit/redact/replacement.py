@@ -29,7 +29,7 @@ class RedactedPart(NamedTuple):
     lines: frozenset[int] | None = None
     """Numbers of the lines that belong to the session; None for all lines."""
     is_shared: bool = False
-    """Whether to replace only secrets that were found in other files."""
+    """True if to replace only secrets that were found in other files."""
 
 
 IN_NAME = -1

@@ -6,18 +6,23 @@ from pathlib import Path, PurePosixPath
 from turnlog.index.ingest.figure_writer import SourceFile
 from turnlog.store.archive.archive import Archive, ArchivedCopy, Manifest
 from turnlog.store.paths import Store, is_session_name
+from turnlog.store.stores import AnyStores, each_store
 
 
 def archived_sources(
-    archive: Archive, store: Store, present: Iterable[SourceFile]
+    archive: Archive, stores: AnyStores, present: Iterable[SourceFile]
 ) -> Iterator[SourceFile]:
     """Yield the files of sessions and sub-agents that only the archive has."""
-    root = str(store.root.resolve())
-    # Compare without the project's folder: a moved session exists under another path.
-    roles = {source.path.relative_to(store.projects).parts[1:] for source in present}
+    roots = {str(store.root.resolve()): store for store in each_store(stores)}
+    # Compare without store and project: a moved session exists under another path.
+    roles = {_role(source) for source in present}
     for manifest in archive.manifests():
-        if manifest.store == root:
+        if store := roots.get(manifest.store):
             yield from _sources(archive, store, manifest, roles)
+
+
+def _role(source: SourceFile) -> tuple[str, ...]:
+    return source.path.relative_to(Path(source.store, "projects")).parts[1:]
 
 
 def _sources(
@@ -34,6 +39,5 @@ def _sources(
         if folder == "projects" and (is_agent or is_session) and role not in roles:
             owner = manifest.session if is_session or len(role) > 1 else None
             copy = ArchivedCopy(archive, file, manifest.title)
-            yield SourceFile(
-                str(Path(store.root, file.path)), file.state, owner, not is_session, copy
-            )
+            path = str(Path(store.root, file.path))
+            yield SourceFile(path, str(store.root), file.state, owner, not is_session, copy)

@@ -15,7 +15,15 @@ from msgspec.structs import replace
 from turnlog.conversation.cost import split_advice
 from turnlog.conversation.messages import larger_usage
 from turnlog.conversation.nodes import LONGEST, SYNTHETIC
-from turnlog.conversation.prompts import ASKING, LOCAL, WORK, PromptKind, prompt_kind, prompt_label
+from turnlog.conversation.prompts import (
+    ASKING,
+    LOCAL,
+    WORK,
+    PromptKind,
+    is_rejection,
+    prompt_kind,
+    prompt_label,
+)
 from turnlog.format.blocks import Block, MessageBody, ToolResultBlock, ToolUseBlock, Usage
 from turnlog.format.decode import decode_line, decode_sound
 from turnlog.format.entries import (
@@ -203,7 +211,7 @@ class _Reader:
             for block in entry.content:
                 if isinstance(block, ToolResultBlock):
                     raw = given(entry.raw_tool_use_result)
-                    self._read_result(place, _result(block), given(entry.git_branch), raw)
+                    self._read_result(place, _result(entry, block), given(entry.git_branch), raw)
         elif begins_turn(entry, kind):
             self._add_prompt(place, entry, kind)
 
@@ -242,7 +250,9 @@ class _Reader:
             facts.commits.extend(_commits(place, branch, raw))
         changed = (0, 0) if is_error else patched_lines(raw) if tool in CHANGING else None
         where = result.call_id, place.line, place.at
-        self._add_answer(ResultFact(*where, is_error, result.error, *(changed or (None, None))))
+        lines = changed or (None, None)
+        fact = ResultFact(*where, is_error, result.error, *lines, is_rejected=result.is_rejected)
+        self._add_answer(fact)
 
     def _add_answer(self, answer: ResultFact) -> None:
         # The call may be in an earlier part of the file: then the writer updates its row.
@@ -252,6 +262,7 @@ class _Reader:
             return
         use.result_line, use.ended = answer.line, answer.at
         use.is_error, use.error = answer.is_error, answer.error
+        use.is_rejected = answer.is_rejected
         use.added = use.added if answer.added is None else answer.added
         use.removed = use.removed if answer.removed is None else answer.removed
 
@@ -415,11 +426,13 @@ class Result(Struct):
     call_id: str
     is_error: bool = False
     error: str | None = None
+    is_rejected: bool = False
 
 
-def _result(block: ToolResultBlock) -> Result:
+def _result(entry: User, block: ToolResultBlock) -> Result:
     call_id, is_error = given(block.tool_use_id) or "", bool(given(block.is_error))
-    return Result(call_id, is_error, cut_whole(block.text, HEAD) if is_error else None)
+    error = cut_whole(block.text, HEAD) if is_error else None
+    return Result(call_id, is_error, error, is_rejection(entry, block))
 
 
 def begins_turn(entry: User, kind: PromptKind) -> bool:

@@ -78,6 +78,7 @@ class CallFact(Struct):
     ended: float | None = None
     is_error: bool | None = None
     error: str | None = None
+    is_rejected: bool = False
 
 
 class ResultFact(Struct):
@@ -91,6 +92,8 @@ class ResultFact(Struct):
     added: int | None
     """Lines added: 0 if the call failed, None if the result has no patch."""
     removed: int | None
+    is_rejected: bool = False
+    """True if the user denied the call."""
 
 
 class Pull(NamedTuple):

@@ -16,7 +16,7 @@ from turnlog.conversation.messages import larger_usage
 from turnlog.format.blocks import Usage
 from turnlog.format.jsonl import FileState
 from turnlog.index.database import add_indexes, is_built
-from turnlog.index.ingest.facts import FileFacts, MessageFact
+from turnlog.index.ingest.facts import FileFacts, MessageFact, ResultFact
 from turnlog.index.ingest.figures import FIGURES, figures_of
 from turnlog.store.archive.archive import ArchivedCopy
 
@@ -36,6 +36,8 @@ class SourceFile(NamedTuple):
 
     name: str
     """Its path as text: most files need no reading, and creating a Path is slow."""
+    store: str
+    """The directory of the store that has it."""
     state: FileState
     owner: str | None
     """The session that it belongs to; None for sub-agents of 2.0.x, whose lines name it."""
@@ -60,7 +62,7 @@ class KnownFile(NamedTuple):
     is_gone: bool
 
     def is_of(self, source: SourceFile) -> bool:
-        """Return whether the file was read in its present state."""
+        """Return whether the index is up to date with a file."""
         return self.state == source.state and self.is_gone == (source.archived is not None)
 
 
@@ -123,10 +125,15 @@ class Writer:
     def _extend_turn(self, prompt: int | None, facts: FileFacts) -> None:
         """Update the turn that began in an earlier part."""
         self.db.execute(
-            "UPDATE prompts SET model = coalesce(model, ?1),"
-            " ended = coalesce(max(ended, ?2), ended, ?2),"
-            " working = coalesce(working + ?4, working, ?4) WHERE id = ?3",
-            (facts.model_before, facts.ended_before, prompt, facts.working_before),
+            "UPDATE prompts SET model = coalesce(model, :model),"
+            " ended = coalesce(max(ended, :ended), ended, :ended),"
+            " working = coalesce(working + :working, working, :working) WHERE id = :prompt",
+            {
+                "model": facts.model_before,
+                "ended": facts.ended_before,
+                "working": facts.working_before,
+                "prompt": prompt,
+            },
         )
 
     def settle(self) -> None:
@@ -153,6 +160,7 @@ class Writer:
         """Insert or update the row of a file; return its id and the prompt of its last line."""
         values: dict[str, Any] = {
             "path": source.name,
+            "store": source.store,
             "opened_by": source.stem.removeprefix("agent-"),
             "session": source.owner or facts.session,
             "is_subagent": source.is_subagent,
@@ -222,12 +230,12 @@ class Writer:
             ],
         )
         self._many(
-            "UPDATE calls SET result_line = ?, ended = ?, is_error = ?, error = ?,"
+            "UPDATE calls SET result_line = ?, ended = ?, is_error = ?, error = ?, is_rejected = ?,"
             " added = coalesce(?, added), removed = coalesce(?, removed)"
             " WHERE file = ? AND key = ?",
             [
-                (a.line, a.at, a.is_error, a.error, a.added, a.removed, file, a.key)
-                for a in facts.answers.values()
+                (*_outcome(answer), answer.added, answer.removed, file, answer.key)
+                for answer in facts.answers.values()
             ],
         )
 
@@ -242,8 +250,8 @@ class Writer:
         rows = self.db.execute(
             f"SELECT t.key, t.id, {request} FROM {name} t JOIN files f ON f.id = t.file"
             " WHERE t.key IN ("
-            f"  SELECT t.key FROM json_each(?1) k JOIN {name} t ON t.key = k.value"
-            "  GROUP BY t.key HAVING count(*) > 1 UNION ALL SELECT value FROM json_each(?2)"
+            f"  SELECT t.key FROM json_each(?) k JOIN {name} t ON t.key = k.value"
+            "  GROUP BY t.key HAVING count(*) > 1 UNION ALL SELECT value FROM json_each(?)"
             ") ORDER BY t.key, t.is_copy, f.path, t.line",
             (_encode(self.touched[name]).decode(), _encode(self.lost[name]).decode()),
         ).fetchall()
@@ -313,9 +321,9 @@ def known_files(db: sqlite3.Connection, paths: Sequence[str] | None = None) -> d
 
 
 UPSERT_FILE = """
-INSERT INTO files (path, opened_by, session, is_subagent, is_gone, project, title, slug, started,
-    ended, size, mtime_ns, inode, reached, carry)
-VALUES (:path, :opened_by, :session, :is_subagent, :is_gone, :project, :title, :slug,
+INSERT INTO files (path, store, opened_by, session, is_subagent, is_gone, project, title, slug,
+    started, ended, size, mtime_ns, inode, reached, carry)
+VALUES (:path, :store, :opened_by, :session, :is_subagent, :is_gone, :project, :title, :slug,
     :started, :ended, :size, :mtime_ns, :inode, :reached, :carry)
 ON CONFLICT (path) DO UPDATE SET
     session = coalesce(session, excluded.session),
@@ -330,14 +338,18 @@ ON CONFLICT (path) DO UPDATE SET
 
 ADD_CALL = """
 INSERT INTO calls (file, line, prompt, key, tool, at, branch, path, command, added, removed, model,
-    is_copy, is_subagent, result_line, ended, is_error, error)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    is_copy, is_subagent, result_line, ended, is_error, error, is_rejected)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (file, key) DO UPDATE SET
     result_line = excluded.result_line, ended = excluded.ended,
-    is_error = excluded.is_error, error = excluded.error,
+    is_error = excluded.is_error, error = excluded.error, is_rejected = excluded.is_rejected,
     added = excluded.added, removed = excluded.removed
 WHERE excluded.result_line IS NOT NULL
 """
+
+
+def _outcome(answer: ResultFact) -> tuple[Any, ...]:
+    return answer.line, answer.at, answer.is_error, answer.error, answer.is_rejected
 
 
 def _message_row(file: int, said: MessageFact, owners: Owners) -> tuple[Any, ...]:

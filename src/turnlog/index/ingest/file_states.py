@@ -1,4 +1,4 @@
-"""Scan a store for the state of each file: inode, size and modification time.
+"""Scan stores for the state of each file: inode, size and modification time.
 
 Nearly every command does this first, so it consists of little but system calls; a second process
 scans half of a large store.
@@ -22,6 +22,7 @@ from turnlog.format.regular_files import (
     stat_regular,
 )
 from turnlog.store.paths import SUBAGENTS, Store
+from turnlog.store.stores import AnyStores, each_store
 
 MANY = 20_000
 """Number of file names from which a second process pays off."""
@@ -37,7 +38,7 @@ Rows = list[tuple[str, int, int, int]]
 
 
 class FileStates:
-    """The states of all files of a store, as found by a scan.
+    """The states of all files of one or several stores, as found by a scan.
 
     They stay encoded: most commands only compare the bytes with those of an earlier scan.
     """
@@ -54,26 +55,36 @@ class FileStates:
             for name, inode, size, time in rows
         }
 
-    def names_before(self, moment: float) -> list[str]:
-        """Return the names of files last modified before `moment`, in nanoseconds."""
-        return [name for _, rows in self._folders() for name, _, _, time in rows if time < moment]
+    def names_before(self, projects: str, moment: float) -> list[str]:
+        """Return the names of files below a folder last modified before `moment`, in ns."""
+        return [
+            name
+            for folder, rows in self._folders()
+            if folder.startswith(projects)
+            for name, _, _, time in rows
+            if time < moment
+        ]
 
     def _folders(self) -> Iterator[tuple[str, Rows]]:
         for part in self.parts:
             yield from marshal.loads(part)
 
 
-def scan_store(store: Store) -> FileStates:
+def scan_store(stores: AnyStores) -> FileStates:
     """Return the states of all session and sub-agent files."""
-    return begin_scan(store)()
+    return begin_scan(stores)()
 
 
-def begin_scan(store: Store, many: int = MANY) -> Callable[[], FileStates]:
-    """Start to scan a store; return a function that finishes the scan and returns the states.
+def begin_scan(stores: AnyStores, many: int = MANY) -> Callable[[], FileStates]:
+    """Start to scan stores; return a function that finishes the scan and returns the states.
 
     Call this before starting any thread: a large store is scanned with the help of a fork.
     """
-    listing = _list_projects(store)
+    # In any order, the stores have one index: their states must have one fingerprint.
+    ordered = sorted(each_store(stores))
+    roots = {str(store.root) for store in ordered}
+    found = (folder for store in ordered for folder in _list_projects(store))
+    listing = [folder for folder in found if folder[0] not in roots]
     first, second = _halves(listing)
     # A fork copies the locks that other threads hold, but not the threads that would release them:
     # the child could wait forever.

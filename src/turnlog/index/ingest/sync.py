@@ -30,6 +30,7 @@ from turnlog.index.ingest.text_writer import wordless_files
 from turnlog.index.ingest.workers import USUAL, BatchLimits, Progress, ingest, is_worth_sharing
 from turnlog.store.archive.archive import Archive
 from turnlog.store.paths import SUBAGENTS, Store, is_session_name
+from turnlog.store.stores import AnyStores, each_store
 
 FEW = 500
 """Up to this many files are queried by path, more by reading the whole table."""
@@ -49,15 +50,15 @@ class Synced(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """A store and the states of its files."""
+    """One or several stores and the states of their files."""
 
-    store: Store
+    stores: AnyStores
     states: FileStates
 
 
 def sync(
     index: Index,
-    store: Store,
+    stores: AnyStores,
     progress: Progress = lambda done, total: None,
     limits: BatchLimits = USUAL,
     archive: Archive | None = None,
@@ -68,7 +69,7 @@ def sync(
 
     Files that are gone from the store stay indexed if they are archived.
     """
-    return sync_scanned(index, Scan(store, scan_store(store)), progress, limits, archive, words)
+    return sync_scanned(index, Scan(stores, scan_store(stores)), progress, limits, archive, words)
 
 
 def sync_scanned(
@@ -80,14 +81,13 @@ def sync_scanned(
     words: bool = True,
 ) -> Synced:
     """Bring the index up to date with a scan that was just made."""
-    store, states = scan
+    stores, states = scan
     known = known_files(index.db)
-    root = f"{store.projects}{os.sep}"
-    found = {path: _source(path, state, root) for path, state in states.by_path.items()}
+    found = _sources(stores, states)
     state = archive_state(archive.folder if archive else None)
     is_settled = _is_settled(index.db, state, known, found)
     if archive and not is_settled:
-        kept = archived_sources(archive, store, found.values())
+        kept = archived_sources(archive, stores, found.values())
         found |= {source.name: source for source in kept}
     jobs = _jobs(index.db, found, known)
     gone = [] if is_settled else [path for path in known if path not in found]
@@ -102,7 +102,7 @@ def sync_scanned(
         if archive and any(
             file.is_gone and file.path not in found for file in wordless_files(index.db)
         ):
-            kept = archived_sources(archive, store, found.values())
+            kept = archived_sources(archive, stores, found.values())
             found |= {source.name: source for source in kept}
         total = max(total, _ingest_words(index, found, progress, limits))
     keep_fingerprint(index.db, states)
@@ -119,12 +119,13 @@ def _remove(db: sqlite3.Connection, gone: list[str]) -> None:
 
 
 def sync_session(
-    index: Index, session: Path, progress: Progress = lambda done, total: None
+    index: Index, store: Store, session: Path, progress: Progress = lambda done, total: None
 ) -> None:
     """Bring only the figures of one session and its sub-agents up to date."""
+    root = str(store.root)
     states = scan_session(session)
     sources = {
-        path: SourceFile(path, FileState(*state), session.stem, path != str(session))
+        path: SourceFile(path, root, FileState(*state), session.stem, path != str(session))
         for path, state in states.items()
     }
     known = known_files(index.db, list(sources))
@@ -201,18 +202,30 @@ def _is_settled(
     return state is not None and stored_archive_state(db) == state and found.keys() == present
 
 
-def _source(path: str, state: State, root: str) -> SourceFile:
-    """Derive from a path below `root` which session a file belongs to.
+def _sources(stores: AnyStores, states: FileStates) -> dict[str, SourceFile]:
+    # The innermost of nested stores comes first: it has the file.
+    roots = [(f"{store.projects}{os.sep}", str(store.root)) for store in each_store(stores)]
+    roots.sort(key=lambda root: len(root[0]), reverse=True)
+    found: dict[str, SourceFile] = {}
+    for path, state in states.by_path.items():
+        found[path] = _source(path, state, next(r for r in roots if path.startswith(r[0])))
+    return found
+
+
+def _source(path: str, state: State, root: tuple[str, str]) -> SourceFile:
+    """Derive from a path below the projects of a store which session a file belongs to.
 
     A sub-agent's file may be stored among the sessions or in a folder of the project: then only its
     lines name the session.
     """
     # There may be 100,000 files, and creating a Path takes ten times as long as this.
-    _, owner, *below = path.removeprefix(root).replace(os.sep, "/").split("/")
+    projects, store = root
+    _, owner, *below = path.removeprefix(projects).replace(os.sep, "/").split("/")
     is_session = not below and is_session_name(owner)
     is_owned = is_session or (below and owner != SUBAGENTS)
     return SourceFile(
         path,
+        store,
         FileState(*state),
         owner.removesuffix(".jsonl") if is_owned else None,
         not is_session,

@@ -15,7 +15,9 @@ SELECT
     c.added AS added,
     c.removed AS removed,
     c.is_subagent AS is_subagent,
-    c.line AS line
+    c.line AS line,
+    f.store AS store,
+    c.is_rejected AS rejected
 FROM calls c JOIN files f ON f.id = c.file
 WHERE c.counts = 1
     AND (:since IS NULL OR c.at >= :since)

@@ -22,14 +22,13 @@ from turnlog.index.database import Index, writing
 from turnlog.index.sync_policy import Progress
 from turnlog.secrets import cut_whole
 from turnlog.store.parallel import map_files
-from turnlog.store.paths import Store
 
 READING = 1
 """Increment when the same session produces other costs than before."""
 CHUNK = 256 << 20
 """Bytes of session files whose costs are stored at once."""
 LONGEST_TITLE = 100
-"""Characters of a turn's prompt."""
+"""Maximum characters of a turn's prompt."""
 
 
 class CarriedTurn(Struct, array_like=True):
@@ -42,7 +41,7 @@ class CarriedTurn(Struct, array_like=True):
 
 
 class CarriedPart(Struct, array_like=True):
-    """What a tool did with a file in one turn, and what that cost."""
+    """The calls of one tool for one file in one turn, and their cost."""
 
     turn: int | None
     """Position in the list of turns."""
@@ -71,10 +70,11 @@ class SessionCosts(Struct, array_like=True):
 
 
 class CarriedSession(NamedTuple):
-    """A session of the store and its costs."""
+    """A session of a store and its costs."""
 
     id: str
     path: str
+    store: str
     project: str | None
     title: str | None
     costs: SessionCosts
@@ -85,6 +85,7 @@ class _Unit(NamedTuple):
 
     path: str
     id: str
+    store: str
     project: str | None
     title: str | None
     state: str
@@ -92,10 +93,10 @@ class _Unit(NamedTuple):
 
 
 def session_costs(
-    index: Index, store: Store, project: str | None, progress: Progress
+    index: Index, project: str | None, progress: Progress
 ) -> Iterator[CarriedSession]:
     """Yield the costs of all sessions, or those of one project; compute what is not cached."""
-    units = [unit for unit in _units(index.db, store) if _is_in(unit, project)]
+    units = [unit for unit in _units(index.db) if _is_in(unit, project)]
     known = dict(index.db.execute("SELECT path, state FROM carrying"))
     _compute(index, [unit for unit in units if known.get(unit.path) != unit.state], progress)
     by_path = {unit.path: unit for unit in units}
@@ -103,7 +104,9 @@ def session_costs(
     # Not every unit has a row: its file may have disappeared while it was read.
     for path, costs in index.db.execute("SELECT path, costs FROM carrying"):
         if unit := by_path.get(path):
-            yield CarriedSession(unit.id, path, unit.project, unit.title, decoder.decode(costs))
+            yield CarriedSession(
+                unit.id, path, unit.store, unit.project, unit.title, decoder.decode(costs)
+            )
 
 
 def _is_in(unit: _Unit, project: str | None) -> bool:
@@ -201,6 +204,7 @@ def _size(path: str) -> int:
 class _FileRow(NamedTuple):
     id: int
     path: str
+    store: str
     session: str | None
     is_subagent: int
     project: str | None
@@ -208,19 +212,19 @@ class _FileRow(NamedTuple):
     state: str
 
 
-def _units(db: sqlite3.Connection, store: Store) -> list[_Unit]:
+def _units(db: sqlite3.Connection) -> list[_Unit]:
     """Return the sessions of the index, and sub-agents whose session is gone."""
     rows = db.execute(
-        "SELECT id, path, session, is_subagent, project, title,"
+        "SELECT id, path, store, session, is_subagent, project, title,"
         " printf('%d %d %d', inode, size, mtime_ns) FROM files WHERE NOT is_gone ORDER BY id"
     )
     files = [_FileRow(*row) for row in rows]
     agents: dict[tuple[str, str | None], list[_FileRow]] = {}
     for file in files:
         if file.is_subagent:
-            agents.setdefault((_folder(file, store), file.session), []).append(file)
+            agents.setdefault((_folder(file), file.session), []).append(file)
     groups = [
-        [file, *agents.pop((_folder(file, store), Path(file.path).stem), [])]
+        [file, *agents.pop((_folder(file), Path(file.path).stem), [])]
         for file in files
         if not file.is_subagent
     ]
@@ -230,11 +234,12 @@ def _units(db: sqlite3.Connection, store: Store) -> list[_Unit]:
     return [_unit(group, _excluded(db, group, copied)) for group in groups]
 
 
-def _folder(file: _FileRow, store: Store) -> str:
-    """Return the name of the project folder that a file is in, at any depth."""
+def _folder(file: _FileRow) -> str:
+    """Return the project folder that a file is in, at any depth."""
+    projects = Path(file.store, "projects")
     path = Path(file.path)
-    is_inside = path.is_relative_to(store.projects)
-    return path.relative_to(store.projects).parts[0] if is_inside else str(path.parent)
+    is_inside = path.is_relative_to(projects)
+    return str(projects / path.relative_to(projects).parts[0] if is_inside else path.parent)
 
 
 def _unit(files: list[_FileRow], excluded: frozenset[str]) -> _Unit:
@@ -242,7 +247,8 @@ def _unit(files: list[_FileRow], excluded: frozenset[str]) -> _Unit:
     states = "\n".join(sorted(f"{file.path} {file.state}" for file in files))
     elsewhere = " ".join(sorted(excluded))
     state = f"{READING}-{zlib.crc32(states.encode()):08x}-{zlib.crc32(elsewhere.encode()):08x}"
-    return _Unit(main.path, main.session or main.path, main.project, main.title, state, excluded)
+    id_ = main.session or main.path
+    return _Unit(main.path, id_, main.store, main.project, main.title, state, excluded)
 
 
 def _copied(db: sqlite3.Connection) -> dict[int, set[str]]:

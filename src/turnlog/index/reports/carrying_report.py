@@ -18,12 +18,11 @@ from turnlog.index.reports.carrying_costs import (
 from turnlog.index.reports.reports import CARRYING, Filters, Report, Row
 from turnlog.index.sync_policy import Progress
 from turnlog.secrets import mask, mask_start
-from turnlog.store.paths import Store
 
 FIGURES = ("items", "bytes", "sent", "carried_usd", "output_usd", "cost_usd")
 NO_PROJECT, NO_FILE, NO_TURN = "no project", "no file", "no turn"
 LONGEST_NAME = 100
-"""Characters of a name in a tree."""
+"""Maximum characters of a name in a tree."""
 
 
 class _Piece(NamedTuple):
@@ -35,6 +34,7 @@ class _Piece(NamedTuple):
 
 
 DIMENSIONS: dict[str, Callable[[_Piece], str | None]] = {
+    "store": lambda piece: piece.session.store,
     "project": lambda piece: piece.session.project,
     "session": lambda piece: piece.session.id,
     "tool": lambda piece: piece.part.tool,
@@ -43,7 +43,7 @@ DIMENSIONS: dict[str, Callable[[_Piece], str | None]] = {
 
 
 def carrying_report(
-    index: Index, store: Store, filters: Filters, by: tuple[str, ...], progress: Progress
+    index: Index, filters: Filters, by: tuple[str, ...], progress: Progress
 ) -> Report:
     """Add up the carrying costs of all sessions, by tool unless other dimensions are given."""
     dimensions = by or ("tool",)
@@ -52,7 +52,7 @@ def carrying_report(
         known = ", ".join(DIMENSIONS)
         hint = "turnlog stats carrying --by project,tool"
         raise UsageError(f"cannot group carrying costs by {unknown[0]}: choose from {known}", hint)
-    sessions = list(_sessions(index, store, filters, progress))
+    sessions = list(_sessions(index, filters, progress))
     rows: dict[tuple[str | None, ...], Row] = {}
     members: dict[tuple[str | None, ...], set[str]] = {}
     for piece in _pieces(sessions, filters):
@@ -71,7 +71,6 @@ def carrying_report(
 
 def nest_costs(
     index: Index,
-    store: Store,
     filters: Filters,
     progress: Progress,
     least: float = 0.0005,
@@ -82,7 +81,7 @@ def nest_costs(
     a share of the total, `least`, are merged with their siblings.
     """
     root = _node("all sessions", "")
-    for piece in _pieces(_sessions(index, store, filters, progress), filters):
+    for piece in _pieces(_sessions(index, filters, progress), filters):
         node = root
         node["value"] += piece.part.cost
         for key, name in _path(piece):
@@ -91,13 +90,11 @@ def nest_costs(
     return _pruned(root, root["value"] * least)
 
 
-def _sessions(
-    index: Index, store: Store, filters: Filters, progress: Progress
-) -> Iterator[CarriedSession]:
+def _sessions(index: Index, filters: Filters, progress: Progress) -> Iterator[CarriedSession]:
     if filters.model is not None:
         # A request of one model carries what another model wrote.
         raise UsageError("carrying costs cannot be filtered by model", "turnlog stats carrying")
-    return session_costs(index, store, filters.project, progress)
+    return session_costs(index, filters.project, progress)
 
 
 def _pieces(sessions: Iterable[CarriedSession], filters: Filters) -> Iterator[_Piece]:

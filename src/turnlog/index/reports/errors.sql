@@ -1,13 +1,16 @@
--- The tools and commands that fail most often. `program` shortens a command to what it runs.
+-- The tools and commands that fail most often; calls that the user denied did not fail. `program` shortens a command to what it runs.
 -- SQLite takes bare columns from the row with max(): the error is that of the last failed call.
 SELECT
     c.tool AS tool,
     program(c.command) AS command,
     count(*) AS calls,
-    sum(c.is_error) AS errors,
-    avg(c.is_error) AS error_rate,
-    strftime('%Y-%m-%dT%H:%M:%SZ', max(iif(c.is_error, c.at, NULL)), 'unixepoch') AS last,
-    c.error AS last_error
+    coalesce(sum(c.is_error AND NOT c.is_rejected), 0) AS errors,
+    avg(iif(c.is_rejected, NULL, c.is_error)) AS error_rate,
+    strftime(
+        '%Y-%m-%dT%H:%M:%SZ', max(iif(c.is_error AND NOT c.is_rejected, c.at, NULL)), 'unixepoch'
+    ) AS last,
+    c.error AS last_error,
+    sum(c.is_rejected) AS rejected
 FROM calls c JOIN files f ON f.id = c.file
 WHERE c.counts = 1
     AND (:since IS NULL OR c.at >= :since)

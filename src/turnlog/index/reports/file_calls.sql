@@ -14,7 +14,8 @@ SELECT
     c.added AS added,
     c.removed AS removed,
     c.is_subagent AS is_subagent,
-    c.line AS line
+    c.line AS line,
+    c.result_line AS result_line
 FROM calls c JOIN files f ON f.id = c.file
 WHERE c.counts = 1 AND c.path = :path
 ORDER BY c.at DESC, c.id DESC LIMIT :limit;

@@ -19,12 +19,13 @@ DIMENSIONS = {
     "month": f"strftime('%Y-%m', {LOCAL})",
     "weekday": f"(strftime('%w', {LOCAL}) + 6) % 7",  # 0 is Monday
     "hour": f"CAST(strftime('%H', {LOCAL}) AS INTEGER)",
+    "store": "f.store",
     "project": "f.project",
     "branch": "w.branch",
     "model": "w.model",
     "session": SESSION,
 }
-"""What work can be grouped by, as SQL; a turn is of the model that answered first in it."""
+"""SQL of each dimension; a turn belongs to the model that answered first in it."""
 TIMES = frozenset({"day", "week", "month", "weekday", "hour"})
 
 

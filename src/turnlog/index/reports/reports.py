@@ -8,6 +8,7 @@ from typing import NamedTuple
 from turnlog.errors import UsageError
 from turnlog.index.command_names import program
 from turnlog.index.reports.groupings import GROUPINGS, work_query
+from turnlog.text import short_count
 
 REPORTS = (
     "daily",
@@ -31,11 +32,14 @@ CARRYING = "carrying"
 LISTS = frozenset({"pull_requests", "commits"})
 """Columns with space-separated lists."""
 SUMS = frozenset(
-    "turns messages calls agent_calls errors tokens input output cache_write_5m cache_write_1h"
-    " cache_read agent_tokens agent_cost_usd seconds elapsed_seconds added removed changes reads"
-    " rereads unchanged misses missed_tokens unpriced understated".split()
+    "turns messages calls agent_calls errors rejected tokens input output cache_write_5m"
+    " cache_write_1h cache_read agent_tokens agent_cost_usd seconds elapsed_seconds added removed"
+    " changes reads rereads unchanged misses missed_tokens unpriced understated".split()
 )
 """Columns that have a total."""
+
+MARKS = (("*", "unpriced"), ("†", "understated"))
+"""Footnote marks of costs that are too low, with the column that says so."""
 
 Value = str | int | float | list[str] | None
 Row = dict[str, Value]
@@ -96,6 +100,25 @@ def run_report(
     return Report(name, columns, rows, total, [str(row["model"] or "unknown") for row in unpriced])
 
 
+def marks_of(row: Row) -> str:
+    """Return the footnote marks of a row's cost."""
+    return "".join(mark for mark, name in MARKS if row.get(name))
+
+
+def footnotes_of(report: Report) -> list[str]:
+    """Return what the marks in a report mean, with the models or the number of messages."""
+    notes: list[str] = []
+    (unpriced, _), (understated, _) = MARKS
+    if report.total.get("unpriced"):
+        names = ", ".join(report.unpriced_models)
+        notes.append(f"{unpriced} without what has no known price: {names}")
+    if count := report.total.get("understated"):
+        assert isinstance(count, int | float)
+        why = "clients up to 2.1.56 recorded too little output"
+        notes.append(f"{understated} too low: {why} ({short_count(count)} of the messages)")
+    return notes
+
+
 def compare_with_plan(report: Report, price: float) -> Report:
     """Return a monthly report with the share that each month's cost is of a subscription."""
     if report.columns[0] != "month" or "project" in report.columns or "model" in report.columns:
@@ -117,7 +140,7 @@ def _plan_columns(row: Row, price: float) -> Row:
 def run_query_file(
     db: sqlite3.Connection, name: str, values: dict[str, str | float | None]
 ) -> Report:
-    """Run the SQL file of a name with values of its own; it has no totals."""
+    """Run a SQL file with its own parameters; the report has no totals."""
     columns, rows = _run(db, query(name), values)
     return Report(name, columns, rows, {}, [])
 

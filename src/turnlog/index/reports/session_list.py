@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from turnlog.index.known_files import LAST
+from turnlog.index.reports.reports import Row, marks_of
 from turnlog.index.search.selection import TOUCHED
 
 SHORTEST = 4
 """Characters of an id that are enough to look it up."""
 HEALTHS = ("broken", "ok", "unchecked")
-"""What the last check of a session's file found, if that is known."""
+"""The result of the last check of a session's file, if known."""
 
 
 class ListFilters(NamedTuple):
@@ -45,6 +46,8 @@ class ListFilters(NamedTuple):
     """Active in one of these hours of the week, in local time; 0 is Monday, midnight to one."""
     ids: tuple[str, ...] | None = None
     """Only these sessions."""
+    directories: tuple[str, ...] | None = None
+    """Only sessions of these working directories and of directories below them."""
 
 
 class Matches(NamedTuple):
@@ -53,7 +56,7 @@ class Matches(NamedTuple):
     generation: int
     """A number that changes with the figures of the index."""
     rows: list[tuple[float, int]]
-    """When each was last active, and its number in the index."""
+    """Time of the last activity of each, and its number in the index."""
 
 
 class ListedSession(Struct, frozen=True):
@@ -61,6 +64,8 @@ class ListedSession(Struct, frozen=True):
 
     id: str
     path: str
+    store: str
+    """The directory of the store that it is in."""
     title: str | None
     project: str | None
     branch: str | None
@@ -72,6 +77,8 @@ class ListedSession(Struct, frozen=True):
     tokens: int
     cost_usd: float | None
     """null if no message has a price."""
+    marks: str
+    """Footnote marks of the cost, as in reports: `*` for unknown prices, `†` for tokens."""
     subagents: int
     started: float | None
     """Seconds since 1970, like `last_active`."""
@@ -79,9 +86,15 @@ class ListedSession(Struct, frozen=True):
     is_checked: bool
     """False if the file has changed since its last check."""
     finding: str | None
-    """Why it would not resume in full."""
+    """The finding that keeps it from resuming in full."""
     is_ambiguous: bool
     """True if another file has the same id."""
+    modified: float = 0.0
+    """When the file was last written; the client's clean-up goes by this time."""
+    context_tokens: int | None = None
+    """Tokens of the last request and its answer; None if they are unknown."""
+    context_model: str | None = None
+    """The model that the last request was sent to."""
 
 
 class CallSummary(Struct, frozen=True):
@@ -109,6 +122,7 @@ def find_matches(db: sqlite3.Connection, filters: ListFilters, generation: int) 
         **given,
         "ids": dumps(filters.ids or ()),
         "hours": dumps(filters.hours or ()),
+        "directories": dumps([each.rstrip("/") for each in filters.directories or ()]),
     }
     if filters.file:
         values["file"] = filters.file.replace("\\", "/").removeprefix("./")
@@ -164,6 +178,16 @@ def _members(db: sqlite3.Connection, ids: list[int]) -> dict[int, list[int]]:
     return members
 
 
+class _ModelUsage(NamedTuple):
+    """What a model took in one file."""
+
+    model: str | None
+    tokens: int
+    cost: float | None
+    unpriced: int
+    understated: int
+
+
 class _Figures:
     """Figures of some files, each thing counted once."""
 
@@ -173,35 +197,49 @@ class _Figures:
             file: branch for file, branch, _ in db.execute(BRANCHES, (files,))
         }
         self.calls = {file: counts for file, *counts in db.execute(CALLS, (files,))}
-        self.usage: dict[int, list[tuple[str | None, int, float | None, int]]] = {}
+        self.contexts = {
+            file: (tokens, model) for file, tokens, model, _ in db.execute(CONTEXTS, (files,))
+        }
+        self.usage: dict[int, list[_ModelUsage]] = {}
         for file, *row in db.execute(USAGE, (files,)):
-            self.usage.setdefault(file, []).append(tuple(row))
+            self.usage.setdefault(file, []).append(_ModelUsage(*row))
 
 
 def _listed(row: tuple[Any, ...], files: list[int], figures: _Figures) -> ListedSession:
-    id_, opened_by, path, title, project, started, active, checked, finding, copies = row
+    id_, opened_by, path, store, title, project, started, active, *state = row
+    checked, finding, copies, written = state
+    context_tokens, context_model = figures.contexts.get(id_, (None, None))
     usage = [each for file in files for each in figures.usage.get(file, ())]
     calls = [figures.calls.get(file, (0, 0)) for file in files]
-    priced = [cost for _, _, cost, _ in usage if cost is not None]
-    is_priced = priced or not any(unpriced for *_, unpriced in usage)
+    priced = [each.cost for each in usage if each.cost is not None]
+    lowered: Row = {
+        "unpriced": sum(each.unpriced for each in usage),
+        "understated": sum(each.understated for each in usage),
+    }
+    is_priced = priced or not lowered["unpriced"]
     return ListedSession(
         id=opened_by,
         path=path,
+        store=store,
         title=title,
         project=project,
         branch=figures.branches.get(id_),
-        models=list(dict.fromkeys(model for model, *_ in usage if model)),
+        models=list(dict.fromkeys(each.model for each in usage if each.model)),
         turns=sum(figures.turns.get(file, 0) for file in files),
         calls=sum(count for count, _ in calls),
         errors=sum(errors for _, errors in calls),
-        tokens=sum(tokens for _, tokens, *_ in usage),
+        tokens=sum(each.tokens for each in usage),
         cost_usd=sum(priced) if is_priced else None,
+        marks=marks_of(lowered),
         subagents=len(files) - 1,
         started=started,
         last_active=active,
         is_checked=bool(checked),
         finding=finding,
         is_ambiguous=copies > 1,
+        modified=written,
+        context_tokens=context_tokens,
+        context_model=context_model,
     )
 
 
@@ -241,17 +279,21 @@ TESTS = {
     f" ELSE NOT EXISTS ({CHECK.format('1')}) END",
     "hours": f"{MINE} IN ({IN_HOURS.format('messages')} UNION {IN_HOURS.format('prompts')})",
     "ids": "f.opened_by IN (SELECT value FROM json_each(:ids))",
+    "directories": "EXISTS (SELECT 1 FROM json_each(:directories) d WHERE f.project = d.value"
+    " OR substr(f.project, 1, length(d.value) + 1) = d.value || '/')",
 }
 """Conditions on a row `f` of `files`, by the filter that sets them."""
 PATHS = "SELECT path FROM files f WHERE NOT is_gone AND opened_by"
 SESSIONS = f"""
-SELECT f.id, f.opened_by, f.path, f.title, f.project, f.started, {ACTIVE},
+SELECT f.id, f.opened_by, f.path, f.store, f.title, f.project, f.started, {ACTIVE},
     EXISTS ({CHECK.format("1")}), ({CHECK.format("c.message")}),
-    (SELECT count(*) FROM files g WHERE g.opened_by = f.opened_by AND NOT g.is_gone)
+    (SELECT count(*) FROM files g WHERE g.opened_by = f.opened_by AND NOT g.is_gone),
+    f.mtime_ns / 1e9
 FROM files f WHERE f.id IN (SELECT value FROM json_each(?))
 """
 MEMBERS = """
 SELECT f.id, g.id FROM files f JOIN files g ON g.session = f.session AND g.is_subagent
+    AND g.store = f.store
 WHERE f.id IN (SELECT value FROM json_each(?))
 """
 _OF_FILES = "counts = 1 AND file IN (SELECT value FROM json_each(?))"
@@ -263,9 +305,20 @@ BRANCHES = """
 SELECT file, branch, max(line) FROM prompts
 WHERE branch IS NOT NULL AND file IN (SELECT value FROM json_each(?)) GROUP BY file
 """
-CALLS = (
-    f"SELECT file, count(*), coalesce(sum(is_error), 0) FROM calls WHERE {_OF_FILES} GROUP BY file"
-)
+CALLS = f"""
+SELECT file, count(*), coalesce(sum(is_error AND NOT is_rejected), 0) FROM calls
+WHERE {_OF_FILES} GROUP BY file
+"""
+# SQLite takes the other columns from the row with the largest line. A compaction after the last
+# answer empties the context by an amount that no line states.
+CONTEXTS = """
+SELECT m.file, m.input + m.cache_write_5m + m.cache_write_1h + m.cache_read + m.output, m.model,
+    max(m.line)
+FROM messages m
+WHERE m.file IN (SELECT value FROM json_each(?)) AND NOT m.is_subagent AND m.input + m.output > 0
+    AND m.line > coalesce((SELECT max(c.line) FROM compactions c WHERE c.file = m.file), 0)
+GROUP BY m.file
+"""
 CALL_NAMES = ("tool", "path")
 CALLS_BY = f"""
 SELECT c.{{0}}, count(*) FROM calls c JOIN files g ON g.id = c.file
@@ -275,7 +328,7 @@ GROUP BY 1 ORDER BY 2 DESC, 1
 """
 USAGE = f"""
 SELECT file, model, sum(input + output + cache_write_5m + cache_write_1h + cache_read), sum(cost),
-    count(*) - count(cost)
+    count(*) - count(cost), sum(is_understated)
 FROM messages WHERE {_OF_FILES} GROUP BY file, model ORDER BY file, 3 DESC
 """
 FACETS = (

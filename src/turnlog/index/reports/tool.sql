@@ -1,5 +1,5 @@
 -- Calls, failures and durations per tool, including waiting time, the most frequent first.
--- All tools of an MCP server form one row.
+-- All tools of an MCP server form one row. Calls that the user denied did not fail: they never ran.
 SELECT
     iif(
         c.tool GLOB 'mcp__?*__*',
@@ -9,12 +9,13 @@ SELECT
     count(DISTINCT coalesce(f.session, f.path)) AS sessions,
     count(*) AS calls,
     sum(c.is_subagent) AS agent_calls,
-    coalesce(sum(c.is_error), 0) AS errors,
-    coalesce(avg(c.is_error), 0) AS error_rate,
+    coalesce(sum(c.is_error AND NOT c.is_rejected), 0) AS errors,
+    coalesce(avg(iif(c.is_rejected, NULL, c.is_error)), 0) AS error_rate,
     total(c.ended - c.at) AS seconds,
     total(c.ended - c.at) / max(count(c.ended), 1) AS seconds_each,
     sum(c.added) AS added,
-    sum(c.removed) AS removed
+    sum(c.removed) AS removed,
+    sum(c.is_rejected) AS rejected
 FROM calls c JOIN files f ON f.id = c.file
 WHERE c.counts = 1
     AND (:since IS NULL OR c.at >= :since)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from turnlog.index.search.selection import Selection, conditions
 
 COMMON = 20_000
-"""With more matches than this, the most telling column is searched first, the rest if needed."""
+"""With more matches than this, the most relevant column is searched first, the rest if needed."""
 TIERS = ("{asked}", "{said}", "{done}")
 WEIGHTS = "bm25(8.0, 3.0, 1.0)"
 """Weights of the columns: asked, said, done."""
@@ -22,8 +22,8 @@ AGEING = 90 * 86_400
 """Seconds after which most of the bonus for recent texts is gone."""
 COLUMNS = (
     "d.id, d.file, d.line, d.offset, d.size, d.kind, d.tool, d.is_error, d.at, d.prompt,"
-    " coalesce(p.counts, 1), coalesce(nullif(f.session, ''), f.path), f.is_subagent,"
-    " coalesce(d.at, f.ended, 0.0)"
+    " coalesce(p.counts, 1), f.store || ' ' || coalesce(nullif(f.session, ''), f.path),"
+    " f.is_subagent, coalesce(d.at, f.ended, 0.0)"
 )
 JOINED = "docs d JOIN files f ON f.id = d.file LEFT JOIN prompts p ON p.id = d.prompt"
 
@@ -43,7 +43,7 @@ class Candidate(Struct, frozen=True):
     prompt: int | None
     counts: bool
     owner: str
-    """The session, or the path of the file if the session is unknown."""
+    """The store and the session, or the path of the file if the session is unknown."""
     is_subagent: bool
     newest: float
     """The time of the text, or the last time in its file."""
@@ -52,7 +52,7 @@ class Candidate(Struct, frozen=True):
 
 
 def tiers_of(db: sqlite3.Connection, match: str) -> tuple[str, ...]:
-    """Split a common query into one per column, the most telling first; leave others whole."""
+    """Split a query with many matches into one per column, the most relevant first."""
     counted = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     is_common = db.execute(counted, (match, COMMON + 1)).fetchone()[0] > COMMON
     return tuple(f"{tier} : ({match})" for tier in TIERS) if is_common else (match,)

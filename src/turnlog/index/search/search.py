@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -20,6 +21,8 @@ from turnlog.index.search.snippets import finder_of, snippet_of
 from turnlog.index.search.word_search import Begun, SearchTerms, begin, rank
 from turnlog.index.searchable_texts import texts_in
 from turnlog.secrets import cut_whole, mask
+from turnlog.store.paths import Store
+from turnlog.store.resume_command import resume_command
 
 READ = 7
 """Texts read per text shown at most, to replace duplicates that were already shown."""
@@ -58,12 +61,16 @@ class SessionHits(Struct):
 
     id: str
     path: str
+    store: str
+    """The directory of the store that it is in."""
     project: str | None
     title: str | None
     last_active: str | None
     turns: list[TurnHits]
     more: int
     """At least this many more hits."""
+    resume: str = ""
+    """The shell command that resumes the session."""
 
 
 class ResultLimits(Struct, frozen=True):
@@ -116,11 +123,13 @@ class _SnippetReader:
         return SessionHits(
             id=main.opened_by,
             path=main.path,
+            store=main.store,
             project=main.project,
             title=self._masked(main.title),
             last_active=_moment(main.ended),
             turns=turns,
             more=len(candidates) - sum(len(turn.hits) for turn in turns),
+            resume=resume_command(main.opened_by, main.project, Store(Path(main.path).parents[2])),
         )
 
     def _turn(self, file: File, prompt: int | None, hits: list[Hit]) -> TurnHits:

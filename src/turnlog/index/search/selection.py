@@ -1,5 +1,7 @@
 """Translate search filters into SQL conditions on the index's tables."""
 
+from json import dumps
+
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -34,7 +36,11 @@ class Selection(Struct, frozen=True):
     """A file that a call read or changed: its path, or a suffix of it."""
     session: str | None = None
     """A session id, which includes its sub-agents, or the path of a file."""
+    store: str | None = None
+    """The directory of a store."""
     no_subagents: bool = False
+    numbers: tuple[int, ...] = ()
+    """Only sessions with these numbers in the index, and their sub-agents."""
 
 
 Values = dict[str, str | float | None]
@@ -47,6 +53,8 @@ def conditions(selection: Selection) -> tuple[str, Values]:
     if selection.file:
         # Sessions from Windows contain backslashes; a filter may use either separator.
         values["file"] = selection.file.replace("\\", "/")
+    if selection.numbers:
+        values["numbers"] = dumps(selection.numbers)
     return " AND ".join(["1", *(CONDITIONS[name] for name in active)]), values
 
 
@@ -70,5 +78,9 @@ CONDITIONS = {
     "file": f"(d.file, d.line) IN (SELECT file, line FROM calls WHERE {TOUCHED}"
     f" UNION ALL SELECT file, result_line FROM calls WHERE {TOUCHED})",
     "session": "d.file IN (SELECT id FROM files WHERE path = :session OR session = :session)",
+    "store": "d.file IN (SELECT id FROM files WHERE store = :store)",
+    "numbers": "d.file IN (SELECT g.id FROM files g WHERE coalesce(g.session, g.path) IN"
+    " (SELECT coalesce(f.session, f.path) FROM files f"
+    " WHERE f.id IN (SELECT value FROM json_each(:numbers))))",
     "no_subagents": "d.file IN (SELECT id FROM files WHERE NOT is_subagent)",
 }

@@ -60,8 +60,13 @@ def begin(db: sqlite3.Connection, terms: SearchTerms) -> Begun:
     return Begun(tiers, ranked(db, tiers[0], terms.selection))
 
 
-def rank(db: sqlite3.Connection, terms: SearchTerms, begun: Begun) -> Iterator[list[Candidate]]:
-    """Yield the candidates of each session that has the words, best first."""
+def rank(
+    db: sqlite3.Connection, terms: SearchTerms, begun: Begun, keep_copies: bool = False
+) -> Iterator[list[Candidate]]:
+    """Yield the candidates of each session that has the words, best first.
+
+    Forks repeat the texts of their origin; `keep_copies` yields them as well.
+    """
     files = Files(db)
     with closing(Reader(terms.archive)) as reader:
         ranking = _Ranking(files, reader, terms)
@@ -70,7 +75,8 @@ def rank(db: sqlite3.Connection, terms: SearchTerms, begun: Begun) -> Iterator[l
             if not ranking.is_full:
                 ranking.fill(tier, ranked(db, match, terms.selection))
     groups: dict[str, list[Candidate]] = {}
-    for row in _without_copies([row for *_, row in sorted(ranking.rows)]):
+    rows = [row for *_, row in sorted(ranking.rows)]
+    for row in rows if keep_copies else _without_copies(rows):
         groups.setdefault(row.owner, []).append(row)
     yield from groups.values()
 

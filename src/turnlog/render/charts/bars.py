@@ -21,7 +21,7 @@ PLOT, TOP, FOOT = 180, 22, 24
 """Heights of the plot, of the room above it and of the axis below."""
 LEFT = 4
 AXIS = 66
-"""Where the plot begins, right of the labels of its axis."""
+"""Left edge of the plot, right of the axis labels."""
 MOST_LABELS = 8
 ROW = 40
 """Height of a ranked row: a line of text with a bar below."""
@@ -44,7 +44,7 @@ class RankedRow(NamedTuple):
     key: str
     value: Value
     label: str | None = None
-    """What is shown instead of the key."""
+    """Label to show instead of the key."""
     note: str = ""
     """Shown after the value, such as an error rate."""
 

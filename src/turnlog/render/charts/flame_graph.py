@@ -14,6 +14,7 @@ from turnlog.render.charts.svg import (
     exact,
     linked,
     safe_text,
+    shortened,
 )
 
 CELL = 26
@@ -22,6 +23,8 @@ NARROWEST = 3.0
 """Cells below this width are merged into one."""
 TEXT_FROM = 34.0
 """Cells from this width on have a label."""
+FONT_SIZES = (13.0, 22.0)
+"""Of wide and of narrow screens, as in charts.css."""
 LEVELS = 6
 PathLink = Callable[[tuple[str, ...]], str | None]
 
@@ -34,9 +37,9 @@ class FlameCell:
     value: float
     children: Sequence["FlameCell"] = field(default_factory=tuple["FlameCell", ...])
     key: str | None = None
-    """What a link is made of; by default the name."""
+    """Value for the link; by default the name."""
     label: str | None = None
-    """What the cell shows, if the name is too long for most cells."""
+    """Shorter label, for names that are too long for most cells."""
 
     @property
     def key_or_name(self) -> str:
@@ -119,9 +122,17 @@ def _cell(
         data_value=exact(cell.value),
         data_level=level,
     )
-    text = ""
-    if width >= TEXT_FROM:
-        text = clipped(
-            cell.label or cell.name, left + 5, level * CELL + 17, width - 9, "tl-in-cell"
-        )
-    return linked(f"{shape}{text}", frame.link(path) if frame.link else None)
+    text = _text(cell, left + 5, level * CELL + 17, width - 9) if width >= TEXT_FROM else ""
+    # Beside the link, not in it: the name of a link has to contain its text, and this may be cut.
+    return linked(shape, frame.link(path) if frame.link else None) + text
+
+
+def _text(cell: FlameCell, x: float, y: float, room: float) -> str:
+    """Return the label of a cell, cut for the font of wide screens and for that of narrow ones."""
+    name = cell.label or cell.name
+    wide, narrow = (shortened(name, room, size) for size in FONT_SIZES)
+    if wide == narrow:
+        return clipped(wide, x, y, room, "tl-in-cell")
+    # A style sheet cannot cut a text in SVG: it shows one of two.
+    texts = ((wide, "tl-in-cell tl-on-wide"), (narrow, "tl-in-cell tl-on-narrow"))
+    return "".join(clipped(text, x, y, room, class_) for text, class_ in texts)

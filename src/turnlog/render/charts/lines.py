@@ -21,7 +21,7 @@ from turnlog.render.charts.svg import (
 SPARK_WIDTH, SPARK_HEIGHT = 160, 36
 PLOT, TOP, LEFT = 160, 22, 4
 AXIS = 66
-"""Where the plot begins, right of the labels of its axis."""
+"""Left edge of the plot, right of the axis labels."""
 MOST_LABELS = 8
 
 

@@ -17,9 +17,9 @@ Rows = Sequence[Mapping[str, Any]]
 STYLES = Path(__file__).parents[1] / "html" / "viewer"
 MARGIN, HEADING = 14.0, 24.0
 MOST_PERIODS = 4_000
-"""Days, weeks or months between the first and the last of a chart, with those without values."""
+"""Maximum number of days, weeks or months in a chart, including those without values."""
 MOST_BARS = 30
-"""Rows of a ranked chart; the table has the rest."""
+"""Maximum number of rows in a ranked chart; the table has the rest."""
 STEPS = {"daily": ("day", 1), "weekly": ("week", 7), "monthly": ("month", 31)}
 """The column of a period, and a number of days that always leads to the next one."""
 CACHE_KINDS = {
@@ -32,7 +32,7 @@ CACHE_KINDS = {
 
 
 class ReportChart(NamedTuple):
-    """What to draw of a report."""
+    """The report, rows and column to draw."""
 
     report: str
     rows: Rows
@@ -88,7 +88,7 @@ def _figure(report: str) -> str:
 
 
 def _words(column: str) -> str:
-    return column.removesuffix("_usd").replace("_", " ").capitalize()
+    return FIGURE_HEADS.get(column) or column.removesuffix("_usd").replace("_", " ").capitalize()
 
 
 def _subject(wanted: ReportChart) -> str:
@@ -243,12 +243,14 @@ FIGURES = {
     "cache": "cache_read",
 }
 """The figure that a chart of a report shows by default."""
+FIGURE_HEADS = {"rereads": "Re-reads"}
+"""Names of figures that are not spelled like their column."""
 HEADS = {
     "latency": "Duration of calls",
     "cache": "Tokens sent",
     "carrying": "Estimated carrying cost",
 }
-"""What a chart shows, where that is more than one column."""
+"""Headings of charts that show more than one column."""
 SUBJECTS = {
     "hour": "hour of the week",
     "latency": "tool",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
 from typing import Final
+from unicodedata import east_asian_width
 
 from turnlog.text import escaped, harmless
 
@@ -19,6 +20,7 @@ WIDTH: Final = 720
 """Width of the coordinate system; pages scale a chart to the room that it has."""
 BASE: Final = 22
 """Room above the base line of a clipped text; text is larger on narrow screens."""
+NARROW = frozenset("ijlftrI.,:;'|!()[]/ -")
 PLAIN = re.compile(r"[\w .,:;/()$%+-]*", re.ASCII)
 """Text that is the same after escaping."""
 Value = float | int | None
@@ -37,7 +39,7 @@ def plain_number(value: float) -> str:
 
 @dataclass(frozen=True)
 class ChartOptions:
-    """What a chart is called, how its values read, and where its marks lead."""
+    """Title, number format and links of a chart."""
 
     title: str
     description: str = ""
@@ -118,6 +120,36 @@ def clipped(text: str, x: float, y: float, width: float, class_: str = "") -> st
     # A nested <svg> clips what is outside of it, without ids that could collide in a page.
     inner = label(text, 0, BASE, class_)
     return element("svg", inner, x=x, y=y - BASE, width=max(width, 0.0), height=BASE + 8)
+
+
+def shortened(text: str, width: float, size: float) -> str:
+    """Return the start of a text that fits into a width at a font size, with an ellipsis if cut.
+
+    The widths of characters are estimates for proportional fonts, rather too large than too small.
+
+    >>> shortened("invoices.py", 60, 13), shortened("日本語", 30, 13), shortened("a", 60, 13)
+    ('invoic…', '日…', 'a')
+    """
+    room = width / size
+    if sum(map(_ems, text)) <= room:
+        return text
+    room -= _ems("…")
+    for place, character in enumerate(text):
+        room -= _ems(character)
+        if room < 0:
+            return f"{text[:place].rstrip()}…"
+    return text
+
+
+def _ems(character: str) -> float:
+    """Return the width of a character, in units of the font size."""
+    if east_asian_width(character) in "WF":
+        return 1.0
+    if character in NARROW:
+        return 0.36
+    if character in "mwMW@%…—" or character.isupper():
+        return 0.9 if character in "mwMW@%…—" else 0.72
+    return 0.62
 
 
 def mark(

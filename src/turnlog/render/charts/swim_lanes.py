@@ -23,7 +23,7 @@ LANE, TOP = 52, 24
 GAP = 18.0
 """Width of a collapsed pause."""
 LONGEST_PAUSE = 60.0
-"""Seconds without activity in any lane that are collapsed."""
+"""Longer pauses, in seconds without activity in any lane, are collapsed."""
 
 
 class Interval(NamedTuple):
@@ -35,7 +35,7 @@ class Interval(NamedTuple):
     kind: str = "work"
     """`work`, `wait` or `error`: how it is coloured."""
     key: str | None = None
-    """What a link is made of; by default the label."""
+    """Value for the link; by default the label."""
 
 
 class Lane(NamedTuple):

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from turnlog.conversation.turn_blocks import BLOCK
 from turnlog.conversation.turns import Turn
 from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.jsonl import read_lines
@@ -17,6 +18,8 @@ from turnlog.render.html.page_rows import row_json
 from turnlog.render.html.session_pages import SessionPages
 
 MOST_MATCHES = 1_000
+MOST_DECODED = 200
+"""Turns of a session that is searched without a look at its bytes first."""
 AROUND = 60
 """Characters of a snippet before and after the match."""
 SEARCHED = ("text", "name", "title", "input", "result", "body")
@@ -41,15 +44,41 @@ def _matches(pages: SessionPages, text: str) -> Iterator[Fields]:
                 yield {"turn": turn.n, "row": index, "line": fields.get("line"), **snippet}
 
 
+def find_labels(pages: SessionPages, text: str, limit: int = MOST_MATCHES) -> Fields:
+    """Return the turns whose labels contain a text, ignoring case."""
+    wanted = text.strip().lower()
+    labelled = _labels(pages, wanted) if wanted else ()
+    matches = ({"turn": n, "label": label} for n, label in labelled if wanted in label.lower())
+    found = list(islice(matches, limit + 1))
+    return {"matches": found[:limit], "is_complete": len(found) <= limit}
+
+
+def _labels(pages: SessionPages, text: str) -> Iterator[tuple[int, str]]:
+    """Yield the labels that may contain a text, with their turns."""
+    if _is_scanned(pages, text):
+        for line in matching_lines(pages.session.path, text):
+            turn = pages.turn_at(line)
+            if turn and pages.prompt_line(turn) == line:
+                yield turn, pages.labels(turn, turn)[0]
+        return
+    for first in range(1, len(pages.turns) + 1, BLOCK):
+        yield from enumerate(pages.labels(first, first + BLOCK - 1), first)
+
+
 def candidate_turns(pages: SessionPages, text: str) -> Iterable[Turn]:
     """Return the turns that may contain a text, judged by the bytes of their lines."""
-    # Decoding and masking a million lines takes minutes, a search of their bytes a second. Masking
-    # and shortening only remove text, so a match in a row is also in the bytes of a line, unless
-    # turnlog wrote it itself ("interrupted by the user") or the client escaped it.
-    if len(pages.turns) < 200 or not PLAIN.fullmatch(text):
+    if not _is_scanned(pages, text):
         return pages.turns
     numbers = {pages.turn_at(line) for line in matching_lines(pages.session.path, text)} - {None}
     return (pages.turns[number - 1] for number in sorted(filter(None, numbers)))
+
+
+def _is_scanned(pages: SessionPages, text: str) -> bool:
+    """Return whether to search the bytes of the file before rows are made."""
+    # Decoding and masking a million lines takes minutes, a search of their bytes a second. Masking
+    # and shortening only remove text, so a match in a row is also in the bytes of a line, unless
+    # turnlog wrote it itself ("interrupted by the user") or the client escaped it.
+    return len(pages.turns) >= MOST_DECODED and PLAIN.fullmatch(text) is not None
 
 
 def matching_lines(path: Path, text: str) -> Iterator[int]:

@@ -66,7 +66,7 @@ def _activity(session: Session, nodes: Sequence[ChainNode]) -> Fields:
     return {
         "spans": _spans(nodes),
         "calls": len(session.calls),
-        "errors": sum(call.is_error for call in session.calls),
+        "errors": sum(call.has_failed for call in session.calls),
         "tokens": sum(getattr(usage, name) for name in usage.__struct_fields__),
         "cost_usd": cost_of_messages(said)[0],
         "models": sorted({mask(message.model) for message in said if message.model}),

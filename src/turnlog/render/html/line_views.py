@@ -1,4 +1,4 @@
-"""What the inspector shows about a line: the line itself, the context sent, what was compacted."""
+"""Views of the inspector: a line, the context sent with it, and compacted entries."""
 
 import json
 import os
@@ -25,9 +25,9 @@ from turnlog.render.html.prose import prose_html
 from turnlog.secrets import cut_texts, mask, mask_start, mask_value
 
 LONGEST_LINE = 2_000_000
-"""Bytes of a line that are decoded to be shown; of a longer one, only the start is read."""
+"""Maximum bytes of a line to decode; of a longer one, only the start is read."""
 LONGEST_TEXT = 20_000
-"""Characters of a text inside a line."""
+"""Maximum characters of a text inside a line."""
 BLOCK_TEXT = 4_000
 """Characters of a block of a context."""
 

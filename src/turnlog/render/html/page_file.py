@@ -29,7 +29,7 @@ CHUNK = 256 * 1024
 LEVEL = 5
 """Level 6 takes half as long again and saves 3%; level 4 saves a quarter of the time for 6%."""
 MOST_PENDING = 2
-"""Chunks that wait to be compressed."""
+"""Maximum number of chunks waiting to be compressed."""
 START = '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="generator" '
 MARK = f'{START}content="turnlog export">'
 """The start of every exported page, by which turnlog recognizes its own."""
@@ -166,7 +166,7 @@ class _Stream:
 
 @dataclass(frozen=True)
 class ExportedPage:
-    """What an exported page contains."""
+    """The content of an exported page."""
 
     head: Fields
     pages: list[Fields]

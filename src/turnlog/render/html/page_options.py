@@ -5,11 +5,11 @@ from dataclasses import dataclass
 CLIP = 50_000
 """Characters of a text that a page contains; the rest is loaded on demand."""
 LONGEST = 1_000_000
-"""Characters of a text that are masked and sent at all, unless whole texts are exported."""
+"""Maximum characters of a text to mask and send, unless complete texts are exported."""
 MOST_ROWS = 200
-"""Rows of a turn that a page contains; the rest is loaded on demand."""
-MOST_LABELS = 2_000
-"""Turns of a session whose labels are part of the head; those of a longer one come in pages."""
+"""Maximum number of rows of a turn in a page; the rest is loaded on demand."""
+MOST_OUTLINED = 512
+"""Maximum number of turns whose outline is part of the head; a longer one comes in blocks."""
 
 
 @dataclass(frozen=True)
@@ -27,5 +27,5 @@ class PageOptions:
     """The first row of a turn."""
     count: int | None = MOST_ROWS
     """The number of rows of a turn; None for all."""
-    labels: int | None = MOST_LABELS
-    """Include the labels of a session of so many turns; None for always."""
+    outline: int | None = MOST_OUTLINED
+    """Include the whole outline of a session of so many turns; None for always."""

@@ -65,7 +65,7 @@ def _parser() -> Any:
 
 
 def _image(self: Any, tokens: list[Any], idx: int, options: Any, env: Any) -> str:
-    """Show an image as its text: loading it would tell its host who reads the session."""
+    """Show an image as its text: loading it would reveal the reader to the image's host."""
     from markdown_it.common.utils import escapeHtml
 
     token = tokens[idx]

@@ -12,7 +12,7 @@ IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"\./([\w-]+\.js)";?[ \t]*$'
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*? |const |class )([\w$]+))", re.MULTILINE)
 OTHER = re.compile(r"^\s*(?:import|export)\b.*|\bimport\s*\(.*", re.MULTILINE)
 UNSAFE = re.compile(r"<(?=/script|script|!--)", re.IGNORECASE)
-"""What would end the script element, or make it contain its own end."""
+"""Text that would end the script element or change how its end is found."""
 
 
 def bundle_scripts(folder: Path, entry: str) -> str:

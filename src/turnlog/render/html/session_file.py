@@ -9,6 +9,7 @@ from typing import BinaryIO
 import msgspec
 
 from turnlog.conversation.session import Session
+from turnlog.conversation.turn_blocks import BLOCK
 from turnlog.conversation.turns import Turn
 from turnlog.format.json_values import Fields
 from turnlog.render.depth import Depth, page_at, view_at
@@ -33,26 +34,27 @@ NO_SCRIPT = "This page needs JavaScript; `turnlog export --no-js` writes one tha
 class FileOptions:
     """Options for an HTML file."""
 
-    depth: Depth = Depth.FULL
-    turn: int | None = None
+    depth: Depth
+    turn: int | None
     """Only this turn."""
-    leaf: str | None = None
+    leaf: str | None
     """uuid of the entry at which the branch ends; only this branch is exported."""
-    thinking: bool = True
-    injected: bool = False
+    thinking: bool
+    injected: bool
     """Include texts that the client injected."""
-    key: PageKey | None = None
+    key: PageKey | None
     """Encrypt the page."""
 
 
 def write_session_file(session: Session, file: BinaryIO, options: FileOptions) -> None:
     """Write the page of a session; secrets are masked, and the page says how many."""
     pages = SessionPages(session, page_options(options, options.leaf))
-    head = _head_at(pages.head(), options)
+    head = _head_at(pages, options)
     title = ENCRYPTED if options.key else head["session"]["title"]
     frame = Frame(f"{title} · turnlog", viewer_style(), BODY.format(NO_SCRIPT), viewer_script())
     writer = _SessionWriter(PageWriter(file, frame, options.key), options)
     main = {"head": head, "pages": writer.add_turns(pages, with_json=True)}
+    main["outlines"] = writer.add_outlines(pages, head)
     branches: Fields = {}
     if options.leaf is None and options.turn is None:
         for leaf in _other_leaves(head):
@@ -75,8 +77,18 @@ class _SessionWriter:
 
     def add_branch(self, pages: SessionPages) -> Fields:
         """Add a branch and return the numbers of its documents."""
-        head = self._writer.add("pages", _head_at(pages.head(), self._options))
-        return {"head": head, "pages": self.add_turns(pages)}
+        head = _head_at(pages, self._options)
+        outlines = self.add_outlines(pages, head)
+        number = self._writer.add("pages", head)
+        return {"head": number, "pages": self.add_turns(pages), "outlines": outlines}
+
+    def add_outlines(self, pages: SessionPages, head: Fields) -> list[int]:
+        """Add the blocks of a long outline and return their numbers."""
+        count = head["session"]["turns"] if head["blocks"] else 0
+        return [
+            self._writer.add("pages", pages.outline(first, first + BLOCK - 1))
+            for first in range(1, count + 1, BLOCK)
+        ]
 
     def add_turns(self, pages: SessionPages, with_json: bool = False) -> list[int]:
         """Add the pages of a branch's turns and return their numbers."""
@@ -124,20 +136,20 @@ class _SessionWriter:
 
 def page_options(options: FileOptions, leaf: str | None = None) -> PageOptions:
     """Return the options for complete pages of a depth."""
-    return PageOptions(leaf, options.thinking, options.injected, None, count=None, labels=None)
+    return PageOptions(leaf, options.thinking, options.injected, None, count=None)
 
 
-def _head_at(head: Fields, options: FileOptions) -> Fields:
+def _head_at(pages: SessionPages, options: FileOptions) -> Fields:
     """Return the head without turns and sub-agents that are not exported."""
-    outline, agents, branches = head["outline"], head["agents"], head["branches"]
+    head = pages.head()
+    agents = head["agents"]
     if options.turn is not None:
-        places = [place for place, n in enumerate(outline["n"]) if n == options.turn]
-        outline = {name: [values[place] for place in places] for name, values in outline.items()}
+        only = pages.outline(options.turn, options.turn)
+        head |= {"outline": only, "blocks": None}
         agents = [agent for agent in agents if agent["turn"] == options.turn]
     if options.turn is not None or options.leaf is not None:
-        branches = []
-    agents = agents if options.depth in WITH_CALLS else []
-    return head | {"outline": outline, "agents": agents, "branches": branches}
+        head["branches"] = []
+    return head | {"agents": agents if options.depth in WITH_CALLS else []}
 
 
 def _other_leaves(head: Fields) -> Iterator[str]:

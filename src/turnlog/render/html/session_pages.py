@@ -17,6 +17,7 @@ from turnlog.conversation.nodes import BoundaryNode, ChainNode
 from turnlog.conversation.prompts import prompt_label
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
+from turnlog.conversation.turn_blocks import BLOCK, NEEDED, TurnBlock, blocks_of, total_cost
 from turnlog.conversation.turn_figures import Outline, models_of, outline_of
 from turnlog.conversation.turns import Turn
 from turnlog.errors import NotFound
@@ -27,11 +28,15 @@ from turnlog.render.html.page_rows import message_json, row_json
 from turnlog.render.rows import AnswerRow, Row, RowBuilder, TurnEndRow, ViewOptions
 from turnlog.secrets import MASKED, mask, mask_start
 from turnlog.store.catalog import describe, locate_session
+from turnlog.store.resume_command import resume_command
 from turnlog.text import one_line
 
 LABEL = 120
 """Characters of a turn's label in the outline."""
 MOST_BRANCHES = 200
+SCREEN_ROWS = 40
+SCREEN_TURNS = 8
+"""Rows that fill a screen, and turns that are loaded for it at most."""
 PLACEHOLDER = re.compile(MASKED)
 COLUMNS = {
     "line": "line",
@@ -47,6 +52,7 @@ COLUMNS = {
     "compactions": "compactions",
 }
 """Columns of the outline, and the figures that they show."""
+BLOCK_COLUMNS = ("line", "errors", "edits", "compactions", "context")
 
 
 class SessionPages:
@@ -84,30 +90,37 @@ class SessionPages:
         """Return the session's facts, its branches, its sub-agents and its outline.
 
         With `since`, the outline starts at that turn: the viewer of a live session has the rest.
+        Of a long session, it has the first turns only, and `blocks` tell about the others.
         """
-        limit = self.options.labels
-        first = min(max(1, since), max(1, len(self.turns)))
-        is_labelled = limit is None or len(self.turns) - first < limit
-        outline = {name: column[first - 1 :] for name, column in self._outline.items()}
-        outline["label"] = self.labels(first, len(self.turns)) if is_labelled else []
+        limit, count = self.options.outline, len(self.turns)
+        first = min(max(1, since), max(1, count))
+        is_long = limit is not None and count > limit
+        last = min(count, first + BLOCK - 1) if is_long else count
         return {
-            "session": self.facts(self._outline),
+            "session": self.facts(),
             "branches": branches_of(self.session),
-            "outline": outline,
+            "outline": self.outline(first, last),
+            "blocks": block_columns(self._blocks) if is_long else None,
             "agents": self.agents(),
             "masked": None,
             "findings": [],
         }
 
-    @cached_property
-    def _outline(self) -> Fields:
-        return outline_columns(self._figures)
+    def outline(self, first: int, last: int) -> Fields:
+        """Return the outline of some turns, one list per column."""
+        names = [*COLUMNS.values(), "model"]
+        start = max(0, first - 1)
+        if self.is_active:
+            figures = self.session.outline(start, last, names)
+        else:
+            figures = outline_of(self.turns[start:last], names)
+        return outline_columns(figures, start + 1) | {"label": self.labels(first, last)}
 
     @cached_property
-    def _figures(self) -> Outline:
-        names = [*COLUMNS.values(), "model"]
-        is_active = self.is_active
-        return self.session.outline(names=names) if is_active else outline_of(self.turns, names)
+    def _blocks(self) -> list[TurnBlock]:
+        if self.is_active:
+            return self.session.turn_blocks
+        return blocks_of(outline_of(self.turns, NEEDED))
 
     def labels(self, first: int, last: int) -> list[str]:
         """Return the labels of some turns, in one line each."""
@@ -118,6 +131,11 @@ class SessionPages:
             prompts = [turn.prompt for turn in self.turns[start:last]]
         entries = self.session.entries(filter(None, prompts))
         return [_label(next(entries)) if prompt else "" for prompt in prompts]
+
+    def prompt_line(self, n: int) -> int:
+        """Return the line of a turn's prompt."""
+        chosen = self.session.outline(n - 1, n, ["line"]) if self.is_active else None
+        return (chosen or outline_of(self.turns[n - 1 : n], ["line"]))["line"][0]
 
     def page(self, n: int, options: PageOptions | None = None) -> Fields:
         """Return the rows of a turn, or the range of them that the options ask for."""
@@ -140,15 +158,25 @@ class SessionPages:
         is_cut = last is not None and last < len(rows)
         return page | {"ending": _ending(rows, chosen)} if is_cut else page
 
+    def screenful(self, first: int) -> list[Fields]:
+        """Return the pages of the turns that fill a screen, starting at one."""
+        found: list[Fields] = []
+        start, count = max(1, min(first, len(self.turns))), len(self.turns)
+        for n in range(start, min(start + SCREEN_TURNS, count + 1)):
+            found.append(self.page(n))
+            if sum(page["total"] for page in found) >= SCREEN_ROWS:
+                break
+        return found
+
     def rows(self, turn: Turn) -> Iterator[Row]:
         """Yield the rows of a turn."""
         return self._builder.turn(turn)
 
-    def facts(self, outline: Fields) -> Fields:
+    def facts(self) -> Fields:
         """Return the facts of a session for the top of its page."""
-        session = self.session
+        session, blocks = self.session, self._blocks
         about = describe(locate_session(session.path))
-        costs = outline["cost"]
+        cost = total_cost(blocks)
         project = mask(about.cwd or "")
         models = session.models if self.is_active else models_of(self.turns)
         return {
@@ -161,15 +189,15 @@ class SessionPages:
             "client_version": session.client_version,
             "started": next((turn.started for turn in self.turns if turn.started), None),
             "ended": next((t.last_time for t in reversed(self.turns) if t.last_time), None),
-            "resume": f"claude --resume {session.id}",
+            "resume": resume_command(session.id, project or None),
             "turns": len(self.turns),
             "lines": session.last_line,
             "size": session.state.size,
-            "calls": sum(outline["calls"]),
-            "errors": sum(outline["errors"]),
-            "edits": sum(outline["edits"]),
-            "tokens": sum(outline["tokens"]),
-            "cost_usd": None if None in costs else round(sum(costs), 6),
+            "calls": sum(block.calls for block in blocks),
+            "errors": sum(block.errors for block in blocks),
+            "edits": sum(block.edits for block in blocks),
+            "tokens": sum(block.tokens for block in blocks),
+            "cost_usd": None if cost is None else round(cost, 6),
             "leaf": self.leaf.uuid if self.leaf else None,
         }
 
@@ -245,12 +273,28 @@ def count_masked(value: object) -> int:
     return sum(map(count_masked, value)) if is_array(value) else 0
 
 
-def outline_columns(figures: Outline) -> Fields:
+def outline_columns(figures: Outline, first: int = 1) -> Fields:
     """Return the outline of some turns, one list per column."""
-    windows = {model: window_of(model) if model else 0 for model in set(figures["model"])}
-    columns: Fields = {"n": list(range(1, len(figures["line"]) + 1))}
+    windows = _windows(figures["model"])
+    columns: Fields = {"n": list(range(first, first + len(figures["line"])))}
     columns |= {name: figures[figure] for name, figure in COLUMNS.items()}
     return columns | {"window": [windows[model] for model in figures["model"]]}
+
+
+def block_columns(blocks: Sequence[TurnBlock]) -> Fields:
+    """Return what a viewer needs of turns whose outline it has not loaded."""
+    windows = _windows(block.model for block in blocks)
+    columns: Fields = {name: [getattr(block, name) for block in blocks] for name in BLOCK_COLUMNS}
+    return columns | {
+        "size": BLOCK,
+        "window": [windows[block.model] for block in blocks],
+        "rows": sum(block.rows for block in blocks),
+        "long_turns": [turn for block in blocks for turn in block.long_turns],
+    }
+
+
+def _windows(models: Iterable[str | None]) -> dict[str | None, int]:
+    return {model: window_of(model) if model else 0 for model in set(models)}
 
 
 def branches_of(session: Session) -> list[Fields]:

@@ -49,7 +49,7 @@ def name_problem(name: str) -> str | None:
 
 
 def path_problem(session: str, path: str) -> str | None:
-    """Return why an archive may not contain a path for a session; None if it belongs to it.
+    """Return why a path cannot be part of an archived session; None if it can.
 
     >>> path_problem("a1", "projects/-home-ada/a1.jsonl"), path_problem("a1", "settings.json")
     (None, 'is not a file of this session')

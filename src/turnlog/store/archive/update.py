@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -23,6 +24,7 @@ from turnlog.store.archive.session_groups import Files, Found, files_by_session
 from turnlog.store.batches import gathered
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores, each_store
 
 SMALL = PIECE // 4
 FEW = 16
@@ -81,22 +83,62 @@ class Archived:
     all_sessions: int = 0
     all_bytes: int = 0
     all_written: int = 0
+    copies: int = 0
+    """Sessions that several stores have; the copy that changed last is archived."""
     unread: list[Unread] = field(default_factory=list[Unread])
 
 
 def archive_sessions(
-    store: Store, archive: Archive, progress: Progress = lambda done, total: None
+    stores: AnyStores, archive: Archive, progress: Progress = lambda done, total: None
 ) -> Archived:
-    """Copy everything new in the store."""
-    with archive.locked(), ObjectWriter(archive.objects) as writer:
-        return _Run(store, archive, writer).carry_out(progress)
+    """Copy everything new in the stores."""
+    copies = _older_copies(stores)
+    done = Archived(copies=sum(map(len, copies.values())))
+    with archive.locked():
+        for store, left_out in copies.items():
+            with ObjectWriter(archive.objects) as writer:
+                _add(done, _Run(store, archive, writer, left_out).carry_out(progress))
+    return done
 
 
-def preview(store: Store, archive: Archive) -> Archived:
+def preview(stores: AnyStores, archive: Archive) -> Archived:
     """Return what `archive_sessions` would copy."""
-    with ObjectWriter(archive.objects) as writer:
-        growths = [job.growth for job in _Run(store, archive, writer).jobs if job.growth]
-        return Archived(len(growths), sum(map(sum, growths)))
+    done = Archived()
+    for store, left_out in _older_copies(stores).items():
+        with ObjectWriter(archive.objects) as writer:
+            jobs = _Run(store, archive, writer, left_out).jobs
+        growths = [job.growth for job in jobs if job.growth]
+        done.sessions += len(growths)
+        done.bytes += sum(map(sum, growths))
+        done.copies += len(left_out)
+    return done
+
+
+def _older_copies(stores: AnyStores) -> dict[Store, frozenset[str]]:
+    """Return the ids of sessions that another store has in a newer version, by store."""
+    # The archive has one manifest per id: two stores in turn would replace each other's version.
+    known = each_store(stores)
+    newest: dict[str, tuple[int, int]] = {}
+    found: dict[Store, set[str]] = {store: set() for store in known}
+    for rank, store in enumerate(known if len(known) > 1 else ()):
+        for path in store.session_files():
+            with suppress(FileNotFoundError):
+                found[store].add(path.stem)
+                version = path.stat().st_mtime_ns, -rank
+                newest[path.stem] = max(newest.get(path.stem, version), version)
+    return {
+        store: frozenset(id_ for id_ in found[store] if newest[id_][1] != -rank)
+        for rank, store in enumerate(known)
+    }
+
+
+def _add(total: Archived, done: Archived) -> None:
+    """Add the result for one store to that of the stores before it."""
+    for name in ("sessions", "bytes", "objects", "written"):
+        setattr(total, name, getattr(total, name) + getattr(done, name))
+    for name in ("all_sessions", "all_bytes", "all_written"):  # of the whole archive
+        setattr(total, name, getattr(done, name))
+    total.unread += done.unread
 
 
 class _Copied(NamedTuple):
@@ -117,14 +159,17 @@ class _Copied(NamedTuple):
 
 
 class _Run:
-    def __init__(self, store: Store, archive: Archive, writer: ObjectWriter) -> None:
+    def __init__(
+        self, store: Store, archive: Archive, writer: ObjectWriter, left_out: frozenset[str]
+    ) -> None:
         self.store, self.archive, self.writer = store, archive, writer
         self.root = store.root.resolve()
         self.manifests = {manifest.session: manifest for manifest in archive.manifests()}
         owners = {file.path: m.session for m in self.manifests.values() for file in m.files}
         ownerless: list[str] = []
         found = files_by_session(Store(self.root), owners, ownerless)
-        self.jobs = [job for name in found if (job := self._job(name, found[name]))]
+        chosen = [name for name in found if name not in left_out]
+        self.jobs = [job for name in chosen if (job := self._job(name, found[name]))]
         self.dropped: set[str] = set()
         """Hashes of pieces that a file no longer has."""
         self.done = Archived(unread=[Unread(path, "it names no session") for path in ownerless])
@@ -152,6 +197,8 @@ class _Run:
         }
         has_moved = any((path not in found) != file.gone for path, file in known.items())
         is_elsewhere = manifest is not None and manifest.store != str(self.root)
+        if manifest and is_elsewhere and _is_older(found, manifest):
+            return None
         is_new = changed or has_moved or is_elsewhere
         return ArchiveJob(session, manifest, found, changed) if is_new else None
 
@@ -240,6 +287,18 @@ class _Run:
         there = (writer.known | writer.new).items()
         done.all_written = sum(size for name, size in there if name not in self.dropped)
         return done
+
+
+def _is_older(found: Files, manifest: Manifest) -> bool:
+    """Return whether the archive has a newer version than a store.
+
+    Example: the client deleted a session from the store it was archived from, and another store
+    has a copy of its first half.
+    """
+    name = f"{manifest.session}.jsonl"
+    archived = [each.mtime_ns for each in manifest.files if manifest.is_transcript(each)]
+    stored = [file.state.mtime_ns for path, file in found.items() if path.endswith(f"/{name}")]
+    return bool(archived and stored) and max(archived) > max(stored)
 
 
 def _describe(manifest: Manifest, old: Manifest | None) -> None:

@@ -70,7 +70,7 @@ function rowElement(row, index, count) {
     span("model", row.models.join(", "), row.models.join(", ")),
     span("number turns", row.turns),
     span("number tokens", row.tokens),
-    span("number cost", row.cost),
+    span("number cost", row.cost, row.cost_note || undefined),
     span(stateClass, state, row.finding ?? undefined),
   );
 }

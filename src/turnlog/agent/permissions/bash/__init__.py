@@ -10,7 +10,7 @@ from turnlog.agent.permissions.bash.budget import (
     fresh_budgets,
 )
 from turnlog.agent.permissions.bash.cross_check import find_disagreement
-from turnlog.agent.permissions.bash.expansion import Expansion, expand, expand_glob
+from turnlog.agent.permissions.bash.expansion import Expansion, expand, expand_glob, find_option
 from turnlog.agent.permissions.bash.lookup import (
     LONGEST_PATH,
     NoPath,
@@ -49,6 +49,7 @@ __all__ = [
     "expand",
     "expand_glob",
     "find_disagreement",
+    "find_option",
     "fresh_budgets",
     "is_folder",
     "is_link",

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from time import monotonic, sleep, thread_time
 
 MOST_NAMES = 200_000
-"""Directory entries that are looked at by name."""
+"""Maximum number of directory entries compared by name."""
 MOST_COMPARISONS = 50_000
-"""Files that are compared with rules, times the number of rules."""
+"""Maximum number of comparisons of a file with a rule."""
 MOST_SECONDS = 1.0
-"""Computing time of a verdict; a busy machine does not shorten it."""
+"""Maximum CPU time of a verdict, which does not depend on how busy the machine is."""
 LONGEST_WAIT = 10.0
-"""Seconds until a verdict is given up, for example on a slow network drive."""
+"""Maximum elapsed seconds of a verdict, for example on a slow network drive."""
 SLICE, PAUSE = 0.02, 0.001
 """Seconds of work after which a verdict pauses for other threads, and for how long.
 

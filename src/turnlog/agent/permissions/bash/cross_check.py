@@ -21,7 +21,7 @@ PRINTING = (5, 0)
 REPRINTING = (5, 2)
 """The first version that also prints the commands in `$(…)` anew."""
 LONGEST_WAIT = 5.0
-"""Seconds for one answer, which takes about 5 ms; a busy machine needs some reserve."""
+"""Maximum seconds for one answer; it usually takes 5 ms, but a busy machine needs longer."""
 LOCALE = ("LANG", "LC_ALL", "LC_CTYPE")
 """Variables that decide which bytes are letters; bash gets no others."""
 MARK_FROM, MARK_TO = 941, 5_000_000

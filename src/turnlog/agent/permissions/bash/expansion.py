@@ -17,7 +17,7 @@ from turnlog.agent.permissions.bash.lookup import ABSENT, is_folder, is_there
 from turnlog.agent.permissions.bash.syntax import HOLE, Word
 
 MOST_MATCHES = 1_000
-"""Files that a pattern may match."""
+"""Maximum number of files that a pattern may match."""
 PATTERN_TOKEN = re.compile(r"\\(.)|([*?\[])|(.)", re.S)
 
 
@@ -58,6 +58,27 @@ def expand_glob(word: Word, place: Path) -> Expansion:
         raise UnknownValue(word.source)
     listed = tuple(dict.fromkeys(search.listed))
     return Expansion(tuple(sorted(found)) or (prefix + text,), listed)
+
+
+def find_option(word: Word, place: Path | None) -> str | None:
+    """Return a name that a pattern matches and that a program would take for an option.
+
+    Raises `UnknownValue` if that is not certain, as in a directory that is not known.
+    """
+    first = (word.glob or "").partition("/")[0]
+    if not first.startswith(("*", "?", "[", "-")):
+        return None
+    if place is None:
+        raise UnknownValue(word.source)
+    names = (name for name in _names(place) if name.startswith("-"))
+    return next((name for name in names if _may_fit(name, first)), None)
+
+
+def _may_fit(name: str, part: str) -> bool:
+    try:
+        return _fits(name, part)
+    except UnknownValue:  # a set such as `[a-z]`
+        return True
 
 
 def _in_home(rest: str) -> str:

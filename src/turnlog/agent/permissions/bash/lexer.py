@@ -40,7 +40,7 @@ class WordBuilder:
         self.bare: list[str] = []
         """The unquoted characters, with a quote mark in place of each quoted piece."""
         self.may_split = False
-        """Whether an expansion may make several arguments of the word."""
+        """True if an expansion may make several arguments of the word."""
 
     def add(self, char: str) -> None:
         """Add an unquoted character."""

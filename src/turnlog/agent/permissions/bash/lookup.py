@@ -13,7 +13,7 @@ from pathlib import Path
 from turnlog.agent.permissions.bash.budget import UnknownValue
 
 LONGEST_PATH = 4_096
-"""Bytes of a path that the system does not accept any more."""
+"""Length of a path, in bytes, from which on the system refuses it."""
 ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 

@@ -25,9 +25,9 @@ from turnlog.agent.permissions.bash.syntax import (
 )
 
 LONGEST = 10_000
-"""Characters of a command that is analyzed at all."""
+"""Maximum characters of a command; longer ones are not analyzed."""
 LONGEST_PRINT = 100_000
-"""Characters of a command as bash prints it: it indents commands inside of others."""
+"""Maximum characters of a command as bash prints it, with nested commands indented."""
 MOVED_OPERATOR = re.compile(r"\n *(?=&&|\|)")
 HIDDEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Zs", "Zl", "Zp"))
 SEPARATORS = ("&&", "||", ";", "|&", "|", "&", "\n")
@@ -95,9 +95,9 @@ class Parser(RedirectReader):
     def __init__(self, source: str) -> None:
         super().__init__(source)
         self.is_fed = False
-        """Whether what is read next gets its input from a pipe."""
+        """True if what is read next gets its input from a pipe."""
         self.is_printed = False
-        """Whether bash printed the text."""
+        """True if bash printed the text."""
 
     def read_nested(self, end: str) -> None:
         outer, self.heredocs = self.heredocs, []

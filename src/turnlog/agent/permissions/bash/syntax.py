@@ -17,13 +17,13 @@ class Word(Struct, frozen=True):
     glob: str | None = None
     """The word as a pattern, quoted characters escaped, if it has unquoted glob characters."""
     has_tilde: bool = False
-    """Whether it starts with an unquoted tilde."""
+    """True if it starts with an unquoted tilde."""
     source: str = ""
     """The word as it was typed."""
     start: int = -1
     """Offset of `source` in the command; -1 for a word of a nested text."""
     may_split: bool = False
-    """Whether it may become several arguments, or none: `$x` without quotes does."""
+    """True if it may become several arguments, or none: `$x` without quotes does."""
 
     @property
     def has_glob(self) -> bool:
@@ -31,7 +31,7 @@ class Word(Struct, frozen=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether the program receives exactly `text`."""
+        """True if the program receives exactly `text`."""
         return HOLE not in self.text and self.glob is None and not self.has_tilde
 
     @property
@@ -64,9 +64,9 @@ class SimpleCommand(Struct, frozen=True):
     redirects: tuple[Redirect, ...] = ()
     source: str = ""
     is_test: bool = False
-    """Whether it is a `[[ … ]]` condition; its words are the operators and operands."""
+    """True if it is a `[[ … ]]` condition; its words are the operators and operands."""
     is_fed: bool = False
-    """Whether a pipe, a here-document or a redirection gives it input."""
+    """True if a pipe, a here-document or a redirection gives it input."""
     copies: tuple[Word, ...] = ()
     """The targets of redirections that copy or close a descriptor, such as `1` in `2>&1`."""
 
@@ -76,23 +76,23 @@ class Script(Struct):
 
     parts: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
     unclear: list[str] = field(default_factory=list[str])
-    """Why the parser cannot say with certainty what would run."""
+    """The reason why the parser is not certain what would run."""
     is_misread: bool = False
-    """Whether the parts may not be what would run: the parser failed, or bash disagrees."""
+    """True if the parts may not be what would run: the parser failed, or bash disagrees."""
     inputs: list[str] = field(default_factory=list[str])
     """The texts of here-documents and here-strings."""
     backticked: list[str] = field(default_factory=list[str])
     """The commands between backticks, which bash parses only when it runs them."""
     has_loop: bool = False
-    """Whether a part may run more than once."""
+    """True if a part may run more than once."""
     has_background: bool = False
-    """Whether a part goes on while the next ones run, behind `&`."""
+    """True if a part goes on while the next ones run, behind `&`."""
     is_concurrent: bool = False
-    """Whether parts may run at the same time: in a pipeline, behind `&` or in `<(…)`."""
+    """True if parts may run at the same time: in a pipeline, behind `&` or in `<(…)`."""
 
     @property
     def is_ordered(self) -> bool:
-        """Whether each part ends before the next one starts, in the order of `parts`.
+        """True if each part ends before the next one starts, in the order of `parts`.
 
         The body of a function stands before what runs ahead of it, so an unclear script has no
         order.

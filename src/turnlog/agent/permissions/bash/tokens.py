@@ -17,7 +17,7 @@ class Heredoc(Struct):
 
     delimiter: str
     is_raw: bool
-    """Whether the delimiter is quoted, so that nothing in the body is expanded."""
+    """True if the delimiter is quoted, so that nothing in the body is expanded."""
     strips_tabs: bool
 
 

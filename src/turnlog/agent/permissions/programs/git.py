@@ -19,8 +19,8 @@ PATCH = frozenset(
 )
 """Options that make git log show the content of files."""
 PICKAXE = frozenset(("-G", "-S"))
-"""Options that select by content, which tells whether a file contains a text: letter by letter,
-`git log -G '^KEY=a'` finds out a value that no patch shows."""
+"""Options that select by content. They reveal a value without showing a patch, letter by letter:
+`git log -G '^KEY=a'`."""
 SUMMARY = frozenset(
     """
     -s --dirstat --name-only --name-status --no-patch --numstat --quiet --raw --shortstat --stat
@@ -74,10 +74,10 @@ class Subcommand(Struct, frozen=True):
 
     usage: ProgramUsage
     content: str = "never"
-    """Whether it shows the content of files: never, always, with a patch option, or unless a
+    """True if it shows the content of files: never, always, with a patch option, or unless a
     summary option is given."""
     checks_worktree: bool = False
-    """Whether it compares files with the index, for which git enters submodules."""
+    """True if it compares files with the index, for which git enters submodules."""
 
 
 def _names(

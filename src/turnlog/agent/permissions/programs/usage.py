@@ -26,15 +26,15 @@ class ProgramEffect(Struct, frozen=True):
     moved: tuple[str, ...] = ()
     """Sources that keep their name where they land, if the last of `writes` is a directory."""
     is_recursive: bool = False
-    """Whether everything below a directory is read or written as well."""
+    """True if everything below a directory is read or written as well."""
     needs_files: bool = False
-    """Whether the effect is only known if no path is a directory."""
+    """True if the effect is only known if no path is a directory."""
     removes: tuple[str, ...] = ()
     """The subset of `writes` that is removed, with everything below."""
     shows_content: bool = False
-    """Whether it shows files that git tracks, also under names that are not given."""
+    """True if it shows files that git tracks, also under names that are not given."""
     shows_tracked: bool = False
-    """Whether the files that it shows are those in the index, provided that all paths exist."""
+    """True if the files that it shows are those in the index, provided that all paths exist."""
     uses_git: str = ""
     """The subcommand that runs in a repository, whose configuration may name programs."""
     endings: tuple[str, ...] = ()
@@ -59,17 +59,17 @@ class ProgramUsage(Struct, frozen=True):
     optional_first: frozenset[str] = frozenset()
     """Options that take the place of the first operand, as `-e` does for grep's pattern."""
     takes_numbers: bool = False
-    """Whether `-5` is an option."""
+    """True if `-5` is an option."""
     default: tuple[str, ...] = ()
     """The paths that are read when none is given."""
     recursive: frozenset[str] = frozenset()
     """Options that make it read everything below a directory."""
     is_recursive: bool = False
-    """Whether it always reads everything below a directory."""
+    """True if it always reads everything below a directory."""
     needs_files: bool = False
-    """Whether a directory as an operand makes the call unknown."""
+    """True if a directory as an operand makes the call unknown."""
     values_stand_alone: bool = False
-    """Whether a letter with a value cannot be joined with others: tree's `-Po x y` writes `y`."""
+    """True if a letter with a value cannot be joined with others: tree's `-Po x y` writes `y`."""
     selecting: str = ""
     """The long option whose values are patterns for the names of files below a directory."""
     unselecting: str = ""

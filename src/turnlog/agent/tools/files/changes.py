@@ -19,7 +19,7 @@ from turnlog.agent.workspace.tool import ToolError
 from turnlog.agent.workspace.workspace import Workspace
 
 KEPT = 200_000
-"""Characters of the original file that the session records with a change."""
+"""Maximum characters of the original file recorded with a change."""
 LARGEST = 64 << 20
 """Maximum size of a file that can be changed, in bytes."""
 

@@ -127,7 +127,7 @@ def _range_of(pages: str) -> tuple[int, int]:
         raise ToolError(f'pages is "{pages}", but must be one page or one range: "3" or "1-5"')
     start, end = int(found[1]), int(found[2] or found[1])
     if not 1 <= start <= end < start + PAGES_LIMIT:
-        raise ToolError(f"At most {PAGES_LIMIT} pages can be read at once, the first of them is 1")
+        raise ToolError(f"At most {PAGES_LIMIT} pages can be read at once, counted from 1")
     return start, end
 
 

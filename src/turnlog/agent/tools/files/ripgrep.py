@@ -90,18 +90,17 @@ async def pieces(
     assert process.stdout
     assert process.stderr
     complaints = asyncio.create_task(process.stderr.read())
-    has_output = False
     rest = b""
     try:
         while chunk := await process.stdout.read(CHUNK):
             *whole, rest = (rest + chunk).split(separator)
             for piece in whole:
-                has_output = True
                 yield piece.decode("utf-8", "replace")
-        # Status 2 with output: some files could not be read, which is no reason to drop the
-        # matches.
-        if await process.wait() > 1 and not has_output:
-            raise ToolError((await complaints).decode("utf-8", "replace").strip())
+        # Status 2 without a message: some files could not be read, which is no reason to drop the
+        # matches. Whether there are any must not matter, as all of them may be in denied files.
+        complaint = (await complaints).decode("utf-8", "replace").strip()
+        if await process.wait() > 1 and complaint:
+            raise ToolError(complaint)
     finally:
         with suppress(ProcessLookupError):
             process.kill()

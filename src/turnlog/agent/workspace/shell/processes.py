@@ -48,7 +48,7 @@ class Launch(Struct, frozen=True):
 
     @property
     def checks_directory(self) -> bool:
-        """Whether the shell can compare its directory with an open one, and close that."""
+        """True if the shell can compare its directory with an open one, and close that."""
         return Path(self.shell[0]).name == "bash" and Path(DESCRIPTORS).is_dir()
 
     def argv(self, descriptor: int, directory: int) -> list[str]:
@@ -81,7 +81,7 @@ class RunningCommand:
 
     @property
     def has_started(self) -> bool:
-        """Whether the shell started; a sandbox may fail before that."""
+        """True if the shell started; a sandbox may fail before that."""
         self.left_in.seek(0)
         return self.left_in.read(1) != b""
 

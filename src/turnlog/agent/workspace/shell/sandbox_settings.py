@@ -93,7 +93,7 @@ class Confinement(Struct, frozen=True):
 
     is_on: bool = False
     is_required: bool = False
-    """Whether a session must not start without a sandbox."""
+    """True if a session must not start without a sandbox."""
     program: str = "bwrap"
     writable: tuple[str, ...] = ()
     """Writable paths besides the working directories."""
@@ -108,7 +108,7 @@ class Confinement(Struct, frozen=True):
 
     @property
     def guards(self) -> bool:
-        """Whether it restricts more than writing outside of the working directories."""
+        """True if it restricts more than writing outside of the working directories."""
         return bool(self.unwritable or self.hidden or self.variables or self.filters_hosts)
 
 

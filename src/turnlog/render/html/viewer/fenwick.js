@@ -2,7 +2,7 @@
 
 export class Fenwick {
   constructor(values) {
-    this.values = Float64Array.from(values);
+    this.values = new Float64Array(values);
     this.sums = new Float64Array(this.values.length + 1);
     for (let i = 1; i < this.sums.length; i++) {
       this.sums[i] += this.values[i - 1];

@@ -62,7 +62,7 @@ class FileDocuments {
 
 /** Return the source of the viewer for opened documents. */
 export function fileSource(file) {
-  const main = { head: file.head.head, pages: file.head.pages };
+  const main = { head: file.head.head, pages: file.head.pages, outlines: file.head.outlines };
   const branch = (leaf) => file.head.branches[leaf] ?? main;
   return {
     head: async (leaf) => {
@@ -73,6 +73,11 @@ export function fileSource(file) {
       const pages = await file.documents(branch(leaf).pages.slice(first - 1, last));
       // The only turn of an export of one turn has its own number, but is the first in this file.
       return pages.map((page, place) => ({ ...page, n: first + place }));
+    },
+    outline: async (first, last, leaf) => {
+      const { outlines, head } = branch(leaf);
+      const { size } = (typeof head === "number" ? await file.document(head) : head).blocks;
+      return file.document(outlines[Math.floor((first - 1) / size)]);
     },
     agent: async (id) => {
       const numbers = file.head.agents[id];

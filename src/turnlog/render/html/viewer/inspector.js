@@ -2,6 +2,7 @@
 
 import { contextList } from "./dialogs.js";
 import { copyButton, el, svg, textElement, visible } from "./dom.js";
+import { FileTime } from "./file_time.js";
 import { bytes, count, dateTime, duration, money, percent, plural, tokens } from "./format.js";
 
 export class Inspector {
@@ -12,7 +13,8 @@ export class Inspector {
       ["message", "Message", () => this.message()],
       source.context ? ["context", "Context", () => this.context()] : null,
       source.raw ? ["raw", "Raw", () => this.raw()] : null,
-      ["findings", "Check", () => this.findings()],
+      source.files ? ["files", "Files", () => this.files()] : null,
+      source.findings || viewer.store.head.findings?.length ? ["findings", "Check", () => this.findings()] : null,
     ].filter(Boolean);
     this.tab = "message";
     this.bar = el("div", { class: "tl-tabs", role: "tablist", "aria-label": "inspector" });
@@ -99,7 +101,7 @@ export class Inspector {
 
   /** The context fill at the end of each turn, as a line. */
   fillChart() {
-    const { context, window: windows } = this.viewer.store.outline;
+    const { context, window: windows } = this.viewer.store.blocks ?? this.viewer.store.outline;
     const fills = context.map((value, t) => (windows?.[t] ? value / windows[t] : 0));
     const most = fills.reduce((one, other) => Math.max(one, other), 1);
     const largest = context.reduce((one, other) => Math.max(one, other), 0);
@@ -139,6 +141,14 @@ export class Inspector {
     const raw = await this.viewer.source.raw(row.line);
     const more = row.result_line ? [el("button", { class: "tl-button", type: "button", text: `line ${row.result_line} (result)`, onclick: async () => this.body.replaceChildren(...rawParts(await this.viewer.source.raw(row.result_line))) })] : [];
     return [...rawParts(raw), ...more];
+  }
+
+  /** The changed files as of the selected message, and one of them with a time slider. */
+  async files() {
+    const row = this.selection?.row;
+    this.body.replaceChildren(quiet("loading …"));
+    this.fileTime ??= new FileTime(this.viewer.source, (line) => this.viewer.goToLine(line));
+    return this.fileTime.at(row?.result_line ?? row?.line ?? null);
   }
 
   async findings() {

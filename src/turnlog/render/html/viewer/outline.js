@@ -5,6 +5,7 @@ import { clock, plural } from "./format.js";
 
 const ROW = 44;
 const AROUND = 6;
+const FARTHEST = 1024;
 
 export class Outline {
   constructor(pane, store, viewer) {
@@ -39,10 +40,9 @@ export class Outline {
     const wanted = text.trim().toLowerCase();
     this.turns = null;
     if (wanted) {
-      await this.store.loadLabels(0, this.store.turnCount);
+      const found = await this.store.turnsLabelled(wanted);
       if (this.input.value !== text) return;
-      this.turns = [];
-      for (let t = 0; t < this.store.turnCount; t++) if (this.store.outline.label[t]?.toLowerCase().includes(wanted)) this.turns.push(t);
+      this.turns = found;
       this.viewer.say(plural(this.turns.length, "turn"));
     }
     this.list.scrollTop = 0;
@@ -56,12 +56,19 @@ export class Outline {
     const rows = [];
     for (let place = first; place < last; place++) rows.push(this.row(place));
     this.track.replaceChildren(...rows);
-    if (!this.turns && !this.loading) {
-      this.loading = this.store.loadLabels(first, last).then((isLoaded) => {
-        this.loading = null;
-        if (isLoaded) this.render();
-      });
-    }
+    this.load(first, last);
+  }
+
+  /** Load what is missing of the rows on screen, one request at a time. */
+  async load(first, last) {
+    const turns = this.turns ? this.turns.slice(first, last) : null;
+    const [from, to] = turns ? [turns[0] ?? 0, (turns.at(-1) ?? -1) + 1] : [first, last];
+    // Filtered turns may be far apart: what lies between them is not needed.
+    if (this.loading || (turns && to - from > FARTHEST)) return;
+    this.loading = true;
+    const isLoaded = await this.store.loadOutline(from, to).catch(() => false);
+    this.loading = false;
+    if (isLoaded) this.render();
   }
 
   row(place) {
@@ -77,7 +84,7 @@ export class Outline {
     const button = el(
       "button",
       { class: "tl-outline-turn", type: "button", "aria-current": t === this.current ? "true" : null, onclick: () => this.viewer.goToTurn(t) },
-      el("span", { class: "tl-outline-n", text: outline.n[t] }),
+      el("span", { class: "tl-outline-n", text: outline.n[t] ?? t + 1 }),
       textElement("span", "tl-outline-label", label === undefined ? "…" : label || "(no prompt)"),
       el("span", { class: "tl-outline-marks" }, el("span", { text: clock(outline.time[t]) }), ...marks.slice(0, 3)),
       el("span", { class: "tl-fill", "aria-hidden": "true" }),

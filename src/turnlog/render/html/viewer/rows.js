@@ -96,9 +96,9 @@ function unfolding(index, context, isOpenAtFirst, className, head, build) {
 }
 
 function callRow(row, index, context) {
-  const status = row.result_line === null ? "none" : row.is_error ? "error" : "ok";
+  const status = row.result_line === null ? "none" : row.is_rejected ? "rejected" : row.is_error ? "error" : "ok";
   const head = [
-    el("span", { class: `tl-dot tl-dot-${status}`, role: "img", "aria-label": { ok: "succeeded", error: "failed", none: "no result" }[status] }),
+    el("span", { class: `tl-dot tl-dot-${status}`, role: "img", "aria-label": { ok: "succeeded", error: "failed", rejected: "rejected", none: "no result" }[status] }),
     textElement("span", "tl-tool", row.name),
     textElement("span", "tl-title", row.title.split("\n", 1)[0]),
     textElement("span", "tl-outcome", row.outcome),

@@ -1,10 +1,14 @@
 // What the viewer knows of a session: its head, the turns loaded so far, and how turns are split
 // into parts, the items of the list. A part has at most PART_ROWS rows, so that a turn of thousands
 // of calls is mounted piece by piece.
+//
+// The outline of a long session is loaded block by block. What is needed before is in `head.blocks`:
+// which turns have several parts, and which blocks have errors, edits or compactions.
 
 export const PART_ROWS = 25;
 export const FOLD_ABOVE = 60;
 const BATCH = 8;
+const BATCH_ROWS = 60;
 const MOST_PAGES = 400;
 const HEIGHTS = { prompt: 84, answer: 96, row: 27, end: 34, head: 30 };
 const MOST_ROWS_KEPT = 5_000;
@@ -19,33 +23,49 @@ export class SessionStore {
     this.listeners = new Set();
   }
 
-  /** Load the head, and at the same time the first turns if they are shown first. */
-  async open(isAtStart = false) {
-    const first = isAtStart ? this.source.turns(1, BATCH, this.leaf) : null;
-    if (first) this.pending.set(0, first.then((pages) => this.take(0, pages)).catch((error) => this.fail(0, error)));
-    this.head = await this.source.head(this.leaf);
-    this.outline = this.head.outline;
-    this.split();
+  /** Load the head, and with it the turns that are shown first. */
+  async open({ line = null, turn = null } = {}) {
+    if (this.source.opening) {
+      const { head, turns } = await this.source.opening({ leaf: this.leaf, line, turn });
+      this.useHead(head);
+      this.take([], turns);
+      return this;
+    }
+    if (!line && !turn) this.load(0, BATCH - 1);
+    this.useHead(await this.source.head(this.leaf));
     return this;
   }
 
+  useHead(head) {
+    this.head = head;
+    this.outline = head.outline;
+    this.split();
+  }
+
+  get blocks() {
+    return this.head.blocks ?? null;
+  }
+
   get turnCount() {
-    return this.outline.n.length;
+    return this.blocks ? this.head.session.turns : this.outline.n.length;
   }
 
   /** Compute which parts each turn has. */
   split() {
+    this.longTurns = new Map(this.blocks?.long_turns);
+    this.meanRows = this.blocks ? Math.max(1, Math.min(PART_ROWS, Math.round(this.blocks.rows / this.turnCount))) : 1;
     this.starts = new Int32Array(this.turnCount + 1);
     for (let t = 0; t < this.turnCount; t++) this.starts[t + 1] = this.starts[t] + this.partsOf(t);
   }
 
   partsOf(t) {
-    return Math.max(1, Math.ceil(this.rowCount(t) / PART_ROWS));
+    const rows = this.blocks ? this.longTurns.get(t) : this.outline.rows[t];
+    return rows > PART_ROWS ? Math.ceil(rows / PART_ROWS) : 1;
   }
 
-  /** The number of rows of a turn: exact once it is loaded, else estimated from the outline. */
+  /** The number of rows of a turn: exact once it is loaded, else estimated. */
   rowCount(t) {
-    return this.outline.rows[t];
+    return this.outline.rows[t] ?? this.longTurns.get(t) ?? this.meanRows;
   }
 
   get partCount() {
@@ -86,6 +106,17 @@ export class SessionStore {
     const { first, last } = this.rowRange(t, part);
     const around = (part ? 0 : HEIGHTS.head + HEIGHTS.prompt) + (last >= this.rowCount(t) ? HEIGHTS.end : 0);
     return Math.max(1, last - first) * HEIGHTS.row + around;
+  }
+
+  /** The estimated heights of all items. */
+  estimates() {
+    const heights = new Float64Array(this.partCount);
+    const isPlain = (t) => this.outline.rows[t] === undefined && !this.longTurns.has(t) && !this.folds.has(t);
+    let plain;
+    for (let t = 0; t < this.turnCount; t++)
+      if (isPlain(t)) heights[this.starts[t]] = plain ??= this.estimate(this.starts[t]);
+      else for (let item = this.starts[t]; item < this.starts[t + 1]; item++) heights[item] = this.estimate(item);
+    return heights;
   }
 
   rowsIn(item) {
@@ -129,19 +160,26 @@ export class SessionStore {
     return page;
   }
 
+  /** Load a turn, and its neighbours as long as they are short. */
   request(t) {
-    const batch = Math.floor(t / BATCH);
-    if (!this.pending.has(batch)) {
-      const first = batch * BATCH + 1;
-      const last = Math.min(first + BATCH - 1, this.turnCount);
-      const loading = this.source.turns(first, last, this.leaf).then((pages) => this.take(batch, pages));
-      this.pending.set(batch, loading.catch((error) => this.fail(batch, error)));
-    }
-    return this.pending.get(batch);
+    if (this.pending.has(t)) return this.pending.get(t);
+    const isWanted = (other) => other >= 0 && other < this.turnCount && !this.pages.has(other) && !this.pending.has(other);
+    let [first, last, rows] = [t, t, this.rowCount(t)];
+    while (rows < BATCH_ROWS && last - t < BATCH && isWanted(last + 1)) rows += this.rowCount(++last);
+    while (rows < BATCH_ROWS && t - first < BATCH && isWanted(first - 1)) rows += this.rowCount(--first);
+    return this.load(first, last);
   }
 
-  take(batch, pages) {
-    this.pending.delete(batch);
+  load(first, last) {
+    const turns = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+    const loading = this.source.turns(first + 1, last + 1, this.leaf).then((pages) => this.take(turns, pages));
+    const settled = loading.catch((error) => this.fail(turns, error));
+    for (const t of turns) this.pending.set(t, settled);
+    return settled;
+  }
+
+  take(turns, pages) {
+    for (const t of turns) this.pending.delete(t);
     this.error = null;
     for (const page of pages) {
       this.pages.delete(page.n - 1);
@@ -152,10 +190,9 @@ export class SessionStore {
     this.tell(pages.map((page) => page.n - 1));
   }
 
-  fail(batch, error) {
+  fail(turns, error) {
     this.error = error;
-    setTimeout(() => this.pending.delete(batch), 2000);
-    const turns = Array.from({ length: BATCH }, (_, i) => batch * BATCH + i);
+    setTimeout(() => turns.forEach((t) => this.pending.delete(t)), 2000);
     this.tell(turns);
   }
 
@@ -195,27 +232,78 @@ export class SessionStore {
   }
 
   /** The turn (from 0) that contains a line: the last one that starts at or before it. */
-  turnOfLine(line) {
-    let low = 0;
-    let high = this.turnCount - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.outline.line[middle] <= line) low = middle;
-      else high = middle - 1;
-    }
-    return low;
+  async turnOfLine(line) {
+    if (!this.blocks) return lastAtOrBefore(this.outline.line, line, 0, this.turnCount);
+    const first = lastAtOrBefore(this.blocks.line, line, 0, this.blocks.line.length) * this.blocks.size;
+    const last = Math.min(first + this.blocks.size, this.turnCount);
+    await this.loadOutline(first, last);
+    return lastAtOrBefore(this.outline.line, line, first, last);
   }
 
-  /** Load labels of the outline that the head left out. */
-  async loadLabels(first, last) {
-    const missing = [];
-    for (let t = first; t < last; t++) if (this.outline.label[t] === undefined) missing.push(t);
-    if (!missing.length || !this.source.labels) return false;
-    const from = missing[0];
-    const to = missing[missing.length - 1] + 1;
-    const labels = await this.source.labels(from + 1, to, this.leaf);
-    labels.forEach((label, i) => (this.outline.label[from + i] = label));
-    return true;
+  /** The next turn from `t` on whose figure in a column is not zero, or -1. */
+  async nextWith(column, t, direction) {
+    const { turnCount, blocks } = this;
+    while (t >= 0 && t < turnCount) {
+      const block = blocks ? Math.floor(t / blocks.size) : 0;
+      const first = blocks ? block * blocks.size : 0;
+      const last = blocks ? Math.min(first + blocks.size, turnCount) : turnCount;
+      if (!blocks || blocks[column][block]) {
+        await this.loadOutline(first, last);
+        for (; t >= first && t < last; t += direction) if (this.outline[column][t]) return t;
+      }
+      t = direction > 0 ? last : first - 1;
+    }
+    return -1;
+  }
+
+  /** Load parts of the outline that the head left out; return whether there were any. */
+  async loadOutline(first, last) {
+    if (!this.blocks || !this.source.outline) return false;
+    const { size } = this.blocks;
+    const loading = [];
+    for (let block = Math.floor(first / size); block * size < last; block++) if (this.isMissing(Math.max(first, block * size), Math.min(last, (block + 1) * size))) loading.push(this.loadBlock(block));
+    await Promise.all(loading);
+    return loading.length > 0;
+  }
+
+  isMissing(first, last) {
+    for (let t = first; t < Math.min(last, this.turnCount); t++) if (this.outline.n[t] === undefined) return true;
+    return false;
+  }
+
+  loadBlock(block) {
+    const key = `outline:${block}`;
+    if (!this.pending.has(key)) {
+      const first = block * this.blocks.size + 1;
+      const last = Math.min(first + this.blocks.size - 1, this.turnCount);
+      const loading = this.source.outline(first, last, this.leaf).then((outline) => {
+        this.addOutline(outline);
+        this.tell(outline.n.map((n) => n - 1));
+      });
+      this.pending.set(key, loading.finally(() => this.pending.delete(key)));
+    }
+    return this.pending.get(key);
+  }
+
+  addOutline(outline) {
+    const offset = outline.n.length ? outline.n[0] - 1 : 0;
+    for (const [name, column] of Object.entries(outline)) {
+      const known = (this.outline[name] ??= []);
+      for (let i = 0; i < column.length; i++) known[offset + i] = column[i];
+    }
+  }
+
+  /** The turns whose labels contain a text. */
+  async turnsLabelled(text) {
+    if (this.blocks && this.source.labelled) {
+      const { matches } = await this.source.labelled(text, this.leaf);
+      for (const { turn, label } of matches) this.outline.label[turn - 1] ??= label;
+      return matches.map(({ turn }) => turn - 1);
+    }
+    await this.loadOutline(0, this.turnCount);
+    const found = [];
+    for (let t = 0; t < this.turnCount; t++) if (this.outline.label[t]?.toLowerCase().includes(text)) found.push(t);
+    return found;
   }
 
   onChange(listener) {
@@ -232,17 +320,27 @@ export class SessionStore {
     const since = Math.max(1, before);
     const head = await this.source.head(this.leaf, since);
     if (head.session.size === this.head.session.size && head.session.turns === before) return false;
+    const outline = this.outline;
+    for (const column of Object.values(outline)) column.length = Math.min(column.length, Math.max(0, (head.outline.n[0] ?? 1) - 1));
     this.head = head;
-    const offset = head.outline.n.length ? head.outline.n[0] - 1 : 0;
-    for (const [name, column] of Object.entries(this.outline)) {
-      column.length = Math.min(column.length, Math.max(offset, name === "label" ? before : 0));
-      head.outline[name]?.forEach((value, i) => (column[offset + i] = value));
-    }
-    head.outline = this.outline;
+    this.addOutline(head.outline);
+    head.outline = outline;
     // The last turn may have grown, so its page is stale.
     this.pages.delete(before - 1);
     this.pending.clear();
     this.split();
     return true;
   }
+}
+
+/** The last place from `first` on whose value is not above a number. */
+function lastAtOrBefore(values, number, first, last) {
+  let low = first;
+  let high = last - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (values[middle] <= number) low = middle;
+    else high = middle - 1;
+  }
+  return low;
 }

@@ -12,7 +12,7 @@ export class Transcript {
     this.states = new Map();
     this.selected = null;
     const items = {
-      count: () => store.partCount,
+      estimates: () => store.estimates(),
       estimate: (item) => store.estimate(item),
       render: (item) => this.part(item),
       rows: (item) => store.rowsIn(item),
@@ -58,7 +58,9 @@ export class Transcript {
       "aria-setsize": String(this.store.turnCount),
       "data-turn": String(n),
     });
-    if (!part) section.append(turnHead(this.store.outline.n[t], this.store.outline, t, [this.foldButton(t), this.copyButton(t)]));
+    // The heads of turns show figures of the outline, which arrives on its own.
+    if (this.store.isMissing(t, t + 1)) this.store.loadOutline(t, t + 1).catch(() => false);
+    if (!part) section.append(turnHead(this.store.outline.n[t] ?? n, this.store.outline, t, [this.foldButton(t), this.copyButton(t)]));
     const rows = this.store.rows(t, part);
     if (!rows) {
       section.classList.add("tl-loading");
@@ -163,9 +165,12 @@ export class Transcript {
   }
 
   /** Go to the next or the previous turn that a test accepts. */
-  step(direction, isWanted) {
+  async step(direction, isWanted) {
     const from = this.selected && this.isNear(this.selected.t) ? this.selected.t : this.currentTurn() - (direction > 0 ? 1 : 0);
-    for (let t = from + direction; t >= 0 && t < this.store.turnCount; t += direction) if (isWanted(t)) return this.goToTurn(t, true);
+    for (let t = from + direction; t >= 0 && t < this.store.turnCount; t += direction) {
+      if (this.store.isMissing(t, t + 1)) await this.store.loadOutline(t, t + 1);
+      if (isWanted(t)) return this.goToTurn(t, true);
+    }
     this.viewer.say(direction > 0 ? "no further turn" : "no earlier turn");
   }
 
@@ -188,8 +193,7 @@ export class Transcript {
   /** Go to the next or previous row that a test accepts; a column of the outline names the turns. */
   async jump(direction, column, isWanted) {
     const start = this.selected && this.isNear(this.selected.t) ? this.selected : { t: this.currentTurn(), index: -1 };
-    for (let t = start.t; t >= 0 && t < this.store.turnCount; t += direction) {
-      if (!this.store.outline[column][t]) continue;
+    for (let t = start.t; (t = await this.store.nextWith(column, t, direction)) >= 0; t += direction) {
       const { rows } = await this.store.wholePage(t);
       const found = rows.map((row, index) => (isWanted(row) ? index : -1)).filter((index) => index >= 0);
       const after = found.filter((index) => t !== start.t || (direction > 0 ? index > start.index : index < start.index));

@@ -1,10 +1,11 @@
 // The viewer of a session: outline | transcript | inspector.
 //
-// `source` gives the data: head(leaf, since) and turns(first, last, leaf); optionally rows(n, first,
-// last, leaf, isWhole), labels(first, last, leaf), raw(line), context(line), lost(line), find(text,
-// leaf), agent(id, first, last), lanes(leaf), findings() and onGrow(callback). A missing method hides
-// its feature. `options`: { leaf, turn, line, query, onState(state) }; without them, the viewer keeps
-// its state in the address of the page.
+// `source` gives the data: head(leaf, since) and turns(first, last, leaf); optionally opening({ leaf,
+// line, turn }) for both, rows(n, first, last, leaf, isWhole), outline(first, last, leaf),
+// labelled(text, leaf), raw(line), context(line), lost(line), find(text, leaf), agent(id, first,
+// last), lanes(leaf), findings(), files(line) with file(file, line, version), and
+// onGrow(callback). A missing method hides its feature. `options`: { leaf, turn, line, query,
+// onState(state) }; without them, the viewer keeps its state in the address of the page.
 
 import { agentBox } from "./agent_box.js";
 import { showLost } from "./dialogs.js";
@@ -58,7 +59,7 @@ class Viewer {
 
   /** Show a branch of the session, at a line, a turn or the start. */
   async open(state) {
-    const store = await new SessionStore(this.source, state.leaf || null).open(!state.line && !state.turn);
+    const store = await new SessionStore(this.source, state.leaf || null).open(state);
     this.transcript?.destroy();
     this.scroller.replaceChildren();
     this.store = store;
@@ -122,7 +123,7 @@ class Viewer {
       session.models.join(", "),
       dateTime(session.started).slice(0, 16),
       length ? duration(length) : "",
-      plural(session.turns, "turn"),
+      `${plural(session.turns, "turn")}${branches?.length > 1 ? " (this branch)" : ""}`,
       plural(session.calls, "call"),
       session.tokens ? `${tokens(session.tokens)} tokens` : "",
       session.tokens ? `${money(session.cost_usd)}${scope ? ` (${scope})` : ""}` : "",
@@ -216,7 +217,7 @@ class Viewer {
 
   /** Go to a line, also if it is on another branch or hidden in a turn. */
   async goToLine(line) {
-    let t = this.store.turnOfLine(line);
+    let t = await this.store.turnOfLine(line);
     if (!(await this.transcript.hasLine(t, line)) && this.source.raw) {
       const place = await this.source.raw(line).catch(() => null);
       if (place?.turn) t = place.turn - 1;

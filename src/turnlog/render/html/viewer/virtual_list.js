@@ -11,7 +11,7 @@ const LONGEST_TRACK = 8_000_000;
 const SETTLE_MS = 160;
 
 export class VirtualList {
-  /** `items`: { count, estimate(i), render(i), rows(i) }; `limit`: the most rows to mount. */
+  /** `items`: { count(), estimate(i), render(i), rows(i) }, or estimates() for all instead of count(); `limit`: the most rows to mount. */
   constructor(scroller, items, { limit = 190, overscan = 400, onWindow = null } = {}) {
     Object.assign(this, { scroller, items, limit, overscan, onWindow });
     this.track = document.createElement("div");
@@ -42,11 +42,11 @@ export class VirtualList {
   /** Read the items anew; the reader stays at the anchor. */
   reset() {
     const known = this.heights;
-    const count = this.items.count();
-    const heights = new Float64Array(count);
-    for (let i = 0; i < count; i++) heights[i] = known && i < known.length && this.exact?.has(i) ? known.values[i] : this.items.estimate(i);
-    this.heights = new Fenwick(heights);
+    const { items } = this;
+    const heights = items.estimates?.() ?? Float64Array.from({ length: items.count() }, (_, i) => items.estimate(i));
     this.exact ??= new Set();
+    for (const i of this.exact) if (i < Math.min(heights.length, known.length)) heights[i] = known.values[i];
+    this.heights = new Fenwick(heights);
     this.unmountAll();
     this.render();
     this.settle();

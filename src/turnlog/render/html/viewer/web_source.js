@@ -1,19 +1,25 @@
 // A source that asks the web app. `base` is the address of one session: `/api/sessions/{key}`.
 
-/** Return the source of a session's viewer. */
-export function webSource(base, { hasEvents = false } = {}) {
-  const get = async (path, query = {}) => {
+/** Return the source of a session's viewer; `opening` is the address of what is shown first. */
+export function webSource(base, { hasEvents = false, opening = null } = {}) {
+  const get = (path, query = {}) => {
     const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
     const search = new URLSearchParams(given).toString();
-    const answer = await fetch(`${base}/${path}${search ? `?${search}` : ""}`, { credentials: "same-origin" });
-    if (!answer.ok) throw new Error((await message(answer)) ?? `${answer.status} ${answer.statusText}`);
-    return answer.json();
+    return read(`${base}/${path}${search ? `?${search}` : ""}`);
   };
+  // What the page shows first is requested by the page itself, under exactly this address.
+  let preloaded = opening;
   const source = {
+    opening: ({ leaf, turn, line }) => {
+      const address = preloaded;
+      preloaded = null;
+      return address ? read(address) : get("opening", { leaf, turn, line });
+    },
     head: (leaf, since) => get("head", { leaf, since }),
     turns: (first, last, leaf) => get("turns", { first, last, leaf }),
     rows: (n, first, last, leaf, isWhole) => get("rows", { n, first, last, leaf, whole: isWhole ? 1 : null }),
-    labels: (first, last, leaf) => get("labels", { first, last, leaf }),
+    outline: (first, last, leaf) => get("outline", { first, last, leaf }),
+    labelled: (text, leaf) => get("labelled", { q: text, leaf }),
     raw: (line) => get(`raw/${line}`),
     context: (line) => get(`context/${line}`),
     lost: (line) => get(`lost/${line}`),
@@ -21,9 +27,18 @@ export function webSource(base, { hasEvents = false } = {}) {
     agent: (id, first, last) => get(`agents/${encodeURIComponent(id)}`, { first, last }),
     lanes: (leaf) => get("lanes", { leaf }),
     findings: () => get("findings"),
+    files: (line) => get("files", { line }),
+    file: (file, line, version) => get("file", { file, line, version }),
+    fileByPath: (path, line) => get("file", { path, line }),
   };
   if (hasEvents) source.onGrow = (callback) => follow(`${base}/events`, callback);
   return source;
+}
+
+async function read(address) {
+  const answer = await fetch(address, { credentials: "same-origin" });
+  if (!answer.ok) throw new Error((await message(answer)) ?? `${answer.status} ${answer.statusText}`);
+  return answer.json();
 }
 
 async function message(answer) {

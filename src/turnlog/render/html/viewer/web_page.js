@@ -1,13 +1,14 @@
 // The page of a session: the viewer, fed by the API of the web app.
 
-import { mountViewer } from "/viewer/viewer.js";
-import { textElement } from "/viewer/dom.js";
-import { webSource } from "/viewer/web_source.js";
+import { textElement } from "./dom.js";
+import { mountViewer } from "./viewer.js";
+import { webSource } from "./web_source.js";
 
 const element = document.getElementById("viewer");
 const given = new URLSearchParams(location.search);
 const key = element.dataset.key;
-const source = webSource(`/api/sessions/${encodeURIComponent(key)}`, { hasEvents: true });
+const options = { hasEvents: true, opening: element.dataset.opening };
+const source = webSource(`/api/sessions/${encodeURIComponent(key)}`, options);
 const number = (name) => Number(given.get(name)) || null;
 
 const viewer = mountViewer(element, source, {

@@ -3,10 +3,8 @@
 Results of checks are cached in the index until a file changes. The command line shows the same.
 """
 
-import json
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.conversation.session import open_session
@@ -17,12 +15,12 @@ from turnlog.index.known_files import keep_check, kept_check, sessions_before
 from turnlog.index.sync_policy import synced_index
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile
+from turnlog.store.client_settings import kept_days
 from turnlog.store.paths import Store
+from turnlog.store.stores import AnyStores, each_store
 
 AT_ONCE = 64 << 20
 """Bytes of sessions to check per run; the rest is checked by later runs."""
-KEPT_DAYS = 30
-"""Days after which the client deletes a session, unless its settings differ."""
 SOON_DAYS = 7
 
 
@@ -46,15 +44,6 @@ def _worst(session: SessionFile) -> str | None:
     return found[0].message if found else None
 
 
-def kept_days(store: Store) -> int:
-    """Return the number of days after which the client deletes a session."""
-    try:
-        days = json.loads(Path(store.settings).read_bytes()).get("cleanupPeriodDays")
-    except (OSError, ValueError, AttributeError):
-        days = None
-    return days if isinstance(days, int) else KEPT_DAYS
-
-
 def deleted_before(store: Store) -> float:
     """Return the modification time, in seconds since 1970, of sessions that are deleted soon."""
     return time.time() - (kept_days(store) - SOON_DAYS) * 86400
@@ -69,14 +58,15 @@ class ExpiringSession(NamedTuple):
     """Days until it is deleted; below 0 at the client's next start."""
 
 
-def expiring(store: Store) -> list[ExpiringSession]:
+def expiring(stores: AnyStores) -> list[ExpiringSession]:
     """Return the sessions that will be deleted soon, by the index, the oldest first."""
-    with synced_index(store) as index:
-        old = sessions_before(index.db, deleted_before(store))
-    archived = set(open_archive().names()) if old else set[str]()
-    ends = kept_days(store) - time.time() / 86400
-    return [
-        ExpiringSession(id_, title, ends + written / 86400)
-        for id_, title, written in old
-        if id_ not in archived
-    ]
+    found: list[ExpiringSession] = []
+    with synced_index(stores) as index:
+        for store in each_store(stores):
+            # Each store has its own settings, and so its own period.
+            ends = kept_days(store) - time.time() / 86400
+            old = sessions_before(index.db, str(store.root), deleted_before(store))
+            found += (ExpiringSession(id_, title, ends + at / 86400) for id_, title, at in old)
+    archived = set(open_archive().names()) if found else set[str]()
+    left = [session for session in found if session.id not in archived]
+    return sorted(left, key=lambda session: session.days)

@@ -1,0 +1,371 @@
+"""Import a bundle: plan every change, check the result, then apply all of it or nothing.
+
+Sessions are laid out in a temporary store first, with directories of this machine. Whatever is not
+a file of one of its sessions there is refused.
+"""
+
+import hashlib
+import tempfile
+import uuid
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from turnlog.bundle.layout import LaidOut, lay_out
+from turnlog.bundle.manifest import BundledProject, BundledSession, Manifest
+from turnlog.bundle.members import PLANS, TRANSCRIPT
+from turnlog.bundle.merge import LineComparison, Relation, extended, relation_of
+from turnlog.bundle.path_tokens import PathTokens
+from turnlog.bundle.validation import OpenBundle, open_bundle
+from turnlog.conversation.session import open_session
+from turnlog.edit.apply import Change, Ready, apply_changes, require_idle, require_sound
+from turnlog.edit.check.checks import check_session
+from turnlog.edit.check.findings import Finding, Severity
+from turnlog.edit.clone import plan_clone
+from turnlog.edit.journal import Record, chunks_of, open_journal
+from turnlog.edit.move import directory_of
+from turnlog.edit.plan_builder import EditOptions, build_plan
+from turnlog.errors import NotFound, Unresumable, UsageError
+from turnlog.format.jsonl import FileState, read_lines
+from turnlog.store.archive.allowed_paths import name_problem
+from turnlog.store.paths import Store
+
+STATE = (".json",)
+"""Files that the client rewrites: to-do lists, tasks, titles. The newer one counts."""
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """How a bundle is imported."""
+
+    into: Path | None = None
+    """The project's directory; for several projects, the directory that contains them."""
+    here: Path = field(default_factory=Path.cwd)
+    """The directory for a project that has no other place."""
+    home: str = field(default_factory=lambda: str(Path.home()))
+    password: str | None = None
+    max_size: int | None = None
+    allow_broken: bool = False
+    """Import sessions that no client resumes."""
+
+
+class ImportedSession(NamedTuple):
+    """What an import does with a session."""
+
+    id: str
+    new_id: str
+    """The id in the store; another one for a fork."""
+    title: str | None
+    directory: str
+    relation: Relation
+    added_lines: int
+    findings: list[Finding]
+    """What `check` reports about the result; empty if the store stays as it is."""
+
+    @property
+    def is_fork(self) -> bool:
+        return self.new_id != self.id
+
+    @property
+    def is_kept(self) -> bool:
+        """True if the store has everything already."""
+        return self.relation in (Relation.SAME, Relation.BEHIND)
+
+
+@dataclass
+class ImportPlan:
+    """The changes that import a bundle."""
+
+    manifest: Manifest
+    sessions: list[ImportedSession] = field(default_factory=list[ImportedSession])
+    changes: list[Change] = field(default_factory=list[Change])
+    kept: list[Path] = field(default_factory=list[Path])
+    """Files of the store that differ from the bundle, and stay."""
+    untracked: set[str] = field(default_factory=set[str])
+    """Files outside of the projects, which `/rewind` will neither restore nor delete."""
+    prompts: int = 0
+    record: Record | None = None
+
+
+def import_bundle(
+    store: Store, path: Path, options: ImportOptions, *, dry_run: bool = False
+) -> ImportPlan:
+    """Import the sessions of a bundle; with `dry_run`, only plan it."""
+    with open_bundle(path, options.password, options.max_size) as bundle, _scratch() as folder:
+        importing = _Importing(store, bundle, options, folder)
+        plan = importing.plan()
+        if not dry_run and plan.changes:
+            title = f"import of {path.name}"
+            # The files of the store that are continued must not be in use.
+            existing = [change.path for change in plan.changes if change.was and not change.is_log]
+            require_idle(store, *(each for each in existing if each.suffix == ".jsonl"))
+            plan.record = apply_changes(
+                open_journal(), title, plan.changes, importing.require, root=store.root
+            )
+        plan.changes = []  # their contents are gone with the temporary directory
+        return plan
+
+
+def summarise_import(plan: ImportPlan, *, is_done: bool) -> dict[str, Any]:
+    """Return what an import did, or would do, as JSON."""
+    return {
+        "sessions": [session._asdict() for session in plan.sessions],
+        "kept": plan.kept,
+        "untracked": sorted(plan.untracked),
+        "prompts": plan.prompts,
+        "redacted": plan.manifest.is_redacted,
+        "change": plan.record.id if plan.record else None,
+        "done": is_done,
+    }
+
+
+@contextmanager
+def _scratch() -> Generator[Path]:
+    with tempfile.TemporaryDirectory(prefix="turnlog-unbundle-") as folder:
+        yield Path(folder)
+
+
+class _Importing:
+    """One import on its way into the store."""
+
+    def __init__(
+        self, store: Store, bundle: OpenBundle, options: ImportOptions, folder: Path
+    ) -> None:
+        self._store = Store(store.root.absolute())
+        self._bundle, self._options, self._folder = bundle, options, folder
+        self._existing = {path.stem.lower(): path for path in self._store.session_files()}
+        self._before: dict[Path, Path | None] = {}
+        """Each transcript to write, with the one that it replaces."""
+        self._plan = ImportPlan(bundle.manifest)
+        self._prompts: list[bytes] = []
+        self._new: set[Path] = set()
+        self._laid = 0
+        self._places: dict[int, str] = {}
+
+    def plan(self) -> ImportPlan:
+        """Plan all changes; nothing is written to the store."""
+        self._places = self._directories()
+        for session in self._bundle.manifest.sessions:
+            self._take(session, self._places)
+        self._take_prompts()
+        return self._plan
+
+    def require(self, ready: Ready) -> None:
+        """Check staged transcripts; raise `Unresumable` for one that no client resumes."""
+        for path, before in self._before.items():
+            if path not in ready:
+                continue
+            if before:
+                require_sound(open_session(before), ready[path])
+            elif not self._options.allow_broken:
+                self._require_resumable(path.stem, check_session(open_session(ready[path])))
+
+    def _require_resumable(self, name: str, findings: Iterable[Finding]) -> None:
+        fatal = [found for found in findings if found.severity is Severity.FATAL]
+        if fatal:
+            rows = [f"line {found.line or '-'}: {found.message}" for found in fatal]
+            hint = f"turnlog unbundle {self._bundle.path} --allow-broken"
+            raise Unresumable(f"no client would resume {name}; nothing was written", rows, hint)
+
+    def _directories(self) -> dict[int, str]:
+        """Return the directory of this machine for each project of the bundle."""
+        manifest = self._bundle.manifest
+        return {
+            number: self._directory(number, project)
+            for number, project in enumerate(manifest.projects)
+        }
+
+    def _directory(self, number: int, project: BundledProject) -> str:
+        if self._options.into is not None:
+            into = self._options.into.absolute().resolve()
+            is_single = len(self._bundle.manifest.projects) == 1
+            return _require_directory(into if is_single else into / _plain_name(project))
+        for session in self._bundle.manifest.sessions:
+            existing = self._existing.get(session.id.lower())
+            known = directory_of(existing) if existing and session.project == number else None
+            if known:
+                return known
+        home = f"{self._bundle.manifest.tokens}home}}"
+        if project.path.startswith(home):
+            same = Path(self._options.home + project.path.removeprefix(home))
+            if same.is_dir():
+                return str(same.resolve())
+        if len(self._bundle.manifest.projects) == 1:
+            return str(self._options.here.resolve())
+        message = f"{_plain_name(project)!r} is at no known place on this machine"
+        raise UsageError(message, f"turnlog unbundle {self._bundle.path} --into DIR")
+
+    def _take(self, session: BundledSession, places: Mapping[int, str]) -> None:
+        existing = self._existing.get(session.id.lower())
+        if existing is None:
+            self._write(session, places, Relation.NEW)
+            return
+        # Compared in the directory of the session that is there: `--into` is for new ones.
+        own = directory_of(existing) or places[session.project]
+        laid = self._lay_out(session, {**places, session.project: own})
+        is_redacted = self._bundle.manifest.is_redacted
+        comparison = LineComparison(self._store, existing, own, is_redacted)
+        relation = relation_of(existing, laid.transcript, comparison.are_equal)
+        if relation is Relation.DIVERGED:
+            self._write(session, places, relation)
+        elif relation is Relation.AHEAD:
+            self._continue(session, laid, existing, comparison)
+        else:
+            self._note(session, session.id, own, relation, None)
+
+    def _write(
+        self, session: BundledSession, places: Mapping[int, str], relation: Relation
+    ) -> None:
+        """Plan to write a session that the store has not; under new ids if it diverged."""
+        laid = self._lay_out(session, places)
+        files = laid.files()
+        taken = [path for path in files if self._own_path(laid, path).exists()]
+        shared = {path for path in files if path.parent.name in (PLANS, "paste-cache")}
+        is_fork = relation is Relation.DIVERGED or bool(set(taken) - shared)
+        name = session.id
+        if is_fork:
+            ids = _fork_ids(self._hash_of(session))
+            opened = open_session(laid.transcript)
+            plan = build_plan(opened, EditOptions())
+            clone = plan_clone(laid.store, opened, plan, new_id=lambda: next(ids))
+            name, contents = clone.id, dict(clone.files)
+            contents |= {path: chunks_of(path) for path in shared}
+            if name in self._existing:
+                self._note(session, name, laid.directory, Relation.SAME, None)
+                return
+        else:
+            contents = {path: chunks_of(path) for path in files}
+        # The transcript comes last: a client lists a session as soon as its file exists.
+        for path in sorted(contents, key=lambda each: each.stem == name):
+            self._add(self._own_path(laid, path), path, contents[path])
+        target = self._store.project_of(laid.directory) / f"{name}.jsonl"
+        self._before[target] = None
+        self._prompts += [raw.replace(session.id.encode(), name.encode()) for raw in laid.prompts]
+        self._plan.untracked |= laid.untracked
+        self._note(session, name, laid.directory, relation, laid.transcript)
+
+    def _continue(
+        self,
+        session: BundledSession,
+        laid: LaidOut,
+        existing: Path,
+        comparison: LineComparison,
+    ) -> None:
+        """Plan to append what the bundle has after the end of a session in the store."""
+        folder = existing.parent
+        for path in laid.files():
+            if path == laid.transcript:
+                continue
+            own = self._own_path(laid, path, folder)
+            if not own.exists():
+                self._add(own, path, chunks_of(path))
+            elif path.suffix == ".jsonl":
+                if relation_of(own, path, comparison.are_equal) is Relation.AHEAD:
+                    self._replace(own, extended(own, path))
+            elif path.suffix in STATE and path.parent.name != PLANS:
+                self._replace(own, chunks_of(path))
+            else:
+                self._keep(own, path)
+        self._replace(existing, extended(existing, laid.transcript))
+        self._before[existing] = existing
+        self._prompts += laid.prompts
+        self._plan.untracked |= laid.untracked
+        self._note(session, session.id, laid.directory, Relation.AHEAD, laid.transcript, existing)
+
+    def _replace(self, own: Path, content: Iterable[bytes]) -> None:
+        self._plan.changes.append(Change(own, content, FileState.of(own)))
+
+    def _add(self, own: Path, path: Path, content: Iterable[bytes]) -> None:
+        """Plan to write a new file, unless the store or another session of the bundle has it."""
+        if own.exists():
+            self._keep(own, path)
+        elif own not in self._new:  # sessions may share a plan or a pasted text
+            self._new.add(own)
+            self._plan.changes.append(Change(own, content, None))
+
+    def _hash_of(self, session: BundledSession) -> str:
+        names = {file.path: file.sha256 for file in self._bundle.manifest.files}
+        return names[f"{session.id}/{TRANSCRIPT}"]
+
+    def _keep(self, own: Path, other: Path) -> None:
+        if own.read_bytes() != other.read_bytes():
+            self._plan.kept.append(own)
+
+    def _note(
+        self,
+        session: BundledSession,
+        name: str,
+        directory: str,
+        relation: Relation,
+        transcript: Path | None,
+        existing: Path | None = None,
+    ) -> None:
+        findings = check_session(open_session(transcript)) if transcript else []
+        if transcript and not existing and not self._options.allow_broken:
+            self._require_resumable(session.id, findings)
+        before = sum(1 for _ in read_lines(existing)) if existing else 0
+        added = session.lines - before if transcript else 0
+        tokens = self._tokens(self._places)
+        title = tokens.expand((session.title or "").encode(), is_json=False).decode(
+            "utf-8", "replace"
+        )
+        serious = [found for found in findings if found.is_serious]
+        self._plan.sessions.append(
+            ImportedSession(session.id, name, title or None, directory, relation, added, serious)
+        )
+
+    def _own_path(self, laid: LaidOut, path: Path, folder: Path | None = None) -> Path:
+        """Return the path in the store for one in the temporary store."""
+        if folder and path.is_relative_to(laid.transcript.parent):
+            return folder / path.relative_to(laid.transcript.parent)
+        return self._store.root / path.relative_to(laid.store.root)
+
+    def _lay_out(self, session: BundledSession, places: Mapping[int, str]) -> LaidOut:
+        tokens = self._tokens(places)
+        # Not named by the session's id: a clone replaces that in the paths of its files.
+        self._laid += 1
+        return lay_out(self._bundle, session, self._folder / str(self._laid), tokens)
+
+    def _tokens(self, places: Mapping[int, str]) -> PathTokens:
+        prefix = self._bundle.manifest.tokens
+        return PathTokens(prefix, self._options.home, str(self._store.root), places)
+
+    def _take_prompts(self) -> None:
+        """Plan to append prompts to the history, except those that it has."""
+        history = self._store.history
+        lines = list(_terminated(history)) if history.is_file() else list[bytes]()
+        known = {raw.rstrip() for raw in lines}
+        new = [raw for raw in dict.fromkeys(self._prompts) if raw.rstrip() not in known]
+        self._plan.prompts = len(new)
+        if not new:
+            return
+        was = FileState.of(history) if history.is_file() else None
+        self._plan.changes.append(Change(history, [*lines, *new], was, is_log=True))
+
+
+def _require_directory(path: Path) -> str:
+    if not path.is_dir():
+        raise NotFound(f"{path} is not a directory", f"mkdir -p {path}")
+    return str(path)
+
+
+def _plain_name(project: BundledProject) -> str:
+    """Return the last part of a project's path; it becomes a name below `--into`."""
+    if problem := name_problem(project.name):
+        raise UsageError(f"project {project.name!r} {problem}", "turnlog unbundle --help")
+    return project.name
+
+
+def _fork_ids(seed: str) -> Iterator[str]:
+    """Yield ids for a fork; the same bundle yields the same, so that it is imported once."""
+    for number in count():
+        digest = hashlib.sha256(f"turnlog fork {seed} {number}".encode()).digest()
+        yield str(uuid.UUID(bytes=digest[:16], version=4))
+
+
+def _terminated(path: Path) -> Iterator[bytes]:
+    for line in read_lines(path):
+        yield line.raw if line.is_whole else line.raw + b"\n"

@@ -1,0 +1,110 @@
+"""Encrypt bundles with a password (age), and sign them with an SSH key.
+
+A signature is a file next to the bundle, made and verified by `ssh-keygen -Y`: it can be checked
+without turnlog, and covers the bytes as they were sent, encrypted or not.
+"""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from turnlog.errors import Damaged, NotFound, Unavailable
+
+AGE = b"age-encryption.org/v1\n"
+NAMESPACE = "turnlog"
+"""Signatures for another purpose, such as git commits, are not valid for bundles."""
+HARDEST = 21
+"""log2 of the work to derive a key: 2 GiB of memory. age writes what takes a second: 17 to 20."""
+HEADER_LIMIT = 4096
+STANZA = re.compile(rb"-> scrypt [A-Za-z0-9+/]{22} ([1-9][0-9]?)\n[A-Za-z0-9+/]{43}\n--- ")
+
+
+def encrypt(raw: bytes, password: str) -> bytes:
+    """Encrypt the bytes of a bundle in the age format."""
+    return _pyrage().passphrase.encrypt(raw, password)
+
+
+def decrypt(raw: bytes, password: str) -> bytes:
+    """Decrypt the bytes of a bundle; raise `Damaged` if the password or the file is wrong."""
+    header = STANZA.match(raw[len(AGE) : HEADER_LIMIT])
+    # A file can ask for 2**63 rounds to derive its key: the reader would never finish.
+    if not header or int(header[1]) > HARDEST:
+        raise Damaged("the file is not encrypted with a password as turnlog does it")
+    try:
+        return _pyrage().passphrase.decrypt(raw, password)
+    except Exception as error:  # pyrage's own; it depends on what is wrong
+        raise Damaged("the password is wrong, or the file was changed") from error
+
+
+def is_encrypted(start: bytes) -> bool:
+    """Return whether a file starts like one that age encrypted."""
+    return start.startswith(AGE)
+
+
+def _pyrage() -> Any:
+    try:
+        import pyrage  # pyright: ignore[reportMissingTypeStubs]
+    except ModuleNotFoundError as error:
+        hint = "pip install 'turnlog[encryption]'"
+        raise Unavailable("encryption is not installed", hint) from error
+    return pyrage
+
+
+def signature_of(bundle: Path) -> Path:
+    """Return the file with the signature of a bundle."""
+    return bundle.with_name(f"{bundle.name}.sig")
+
+
+def sign(bundle: Path, key: Path) -> Path:
+    """Sign a bundle with an SSH key; return the file with the signature."""
+    if not key.is_file():
+        raise NotFound(f"no key at {key}", "ls ~/.ssh/*.pub")
+    signature = signature_of(bundle)
+    signature.unlink(missing_ok=True)  # ssh-keygen would ask whether to overwrite it
+    done = _ssh_keygen("sign", "-f", str(key), "-n", NAMESPACE, str(bundle))
+    if done.returncode or not signature.is_file():
+        raise Unavailable(f"cannot sign with {key}: {_last_line(done)}", f"ssh-keygen -l -f {key}")
+    return signature
+
+
+def verify(bundle: Path, signers: Path) -> str:
+    """Return who signed a bundle, according to a file of allowed signers; raise `Damaged`."""
+    signature = signature_of(bundle)
+    if not signers.is_file():
+        raise NotFound(f"no file of allowed signers at {signers}", "man ssh-keygen")
+    if not signature.is_file():
+        raise NotFound(
+            f"{bundle} has no signature at {signature}", f"ls {shlex.quote(str(bundle))}*"
+        )
+    files = ["-s", str(signature), "-f", str(signers)]
+    found = _ssh_keygen("find-principals", *files)
+    # Several names may share a key. The first one is checked, like git does it.
+    signer = found.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
+    if found.returncode or not signer:
+        raise Damaged(f"{bundle} is not signed by anyone in {signers}")
+    with bundle.open("rb") as content:
+        arguments = [*files, "-n", NAMESPACE, "-I", signer]
+        done = _ssh_keygen("verify", *arguments, stdin=content.fileno())
+    if done.returncode:
+        raise Damaged(f"the signature of {bundle} is not valid: {_last_line(done)}")
+    return signer
+
+
+def _ssh_keygen(
+    verb: str, *arguments: str, stdin: int | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    # stdin stays the terminal when signing: ssh-keygen asks for the passphrase of the key.
+    try:
+        return subprocess.run(
+            ["ssh-keygen", "-Y", verb, *arguments], stdin=stdin, capture_output=True, check=False
+        )
+    except FileNotFoundError as error:
+        hint = "apt install openssh-client"
+        raise Unavailable("ssh-keygen is not installed", hint) from error
+
+
+def _last_line(done: subprocess.CompletedProcess[bytes]) -> str:
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else f"exit code {done.returncode}"

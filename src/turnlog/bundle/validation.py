@@ -1,0 +1,283 @@
+"""Open a bundle as hostile input: everything is validated before anything is written to the store.
+
+Contents are unpacked to a private temporary directory under numbers, never under names of the
+bundle. Names are matched against the allowlist of `members`; sizes are bounded beforehand.
+"""
+
+import base64
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from turnlog.bundle.container import read_container
+from turnlog.bundle.manifest import Manifest
+from turnlog.bundle.members import (
+    PROMPTS,
+    TRANSCRIPT,
+    has_tokens,
+    is_json_name,
+    member_problem,
+)
+from turnlog.bundle.path_tokens import NAMED_TOKEN
+from turnlog.bundle.sealing import decrypt, is_encrypted
+from turnlog.errors import Damaged, NotFound, Unavailable, UsageError
+from turnlog.format.json_values import is_object
+from turnlog.format.jsonl import read_lines
+from turnlog.format.regular_files import open_regular
+from turnlog.store.archive.allowed_paths import collision
+from turnlog.text import one_line
+
+ALWAYS_ALLOWED = 256 << 20
+"""Bytes that any bundle may unpack to."""
+RATIO = 200
+"""A larger bundle may unpack to this many times its own size; sessions reach 5 to 40."""
+LARGEST = 64 << 30
+SPARE = 64 << 20
+LONGEST_LINE = 256 << 20
+DEEPEST = 200
+"""Levels of nested JSON; the client writes about ten."""
+BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*+"?|[{}\[\]]', re.DOTALL)
+HEAD = 64
+ARMOR = b"-----TURNLOG BUNDLE-----\n"
+"""The first line of a bundle as text: base64, for places that take no binary files."""
+
+_decode = msgspec.json.Decoder().decode
+
+
+@dataclass(frozen=True)
+class OpenBundle:
+    """A bundle whose files were unpacked and validated."""
+
+    path: Path
+    manifest: Manifest
+    folder: Path
+    """Contains the files under their numbers in the manifest."""
+
+    def file(self, number: int) -> Path:
+        """Return the unpacked file with a number."""
+        return self.folder / str(number)
+
+    def numbers_of(self, session: str) -> list[int]:
+        """Return the numbers of a session's files."""
+        files = enumerate(self.manifest.files)
+        return [number for number, file in files if file.path.startswith(f"{session}/")]
+
+
+@contextmanager
+def open_bundle(
+    path: Path, password: str | None = None, max_size: int | None = None
+) -> Generator[OpenBundle]:
+    """Unpack and validate a bundle in a temporary directory; raise `Damaged` for a bad one."""
+    with tempfile.TemporaryDirectory(prefix="turnlog-unbundle-") as place, _read(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        source = _decrypted(path, file, password)
+        folder = Path(place)
+
+        def require(manifest: Manifest) -> None:
+            _require_names(manifest)
+            _require_sizes(manifest, size, max_size, path)
+
+        def unpack(number: int, chunks: Iterator[bytes]) -> None:
+            with (folder / str(number)).open("wb") as target:
+                target.writelines(_bounded(chunks))
+
+        try:
+            manifest = read_container(source, require, unpack)
+            bundle = OpenBundle(path, manifest, folder)
+            require_contents(bundle)
+        except Damaged as error:
+            message = f"{path}: {one_line(error.message)}; nothing was written"
+            raise Damaged(message, error.hint) from error
+        yield bundle
+
+
+def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield chunks; raise `Damaged` for a line that is too long to be read into memory."""
+    length = 0
+    for chunk in chunks:
+        _, newline, rest = chunk.rpartition(b"\n")
+        length = len(rest) if newline else length + len(chunk)
+        if length > LONGEST_LINE:
+            raise Damaged(f"a line has more than {LONGEST_LINE:,} bytes")
+        yield chunk
+
+
+@contextmanager
+def _read(path: Path) -> Generator[BinaryIO]:
+    try:
+        file = open_regular(path)
+    except FileNotFoundError as error:
+        raise NotFound(f"no such file: {path}", "ls *.turnlog") from error
+    except OSError as error:
+        raise NotFound(f"{path} cannot be read: {error.strerror or error}") from error
+    with file:
+        yield file
+
+
+def needs_password(path: Path) -> bool:
+    """Return whether a bundle is encrypted."""
+    with _read(path) as file:
+        return is_encrypted(_dearmored(path, file).read(HEAD))
+
+
+def _dearmored(path: Path, file: BinaryIO) -> BinaryIO:
+    start = file.read(len(ARMOR))
+    file.seek(0)
+    if start != ARMOR:
+        return file
+    try:
+        return BytesIO(base64.b64decode(b"".join(file.read()[len(ARMOR) :].split()), validate=True))
+    except ValueError as error:
+        raise Damaged(f"{path}: the text is not base64; nothing was written") from error
+
+
+def _decrypted(path: Path, armored: BinaryIO, password: str | None) -> BinaryIO:
+    file = _dearmored(path, armored)
+    start = file.read(HEAD)
+    file.seek(0)
+    if not is_encrypted(start):
+        return file
+    if password is None:
+        raise UsageError(f"{path} is encrypted", f"turnlog unbundle {path} --password-file FILE")
+    try:
+        return BytesIO(decrypt(file.read(), password))
+    except Damaged as error:
+        raise Damaged(f"{path}: {error.message}", error.hint) from error
+
+
+def _require_names(manifest: Manifest) -> None:
+    """Raise `Damaged` for a name that is not on the allowlist, or that occurs twice."""
+    ids = {session.id for session in manifest.sessions}
+    for file in manifest.files:
+        if problem := member_problem(file.path):
+            raise Damaged(f"{file.path!r} {problem}")
+        if file.path.split("/", 1)[0] not in ids:
+            raise Damaged(f"{file.path!r} belongs to no session of the manifest")
+    if path := collision(file.path for file in manifest.files):
+        raise Damaged(f"{path!r} would overwrite another file")
+    transcripts = Counter(
+        file.path.split("/")[0] for file in manifest.files if file.path.endswith(f"/{TRANSCRIPT}")
+    )
+    if missing := next((name for name in ids if transcripts[name] != 1), None):
+        raise Damaged(f"session {missing} has no transcript")
+
+
+def _require_sizes(manifest: Manifest, packed: int, limit: int | None, path: Path) -> None:
+    """Raise `Damaged` for a decompression bomb, `Unavailable` if there is not enough space."""
+    total = sum(file.size for file in manifest.files)
+    allowed = limit if limit is not None else min(max(ALWAYS_ALLOWED, RATIO * packed), LARGEST)
+    if total > allowed:
+        message = f"it would expand from {packed:,} to {total:,} bytes"
+        raise Damaged(message, f"turnlog unbundle {path} --max-size {total}")
+    folder = tempfile.gettempdir()
+    if total + SPARE > shutil.disk_usage(folder).free:
+        message = f"not enough space in {folder} for {total:,} bytes"
+        raise Unavailable(message, f"df -h {folder}")
+
+
+def require_contents(bundle: OpenBundle) -> None:
+    """Raise `Damaged` for content that no client or turnlog writes."""
+    known = _known_tokens(bundle.manifest)
+    for number, file in enumerate(bundle.manifest.files):
+        path = bundle.file(number)
+        if has_tokens(file.path):
+            _require_known_tokens(path, file.path, bundle.manifest.tokens, known)
+        if is_json_name(file.path):
+            _require_shallow(path, file.path)
+        if file.path.endswith(f"/{PROMPTS}"):
+            _require_prompts(path, file.path)
+    for session in bundle.manifest.sessions:
+        _require_transcript(bundle, session.id, session.lines)
+
+
+def _known_tokens(manifest: Manifest) -> set[str]:
+    count = range(len(manifest.projects))
+    numbered = {f"{kind}-{number}" for kind in ("project", "folder") for number in count}
+    return {"home", "store", *numbered}
+
+
+def _require_known_tokens(path: Path, name: str, prefix: str, known: set[str]) -> None:
+    mark = prefix.encode()
+    for raw in _pieces(path):
+        if mark not in raw:
+            continue
+        text = raw.decode("utf-8", "replace")
+        named = [found[2] for found in NAMED_TOKEN.finditer(text) if found[1] == prefix]
+        # The sender chose a prefix that its files do not contain: anything else was added.
+        if len(named) != text.count(prefix) or not known.issuperset(named):
+            raise Damaged(f"{name!r} contains an unknown token")
+
+
+def _require_shallow(path: Path, name: str) -> None:
+    for raw in _pieces(path):
+        # Recursive parsers, the client's among them, fail or crash on 100,000 nested arrays.
+        if raw.count(b"[") + raw.count(b"{") > DEEPEST and depth_of(raw) > DEEPEST:
+            raise Damaged(f"{name!r} is nested too deeply")
+
+
+def depth_of(raw: bytes) -> int:
+    """Return the number of levels of nested JSON in a text, which need not be valid.
+
+    >>> depth_of(b'{"a":[[1]],"b":"[[[["}')
+    3
+    """
+    depth = deepest = 0
+    for token in BRACKETS.finditer(raw):
+        mark = raw[token.start()]
+        if mark in b"{[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif mark in b"}]":
+            depth -= 1
+    return deepest
+
+
+def _require_prompts(path: Path, name: str) -> None:
+    """Raise `Damaged` for prompts of another session: the history is shared by all."""
+    session = name.split("/", 1)[0]
+    for raw in _pieces(path):
+        fields = _object_in(raw)
+        if fields is None or fields.get("sessionId") != session:
+            raise Damaged(f"{name!r} contains something else than prompts of the session")
+        if not isinstance(fields.get("display"), str) or not raw.endswith(b"\n"):
+            raise Damaged(f"{name!r} contains a line that is no prompt")
+
+
+def _require_transcript(bundle: OpenBundle, session: str, lines: int) -> None:
+    names = [file.path for file in bundle.manifest.files]
+    path = bundle.file(names.index(f"{session}/{TRANSCRIPT}"))
+    count = objects = 0
+    for raw in _pieces(path):
+        count += 1
+        objects += _object_in(raw) is not None
+    if count != lines:
+        raise Damaged(f"session {session} has {count:,} lines instead of {lines:,}")
+    if not objects:
+        raise Damaged(f"session {session} contains no entry")
+
+
+def _object_in(raw: bytes) -> dict[str, object] | None:
+    try:
+        value = _decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        try:
+            value = json.loads(raw)
+        except (ValueError, RecursionError):
+            return None
+    return value if is_object(value) else None
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, whatever its kind."""
+    return (line.raw for line in read_lines(path))

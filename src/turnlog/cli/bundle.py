@@ -1,0 +1,165 @@
+"""turnlog bundle: pack sessions with all their files, to continue them elsewhere."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turnlog.bundle.bundler import BundleOptions, BundleReport, write_bundle
+from turnlog.bundle.container import MAGIC
+from turnlog.bundle.manifest import Manifest
+from turnlog.bundle.sealing import AGE
+from turnlog.cli.arguments import dry_run_option, json_option, since_option
+from turnlog.cli.completions import complete_project, complete_session
+from turnlog.cli.output import echo_json, plain, progress_bar
+from turnlog.cli.output_file import require_outside_store
+from turnlog.cli.passwords import password_file_option, password_from
+from turnlog.cli.sessions import only_store, own_files
+from turnlog.cli.store_options import store_option, stores_in
+from turnlog.cli.terminal import echo, style
+from turnlog.errors import NotFound
+from turnlog.format.atomic import require_replaceable
+from turnlog.store.catalog import select_sessions
+from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
+from turnlog.text import file_size, plural
+
+PASSWORD = "TURNLOG_BUNDLE_PASSWORD"
+MANY = 10
+"""Files left out that are named one by one."""
+AGREEING = "turnlog.bundle.agreeing"
+PASSES = 2
+"""Number of times that `find_all` reads a file, at least."""
+
+
+class BundleCommand(click.Command):
+    """A command that remembers its command line, for the hint to repeat it with --yes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[AGREEING] = shlex.join(["turnlog", "bundle", "--yes", *args])
+        return super().parse_args(ctx, args)
+
+
+@click.command("bundle", cls=BundleCommand)
+@click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
+@click.option(
+    "--project",
+    metavar="DIR",
+    shell_complete=complete_project,
+    help="All sessions of the project in DIR.",
+)
+@since_option("sessions active")
+@click.option(
+    *("-o", "--output"),
+    required=True,
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write, such as x.turnlog.",
+)
+@click.option("--as-is", is_flag=True, help="Keep secrets and files that cannot be searched.")
+@click.option("--password", is_flag=True, help="Encrypt with a password (age); it is asked for.")
+@password_file_option
+@click.option(
+    "--sign",
+    "key",
+    metavar="KEY",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Sign with an SSH key: writes FILE.sig.",
+)
+@dry_run_option
+@click.option("--yes", "-y", is_flag=True, help="Replace a file that turnlog did not write.")
+@json_option
+@store_option
+@click.pass_context
+def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Pack sessions with all their files, to import them elsewhere.
+
+    FILE contains the conversation, sub-agents, tool results, file history, to-do lists, plans and
+    prompts, but no settings, credentials, hooks or programs. Secrets are replaced by placeholders,
+    and the finished file is searched again: nothing is written if one is left. Your home and
+    project directories are replaced by tokens. The same sessions yield the same bytes, unless
+    encrypted.
+
+    \b
+    Examples:
+      turnlog bundle last -o bug.turnlog
+      turnlog bundle --project . --since 7d -o week.turnlog
+      turnlog bundle 3f2a --password --sign ~/.ssh/id_ed25519 -o private.turnlog
+    """
+    if bool(sessions) == bool(given["project"] or given["since"]):
+        raise click.UsageError("name sessions, or use --project or --since, not both", ctx)
+    output: Path = given["output"]
+    require_outside_store(ctx, output)
+    if not output.absolute().parent.is_dir():
+        raise NotFound(f"{output.parent} is not a directory", f"mkdir -p {output.parent}")
+    require_replaceable(output, ctx.meta[AGREEING], given["yes"], is_own_bundle)
+    password = password_from(given["password_file"], given["password"], PASSWORD, "turnlog bundle")
+    options = BundleOptions(not given["as_is"], password, given["key"])
+    store, paths = _chosen(stores_in(ctx), sessions, given)
+    with progress_bar(PASSES * sum(path.stat().st_size for path in paths), "bundling") as bar:
+        report = write_bundle(
+            store, paths, output, options, dry_run=given["dry_run"], progress=bar.update
+        )
+    if as_json:
+        echo_json(_as_json(report, given["dry_run"]))
+    else:
+        _print(report, given["dry_run"])
+    if not report.manifest.is_redacted:
+        warning = "not redacted: the file contains secrets and private data as they are"
+        echo(style(f"turnlog: {warning}", "yellow"), err=True)
+
+
+def is_own_bundle(start: bytes) -> bool:
+    """Return whether a file starts like a bundle."""
+    return start.startswith((MAGIC, AGE))
+
+
+def _chosen(
+    stores: Stores, sessions: tuple[str, ...], given: dict[str, Any]
+) -> tuple[Store, list[Path]]:
+    if sessions:
+        return own_files(stores, sessions, "bundle")
+    store = only_store(stores, "bundle")
+    found = select_sessions(store, given["project"], given["since"])
+    if not found:
+        what = f"of {given['project']} " if given["project"] else ""
+        raise NotFound(f"no sessions {what}in {store.projects}", "turnlog ls")
+    return store, [session.path for session in found]
+
+
+def _print(report: BundleReport, dry_run: bool) -> None:
+    manifest = report.manifest
+    verb = "Would write" if dry_run else "Wrote"
+    sizes = f"{file_size(report.size)} from {file_size(sum(f.size for f in manifest.files))}"
+    echo(f"{verb} {plain(str(report.path))}: {sizes}")
+    print_contents(manifest)
+    if report.signature:
+        echo(f"  signature: {plain(str(report.signature))}")
+    if not dry_run:
+        echo(f"  turnlog unbundle {plain(shlex.quote(str(report.path)))}")
+
+
+def print_contents(manifest: Manifest, err: bool = False) -> None:
+    """Print what a bundle contains, what was masked and what was left out."""
+    for session in manifest.sessions:
+        count = sum(file.path.startswith(f"{session.id}/") for file in manifest.files)
+        facts = f"{plural(session.lines, 'line')}, {plural(count, 'file')}"
+        echo(f"  {session.id}  {facts}  {plain(session.title)}".rstrip(), err=err)
+    if manifest.is_redacted:
+        kinds = ", ".join(f"{plain(kind)} {count}" for kind, count in manifest.masked.items())
+        echo(f"  masked: {kinds or 'nothing found'}", err=err)
+    for omission in manifest.omitted[:MANY]:
+        echo(f"  left out: {plain(omission.path)}: {plain(omission.reason)}", err=err)
+    if len(manifest.omitted) > MANY:
+        echo(f"  left out: {plural(len(manifest.omitted) - MANY, 'more file')}", err=err)
+
+
+def _as_json(report: BundleReport, dry_run: bool) -> dict[str, Any]:
+    return {
+        "file": report.path,
+        "size": report.size,
+        "signature": report.signature,
+        "manifest": report.manifest,
+        "done": not dry_run,
+    }

@@ -1,0 +1,68 @@
+"""The stores that a command reads: the --store option, and commands that take several stores."""
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from turnlog.cli.completions import complete_directory
+from turnlog.store.stores import distinct, open_stores, store_at
+
+if TYPE_CHECKING:
+    from turnlog.store.stores import Stores
+
+STORES, CHOSEN = "turnlog.stores", "turnlog.chosen_stores"
+"""The stores that a command reads, and those among them that --store named."""
+
+
+def stores_in(ctx: click.Context) -> "Stores":
+    """Return the stores of a command line.
+
+    They are opened when a command asks for them: who uses the first one only, such as a hook, need
+    not hear that another one is missing.
+    """
+    if STORES not in ctx.meta:
+        ctx.meta[STORES] = open_stores()
+    return ctx.meta[STORES]
+
+
+def use_stores(ctx: click.Context, stores: "Stores") -> None:
+    """Set the stores of a command; those that use a single one get the first."""
+    ctx.meta[STORES], ctx.obj = stores, stores[0]
+
+
+def _add_stores(ctx: click.Context, param: click.Parameter, folders: tuple[str, ...]) -> None:
+    """Read the named stores instead of the usual ones; each option adds one."""
+    if folders:
+        chosen = [*ctx.meta.get(CHOSEN, ()), *map(store_at, folders)]
+        ctx.meta[CHOSEN] = distinct(chosen)
+        use_stores(ctx, ctx.meta[CHOSEN])
+
+
+# It comes first: `-o` refuses to overwrite the sessions of any store.
+store_option = click.option(
+    "--store",
+    metavar="DIR",
+    multiple=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_add_stores,
+    shell_complete=complete_directory,
+    help="Use this configuration directory instead of ~/.claude; repeatable.",
+)
+
+
+def pass_stores(function: Any) -> Any:
+    """Pass the stores of the command line as the first argument of a command."""
+
+    @click.pass_context
+    @wraps(function)
+    def call(ctx: click.Context, *args: Any, **given: Any) -> Any:
+        return ctx.invoke(function, stores_in(ctx), *args, **given)
+
+    return call
+
+
+def with_stores(function: Any) -> Any:
+    """Add --store to a command, and pass its stores as the first argument."""
+    return store_option(pass_stores(function))

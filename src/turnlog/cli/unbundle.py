@@ -1,0 +1,124 @@
+"""turnlog unbundle: import the sessions of a bundle."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turnlog.bundle.importer import (
+    ImportedSession,
+    ImportOptions,
+    import_bundle,
+    summarise_import,
+)
+from turnlog.bundle.merge import Relation
+from turnlog.bundle.sealing import signature_of, verify
+from turnlog.bundle.validation import needs_password
+from turnlog.cli.arguments import dry_run_option, json_option
+from turnlog.cli.bundle import PASSWORD
+from turnlog.cli.editing import print_undo
+from turnlog.cli.output import echo_json, plain
+from turnlog.cli.passwords import password_file_option, password_from
+from turnlog.cli.restore import parse_size
+from turnlog.cli.terminal import echo, style
+from turnlog.store.paths import Store
+from turnlog.text import plural
+
+
+@click.command("unbundle")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--into",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The project's directory here; of several projects, the directory that contains them.",
+)
+@password_file_option
+@click.option(
+    "--verify",
+    "signers",
+    metavar="SIGNERS",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Require FILE.sig to be signed by one of SIGNERS (an SSH allowed_signers file).",
+)
+@click.option(
+    "--max-size",
+    callback=parse_size,
+    metavar="SIZE",
+    help="Allow files of up to SIZE (500M, 2G) in total instead of the default limit.",
+)
+@click.option("--allow-broken", is_flag=True, help="Import sessions that no client would resume.")
+@dry_run_option
+@json_option
+@click.pass_obj
+def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any) -> None:
+    """Import the sessions of a bundle.
+
+    FILE is not trusted: names, sizes, checksums and contents are validated before anything is
+    written. Paths are changed to your home directory and to the project's directory: DIR, else the
+    same place below your home, else the current directory. If you have the session already, new
+    lines are appended to it; if you continued it as well, both are kept, the new one as a fork.
+    `turnlog undo` reverts an import.
+
+    \b
+    Examples:
+      turnlog unbundle bug.turnlog --dry-run
+      turnlog unbundle bug.turnlog --into ~/src/shop
+      turnlog unbundle private.turnlog --verify ~/.ssh/allowed_signers
+    """
+    is_encrypted = needs_password(file)
+    signer = verify(file, given["signers"]) if given["signers"] else None
+    password = password_from(
+        given["password_file"], is_encrypted, PASSWORD, f"turnlog unbundle {file}", confirm=False
+    )
+    options = ImportOptions(
+        given["into"],
+        password=password if is_encrypted else None,
+        max_size=given["max_size"],
+        allow_broken=given["allow_broken"],
+    )
+    plan = import_bundle(store, file, options, dry_run=dry_run)
+    if as_json:
+        echo_json({**summarise_import(plan, is_done=not dry_run), "signer": signer})
+        return
+    if signer:
+        echo(f"Signed by {plain(signer)}")
+    elif signature_of(file).is_file():
+        hint = f"turnlog unbundle {shlex.quote(str(file))} --verify SIGNERS"
+        echo(f"turnlog: the signature was not verified (try: {hint})", err=True)
+    for session in plan.sessions:
+        _print(session, dry_run)
+    for path in plan.kept:
+        echo(f"  kept, though the bundle has another version: {plain(str(path))}")
+    for name in sorted(plan.untracked):
+        echo(f"  /rewind will not touch {plain(name)}: not an ordinary file of the project")
+    if plan.prompts:
+        echo(f"  {plural(plan.prompts, 'prompt')} of the history")
+    if not plan.manifest.is_redacted:
+        echo(style("turnlog: the bundle is not redacted", "yellow"), err=True)
+    print_undo(plan.record)
+
+
+def _print(session: ImportedSession, dry_run: bool) -> None:
+    would = "Would import" if dry_run else "Imported"
+    lines = plural(session.added_lines, "line")
+    match session.relation:
+        case Relation.SAME:
+            echo(f"{session.id} is here already{f', as {session.new_id}' * session.is_fork}")
+        case Relation.BEHIND:
+            echo(f"{session.id} is here already, and longer than in the bundle")
+        case Relation.AHEAD:
+            verb = "Would append" if dry_run else "Appended"
+            echo(f"{verb} {lines} to {session.id}")
+        case Relation.DIVERGED:
+            echo(f"{would} {session.id} as {session.new_id}: {lines}")
+            echo("  a fork: this session and the one in the bundle were both continued")
+        case Relation.NEW:
+            other = f" as {session.new_id}, because files of that id exist" * session.is_fork
+            echo(f"{would} {session.id}{other}: {lines}  {plain(session.title)}".rstrip())
+    if not session.is_kept:
+        for finding in session.findings:
+            echo(f"  {finding.severity}: {plain(finding.message)}")
+        directory = plain(shlex.quote(session.directory))
+        echo(f"  cd {directory} && claude --resume {session.new_id}")

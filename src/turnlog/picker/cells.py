@@ -1,0 +1,68 @@
+"""Text for the screen: masked, harmless, on one line, and cut to a number of terminal cells.
+
+Widths are those of prompt_toolkit, which draws the text. Characters that combine with others, as in
+emoji of several parts, are dropped: terminals disagree on how wide the result is, and one wrong
+width shifts everything to its right.
+"""
+
+import re
+from functools import lru_cache
+
+from prompt_toolkit.utils import get_cwidth
+
+from turnlog.secrets import mask
+from turnlog.text import one_line
+
+_COMBINING = re.compile(
+    r"[\u0300-\u036f\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]"
+)
+
+
+@lru_cache(4096)
+def shown(text: str) -> str:
+    """Return a text as the screen may show it, on one line."""
+    return " ".join(_COMBINING.sub("", one_line(mask(text))).split())
+
+
+def width_of(text: str) -> int:
+    """Return the width of a text in cells.
+
+    >>> width_of("日本"), width_of("ab")
+    (4, 2)
+    """
+    return len(text) if text.isascii() else sum(map(get_cwidth, text))
+
+
+def fit(text: str, cells: int, *, is_right: bool = False) -> str:
+    """Cut or pad a text to exactly this many cells; `is_right` aligns it at the right.
+
+    >>> fit("日本語", 5), fit("ab", 4), fit("ab", 4, is_right=True)
+    ('日本…', 'ab  ', '  ab')
+    """
+    if cells <= 0:
+        return ""
+    if width_of(text) > cells:
+        text = f"{_start(text, cells - 1)}…"
+    space = " " * (cells - width_of(text))
+    return space + text if is_right else text + space
+
+
+def fit_end(text: str, cells: int) -> str:
+    """Cut a text at its start, as a path, or pad it to exactly this many cells.
+
+    >>> fit_end("/home/ada/shop", 9), fit_end("/srv", 6)
+    ('…ada/shop', '/srv  ')
+    """
+    if width_of(text) > cells > 0:
+        text = f"…{_start(text[::-1], cells - 1)[::-1]}"
+    return fit(text, cells)
+
+
+def _start(text: str, cells: int) -> str:
+    """Return the start of a text that fits into some cells."""
+    used = 0
+    for place, character in enumerate(text):
+        used += width_of(character)
+        if used > cells:
+            return text[:place]
+    return text

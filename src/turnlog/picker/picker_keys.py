@@ -1,0 +1,124 @@
+"""What the keys of the picker do.
+
+Typing searches, so letters are commands only after Esc. A terminal sends Alt-c as Esc and c: the
+same two keys, at once.
+"""
+
+from collections.abc import Callable
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from turnlog.picker.picker import Picker
+from turnlog.picker.picker_state import PickerMode
+
+TYPED = (PickerMode.RENAME, PickerMode.EXPORT)
+"""Modes in which a line is typed that is not the query."""
+LISTED = (PickerMode.SEARCH, PickerMode.COMMAND)
+FAR = 1_000_000_000
+
+
+def bind_keys(picker: Picker) -> KeyBindings:
+    """Return the bindings of a picker."""
+    bindings = KeyBindings()
+    _bind_moves(bindings, picker)
+    _bind_modes(bindings, picker)
+    _bind_commands(bindings, picker)
+    return bindings
+
+
+def _in(picker: Picker, *modes: PickerMode) -> Condition:
+    return Condition(lambda: picker.state.mode in modes)
+
+
+def _bind(
+    bindings: KeyBindings, keys: tuple[str, ...], when: Condition, work: Callable[[], object]
+) -> None:
+    for key in keys:
+
+        def handle(event: KeyPressEvent) -> None:
+            work()
+
+        # Eager: Esc alone is a key, though it also begins sequences of emacs. The binding for all
+        # other keys is not, or it would take precedence over those of prompt_toolkit itself.
+        bindings.add(key, filter=when, eager=key != Keys.Any)(handle)
+
+
+def _bind_moves(bindings: KeyBindings, picker: Picker) -> None:
+    is_listed, is_command = _in(picker, *LISTED), _in(picker, PickerMode.COMMAND)
+    moves: dict[tuple[str, ...], Callable[[], int]] = {
+        ("up", "c-p"): lambda: -1,
+        ("down", "c-n"): lambda: 1,
+        ("pageup",): lambda: -picker.height,
+        ("pagedown",): lambda: picker.height,
+        ("c-home",): lambda: -FAR,
+        ("c-end",): lambda: FAR,
+    }
+    letters: dict[tuple[str, ...], Callable[[], int]] = {
+        ("k",): lambda: -1,
+        ("j",): lambda: 1,
+        ("g", "home"): lambda: -FAR,
+        ("G", "end"): lambda: FAR,
+        (" ",): lambda: picker.height,
+    }
+    for when, table in ((is_listed, moves), (is_command, letters)):
+        for keys, step in table.items():
+            _bind(bindings, keys, when, lambda step=step: picker.move(step()))
+
+
+def _bind_modes(bindings: KeyBindings, picker: Picker) -> None:
+    state = picker.state
+
+    def enter(mode: PickerMode) -> Callable[[], None]:
+        def work() -> None:
+            state.mode, state.message = mode, ""
+            picker.focus()
+
+        return work
+
+    is_search, is_command = _in(picker, PickerMode.SEARCH), _in(picker, PickerMode.COMMAND)
+    is_listed, is_typed = _in(picker, *LISTED), _in(picker, *TYPED)
+    _bind(bindings, ("escape",), is_search, enter(PickerMode.COMMAND))
+    _bind(bindings, ("escape", "q"), is_command, picker.leave)
+    _bind(bindings, ("/", "i"), is_command, enter(PickerMode.SEARCH))
+    _bind(bindings, ("escape", "c-c"), is_typed, enter(PickerMode.COMMAND))
+    _bind(bindings, ("c-c",), is_listed, picker.leave)
+    _bind(bindings, ("c-d",), is_listed, picker.leave)
+    _bind(bindings, ("f1",), is_listed, enter(PickerMode.HELP))
+    _bind(bindings, ("?",), is_command, enter(PickerMode.HELP))
+    closing = (Keys.Any, "enter", "escape", "c-c", "up", "down", "tab")
+    _bind(bindings, closing, _in(picker, PickerMode.HELP), enter(PickerMode.COMMAND))
+    _bind(bindings, ("tab",), is_listed, lambda: picker.cycle_scope(1))
+    _bind(bindings, ("s-tab",), is_listed, lambda: picker.cycle_scope(-1))
+    _bind(bindings, ("c-r", "f5"), is_listed, picker.refresh)
+    _bind(bindings, ("enter",), is_typed, picker.finish)
+
+
+def _bind_commands(bindings: KeyBindings, picker: Picker) -> None:
+    is_command, is_asked = _in(picker, PickerMode.COMMAND), _in(picker, PickerMode.DELETE)
+    is_listed = _in(picker, *LISTED)
+    purpose = "choose" if picker.options.purpose else "resume"
+    _bind(bindings, ("enter",), is_listed, lambda: picker.choose(purpose))
+    commands: dict[str, Callable[[], object]] = {
+        "v": picker.view,
+        "f": picker.fork,
+        "r": lambda: picker.ask(PickerMode.RENAME, picker.title()),
+        "d": lambda: picker.ask(PickerMode.DELETE),
+        "e": lambda: picker.ask(PickerMode.EXPORT, picker.export_name()),
+        "y": picker.copy,
+        "u": picker.undo,
+        "R": picker.refresh,
+    }
+    if picker.options.purpose is None:
+        commands |= {name: lambda action=action: picker.choose(action) for name, action in LEAVING}
+    for key, work in commands.items():
+        _bind(bindings, (key,), is_command, work)
+    _bind(bindings, ("y", "Y"), is_asked, picker.finish)
+    _bind(bindings, (Keys.Any, "enter", "escape", "c-c"), is_asked, picker.cancel)
+    # Other letters must not reach the query while they are commands.
+    _bind(bindings, (Keys.Any,), is_command, lambda: None)
+
+
+LEAVING = (("c", "chat"), ("w", "web"))
+"""Commands that leave the picker."""

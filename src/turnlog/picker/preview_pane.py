@@ -1,0 +1,92 @@
+"""The preview of the selected session: the texts around a match, or the last ones."""
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from turnlog.index.reports.session_list import ListedSession
+from turnlog.picker.cells import fit, shown
+from turnlog.picker.row_layout import Fragment, RowFacts, days_left, fill_of, health_of
+from turnlog.text import exact_money, harmless, percent, plural
+
+if TYPE_CHECKING:
+    from turnlog.picker.session_preview import Preview, PreviewText
+
+NAMES = {"prompt": "you", "answer": "model", "summary": "summary", "result": "result"}
+STYLES = {"prompt": "class:prompt", "answer": "class:answer"}
+BEFORE = 70
+"""Cells of a text before the match."""
+BLANKS = re.compile(r"\n\s*\n+")
+
+
+def facts_line(session: ListedSession, facts: RowFacts, width: int) -> list[Fragment]:
+    """Return the line above a preview: what the row has no room for."""
+    parts = [
+        session.id[:8],
+        plural(session.turns, "turn"),
+        exact_money(session.cost_usd),
+        f"context {percent(fill_of(session)) or '?'}",
+        _kept(days_left(session, facts.kept_days, facts.now)),
+        shown(session.project or ""),
+        shown(session.branch or ""),
+    ]
+    found: list[Fragment] = [
+        ("class:rule", fit("── " + " · ".join(filter(None, parts)) + " ", width))
+    ]
+    if health_of(session) == "broken":
+        found += [("", "\n"), ("class:broken", fit(f"✗ {shown(session.finding or '')}", width))]
+    return found
+
+
+def _kept(days: str) -> str:
+    return "deleted at the client's next start" if days == "now" else f"kept {days}"
+
+
+def preview_fragments(preview: "Preview | None") -> list[Fragment]:
+    """Return the texts of a preview, the match marked."""
+    if preview is None:
+        return [("class:dim", "nothing to show yet")]
+    found: list[Fragment] = []
+    has_match = any(text.is_match for text in preview.texts)
+    for text in preview.texts:
+        has_match = has_match and not text.is_match
+        if has_match:
+            # What comes before a match is cut to a line, so that the match itself is in sight.
+            found.append(("class:dim", f"  {fit(shown(text.snippet.text), BEFORE).rstrip()}\n"))
+            continue
+        found += _heading(text)
+        found += _body(text)
+        found.append(("", "\n"))
+    return found
+
+
+def _heading(text: "PreviewText") -> list[Fragment]:
+    place = text.place
+    name = shown(place.tool) if place.tool else NAMES.get(place.kind, place.kind)
+    if place.tool and place.kind == "result":
+        name = f"→ {name}"
+    when = ""
+    if place.at is not None:
+        moment = datetime.fromtimestamp(place.at, UTC).astimezone()
+        when = f"  {moment:%Y-%m-%d %H:%M}"
+    mark = "▶ " if text.is_match else "  "
+    return [("class:match" if text.is_match else "class:dim", f"{mark}{name}{when}"), ("", "\n")]
+
+
+def _body(text: "PreviewText") -> list[Fragment]:
+    """Return a text in pieces; what matched is marked, and nothing can control the terminal."""
+    style = STYLES.get(text.place.kind, "class:dim")
+    snippet = text.snippet
+    pieces: list[Fragment] = []
+    end = 0
+    for start, stop in snippet.marks:
+        pieces += [
+            (style, _safe(snippet.text[end:start])),
+            ("class:mark", _safe(snippet.text[start:stop])),
+        ]
+        end = stop
+    return [*pieces, (style, _safe(snippet.text[end:]).rstrip()), ("", "\n")]
+
+
+def _safe(text: str) -> str:
+    return harmless(BLANKS.sub("\n", text).expandtabs(4), keep=r"\n")

@@ -1,0 +1,128 @@
+"""A thread that answers questions to the indexes, where only the newest of each kind counts.
+
+A question that was replaced is dropped, or interrupted if SQLite works on it. So a held key never
+waits for the answers to keys before it.
+"""
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from enum import IntEnum
+from pathlib import Path
+from threading import Condition, Thread
+from typing import Any
+
+from turnlog.index.database import connect_to_read
+
+STEPS = 100_000
+"""SQLite instructions after which a question notices that it is outdated."""
+
+
+class QuestionKind(IntEnum):
+    """Kinds of questions, the most urgent first."""
+
+    LIST = 0
+    ROWS = 1
+    PREVIEW = 2
+
+
+Databases = Mapping[int, sqlite3.Connection]
+"""A connection to the index of each store, by the store's number; one may be missing yet."""
+Ask = Callable[[Databases], Any]
+Deliver = Callable[[Any], None]
+
+
+class QueryWorker:
+    """Runs questions in a thread, on connections of its own."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self._dbs: dict[int, sqlite3.Connection] = {}
+        self._inodes: dict[int, int] = {}
+        self._waiting: dict[QuestionKind, tuple[Ask, Deliver]] = {}
+        self._running: QuestionKind | None = None
+        self._is_closed = False
+        self._is_outdated = False
+        """Whether the running question was replaced, or a more urgent one is waiting."""
+        self._changed = Condition()
+        self._thread = Thread(target=self._work, daemon=True, name="picker queries")
+        self._thread.start()
+
+    def ask(self, kind: QuestionKind, ask: Ask, deliver: Deliver) -> None:
+        """Ask a question instead of any other of its kind; the thread delivers the answer."""
+        with self._changed:
+            self._waiting[kind] = ask, deliver
+            if self._running is not None and self._running >= kind:
+                self._interrupt()
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Stop the thread."""
+        with self._changed:
+            self._is_closed = True
+            self._waiting.clear()
+            self._interrupt()
+            self._changed.notify()
+        self._thread.join(1)
+
+    def _interrupt(self) -> None:
+        # SQLite forgets an interrupt that comes before a statement is running; the progress handler
+        # sees the mark then.
+        self._is_outdated = True
+        for db in list(self._dbs.values()):
+            db.interrupt()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._is_closed:
+                    self._changed.wait()
+                if self._is_closed:
+                    break
+                kind = min(self._waiting)
+                ask, deliver = self._waiting.pop(kind)
+                self._running, self._is_outdated = kind, False
+            answer = self._answer(kind, ask, deliver)
+            with self._changed:
+                self._running = None
+                is_newest = kind not in self._waiting and not self._is_closed
+            if answer and is_newest:
+                deliver(answer[0])
+        self._close_all()
+
+    def _answer(self, kind: QuestionKind, ask: Ask, deliver: Deliver) -> tuple[Any] | None:
+        """Return the answer; None if the question was interrupted or the index is not there yet."""
+        try:
+            dbs = self._connections()
+            return (ask(dbs),) if dbs else None
+        except sqlite3.OperationalError as error:
+            if "interrupt" in str(error):
+                # The interrupt may have been meant for the question before: repeat this one unless
+                # it was replaced.
+                with self._changed:
+                    self._waiting.setdefault(kind, (ask, deliver))
+        except (sqlite3.DatabaseError, OSError, KeyError):  # KeyError: one of several is missing
+            self._close_all()  # being rebuilt: the next refresh asks again
+        return None
+
+    def _close_all(self) -> None:
+        for db in self._dbs.values():
+            with suppress(sqlite3.Error):
+                db.close()
+        self._dbs = {}
+
+    def _connections(self) -> Databases:
+        for number, path in enumerate(self._paths):
+            with suppress(FileNotFoundError):
+                self._connect(number, path)
+        return self._dbs
+
+    def _connect(self, number: int, path: Path) -> None:
+        # An index that was rebuilt is another file; the old connection would show the old one.
+        inode = path.stat().st_ino
+        if number in self._dbs and inode == self._inodes[number]:
+            return
+        if number in self._dbs:
+            self._dbs[number].close()
+        self._dbs[number], self._inodes[number] = connect_to_read(path), inode
+        self._dbs[number].set_progress_handler(lambda: self._is_outdated, STEPS)

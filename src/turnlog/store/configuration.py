@@ -1,0 +1,58 @@
+"""The configuration file, and the stores that the environment or the file names.
+
+One file has all settings: `config.toml` in turnlog's configuration directory. Its `[trace]` table
+is read by `trace`.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from turnlog.errors import UsageError
+from turnlog.format.json_values import is_array
+from turnlog.store.directories import config_path, split_directories
+
+USUAL = "~/.claude"
+
+
+def configuration_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the path of the configuration, which need not exist."""
+    return Path(config_path(environment))
+
+
+def read_configuration(path: Path) -> dict[str, Any]:
+    """Return the configuration; empty if there is none. Raise UsageError if it is not TOML."""
+    # Nearly every command looks for stores, and importing tomllib takes as long as a status line.
+    # Unlike `Path.exists`, this accepts a directory that may not be searched.
+    if not os.path.exists(path):  # noqa: PTH110
+        return {}
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise UsageError(f"{path} is not valid: {error}", f"$EDITOR {path}") from error
+
+
+def store_directories(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the directories of the user's stores: `CLAUDE_CONFIG_DIR`, `stores`, or `~/.claude`.
+
+    `CLAUDE_CONFIG_DIR` may list several, separated by commas; `stores` is a key of the
+    configuration.
+    """
+    if named := split_directories(environment.get("CLAUDE_CONFIG_DIR") or ""):
+        return named
+    return _configured(environment) or [os.path.expanduser(USUAL)]  # noqa: PTH111
+
+
+def _configured(environment: Mapping[str, str]) -> list[str]:
+    path = configuration_file(environment)
+    listed = read_configuration(path).get("stores", [])
+    if not is_array(listed) or not all(isinstance(each, str) and each for each in listed):
+        message = f'stores in {path} is not a list of directories, such as ["{USUAL}"]'
+        raise UsageError(message, f"$EDITOR {path}")
+    # A relative path in a file must not depend on where turnlog was started.
+    return [os.path.join(path.parent, os.path.expanduser(each)) for each in listed]  # noqa: PTH111, PTH118

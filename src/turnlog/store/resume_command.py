@@ -1,0 +1,100 @@
+"""The command that resumes a session, and the installed client that would run it.
+
+The client looks a session up by the directory that it is started in, so the command begins with
+`cd`. Every command that prints it, and `turnlog resume`, which runs it, call `resume_command`.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from turnlog.format.regular_files import read_regular
+from turnlog.store.paths import Store
+
+CLIENT = "claude"
+VARIABLE = "CLAUDE_CONFIG_DIR"
+VERSION = re.compile(r"\d+\.\d+\.\d+")
+LARGEST = 1 << 20
+"""Bytes of a package.json; the client's has a few kilobytes."""
+
+
+def resume_command(session_id: str, directory: str | None, store: Store | None = None) -> str:
+    """Return the shell command that resumes a session in its directory.
+
+    `store` is the session's store, if it may be another than the one that the client reads.
+
+    >>> resume_command("5e55", "/home/ada/my shop")
+    "cd '/home/ada/my shop' && claude --resume 5e55"
+    """
+    words = [CLIENT, *resume_arguments(session_id)]
+    if store and not is_clients_store(store):
+        words = [f"{VARIABLE}={shlex.quote(str(store.root))}", shlex.join(words)]
+        return in_directory(directory, " ".join(words))
+    return in_directory(directory, shlex.join(words))
+
+
+def is_clients_store(store: Store, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a client that is started now uses a store.
+
+    The client takes the variable for one directory; turnlog accepts several, such as `a,b`.
+    """
+    used = environment.get(VARIABLE) or Path.home() / ".claude"
+    return os.path.realpath(used) == os.path.realpath(store.root)
+
+
+def in_directory(directory: str | None, command: str) -> str:
+    """Return a shell command that runs another one in a directory."""
+    if not directory:
+        return command
+    # `cd -x` is an option, `cd -` the previous directory: a relative name is never meant.
+    place = directory if directory.startswith(("/", "\\")) or directory[1:2] == ":" else None
+    return f"cd {shlex.quote(place or f'./{directory}')} && {command}"
+
+
+def resume_arguments(session_id: str) -> list[str]:
+    """Return the client's arguments that resume a session.
+
+    >>> resume_arguments("5e55"), resume_arguments("--version")
+    (['--resume', '5e55'], ['--resume=--version'])
+    """
+    # Anyone can name a file `--dangerously-skip-permissions.jsonl`: its name must not become an
+    # option of the client.
+    if session_id.startswith("-"):
+        return [f"--resume={session_id}"]
+    return ["--resume", session_id]
+
+
+def find_client(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the absolute path of the installed client; None if there is none."""
+    # Absolute, because the session's directory becomes the current one: with `.` in PATH, a program
+    # of that name in a stranger's repository would run instead.
+    found = shutil.which(CLIENT, path=environment.get("PATH"))
+    return str(Path(found).absolute()) if found else None
+
+
+def client_version(program: str) -> str | None:
+    """Return the version of an installed client without starting it; None if it is unknown.
+
+    Native clients are files named by their version; npm installs them with a package.json.
+    """
+    path = Path(os.path.realpath(program))
+    if VERSION.fullmatch(path.name):
+        return path.name
+    for folder in path.parents[:2]:
+        try:
+            package = json.loads(read_regular(folder / "package.json", LARGEST))
+            version = package["version"] if "claude-code" in package["name"] else None
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if isinstance(version, str) and VERSION.fullmatch(version):
+            return version
+    return None
+
+
+def client_command(program: Sequence[str], session_id: str, further: Sequence[str]) -> list[str]:
+    """Return the words of the command that resumes a session, with further arguments."""
+    return [*program, *resume_arguments(session_id), *further]

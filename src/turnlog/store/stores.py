@@ -1,0 +1,101 @@
+"""Several stores as one: which ones there are, and which one has a file.
+
+The first store is the one that chat and hooks use.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from turnlog.errors import NotFound
+from turnlog.format.regular_files import note_skipped
+from turnlog.store.configuration import store_directories
+from turnlog.store.paths import Store, expand_user, real_path
+
+Stores = Sequence[Store]
+AnyStores = Store | Stores
+"""Functions that read accept one store or several."""
+
+WHERE = "turnlog where"
+
+
+def each_store(stores: AnyStores) -> tuple[Store, ...]:
+    """Return the stores, also if there is only one."""
+    # A store is itself a tuple, of its directory.
+    return (stores,) if isinstance(stores, Store) else tuple(stores)
+
+
+def open_stores(environment: Mapping[str, str] = os.environ) -> tuple[Store, ...]:
+    """Return the user's stores; report those that are missing, and leave them out.
+
+    The first one may be missing: the client creates it.
+    """
+    first, *others = (Store(Path(each)) for each in store_directories(environment))
+    found = [first]
+    for store in others:
+        if store.projects.is_dir():
+            found.append(store)
+        else:
+            # The disk of another machine may not be mounted; the rest can still be read.
+            note_skipped(store.root, f"it has no projects folder (try: {WHERE})")
+    return distinct(found)
+
+
+def store_at(path: str | Path) -> Store:
+    """Return the store in a directory; its `projects` folder may be named as well."""
+    folder = Path(os.path.abspath(expand_user(str(path))))  # noqa: PTH100
+    if folder.name == "projects" and folder.is_dir() and not (folder / "projects").is_dir():
+        return Store(folder.parent)
+    if not folder.is_dir():
+        raise NotFound(f"there is no store in {folder}: no such directory", WHERE)
+    if not (folder / "projects").is_dir():
+        raise NotFound(f"there is no store in {folder}: it has no projects folder", WHERE)
+    return Store(folder)
+
+
+def distinct(stores: Iterable[Store]) -> tuple[Store, ...]:
+    """Return each store once, whatever links lead to it."""
+    found: dict[Path, Store] = {}
+    for store in stores:
+        found.setdefault(real_path(store.root), store)
+    return tuple(found.values())
+
+
+def holder_of(stores: AnyStores, path: Path) -> Store:
+    """Return the store that a file is in; the first one for a file elsewhere."""
+    known = each_store(stores)
+    return find_holder(known, path) or known[0]
+
+
+def find_holder(stores: AnyStores, path: Path) -> Store | None:
+    """Return the store that a file is in: of nested ones, the innermost."""
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100
+    resolved = real_path(path)
+    holders = [
+        store
+        for store in each_store(stores)
+        if absolute.is_relative_to(store.root) or resolved.is_relative_to(real_path(store.root))
+    ]
+    return max(holders, key=lambda store: len(real_path(store.root).parts), default=None)
+
+
+def present(stores: AnyStores) -> tuple[Store, ...]:
+    """Return the stores that are there; all of them if none is."""
+    known = each_store(stores)
+    return tuple(store for store in known if store.projects.is_dir()) or known
+
+
+def all_session_files(stores: AnyStores, cwd: str | None = None) -> Iterator[Path]:
+    """Yield the session files of all stores, or those of a working directory."""
+    known = each_store(stores)
+    roots = {store.root for store in known}
+    for store in known:
+        for path in store.session_files(cwd):
+            # A store in the place of a project has no sessions there, but a prompt history.
+            if path.parent not in roots:
+                yield path
+
+
+def places_of(stores: AnyStores) -> str:
+    """Return the folders with the sessions, for a message."""
+    return ", ".join(str(store.projects) for store in each_store(stores))

@@ -1,0 +1,56 @@
+"""The worktrees of a git repository, read from its files.
+
+git itself is not run: in a directory of unknown origin, its configuration names programs to run.
+"""
+
+from pathlib import Path
+
+from turnlog.format.regular_files import read_regular
+
+LARGEST = 1 << 14
+"""Bytes of a file that holds one path."""
+MOST = 1000
+"""Worktrees of a repository that are looked at."""
+
+
+def worktrees_of(directory: Path) -> list[Path]:
+    """Return the worktrees of the repository around a directory, its own first; [] if none."""
+    own = _root_of(directory)
+    if own is None:
+        return []
+    common = _common_folder(own)
+    found = [own]
+    if common.name == ".git":
+        found.append(common.parent)
+    folders = sorted((common / "worktrees").glob("*"))[:MOST]
+    links = (_path_in(folder / "gitdir", folder) for folder in folders)
+    found += [link.parent for link in links if link]
+    return list(dict.fromkeys(found))
+
+
+def _root_of(directory: Path) -> Path | None:
+    """Return the top directory of the worktree that contains a directory."""
+    return next(
+        (each for each in (directory, *directory.parents) if (each / ".git").exists()), None
+    )
+
+
+def _common_folder(root: Path) -> Path:
+    """Return the `.git` folder that all worktrees of a repository share."""
+    git = root / ".git"
+    if git.is_dir():
+        return git
+    # A linked worktree has a file: "gitdir: /shop/.git/worktrees/fix", which names the shared
+    # folder in `commondir`.
+    own = _path_in(git, root, "gitdir:") or git
+    return _path_in(own / "commondir", own) or own
+
+
+def _path_in(file: Path, base: Path, lead: str = "") -> Path | None:
+    """Return the path that a file holds, relative to a base; None if it cannot be read."""
+    try:
+        text = read_regular(file, LARGEST).decode().strip()
+    except (OSError, ValueError):
+        return None
+    text = text.removeprefix(lead).strip()
+    return Path(base, text).resolve() if text and "\0" not in text else None

@@ -1,0 +1,270 @@
+"""What the lines of a session say about files: calls with their results, and attachments.
+
+Results are read on demand: a session of 100 MB may have thousands of them, and most questions
+concern one file.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from turnlog.conversation.calls import result_text
+from turnlog.format.blocks import ToolUseBlock
+from turnlog.format.entries import Assistant, Attachment, ChainEntry, Entry, User
+from turnlog.format.fields import given
+from turnlog.format.file_views import (
+    FileAttachment,
+    NotebookEditResult,
+    changed_paths,
+    hunks_of,
+    shell_changes,
+)
+from turnlog.format.fit import fit
+from turnlog.format.json_values import Fields, is_object
+from turnlog.format.tools import (
+    BashResult,
+    EditArguments,
+    EditResult,
+    MultiEditArguments,
+    MultiEditResult,
+    ReadArguments,
+    ReadResult,
+    WriteArguments,
+    WriteResult,
+)
+from turnlog.worktree.beliefs import (
+    EditedPart,
+    Observation,
+    RewrittenText,
+    ShellEdit,
+    SomeLines,
+    UnknownChange,
+    WholeText,
+    WriteRule,
+    WrittenText,
+)
+from turnlog.worktree.patches import Replacement
+from turnlog.worktree.text_style import lines_of
+
+VERBATIM_SINCE = (2, 1, 100)
+CONVERTING = ((2, 0, 76), (2, 1, 45))
+NUMBERED = re.compile(r" *(\d+)[\t→](.*)", re.DOTALL)
+"""A line as Read shows it: `1→x` up to 2.1.45, `1\tx` in 2.1.325 (observed)."""
+TAILS = ("\n\n<system-reminder>", "\n\n[This file ")
+"""Remarks of the client behind the lines of a Read."""
+DEFAULT_LIMIT = 2000
+"""Lines that a Read without a limit returned in older clients."""
+UPDATED = ("has been updated successfully", "`cat -n`", "successfully replaced")
+CREATED = "File created successfully"
+CELLS = ("Updated cell", "Inserted cell", "Deleted cell")
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """The decoded lines of a call."""
+
+    tool: str
+    arguments: Fields
+    result: Fields | None
+    """The structured result; None in the files of sub-agents."""
+    text: str
+    version: str | None
+
+
+def read_record(call_id: str, tool: str, use: Entry, answer: Entry | None) -> CallRecord:
+    """Return the contents of a call's lines."""
+    blocks = use.content if isinstance(use, Assistant) else []
+    uses = [b for b in blocks if isinstance(b, ToolUseBlock) and given(b.id) == call_id]
+    arguments = given(uses[0].input) if uses else None
+    structured = given(answer.tool_use_result) if isinstance(answer, User) else None
+    text = result_text(answer, call_id) if isinstance(answer, User) else ""
+    version = given(use.version) if isinstance(use, ChainEntry) else None
+    return CallRecord(
+        tool,
+        arguments if is_object(arguments) else {},
+        structured if is_object(structured) else None,
+        text,
+        version,
+    )
+
+
+def path_in(arguments: Fields) -> str | None:
+    """Return the path that the input of a file tool names."""
+    path = arguments.get("file_path") or arguments.get("notebook_path")
+    return path if isinstance(path, str) and path else None
+
+
+def observe_call(record: CallRecord) -> Observation | None:
+    """Return what a call that succeeded says about its file; None if it says nothing."""
+    read = OBSERVERS.get(record.tool)
+    return read(record) if read else None
+
+
+def observe_shell(record: CallRecord) -> Mapping[str, ShellEdit]:
+    """Return the files that a shell command changed, as far as the client noticed, by path."""
+    result = fit(BashResult, record.result or {}, [])
+    changes = changed_paths(shell_changes(result.bash_edit_diff))
+    return {path: ShellEdit(change) for path, change in changes.items()}
+
+
+def observe_attachment(entry: Entry) -> tuple[str, Observation] | None:
+    """Return the file that an attachment shows, and what it says about it."""
+    if not isinstance(entry, Attachment):
+        return None
+    note = fit(FileAttachment, given(entry.attachment) or {}, [])
+    path = given(note.filename)
+    if not path:
+        return None
+    if given(note.type) == "edited_text_file":
+        lines = numbered_lines(given(note.snippet) or "")
+        return path, UnknownChange(lines, "it was changed outside of the conversation")
+    content = given(note.content)
+    seen = _read_result(fit(ReadResult, content, [])) if is_object(content) else None
+    return (path, seen) if seen else None
+
+
+def numbered_lines(text: str) -> dict[int, str]:
+    """Return the lines of a text that a client numbered; stop at the first that has no number.
+
+    >>> numbered_lines("     1→a\\n     2→")
+    {1: 'a', 2: ''}
+    """
+    for tail in TAILS:
+        text = text.partition(tail)[0]
+    found: dict[int, str] = {}
+    for line in text.split("\n"):
+        part = NUMBERED.fullmatch(line)
+        if part is None or (found and int(part[1]) != max(found) + 1):
+            break
+        found[int(part[1])] = part[2]
+    return found
+
+
+def write_rule(version: str | None, text: str) -> WriteRule:
+    """Return what the client that wrote a result does to line endings.
+
+    `turnlog chat` writes the version of the client whose format it follows, but its own texts.
+    """
+    if not any(mark in text for mark in (*UPDATED, CREATED)):
+        return WriteRule.PRESERVING if "has been" in text else WriteRule.UNKNOWN
+    parts = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version or "")
+    if not parts:
+        return WriteRule.UNKNOWN
+    number = tuple(map(int, parts.groups()))
+    if number >= VERBATIM_SINCE:
+        return WriteRule.VERBATIM
+    first, last = CONVERTING
+    return WriteRule.CONVERTING if first <= number <= last else WriteRule.UNKNOWN
+
+
+def _observe_read(record: CallRecord) -> Observation | None:
+    if record.result is not None:
+        return _read_result(fit(ReadResult, record.result, []))
+    given_input = fit(ReadArguments, record.arguments, [])
+    lines = numbered_lines(record.text)
+    if not lines:
+        return None
+    is_whole = given(given_input.limit) is None and min(lines) == 1
+    if is_whole and len(lines) < DEFAULT_LIMIT and not _is_cut(record.text):
+        return WholeText("\n".join(lines.values()))
+    return SomeLines(lines)
+
+
+def _is_cut(text: str) -> bool:
+    """Return whether a Read shows less than the file: long lines or the rest are missing."""
+    return "truncated" in text or "[Truncated" in text
+
+
+def _read_result(result: ReadResult) -> Observation | None:
+    file = given(result.file)
+    if given(result.type) != "text" or file is None or given(file.content) is None:
+        return None
+    text = given(file.content) or ""
+    start, total = given(file.start_line) or 1, given(file.total_lines)
+    lines = lines_of(text)
+    if start == 1 and total == len(lines) and not given(file.truncated_by_token_cap):
+        return WholeText(text)
+    return SomeLines({start + n: line for n, line in enumerate(lines)}, total)
+
+
+def _observe_write(record: CallRecord) -> Observation | None:
+    arguments = fit(WriteArguments, record.arguments, [])
+    result = fit(WriteResult, record.result or {}, [])
+    text = given(result.content) if given(result.content) is not None else given(arguments.content)
+    if text is None:
+        return None
+    is_new = given(result.type) == "create" if record.result else CREATED in record.text
+    rule = write_rule(record.version, record.text)
+    return WrittenText(
+        text,
+        is_new,
+        given(result.original_file),
+        rule,
+        bool(given(result.user_modified)),
+        shows_mark=rule is not WriteRule.PRESERVING,
+    )
+
+
+def _observe_edit(record: CallRecord) -> Observation | None:
+    arguments = fit(EditArguments, record.arguments, [])
+    result = fit(EditResult, record.result or {}, [])
+    # The strings of the result are those that the client used: it may correct quotes.
+    old = given(result.old_string)
+    old = given(arguments.old_string) if old is None else old
+    new = given(result.new_string)
+    new = given(arguments.new_string) if new is None else new
+    everywhere = bool(given(result.replace_all) or given(arguments.replace_all))
+    if old is None or new is None:
+        return UnknownChange({}, "it was edited; the edit is not recorded")
+    return EditedPart(
+        [Replacement(old, new, everywhere)],
+        hunks_of(given(result.structured_patch)),
+        given(result.original_file),
+        bool(given(result.user_modified)),
+        _is_from_client(record.text),
+        is_as_asked=record.result is None,
+    )
+
+
+def _observe_multi_edit(record: CallRecord) -> Observation | None:
+    arguments = fit(MultiEditArguments, record.arguments, [])
+    result = fit(MultiEditResult, record.result or {}, [])
+    edits = [each for each in given(arguments.edits) or [] if isinstance(each, EditArguments)]
+    replacements = [
+        Replacement(
+            given(each.old_string) or "",
+            given(each.new_string) or "",
+            bool(given(each.replace_all)),
+        )
+        for each in edits
+    ]
+    original = given(result.original_file_contents)
+    return EditedPart(
+        replacements,
+        hunks_of(given(result.structured_patch)),
+        given(result.original_file) if original is None else original,
+        bool(given(result.user_modified)),
+        _is_from_client(record.text),
+    )
+
+
+def _observe_notebook(record: CallRecord) -> Observation | None:
+    result = fit(NotebookEditResult, record.result or {}, [])
+    if given(result.error):
+        return None
+    is_client = record.text.startswith(CELLS)
+    return RewrittenText(given(result.original_file), given(result.updated_file), is_client)
+
+
+def _is_from_client(text: str) -> bool:
+    return any(mark in text for mark in UPDATED)
+
+
+OBSERVERS = {
+    "Read": _observe_read,
+    "Write": _observe_write,
+    "Edit": _observe_edit,
+    "MultiEdit": _observe_multi_edit,
+    "NotebookEdit": _observe_notebook,
+}
+"""What each file tool says about its file."""

@@ -1,0 +1,83 @@
+"""Normalize the paths of files that a session names.
+
+Two spellings of one path are one file: relative and absolute, with `.` and `..`, and on Windows in
+any case and with either separator. Symlinks cannot be known.
+"""
+
+import ntpath
+import posixpath
+import re
+from typing import NamedTuple
+
+WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+
+
+class FileName(NamedTuple):
+    """A file that a session names."""
+
+    key: str
+    """Equal for all spellings of the path."""
+    path: str
+    """The absolute path, as it is shown."""
+
+
+def is_windows(path: str) -> bool:
+    """Return whether a path is an absolute path on Windows."""
+    return WINDOWS.match(path) is not None
+
+
+def file_name(path: str, cwd: str | None) -> FileName:
+    """Return the name of a file, given the working directory of the line that names it.
+
+    >>> file_name("../b.py", "/home/me/src").path
+    '/home/me/b.py'
+    >>> file_name("C:/Work/A.py", None)
+    FileName(key='c:\\\\work\\\\a.py', path='C:\\\\Work\\\\A.py')
+    """
+    if is_windows(path) or (cwd and is_windows(cwd) and not path.startswith("/")):
+        full = ntpath.normpath(ntpath.join(cwd or "", path))
+        return FileName(full.lower(), full)
+    full = posixpath.normpath(posixpath.join(cwd or "", path))
+    # POSIX lets a path start with exactly two slashes; clients treat it as one.
+    full = full[1:] if full.startswith("//") else full
+    return FileName(full, full)
+
+
+def matches(name: FileName, asked: str, cwd: str | None) -> bool:
+    """Return whether a user who asks for a path means a file: in full, or its last parts.
+
+    >>> matches(file_name("/home/me/src/a.py", None), "src/a.py", "/elsewhere")
+    True
+    """
+    wanted = file_name(asked, cwd)
+    if wanted.key == name.key:
+        return True
+    parts = asked.replace("\\", "/").lower() if is_windows(name.path) else asked
+    key = name.key.replace("\\", "/") if is_windows(name.path) else name.key
+    return not parts.startswith(("/", "..")) and key.endswith("/" + parts.removeprefix("./"))
+
+
+def relative_parts(path: str, root: str | None) -> tuple[bool, list[str]]:
+    """Return whether a file is below a root directory, and its parts from there.
+
+    >>> relative_parts("/home/me/src/a.py", "/home/me"), relative_parts("/etc/x", "/home/me")
+    ((True, ['src', 'a.py']), (False, ['etc', 'x']))
+    """
+    if root is None or is_windows(root) != is_windows(path):
+        return False, _parts(path)
+    parts, above = _parts(path), _parts(root)
+    same = [_folded(part, path) for part in parts[: len(above)]]
+    is_below = len(parts) > len(above) and same == [_folded(part, path) for part in above]
+    return is_below, parts[len(above) :] if is_below else parts
+
+
+def _parts(path: str) -> list[str]:
+    if not is_windows(path):
+        return [part for part in path.split("/") if part]
+    drive, rest = ntpath.splitdrive(path)
+    parts = [*re.split(r"[\\/]+", drive.replace(":", "")), *re.split(r"[\\/]+", rest)]
+    return [part for part in parts if part]
+
+
+def _folded(part: str, path: str) -> str:
+    return part.lower() if is_windows(path) else part

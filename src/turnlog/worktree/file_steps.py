@@ -1,0 +1,118 @@
+"""The history of a file in a session: each change with its diff, its turn and its prompt."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from functools import cached_property
+
+from turnlog.conversation.prompts import full_text
+from turnlog.conversation.session import Session
+from turnlog.conversation.turns import Turn
+from turnlog.format.entries import User
+from turnlog.worktree.file_names import FileName
+from turnlog.worktree.places import Place
+from turnlog.worktree.text_style import decode_file
+from turnlog.worktree.worktree import FileVersion, Worktree
+
+LARGEST = 2_000_000
+"""Bytes up to which contents are compared line by line."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileStep:
+    """A change of a file's known content."""
+
+    version: FileVersion
+    before: FileVersion
+    turn: int | None
+    """The turn of the branch; None if it is in none."""
+    prompt: str
+    leaf: int | None
+
+
+class TurnPlaces:
+    """Find the turn of a branch that a place belongs to."""
+
+    def __init__(self, worktree: Worktree, leaf: int | None) -> None:
+        session = worktree.session
+        self.session: Session = session
+        self.turns: Sequence[Turn] = session.turns if leaf is None else session.turns_to(leaf)
+        self._ends = [worktree.place_of_turn(turn.nodes) for turn in self.turns]
+
+    def turn_at(self, place: Place) -> Turn | None:
+        """Return the first turn that ends at a place or later; the last one for later places."""
+        for turn, end in zip(self.turns, self._ends, strict=True):
+            if place <= end:
+                return turn
+        return self.turns[-1] if self.turns else None
+
+    @cached_property
+    def prompts(self) -> dict[int, str]:
+        """The text of each turn's prompt."""
+        nodes = [turn.prompt for turn in self.turns if turn.prompt]
+        entries = self.session.entries(nodes)
+        texts = [full_text(entry) if isinstance(entry, User) else "" for entry in entries]
+        found = {node.index: text for node, text in zip(nodes, texts, strict=True)}
+        return {turn.n: found[turn.prompt.index] for turn in self.turns if turn.prompt}
+
+
+def branch_leaves(session: Session) -> list[int | None]:
+    """Return a leaf of each branch, the active one first, as None."""
+    stones = session.milestones
+    others = [stones.last_entry(number) for number in stones.ends if not stones.is_active(number)]
+    ranks = [session.tree.rank_of(node.uuid) for node in others]
+    return [None, *(rank for rank in ranks if rank is not None)]
+
+
+def file_steps(
+    worktree: Worktree, name: FileName, leaf: int | None = None, turns: TurnPlaces | None = None
+) -> Iterator[FileStep]:
+    """Yield the changes of a file on a branch, in order."""
+    places = turns or TurnPlaces(worktree, leaf)
+    before = worktree.base(name, leaf)
+    for version in worktree.versions(name, leaf):
+        if version.is_change or not is_same(before, version):
+            turn = places.turn_at(version.place)
+            prompt = places.prompts.get(turn.n, "") if turn else ""
+            yield FileStep(version, before, turn.n if turn else None, prompt, leaf)
+        before = version
+
+
+def all_steps(worktree: Worktree, name: FileName) -> list[FileStep]:
+    """Return the changes of a file on all branches, each once, in order of time."""
+    found: dict[tuple[str | None, int, str], FileStep] = {}
+    for leaf in branch_leaves(worktree.session):
+        for step in file_steps(worktree, name, leaf):
+            version = step.version
+            found.setdefault((version.agent_id, version.line, version.tool), step)
+    return sorted(found.values(), key=lambda step: step.version.place)
+
+
+def is_same(one: FileVersion, other: FileVersion) -> bool:
+    """Return whether two states of a file are the same as far as they are known."""
+    mine, others = one.belief, other.belief
+    return (mine.raw, mine.is_absent, dict(mine.known)) == (
+        others.raw,
+        others.is_absent,
+        dict(others.known),
+    )
+
+
+def diff_versions(before: FileVersion, after: FileVersion, context: int = 3) -> list[str]:
+    """Return a unified diff of two states without its head; empty if one of them is a gap."""
+    one, other = _text(before), _text(after)
+    if one is None or other is None:
+        return []
+    if max(len(one), len(other)) > LARGEST:
+        return [f"@@ {len(one):,} → {len(other):,} characters @@"]
+    lines = unified_diff(one.splitlines(), other.splitlines(), lineterm="", n=context)
+    return list(lines)[2:]
+
+
+def _text(version: FileVersion) -> str | None:
+    if version.is_absent:
+        return ""
+    if version.content is None:
+        return None
+    styled = decode_file(version.content)
+    return styled.text if styled else version.content.decode("utf-8", "replace")

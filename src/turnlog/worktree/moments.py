@@ -1,0 +1,95 @@
+"""Moments of a session as users name them: a turn, a line or a time."""
+
+import re
+from dataclasses import dataclass
+
+from turnlog.conversation.nodes import ChainNode
+from turnlog.conversation.session import Session
+from turnlog.errors import NotFound, UsageError
+from turnlog.format.timestamps import parse_until
+from turnlog.text import plural
+from turnlog.worktree.places import AMONG, END, Place
+from turnlog.worktree.worktree import Worktree
+
+TURN = re.compile(r"(?:turn[: ]?)?(\d{1,9})", re.IGNORECASE)
+LINE = re.compile(r"(?:line[: ]?|L)(\d{1,9})", re.IGNORECASE)
+SPELLINGS = "a turn such as 3, a line such as line:120, or a time"
+
+
+@dataclass(frozen=True, slots=True)
+class FileMoment:
+    """A moment of a branch."""
+
+    place: Place
+    leaf: int | None
+    """Rank of the branch's leaf; None for the active one."""
+    label: str
+
+
+def parse_moment(worktree: Worktree, text: str | None, leaf: int | None = None) -> FileMoment:
+    """Return the moment that a user means; without a text, the end of the branch.
+
+    A number is a turn of the branch, `line:120` a line of the file, anything else a time.
+    """
+    if text is None or text == "last":
+        return FileMoment(_end_of(worktree, leaf), leaf, "the end")
+    if found := TURN.fullmatch(text):
+        return at_turn(worktree, int(found[1]), leaf)
+    if found := LINE.fullmatch(text):
+        return at_line(worktree, int(found[1]), leaf)
+    return _at_time(worktree, text, leaf)
+
+
+def at_turn(worktree: Worktree, number: int, leaf: int | None = None) -> FileMoment:
+    """Return the end of a turn."""
+    session = worktree.session
+    turns = session.turns if leaf is None else session.turns_to(leaf)
+    if not 1 <= number <= len(turns):
+        hint = f"turnlog show {session.id}"
+        raise NotFound(f"{session.id} has {plural(len(turns), 'turn')}, not {number}", hint)
+    turn = turns[number - 1]
+    return FileMoment(worktree.place_of_turn(turn.nodes), leaf, f"turn {number}")
+
+
+def at_line(worktree: Worktree, line: int, leaf: int | None = None) -> FileMoment:
+    """Return the moment of a line, on the branch that it belongs to."""
+    session = worktree.session
+    if not 1 <= line <= session.last_line:
+        hint = f"turnlog entries {session.id}"
+        raise NotFound(f"{session.id} has {plural(session.last_line, 'line')}, not {line}", hint)
+    branch = leaf if leaf is not None else leaf_at(session, line)
+    return FileMoment(worktree.place_of_line(line), branch, f"line {line}")
+
+
+def leaf_at(session: Session, line: int) -> int | None:
+    """Return the leaf of a branch with a line; None for the active one, if that has it."""
+    node = session.node_at(line)
+    if session.turn_at(line) is not None or not isinstance(node, ChainNode):
+        return None
+    rank = session.tree.rank_of(node.uuid)
+    if rank is None:
+        return None
+    while rank in session.tree.children:
+        rank = session.tree.children[rank][-1]
+    return rank
+
+
+def _at_time(worktree: Worktree, text: str, leaf: int | None) -> FileMoment:
+    try:
+        moment = parse_until(text)
+    except UsageError:
+        hint = f"turnlog files {worktree.session.id} --at 1"
+        raise UsageError(f"{text!r} is not {SPELLINGS}", hint) from None
+    seconds = moment.timestamp()
+    line = worktree.line_at(seconds)
+    if leaf is None and line:
+        leaf = leaf_at(worktree.session, line)
+    # Sub-agents' lines lie between those of the session, ordered by milliseconds.
+    place = Place(line, AMONG, int(seconds * 1000), 2**62)
+    return FileMoment(place, leaf, f"{moment.astimezone():%Y-%m-%d %H:%M:%S}")
+
+
+def _end_of(worktree: Worktree, leaf: int | None) -> Place:
+    if leaf is None:
+        return END._replace(line=worktree.session.last_line)
+    return worktree.place_of_turn(worktree.session.branch_to(leaf))

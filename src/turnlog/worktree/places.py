@@ -1,0 +1,97 @@
+"""Order the events of a session and its sub-agents in time.
+
+Lines are the clock. A child's line never counts as earlier than its parent's, because clients write
+some lines late: a prompt after the first lines of its answer (2.1.150), a snapshot after the turn
+that it belongs to (2.1.325; both observed). Sub-agents have files of their own; their events are
+put between the session's lines by timestamp.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from turnlog.conversation.nodes import ChainNode, Node
+from turnlog.conversation.session import Session
+from turnlog.conversation.tree import Tree
+from turnlog.format.timestamps import seconds_of
+
+BEFORE, AT, AMONG, BEHIND = -1, 0, 1, 2
+"""Before a line, at it, between it and the next (sub-agents), and behind all of those."""
+
+
+class Place(NamedTuple):
+    """A moment of a session; comparable."""
+
+    line: int
+    rank: int = AT
+    order: int = 0
+    """Depth in the tree for lines; milliseconds for sub-agents."""
+    inner: int = 0
+    """The line in the sub-agent's own file."""
+
+
+END = Place(2**62, BEHIND)
+START = Place(0, BEFORE)
+
+
+class MainClock:
+    """The places of a session's own lines."""
+
+    def __init__(self, session: Session) -> None:
+        self._places = _places_of(session.tree)
+        self._starts = _running_times(session.nodes)
+
+    def place(self, node: Node) -> Place:
+        """Return the place of a node."""
+        return self._places.get(node.index) or Place(node.line)
+
+    def line_at(self, seconds: float) -> int:
+        """Return the last line that was written by some time."""
+        times, lines = self._starts
+        found = bisect_right(times, seconds)
+        return lines[found - 1] if found else 0
+
+
+class AgentClock:
+    """The places of the lines of a sub-agent's own file."""
+
+    def __init__(self, main: MainClock, nodes: Iterable[Node], earliest: int) -> None:
+        """`earliest` is the line of the call that started it."""
+        self._main = main
+        self._earliest = earliest
+        self._times: dict[int, float] = {}
+        latest = 0.0
+        for node in nodes:
+            latest = max(latest, seconds_of(node.time) or latest)
+            self._times[node.index] = latest
+
+    def place(self, node: Node) -> Place:
+        """Return the place of a node."""
+        seconds = self._times.get(node.index, 0.0)
+        line = max(self._main.line_at(seconds), self._earliest)
+        return Place(line, AMONG, int(seconds * 1000), node.line)
+
+
+def _places_of(tree: Tree) -> dict[int, Place]:
+    """Return the place of every node of a tree, by index."""
+    found: dict[int, Place] = {}
+    waiting = [(rank, 0, 0) for rank in tree.roots]
+    while waiting:
+        rank, line, depth = waiting.pop()
+        node: ChainNode = tree.chain[rank]
+        line = max(line, node.line)
+        found[node.index] = Place(line, AT, depth)
+        waiting += [(child, line, depth + 1) for child in tree.children.get(rank, [])]
+    return found
+
+
+def _running_times(nodes: Iterable[Node]) -> tuple[list[float], list[int]]:
+    """Return the latest time up to each line that has a later one than all before it."""
+    times: list[float] = []
+    lines: list[int] = []
+    for node in nodes:
+        seconds = seconds_of(node.time)
+        if seconds is not None and (not times or seconds >= times[-1]):
+            times.append(seconds)
+            lines.append(node.line)
+    return times, lines

@@ -1,0 +1,173 @@
+"""Collect where a session and its sub-agents mention files, without reading the contents yet."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnlog.conversation.calls import Call
+from turnlog.conversation.nodes import Node
+from turnlog.conversation.session import Session
+from turnlog.conversation.subagents import SubAgent
+from turnlog.format.entries import Attachment, ChainEntry
+from turnlog.format.fields import given
+from turnlog.format.file_views import FileAttachment
+from turnlog.format.fit import fit
+from turnlog.worktree.beliefs import (
+    Observation,
+    ShellEdit,
+    UnknownChange,
+    WholeContent,
+    WholeText,
+)
+from turnlog.worktree.evidence import (
+    OBSERVERS,
+    CallRecord,
+    observe_attachment,
+    observe_call,
+    observe_shell,
+    path_in,
+    read_record,
+)
+from turnlog.worktree.file_names import FileName, file_name
+from turnlog.worktree.hazards import SHELLS, Hazard, Placing
+from turnlog.worktree.history_blobs import BackedUp, read_backup
+from turnlog.worktree.places import END, Place
+from turnlog.worktree.text_style import UNKNOWN_CHARACTER
+
+ATTACHED = ("attachment/edited_text_file", "attachment/file")
+EDITED_OUTSIDE = "attachment/edited_text_file"
+SHELL_CHANGES = b'"bashEditDiff"'
+MISSING = ("File does not exist", "does not exist.")
+FILE_HISTORY = "file history"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A session or one of its sub-agents, and when its lines were written."""
+
+    session: Session
+    place: Placing
+    agent: SubAgent | None = None
+    call: Call | None = None
+    """The call that started the sub-agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One place where a file is read or changed; its content is read on demand."""
+
+    name: FileName
+    place: Place
+    node: Node
+    """The line that describes it, in the source's file."""
+    source: Source
+    tool: str
+    is_change: bool
+    call: Call | None = None
+    backup: BackedUp | None = None
+
+    @property
+    def agent_id(self) -> str | None:
+        return self.source.agent.id if self.source.agent else None
+
+    def observe(self, folder: Path | None) -> Observation | None:
+        """Return what it says about the file; None if that is nothing."""
+        if self.backup:
+            if self.backup.copy is None:
+                return WholeContent(None)
+            raw = read_backup(folder, self.backup.copy)
+            return None if raw is None else _observe_copy(raw)
+        if self.call is None:
+            found = observe_attachment(self.source.session.entry(self.node))
+            return found[1] if found else None
+        record = record_of(self.source.session, self.call)
+        if self.tool in SHELLS:
+            changes = observe_shell(record)
+            paths = (path for path in changes if file_name(path, None).key == self.name.key)
+            return next((changes[path] for path in paths), ShellEdit(None))
+        if self.call.is_error:
+            return WholeContent(None) if _is_missing(record) else None
+        seen = observe_call(record)
+        if seen is None and self.is_change:
+            return UnknownChange({}, f"{self.tool} changed it; the change is not recorded")
+        return seen
+
+
+def _observe_copy(raw: bytes) -> Observation:
+    """Return what a backup proves."""
+    # Clients up to 2.1.45 copy files as text: bytes that are not UTF-8, as in a file in UTF-16, are
+    # lost in the copy (observed: 2.0.76, 2.1.45; not in 2.1.100 and later).
+    if UNKNOWN_CHARACTER.encode() in raw:
+        return WholeText(raw.decode("utf-8", "replace").replace("\r\n", "\n"))
+    return WholeContent(raw)
+
+
+def record_of(session: Session, call: Call) -> CallRecord:
+    """Read the lines of a call."""
+    nodes = [call.use, call.result] if call.result else [call.use]
+    use, *answers = session.entries(nodes)
+    return read_record(call.id, call.name, use, answers[0] if answers else None)
+
+
+def sightings_in(source: Source) -> Iterator[Sighting]:
+    """Yield where a source reads or changes files, in no particular order."""
+    session = source.session
+    with session.kept_open():
+        for call in session.calls:
+            if call.result is None:
+                continue
+            if call.name in OBSERVERS and (not call.is_error or call.name == "Read"):
+                name = _named(session, call)
+                if name:
+                    place = source.place(call.result)
+                    is_change = call.name != "Read"
+                    yield Sighting(name, place, call.result, source, call.name, is_change, call)
+            elif call.name in SHELLS:
+                yield from _shell_sightings(source, call)
+        yield from _attached(source)
+
+
+def unfinished(source: Source) -> Iterator[tuple[FileName, Hazard]]:
+    """Yield the files whose change was started but has no result."""
+    with source.session.kept_open():
+        for call in source.session.calls:
+            if call.result is None and call.name in OBSERVERS and call.name != "Read":
+                name = _named(source.session, call)
+                if name:
+                    what = f"{call.name} in line {call.use.line}, which has no result,"
+                    yield name, Hazard(source.place(call.use), END, what)
+
+
+def _named(session: Session, call: Call) -> FileName | None:
+    entry = session.entry(call.use)
+    path = path_in(read_record(call.id, call.name, entry, None).arguments)
+    cwd = given(entry.cwd) if isinstance(entry, ChainEntry) else None
+    return file_name(path, cwd) if path else None
+
+
+def _shell_sightings(source: Source, call: Call) -> Iterator[Sighting]:
+    assert call.result
+    # Most results have no list of changed files; a look at the bytes saves decoding them.
+    raw = next(line.raw for _, line in source.session.lines_of([call.result]))
+    if SHELL_CHANGES not in raw:
+        return
+    for path in observe_shell(record_of(source.session, call)):
+        name, place = file_name(path, None), source.place(call.result)
+        yield Sighting(name, place, call.result, source, call.name, is_change=True, call=call)
+
+
+def _attached(source: Source) -> Iterator[Sighting]:
+    nodes = [node for node in source.session.nodes if node.kind in ATTACHED]
+    for node, entry in zip(nodes, source.session.entries(nodes), strict=True):
+        if not isinstance(entry, Attachment):
+            continue
+        path = given(fit(FileAttachment, given(entry.attachment) or {}, []).filename)
+        if path:
+            name = file_name(path, given(entry.cwd))
+            is_change = node.kind == EDITED_OUTSIDE
+            tool = "edited outside" if is_change else "attachment"
+            yield Sighting(name, source.place(node), node, source, tool, is_change)
+
+
+def _is_missing(record: CallRecord) -> bool:
+    return any(mark in record.text[:200] for mark in MISSING)

@@ -1,0 +1,408 @@
+"""The files of a session at any moment, per branch.
+
+`Worktree` collects what lines say about files; `versions` folds it into states. Only lines of the
+branch are evidence, but everything that was ever run may have changed a file.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+
+from turnlog.conversation.nodes import ChainNode
+from turnlog.conversation.session import Session
+from turnlog.errors import Ambiguous, NotFound
+from turnlog.format.entries import ChainEntry
+from turnlog.format.fields import given
+from turnlog.secrets import MASKED
+from turnlog.worktree.beliefs import (
+    NOTHING,
+    Belief,
+    Certainty,
+    Observation,
+    belief_after,
+    belief_before,
+    doubted,
+    gaps_of,
+)
+from turnlog.worktree.file_names import FileName, matches
+from turnlog.worktree.hazards import Hazard, Hazards, hazards_of
+from turnlog.worktree.history_blobs import backups_of, history_folder
+from turnlog.worktree.places import AT, BEHIND, END, START, AgentClock, MainClock, Place
+from turnlog.worktree.sightings import (
+    FILE_HISTORY,
+    Sighting,
+    Source,
+    sightings_in,
+    unfinished,
+)
+
+REDACTED = re.compile(MASKED.encode())
+MOST_CHANGES = 400
+"""Changes of one file by several agents that are compared with each other."""
+DEEPEST = 8
+"""Levels of sub-agents that start sub-agents."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """A state of a file, and the line that shows it."""
+
+    name: FileName
+    place: Place
+    belief: Belief
+    tool: str
+    """The tool, `file history`, `attachment` or `edited outside`."""
+    line: int
+    """The line in the session's file, or in that of the sub-agent."""
+    time: str | None
+    is_change: bool
+    """True if the file was changed there, False if it was only seen."""
+    call_id: str | None = None
+    agent_id: str | None = None
+
+    @property
+    def path(self) -> str:
+        return self.name.path
+
+    @property
+    def certainty(self) -> Certainty:
+        return self.belief.certainty
+
+    @property
+    def content(self) -> bytes | None:
+        """The whole content; None for a gap and for a file that does not exist."""
+        return self.belief.raw
+
+    @property
+    def is_absent(self) -> bool:
+        return self.belief.is_absent
+
+    @property
+    def gaps(self) -> list[tuple[int, int | None]]:
+        """Ranges of unknown lines; None is the end of the file."""
+        return gaps_of(self.belief)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The lines of a branch that count as evidence."""
+
+    nodes: frozenset[int]
+    """Indexes of the branch's nodes."""
+
+    def holds(self, sighting: Sighting, parent: ChainNode | None) -> bool:
+        """Return whether a sighting is on the branch; `parent` is what a backup belongs to."""
+        if sighting.source.call:
+            return sighting.source.call.use.index in self.nodes
+        if sighting.source.agent:
+            return True
+        if sighting.backup:
+            return parent is None or parent.index in self.nodes
+        return sighting.node.index in self.nodes
+
+
+class Worktree:
+    """The files that a session and its sub-agents read or changed."""
+
+    def __init__(self, session: Session, folder: Path | None = None) -> None:
+        """`folder` has the session's backups; by default that of its store."""
+        self.session = session
+        self.folder = folder or history_folder(session.path)
+        self._clock = MainClock(session)
+        self._observed: dict[int, Observation | None] = {}
+        self._branches: dict[int | None, Branch] = {}
+        self._versions: dict[tuple[str, int | None], list[FileVersion]] = {}
+
+    @cached_property
+    def root(self) -> str | None:
+        """The directory that the session was started in."""
+        for node in self.session.nodes:
+            if isinstance(node, ChainNode):
+                entry = self.session.entry(node)
+                if isinstance(entry, ChainEntry) and (cwd := given(entry.cwd)):
+                    return cwd
+        return None
+
+    @cached_property
+    def files(self) -> dict[str, FileName]:
+        """All files with evidence, in order of first appearance, by key."""
+        found: dict[str, FileName] = {}
+        for key, sightings in self._sightings.items():
+            found[key] = sightings[0].name
+        return found
+
+    @property
+    def changed_files(self) -> list[FileName]:
+        """The files that were changed, on whatever branch."""
+        return [
+            name
+            for key, name in self.files.items()
+            if any(each.is_change for each in self._sightings[key])
+        ]
+
+    def changers(self, name: FileName) -> list[Sighting]:
+        """Return where a file was changed, on whatever branch, in order."""
+        return [each for each in self._sightings.get(name.key, []) if each.is_change]
+
+    def lines_about(self, key: str) -> list[tuple[int, int]]:
+        """Return the lines of the session's own calls and attachments on a file: use and result."""
+        own = (each for each in self._sightings.get(key, []) if not each.source.agent)
+        return [
+            (each.call.use.line if each.call else each.node.line, each.node.line)
+            for each in own
+            if not each.backup
+        ]
+
+    def find(self, path: str) -> FileName:
+        """Return the file that a user means: by its path, or the last parts of it."""
+        found = [name for name in self.files.values() if matches(name, path, self.root)]
+        exact = [name for name in found if matches(name, name.path, None) and name.path == path]
+        if len(found) > 1 and not exact:
+            paths = [name.path for name in found]
+            raise Ambiguous(f"{path!r} matches {len(found)} files", paths)
+        if not found:
+            hint = f"turnlog files {self.session.id}"
+            raise NotFound(f"{self.session.id} neither read nor changed {path}", hint)
+        return (exact or found)[0]
+
+    def versions(
+        self, name: FileName, leaf: int | None = None, until: Place = END
+    ) -> list[FileVersion]:
+        """Return the states of a file on a branch, in order, up to a place."""
+        key = (name.key, leaf)
+        if key not in self._versions:
+            self._versions[key] = list(self._fold(name, leaf))
+        return [version for version in self._versions[key] if version.place <= until]
+
+    def _fold(self, name: FileName, leaf: int | None) -> Iterator[FileVersion]:
+        earlier: list[Belief] = []
+        previous = START
+        belief = NOTHING
+        hazards = self._hazards_for(name, leaf)
+        for sighting in self._on_branch(name, leaf):
+            seen = self._observe(sighting)
+            if seen is None:
+                continue
+            belief = self._aged(belief, previous, sighting.place, hazards)
+            belief = _unless_redacted(belief_after(belief, seen, earlier))
+            earlier.append(belief)
+            previous = sighting.place
+            yield _version(sighting, belief)
+
+    def at(self, name: FileName, place: Place, leaf: int | None = None) -> FileVersion:
+        """Return the state of a file at a place of a branch."""
+        versions = self.versions(name, leaf, place)
+        if not versions:
+            return self._in_hindsight(name, place, leaf)
+        last = versions[-1]
+        belief = self._aged(last.belief, last.place, place, self._hazards_for(name, leaf))
+        return replace(last, belief=belief)
+
+    def base(self, name: FileName, leaf: int | None = None) -> FileVersion:
+        """Return the state of a file just before the first line that shows or changes it."""
+        for sighting in self._on_branch(name, leaf):
+            seen = self._observe(sighting)
+            if seen is not None:
+                version = _version(sighting, belief_before(NOTHING, seen))
+                return replace(version, is_change=False)
+        return FileVersion(name, START, NOTHING, "", 0, None, is_change=False)
+
+    def place_of_line(self, line: int) -> Place:
+        """Return the place of a line: everything up to it has happened."""
+        node = self.session.node_at(line)
+        return self._clock.place(node) if node else Place(line, AT)
+
+    def place_of_turn(self, nodes: Iterable[ChainNode]) -> Place:
+        """Return the place of a turn's end, given its nodes."""
+        last = max((self._clock.place(node).line for node in nodes), default=0)
+        return Place(last, BEHIND)
+
+    def line_at(self, seconds: float) -> int:
+        """Return the last line that was written by some time."""
+        return self._clock.line_at(seconds)
+
+    @cached_property
+    def sources(self) -> list[Source]:
+        """The session and its sub-agents."""
+        main = Source(self.session, self._clock.place)
+        return [main, *self._agents(self.session, DEEPEST)]
+
+    def _agents(self, session: Session, depth: int) -> list[Source]:
+        found: list[Source] = []
+        for agent in session.subagents if depth else []:
+            opened = session.open_subagent(agent)
+            call = session.find_call(agent.call_id)
+            if agent.root is not None:
+                found.append(Source(opened, self._clock.place, agent, call))
+                continue
+            earliest = self._clock.place(call.use).line if call else 0
+            clock = AgentClock(self._clock, opened.nodes, earliest)
+            found.append(Source(opened, clock.place, agent, call))
+        return found
+
+    @cached_property
+    def _sightings(self) -> dict[str, list[Sighting]]:
+        found: dict[str, list[Sighting]] = {}
+        for source in self.sources:
+            for sighting in sightings_in(source):
+                found.setdefault(sighting.name.key, []).append(sighting)
+        for sighting in self._backups():
+            found.setdefault(sighting.name.key, []).append(sighting)
+        for sightings in found.values():
+            sightings.sort(key=lambda each: each.place)
+        order = sorted(found, key=lambda key: found[key][0].place)
+        return {key: found[key] for key in order}
+
+    def _backups(self) -> Iterable[Sighting]:
+        main = self.sources[0]
+        for backup in backups_of(self.session, self.root):
+            node = self._message(backup.message_id) or self.session.node_at(backup.line)
+            if node is None:
+                continue
+            place = self._clock.place(node)
+            if backup.is_before_change:
+                # It was made after the call was recorded and before the file was changed.
+                place = Place(place.line, place.rank, place.order + 1)
+            yield Sighting(
+                backup.name, place, node, main, FILE_HISTORY, is_change=False, backup=backup
+            )
+
+    def _message(self, uuid: str | None) -> ChainNode | None:
+        rank = self.session.tree.rank_of(uuid)
+        return None if rank is None else self.session.tree.chain[rank]
+
+    @cached_property
+    def _hazards(self) -> Hazards:
+        return Hazards(self._all_hazards())
+
+    def _all_hazards(self) -> Iterable[Hazard]:
+        known = {source.call.id for source in self.sources if source.call}
+        for source in self.sources:
+            yield from hazards_of(source.session, source.place, known, source.agent is None)
+
+    @cached_property
+    def _unfinished(self) -> dict[str, list[Hazard]]:
+        found: dict[str, list[Hazard]] = {}
+        for source in self.sources:
+            for name, hazard in unfinished(source):
+                found.setdefault(name.key, []).append(hazard)
+        return found
+
+    def _hazards_for(self, name: FileName, leaf: int | None) -> Sequence[Hazards]:
+        """Return the hazards of a file: those of all files, and changes on other branches."""
+        own = list(self._unfinished.get(name.key, []))
+        branch = self._branch(leaf)
+        sightings = self._sightings.get(name.key, [])
+        for sighting in sightings:
+            if sighting.is_change and not branch.holds(sighting, None):
+                what = f"{sighting.tool} in line {sighting.node.line} of another branch"
+                own.append(Hazard(sighting.place, sighting.place, what))
+        own += _overlaps(sightings)
+        for other in self._by_case.get(name.key.casefold(), []):
+            # One file where names are compared without case, as on a Mac.
+            if other.name.key != name.key:
+                what = f"{other.tool} of {other.name.path}"
+                own.append(Hazard(other.place, other.place, what))
+        return (self._hazards, Hazards(own))
+
+    @cached_property
+    def _by_case(self) -> dict[str, list[Sighting]]:
+        """All changes of files, by their paths in lower case."""
+        found: dict[str, list[Sighting]] = {}
+        for key, sightings in self._sightings.items():
+            changes = [each for each in sightings if each.is_change]
+            found.setdefault(key.casefold(), []).extend(changes)
+        return found
+
+    def _aged(
+        self, belief: Belief, seen: Place, until: Place, hazards: Sequence[Hazards]
+    ) -> Belief:
+        if belief.certainty is not Certainty.EXACT:
+            return belief
+        for each in hazards:
+            if hazard := each.between(seen, until):
+                where = f"exact as of line {seen.line}; {hazard.what} may have changed it"
+                return doubted(belief, where)
+        return belief
+
+    def _in_hindsight(self, name: FileName, place: Place, leaf: int | None) -> FileVersion:
+        """Return the state before the first evidence, as far as that shows it."""
+        hazards = self._hazards_for(name, leaf)
+        for sighting in self._on_branch(name, leaf):
+            seen = self._observe(sighting)
+            if seen is None:
+                continue
+            belief = belief_before(NOTHING, seen)
+            reason = f"first seen in line {sighting.node.line}"
+            if any(each.between(place, sighting.place) for each in hazards):
+                belief = replace(NOTHING, reason=f"{reason}, and it may have changed before")
+            elif belief.certainty is not Certainty.GAP:
+                belief = replace(belief, certainty=Certainty.DERIVED, reason=reason)
+            return replace(_version(sighting, belief), is_change=False)
+        return FileVersion(name, place, NOTHING, "", 0, None, is_change=False)
+
+    def _on_branch(self, name: FileName, leaf: int | None) -> list[Sighting]:
+        branch = self._branch(leaf)
+        return [
+            each
+            for each in self._sightings.get(name.key, [])
+            if branch.holds(each, self._message(each.backup.message_id) if each.backup else None)
+        ]
+
+    def _branch(self, leaf: int | None) -> Branch:
+        if leaf not in self._branches:
+            rank = self.session.tree.active_leaf if leaf is None else leaf
+            nodes = self.session.branch_to(rank)
+            self._branches[leaf] = Branch(frozenset(node.index for node in nodes))
+        return self._branches[leaf]
+
+    def _observe(self, sighting: Sighting) -> Observation | None:
+        key = id(sighting)
+        if key not in self._observed:
+            self._observed[key] = sighting.observe(self.folder)
+        return self._observed[key]
+
+
+def _unless_redacted(belief: Belief) -> Belief:
+    """Return a belief that is not exact if `turnlog redact` replaced a part of it."""
+    if belief.certainty is Certainty.EXACT and belief.raw and REDACTED.search(belief.raw):
+        return doubted(belief, "it may have redacted values")
+    return belief
+
+
+def _overlaps(sightings: list[Sighting]) -> Iterator[Hazard]:
+    """Yield a hazard for changes by two agents that overlap: either may have come last."""
+    found = [
+        (each.source.place(each.call.use), each.place, each.agent_id)
+        for each in sightings
+        if each.is_change and each.call
+    ]
+    if len({agent for _, _, agent in found}) < 2:
+        return
+    for (start, end, agent), (other, until, who) in combinations(found[:MOST_CHANGES], 2):
+        if agent != who and start <= until and other <= end:
+            last = max(end, until)
+            behind = last._replace(order=last.order + 1)
+            yield Hazard(min(start, other), behind, "another agent at the same time")
+
+
+def open_worktree(session: Session, folder: Path | None = None) -> Worktree:
+    """Return the files of a session; `folder` has its backups, by default that of its store."""
+    return Worktree(session, folder)
+
+
+def _version(sighting: Sighting, belief: Belief) -> FileVersion:
+    return FileVersion(
+        sighting.name,
+        sighting.place,
+        belief,
+        sighting.tool,
+        sighting.node.line,
+        sighting.node.time,
+        sighting.is_change,
+        sighting.call.id if sighting.call else None,
+        sighting.agent_id,
+    )

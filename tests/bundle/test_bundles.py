@@ -1,0 +1,493 @@
+"""Sessions packed in one home and imported in another."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.build import SESSION, assistant, encode, session, text, user
+from support.planted import PASTE, SECRETS, plant, write
+from support.two_homes import User, create_users, lines_of, record_session
+from turnlog.bundle.container import read_container
+from turnlog.bundle.manifest import Manifest, encode_manifest
+from turnlog.bundle.members import gather
+from turnlog.bundle.merge import Relation
+from turnlog.edit.journal import open_journal
+from turnlog.errors import Conflict, NotFound, Unavailable, Unredacted, Unresumable, UsageError
+
+TOKEN = "gh" + "p_" + "Q7" + "x4Jq0Zb8mT" * 3 + "Rk4d"
+
+
+@pytest.fixture
+def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[User, User]:
+    return create_users(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def ada(users: tuple[User, User]) -> User:
+    record_session(users[0])
+    return users[0]
+
+
+@pytest.fixture
+def bob(users: tuple[User, User]) -> User:
+    return users[1]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "x.turnlog"
+
+
+def unpacked(path: Path) -> tuple[Manifest, dict[str, bytes]]:
+    """Everything in a bundle that is not encrypted."""
+    found: list[bytes] = []
+    with path.open("rb") as file:
+        manifest = read_container(
+            file, lambda _: None, lambda _, chunks: found.append(b"".join(chunks))
+        )
+    return manifest, dict(zip((each.path for each in manifest.files), found, strict=True))
+
+
+def continued(owner: User, words: str, start: str) -> None:
+    """Append a prompt to a session."""
+    prompt = encode(
+        json.loads(user(words, cwd=str(owner.work), sessionId=SESSION))
+        | {"uuid": f"{start}-0000-4000-8000-000000000000", "parentUuid": None}
+        | {"timestamp": "2026-11-15T07:00:00.000Z", "version": "2.1.325"}
+    )
+    entries = map(json.loads, owner.session.read_bytes().splitlines())
+    last = [entry["uuid"] for entry in entries if "uuid" in entry][-1]
+    write(owner.session, owner.session.read_bytes() + prompt.replace(b"null", f'"{last}"'.encode()))
+
+
+def test_an_imported_session_is_the_same_with_the_receivers_paths(
+    ada: User, bob: User, path: Path
+) -> None:
+    ada.bundle(path)
+    plan = bob.unbundle(path)
+    assert [each.relation for each in plan.sessions] == [Relation.NEW]
+    found = bob.files()
+    record_session(bob)  # what the session would be, had Bob recorded it
+    expected = bob.files()
+    backup = f"file-history/{SESSION}/0123456789abcdef@v1"
+    assert found.pop(backup) == f"{ada.work} stays\n".encode()
+    expected.pop(backup)
+    expected["history.jsonl"] = expected["history.jsonl"].splitlines(keepends=True)[1]
+    assert found == expected
+
+
+def test_a_bundle_names_nothing_of_the_senders_machine(ada: User, path: Path) -> None:
+    (ada.store.file_history / SESSION / "0123456789abcdef@v1").unlink()
+    ada.bundle(path)
+    manifest, files = unpacked(path)
+    whole = encode_manifest(manifest) + b"".join(files.values())
+    at = whole.find(str(ada.home).encode())
+    assert at < 0, whole[max(0, at - 80) : at + 150]
+    assert ada.session.parent.name.encode() not in whole
+    assert [project.path for project in manifest.projects] == ["{turnlog:home}/work/shop"]
+
+
+def test_the_same_sessions_yield_the_same_bytes(ada: User, path: Path, tmp_path: Path) -> None:
+    ada.bundle(path)
+    for file in ada.store.root.rglob("*"):
+        file.touch()
+    ada.bundle(tmp_path / "again.turnlog")
+    assert path.read_bytes() == (tmp_path / "again.turnlog").read_bytes()
+
+
+def test_a_bundle_is_an_ordinary_archive(ada: User, path: Path) -> None:
+    ada.bundle(path)
+    tar = subprocess.run(
+        ["sh", "-c", f"zstd -dc {path} | tar tvf -"], capture_output=True, text=True, check=True
+    )
+    rows = [row.split() for row in tar.stdout.splitlines()]
+    assert {row[0] for row in rows} == {"-rw-------"}
+    assert {row[1] for row in rows} == {"0/0"}
+    assert [row[-1] for row in rows][:2] == ["manifest.json", f"{SESSION}/session.jsonl"]
+
+
+def test_only_files_of_the_session_are_bundled(ada: User, path: Path) -> None:
+    own = ada.session.with_suffix("")
+    unwanted = {
+        ada.store.settings: b'{"env":{}}',
+        ada.store.root / ".credentials.json": b"{}",
+        ada.session.parent / "memory" / "MEMORY.md": b"notes",
+        ada.store.root / "session-env" / SESSION / "hook.sh": b"rm -rf /",
+        own / "workflows" / "scripts" / "run.js": b"evil()",
+        own / "tool-results" / ".hidden": b"x",
+        ada.store.logs / f"{SESSION}.txt": b"log",
+        ada.store.root / "hooks" / "a.sh": b"x",
+    }
+    for place, content in unwanted.items():
+        write(place, content)
+    program = write(own / "tool-results" / "tool.txt", b"#!/bin/sh\n")
+    program.chmod(0o700)
+    report = ada.bundle(path)
+    manifest, files = unpacked(path)
+    assert sorted(files) == sorted(
+        f"{SESSION}/{name}"
+        for name in (
+            "session.jsonl",
+            "prompts.jsonl",
+            "sidecars/subagents/agent-a1.jsonl",
+            "sidecars/subagents/agent-a1.meta.json",
+            "sidecars/tool-results/b1.txt",
+            "file-history/0123456789abcdef@v1",
+            f"todos/{SESSION}-agent-{SESSION}.json",
+            "plans/calm-old-fox.md",
+            f"pastes/{PASTE}.txt",
+        )
+    )
+    assert {each.path.rpartition("/")[2]: each.reason for each in report.manifest.omitted} == {
+        "hook.sh": "is not a file of a session",
+        "run.js": "is not a file of a session",
+        ".hidden": "is not a file of a session",
+        "tool.txt": "is executable",
+        f"{SESSION}.txt": "a debug log of the client",
+    }
+    assert b"secret plans" not in files[f"{SESSION}/prompts.jsonl"]
+    assert manifest.sessions[0].client_versions == ["2.1.325"]
+
+
+def test_a_link_in_the_store_leads_nowhere(ada: User, tmp_path: Path) -> None:
+    write(tmp_path / "private" / "0123456789abcdef@v2", b"private")
+    folder = ada.store.root / "uploads" / SESSION
+    folder.parent.mkdir(parents=True)
+    folder.symlink_to(tmp_path / "private")
+    (ada.store.file_history / SESSION / "0123456789abcdef@v2").symlink_to(
+        tmp_path / "private" / "0123456789abcdef@v2"
+    )
+    gathered = gather(ada.store, ada.session)
+    assert not [each for each in gathered.members if b"private" in each.path.read_bytes()]
+
+
+def test_secrets_are_replaced_everywhere(users: tuple[User, User], path: Path) -> None:
+    ada, _ = users
+    chosen = SECRETS[:: max(1, len(SECRETS) // 40)][:40]
+    assert len(chosen) == 40
+    plant(ada.store, [secret.text for secret in chosen])
+    session_file = ada.store.projects / "-home-ada-shop" / f"{SESSION}.jsonl"
+    report = ada.bundle(path, session_file)
+    manifest, files = unpacked(path)
+    whole = path.read_bytes() + encode_manifest(manifest) + b"".join(files.values())
+    assert [secret.kind for secret in chosen if secret.value.encode() in whole] == []
+    assert sum(report.manifest.masked.values()) >= 40
+    assert manifest.is_redacted
+
+
+def test_as_is_keeps_every_byte(ada: User, bob: User, path: Path) -> None:
+    write(ada.session, lines_of(ada, user(f"token {TOKEN}")))
+    ada.bundle(path, is_redacted=False)
+    bob.unbundle(path)
+    assert TOKEN.encode() in bob.session.read_bytes()
+
+
+def test_secrets_in_names_are_left_out(ada: User, path: Path) -> None:
+    write(ada.session.with_suffix("") / "tool-results" / f"{TOKEN}.txt", b"x")
+    report = ada.bundle(path)
+    assert [each.reason for each in report.manifest.omitted] == ["its name contains a secret"]
+    manifest, files = unpacked(path)
+    assert TOKEN.encode() not in encode_manifest(manifest) + b"".join(map(str.encode, files))
+
+
+def test_what_cannot_be_searched_is_left_out(ada: User, path: Path) -> None:
+    import gzip
+
+    backup = ada.store.file_history / SESSION / "fedcba9876543210@v1"
+    write(backup, gzip.compress(TOKEN.encode()))
+    report = ada.bundle(path)
+    assert [each.path for each in report.manifest.omitted] == [
+        f"{SESSION}/file-history/fedcba9876543210@v1"
+    ]
+
+
+def test_encoded_secrets_are_replaced_in_texts(ada: User, path: Path) -> None:
+    import base64
+    import gzip
+
+    plain = base64.b64encode(f"the token is {TOKEN}, please do not share it at all".encode())
+    packed = base64.b64encode(gzip.compress(f"key {TOKEN}\n".encode() * 3))
+    said = f"decode {plain.decode()} and {packed.decode()}"
+    write(ada.session, lines_of(ada, user(said)))
+    ada.bundle(path)
+    _, files = unpacked(path)
+    whole = b"".join(files.values())
+    assert plain not in whole
+    assert packed not in whole
+
+
+def test_nothing_is_written_if_a_secret_cannot_be_replaced(ada: User, path: Path) -> None:
+    import base64
+
+    data = base64.b64encode(f"the token is {TOKEN}, and it is in a document".encode() * 3).decode()
+    source = {"type": "base64", "media_type": "text/plain", "data": data}
+    write(ada.session, lines_of(ada, user([{"type": "document", "source": source}])))
+    with pytest.raises(Unredacted) as caught:
+        ada.bundle(path)
+    assert TOKEN not in str(caught.value.findings)
+    assert f"{SESSION}/session.jsonl:6" in caught.value.findings[0]
+    assert not path.exists()
+
+
+def test_tokens_that_a_session_mentions_stay_what_they_are(
+    ada: User, bob: User, path: Path
+) -> None:
+    said = "the token {turnlog:home} and {turnlog-1:project-0}"
+    write(ada.session, lines_of(ada, user(said)))
+    report = ada.bundle(path)
+    bob.unbundle(path)
+    assert report.manifest.tokens == "{turnlog-2:"
+    assert said.encode() in bob.session.read_bytes()
+
+
+def test_a_session_that_is_there_already_is_skipped(ada: User, bob: User, path: Path) -> None:
+    ada.bundle(path)
+    bob.unbundle(path)
+    before = bob.files()
+    plan = bob.unbundle(path)
+    assert [each.relation for each in plan.sessions] == [Relation.SAME]
+    assert (plan.record, bob.files()) == (None, before)
+    continued(bob, "and now?", "11111111")
+    longer = bob.files()
+    assert [each.relation for each in bob.unbundle(path).sessions] == [Relation.BEHIND]
+    assert bob.files() == longer
+
+
+def test_a_continued_session_is_appended_and_keeps_its_secrets(
+    ada: User, bob: User, path: Path
+) -> None:
+    write(ada.session, lines_of(ada, user(f"token {TOKEN}", cwd=str(ada.work))))
+    ada.bundle(path)
+    bob.unbundle(path)
+    assert TOKEN.encode() not in bob.session.read_bytes()
+    continued(bob, f"fixed in {bob.work}/a.py", "11111111")
+    bob.bundle(path)
+    before = ada.session.read_bytes()
+    plan = ada.unbundle(path)
+    assert [(each.relation, each.added_lines) for each in plan.sessions] == [(Relation.AHEAD, 1)]
+    after = ada.session.read_bytes()
+    assert after.startswith(before)
+    assert f"fixed in {ada.work}/a.py".encode() in after
+    open_journal().undo()
+    assert ada.session.read_bytes() == before
+
+
+def test_sessions_that_both_continued_are_kept_as_a_fork(ada: User, bob: User, path: Path) -> None:
+    ada.bundle(path)
+    bob.unbundle(path)
+    continued(ada, "mine", "22222222")
+    continued(bob, "his", "33333333")
+    bob.bundle(path)
+    before = ada.files()
+    plan = ada.unbundle(path)
+    (found,) = plan.sessions
+    assert found.relation is Relation.DIVERGED
+    assert found.is_fork
+    fork = ada.session.with_name(f"{found.new_id}.jsonl").read_bytes()
+    assert b"his" in fork
+    assert SESSION.encode() not in fork.replace(f'"sessionId":"{SESSION}"'.encode(), b"", 1)
+    after = ada.files()
+    assert {name: after[name] for name in before if name != "history.jsonl"} == {
+        name: content for name, content in before.items() if name != "history.jsonl"
+    }
+    open_journal().undo()
+    assert ada.files() == before
+
+
+def test_a_session_is_a_fork_if_files_of_its_id_are_left(ada: User, bob: User, path: Path) -> None:
+    ada.bundle(path)
+    left = write(bob.store.todos / f"{SESSION}-agent-{SESSION}.json", b"[]")
+    (found,) = bob.unbundle(path).sessions
+    assert found.relation is Relation.NEW
+    assert found.is_fork
+    assert left.read_bytes() == b"[]"
+
+
+def test_an_import_is_undone_completely(ada: User, bob: User, path: Path) -> None:
+    write(bob.store.history, encode({"display": "mine", "project": "/x", "sessionId": "y"}))
+    before = bob.files()
+    ada.bundle(path)
+    bob.unbundle(path, dry_run=True)
+    assert bob.files() == before
+    bob.unbundle(path)
+    assert bob.files()["history.jsonl"].startswith(before["history.jsonl"])
+    open_journal().undo()
+    assert bob.files() == before
+
+
+def test_a_project_is_found_at_the_same_place_below_home(ada: User, bob: User, path: Path) -> None:
+    ada.bundle(path)
+    (found,) = bob.unbundle(path, into=None).sessions
+    assert found.directory == str(bob.work)  # the current directory
+    open_journal().undo()
+    (bob.home / "work" / "shop").mkdir(parents=True)
+    (found,) = bob.unbundle(path, into=None).sessions
+    assert found.directory == str(bob.home / "work" / "shop")
+
+
+def test_several_projects_need_a_directory_for_each(ada: User, bob: User, path: Path) -> None:
+    other = User(ada.home, ada.home / "work" / "tools")
+    name = "77777777-0000-4000-8000-000000000000"
+    second = other.session.with_name(f"{name}.jsonl")
+    words = f"in {other.work}, not in {ada.work}"
+    write(second, session(user(words, cwd=str(other.work)), session_id=name))
+    ada.bundle(path, ada.session, second)
+    with pytest.raises(UsageError):
+        bob.unbundle(path, into=None)
+    with pytest.raises(NotFound):
+        bob.unbundle(path, into=bob.work)
+    for folder in ("shop", "tools"):
+        (bob.work / folder).mkdir()
+    plan = bob.unbundle(path, into=bob.work)
+    assert {each.directory for each in plan.sessions} == {
+        str(bob.work / "shop"),
+        str(bob.work / "tools"),
+    }
+    written = bob.store.project_of(str(bob.work / "tools")) / f"{name}.jsonl"
+    assert f"in {bob.work}/tools, not in {bob.work}/shop".encode() in written.read_bytes()
+
+
+def test_a_session_that_no_client_resumes_is_imported_only_on_request(
+    users: tuple[User, User], path: Path
+) -> None:
+    ada, bob = users
+    write(ada.session, b'{"type":"user"}\n')
+    ada.bundle(path)
+    before = bob.files()
+    with pytest.raises(Unresumable):
+        bob.unbundle(path)
+    assert bob.files() == before
+    bob.unbundle(path, allow_broken=True)
+    assert bob.session.is_file()
+
+
+def test_a_session_in_use_is_not_continued(ada: User, bob: User, path: Path) -> None:
+    ada.bundle(path)
+    bob.unbundle(path)
+    continued(bob, "more", "11111111")
+    bob.bundle(path)
+    ada.session.touch()
+    with pytest.raises(Conflict):
+        ada.unbundle(path)
+
+
+def test_a_session_without_a_uuid_is_refused(ada: User, path: Path) -> None:
+    named = write(ada.session.with_name("notes.jsonl"), session(user("hi")))
+    with pytest.raises(UsageError):
+        ada.bundle(path, named)
+
+
+def test_links_in_the_receivers_store_are_not_followed(
+    ada: User, bob: User, path: Path, tmp_path: Path
+) -> None:
+    ada.bundle(path)
+    (tmp_path / "elsewhere").mkdir()
+    bob.store.todos.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Conflict):
+        bob.unbundle(path)
+    assert not list((tmp_path / "elsewhere").iterdir())
+    assert not bob.session.exists()
+
+
+def test_a_fork_keeps_its_own_answer(ada: User, bob: User, path: Path) -> None:
+    write(ada.session, lines_of(ada, assistant(text("ours"), message_id="m3")))
+    ada.bundle(path)
+    write(bob.session, lines_of(bob, assistant(text("theirs"), message_id="m4")))
+    (found,) = bob.unbundle(path).sessions
+    assert b"ours" in bob.session.with_name(f"{found.new_id}.jsonl").read_bytes()
+    assert b"theirs" in bob.session.read_bytes()
+
+
+def test_a_fork_is_imported_once(ada: User, bob: User, path: Path) -> None:
+    write(ada.session, lines_of(ada, user("hers")))
+    ada.bundle(path)
+    write(bob.session, lines_of(bob, user("mine")))
+    (first,) = bob.unbundle(path).sessions
+    before = bob.files()
+    (second,) = bob.unbundle(path).sessions
+    assert (second.new_id, second.relation) == (first.new_id, Relation.SAME)
+    assert bob.files() == before
+
+
+def test_sessions_may_share_a_plan(ada: User, bob: User, path: Path) -> None:
+    name = "77777777-0000-4000-8000-000000000000"
+    second = write(
+        ada.session.with_name(f"{name}.jsonl"),
+        session(user("hi", cwd=str(ada.work), slug="calm-old-fox"), session_id=name),
+    )
+    ada.bundle(path, ada.session, second)
+    assert len(bob.unbundle(path).sessions) == 2
+    assert (bob.store.plans / "calm-old-fox.md").read_bytes() == f"plan for {bob.work}\n".encode()
+
+
+def test_a_line_that_is_being_written_is_left_out(ada: User, bob: User, path: Path) -> None:
+    whole = ada.session.read_bytes()
+    write(ada.session, whole + b'{"type":"user","mess')
+    report = ada.bundle(path)
+    assert [each.reason for each in report.manifest.omitted] == ["its last line is incomplete"]
+    bob.unbundle(path)
+    write(ada.session, whole)
+    continued(ada, "and now?", "11111111")
+    ada.bundle(path)
+    write(bob.session, bob.session.read_bytes())  # long ago
+    assert [each.relation for each in bob.unbundle(path).sessions] == [Relation.AHEAD]
+
+
+def test_prompts_typed_elsewhere_are_not_imported(ada: User, bob: User, path: Path) -> None:
+    elsewhere = {"display": "!rm -rf /", "project": "/elsewhere", "sessionId": SESSION}
+    write(ada.store.history, ada.store.history.read_bytes() + encode(elsewhere))
+    ada.bundle(path)
+    assert bob.unbundle(path).prompts == 1
+    assert b"rm -rf" not in bob.files()["history.jsonl"]
+
+
+def test_without_a_signature_there_is_no_bundle(ada: User, path: Path, tmp_path: Path) -> None:
+    key = write(tmp_path / "not-a-key", b"hello")
+    with pytest.raises(Unavailable):
+        ada.bundle(path, key=key)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["/home/victim/.bashrc", "../../.bashrc", ".git/hooks/pre-commit", ".claude/x.json"]
+)
+def test_a_foreign_session_restores_no_file_outside_of_its_project(
+    ada: User, bob: User, path: Path, name: str
+) -> None:
+    backup = {"backupFileName": "0123456789abcdef@v1", "version": 1}
+    snapshot = {"messageId": "n", "trackedFileBackups": {name: backup, "b.py": backup}}
+    first = encode({"type": "file-history-snapshot", "messageId": "n", "snapshot": snapshot})
+    second = encode({"type": "file-history-delta", "trackingPath": name, "backup": backup})
+    write(ada.session, lines_of(ada, first, second))
+    before = ada.files()
+    ada.bundle(path)
+    plan = bob.unbundle(path)
+    assert plan.untracked == {name}
+    *_, one, two = map(json.loads, bob.session.read_bytes().splitlines())
+    assert list(one["snapshot"]["trackedFileBackups"]) == ["b.py"]
+    assert two["type"] == "foreign-file-history-delta"
+    assert [each.relation for each in ada.unbundle(path).sessions] == [Relation.SAME]
+    assert ada.files() == before
+    continued(bob, "go on", "11111111")
+    bob.bundle(path)
+    assert [each.relation for each in ada.unbundle(path).sessions] == [Relation.AHEAD]
+
+
+def test_names_that_are_not_utf_8_are_left_out(ada: User, path: Path) -> None:
+    folder = ada.session.with_suffix("") / "tool-results"
+    write(Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")), b"x")
+    report = ada.bundle(path)
+    assert [each.path for each in report.manifest.omitted] == [
+        f"{SESSION}/sidecars/tool-results/?.txt"
+    ]
+
+
+def test_a_project_may_have_a_name_that_is_not_utf_8(ada: User, bob: User, path: Path) -> None:
+    ada.bundle(path)
+    odd = Path(os.fsdecode(os.fsencode(bob.home) + b"/sh\xffop"))
+    odd.mkdir()
+    (found,) = bob.unbundle(path, into=odd).sessions
+    assert found.directory == str(odd)

@@ -1,0 +1,92 @@
+"""Hostile bundles: every one is refused with a reason, and nothing is written anywhere."""
+
+import os
+import re
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from support.build import SESSION
+from support.hostile_bundles import HostileBundle, hostile_bundles, sound_bundle
+from support.two_homes import User, create_users
+from turnlog.bundle.merge import Relation
+from turnlog.errors import Damaged, TurnlogError
+
+BUNDLES = list(hostile_bundles())
+TRACE = re.compile(r"0x[0-9a-f]{6,}|Traceback")
+
+
+@pytest.fixture
+def bob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> User:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    return create_users(tmp_path, monkeypatch)[1]
+
+
+def everything(folder: Path) -> dict[str, int]:
+    """Every path below a folder, with its modification time."""
+    found = folder.rglob("*")
+    return {str(path): path.lstat().st_mtime_ns for path in found if not path.is_dir()}
+
+
+def test_there_are_more_than_200_of_them() -> None:
+    names = [bundle.name for bundle in BUNDLES]
+    assert len(names) == len(set(names)) > 200
+
+
+def test_a_sound_bundle_is_imported(bob: User, tmp_path: Path) -> None:
+    path = tmp_path / "x.turnlog"
+    path.write_bytes(sound_bundle())
+    (found,) = bob.unbundle(path).sessions
+    assert (found.id, found.relation) == (SESSION, Relation.NEW)
+
+
+@pytest.mark.parametrize("bundle", BUNDLES, ids=lambda bundle: bundle.name)
+def test_hostile_bundles_are_refused(bundle: HostileBundle, bob: User, tmp_path: Path) -> None:
+    path = tmp_path / "x.turnlog"
+    path.write_bytes(bundle.content)
+    before = everything(tmp_path)
+    with pytest.raises(TurnlogError) as caught:
+        bob.unbundle(path, password="x")
+    assert everything(tmp_path) == before
+    message = caught.value.message
+    assert message
+    assert not TRACE.search(message)
+    assert "\n" not in message
+    assert "\x1b" not in message
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_a_bomb_takes_little_memory(bob: User, tmp_path: Path) -> None:
+    path = tmp_path / "x.turnlog"
+    bomb = next(bundle for bundle in BUNDLES if bundle.name == "300 MiB of zeros")
+    path.write_bytes(bomb.content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Damaged):
+            bob.unbundle(path)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_large_bundle_is_imported_on_request(bob: User, tmp_path: Path) -> None:
+    path = tmp_path / "x.turnlog"
+    path.write_bytes(sound_bundle())
+    with pytest.raises(Damaged) as caught:
+        bob.unbundle(path, max_size=10)
+    assert "--max-size" in (caught.value.hint or "")
+    assert bob.unbundle(path, max_size=10_000).record
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "missing"])
+def test_only_regular_files_are_read(kind: str, bob: User, tmp_path: Path) -> None:
+    path = tmp_path / "x.turnlog"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    with pytest.raises(TurnlogError):
+        bob.unbundle(path)

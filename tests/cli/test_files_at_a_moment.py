@@ -1,0 +1,215 @@
+"""`turnlog files --at`, `--blame`, `--restore`; `history-of`; `git`: these files, this output."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import turnlog as library
+from cli.conftest import Run
+from support.build import SESSION, assistant, session, text, user
+from support.file_calls import ROOT, Calls, full_path
+
+ID = SESSION
+
+
+@pytest.fixture
+def stored(project: Path) -> Path:
+    """Three turns: a file is written, edited, and changed by a command."""
+    calls = Calls()
+    lines = [
+        user("Write it"),
+        *calls.write("src/a.py", "one\ntwo\n"),
+        assistant(text("done")),
+        user("Change it"),
+        *calls.edit("src/a.py", "two", "TWO", "one\ntwo\n"),
+        *calls.read("part.txt", "b\nc", 2, 5),
+        assistant(text("done")),
+        user("Run it"),
+        *calls.bash("make"),
+        *calls.edit("part.txt", "x", "y", None),
+        assistant(text("done")),
+    ]
+    path = project / f"{ID}.jsonl"
+    path.write_bytes(session(*lines))
+    return path
+
+
+def test_a_file_as_of_a_turn_is_printed(stored: Path, turnlog: Run) -> None:
+    outcome = turnlog("files", ID, "a.py", "--at", "1")
+    assert (outcome.code, outcome.out) == (0, "one\ntwo\n")
+    assert outcome.err == f"{ROOT}/src/a.py as of turn 1 is exact, Write in line 3\n"
+    later = turnlog("files", ID, "src/a.py", "--at", "3")
+    assert later.out == "one\nTWO\n"
+    assert "as of turn 3 is derived, Edit in line 7 (" in later.err
+
+
+@pytest.mark.parametrize("moment", ["line:3", "L3", "turn:1", "2026-11-15T06:00:04Z"])
+def test_moments_are_turns_lines_and_times(stored: Path, turnlog: Run, moment: str) -> None:
+    assert turnlog("files", ID, "a.py", "--at", moment).out == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("moment", "told"),
+    [
+        ("9", f"{ID} has 3 turns, not 9 (try: turnlog show {ID})"),
+        ("0", f"{ID} has 3 turns, not 0 (try: turnlog show {ID})"),
+        ("line:99", f"{ID} has 16 lines, not 99 (try: turnlog entries {ID})"),
+        (
+            "noon",
+            "'noon' is not a turn such as 3, a line such as line:120, or a time "
+            f"(try: turnlog files {ID} --at 1)",
+        ),
+    ],
+)
+def test_a_moment_that_is_none(stored: Path, turnlog: Run, moment: str, told: str) -> None:
+    outcome = turnlog("files", ID, "a.py", "--at", moment)
+    assert (outcome.code > 0, outcome.out, outcome.err) == (True, "", f"turnlog: {told}\n")
+
+
+def test_a_gap_shows_the_known_lines_and_fails(stored: Path, turnlog: Run) -> None:
+    outcome = turnlog("files", ID, "part.txt", "--at", "2")
+    assert outcome.code == 1
+    assert outcome.out == "   … line 1 unknown\n2  b\n3  c\n   … lines 4-5 unknown\n"
+    (told,) = [json.loads(turnlog("files", ID, "part.txt", "--at", "2", "--json").out)]
+    assert (told["certainty"], told["content"]) == ("gap", None)
+    assert told["gaps"] == [{"first": 1, "last": 1}, {"first": 4, "last": 5}]
+    assert told["known"] == {"2": "b", "3": "c"}
+
+
+def test_all_changed_files_as_of_a_moment(stored: Path, turnlog: Run) -> None:
+    states = json.loads(turnlog("files", ID, "--at", "3", "--json").out)
+    assert [(each["path"], each["certainty"]) for each in states] == [
+        (full_path("src/a.py"), "derived"),
+        (full_path("part.txt"), "gap"),
+    ]
+    assert "gap" in turnlog("files", ID, "--at", "3").out
+
+
+def test_the_states_and_changes_of_one_file(stored: Path, turnlog: Run) -> None:
+    rows = turnlog("files", ID, "a.py").out.splitlines()
+    assert [row.split()[2:6] for row in rows[1:]] == [
+        ["1", "3", "Write", "exact"],
+        ["2", "7", "Edit", "derived"],
+    ]
+    out = turnlog("files", ID, "a.py", "--diff").out
+    assert "Change it" in out
+    assert out.splitlines()[-3:] == ["   one", "  -two", "  +TWO"]
+    since = turnlog("files", ID, "a.py", "--at", "1", "--diff").out
+    assert since == "@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n"
+
+
+def test_blame_names_the_turn_of_each_line(stored: Path, turnlog: Run) -> None:
+    assert turnlog("files", ID, "a.py", "--blame").out == (
+        "turn 1 line 3 Write      1  one\nturn 2 line 7 Edit       2  TWO\n"
+    )
+    views = json.loads(turnlog("files", ID, "a.py", "--blame", "--at", "1", "--json").out)
+    assert [view["turn"] for view in views] == [1, 1]
+    assert turnlog("files", ID, "--blame").code == 2
+
+
+def test_restore_writes_real_bytes_and_is_undone(
+    stored: Path, turnlog: Run, tmp_path: Path
+) -> None:
+    target = tmp_path / "then"
+    planned = turnlog("files", ID, "--at", "1", "--restore", str(target), "--dry-run")
+    assert planned.out.startswith("Would restore 1 file as of turn 1\n")
+    assert not target.exists()
+    done = turnlog("files", ID, "--at", "1", "--restore", str(target))
+    assert (target / "src/a.py").read_bytes() == b"one\ntwo\n"
+    assert "turnlog: not restored: /home/ada/shop/part.txt: lines from 1 on unknown" in done.err
+    again = turnlog("files", ID, "--at", "3", "--restore", str(target), "--json")
+    assert json.loads(again.out)["written"] == [str(target / "src/a.py")]
+    assert (target / "src/a.py").read_bytes() == b"one\nTWO\n"
+    assert turnlog("undo").code == 0
+    assert (target / "src/a.py").read_bytes() == b"one\ntwo\n"
+    assert turnlog("undo").code == 0
+    assert not target.exists()
+
+
+def test_restore_replaces_no_file_that_changed_since(
+    stored: Path, turnlog: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "then/src/a.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("mine\n")
+    outcome = turnlog("files", ID, "--at", "1", "--restore", str(tmp_path / "then"))
+    assert outcome.code == 1
+    assert "has changed since the session; nothing was written" in outcome.err
+    assert file.read_text() == "mine\n"
+
+
+def test_restore_follows_no_link(stored: Path, turnlog: Run, tmp_path: Path) -> None:
+    target, elsewhere = tmp_path / "then", tmp_path / "elsewhere"
+    target.mkdir()
+    elsewhere.mkdir()
+    (target / "src").symlink_to(elsewhere)
+    outcome = turnlog("files", ID, "a.py", "--restore", str(target))
+    assert outcome.code == 1
+    assert "is a symbolic link" in outcome.err
+    assert not list(elsewhere.iterdir())
+
+
+def test_history_of_a_file_in_all_sessions(stored: Path, project: Path, turnlog: Run) -> None:
+    other = "0bad0000-0000-4000-8000-000000000000"
+    calls = Calls()
+    calls.count = 50
+    late = "2026-11-16T06:00:00.000Z"
+    lines = [user("Start over"), *calls.write("src/a.py", "new\n", "one\nTWO\n")]
+    raw = session(*lines, session_id=other).replace(b"2026-11-15", b"2026-11-16")
+    (project / f"{other}.jsonl").write_bytes(raw)
+    told = json.loads(turnlog("history-of", full_path("src/a.py"), "--json").out)
+    assert [(row["session"], row["turn"], row["prompt"]) for row in told] == [
+        (ID, 1, "Write it"),
+        (ID, 2, "Change it"),
+        (other, 1, "Start over"),
+    ]
+    assert told[1]["diff"][-2:] == ["-two", "+TWO"]
+    assert late[:10] in told[2]["time"]
+    short = turnlog("history-of", "src/a.py", "-n", "1")
+    assert "Start over" in short.out
+    assert "Write it" not in short.out
+    assert short.err == "turnlog: 1 change in 1 session\n"
+    assert turnlog("history-of", "nosuch.py").err == (
+        "turnlog: no session changed nosuch.py (try: turnlog stats file)\n"
+    )
+    assert turnlog("history-of", "a%py").code == 1
+
+
+def test_history_of_a_name_that_several_files_have(project: Path, turnlog: Run) -> None:
+    calls = Calls()
+    lines = [user("Both"), *calls.write("src/a.py", "one\n"), *calls.write("lib/a.py", "two\n")]
+    more = [*calls.edit("src/a.py", "one", "ONE", "one\n")]
+    (project / f"{ID}.jsonl").write_bytes(session(*lines, *more))
+    told = json.loads(turnlog("history-of", "a.py", "--json").out)
+    assert [(row["path"], row["line"]) for row in told] == [
+        (full_path("src/a.py"), 3),
+        (full_path("lib/a.py"), 5),
+        (full_path("src/a.py"), 7),
+    ]
+    (last,) = json.loads(turnlog("history-of", "a.py", "-n", "1", "--json").out)
+    assert last["line"] == 7
+
+
+def test_git_creates_a_repository(stored: Path, turnlog: Run, tmp_path: Path) -> None:
+    target = tmp_path / "repository"
+    outcome = turnlog("git", ID, "-o", str(target))
+    assert outcome.out.startswith(f"Exported 3 commits, 2 files to {target}\n")
+    log = subprocess.run(
+        ["git", "-C", target, "log", "--format=%s"], capture_output=True, text=True, check=True
+    )
+    assert log.stdout.split("\n")[:2] == ["Change it", "Write it"]
+    again = turnlog("git", ID, "-o", str(target))
+    assert (again.code, "is not empty" in again.err) == (1, True)
+
+
+def test_the_library_does_the_same(stored: Path, project: Path, tmp_path: Path) -> None:
+    log = library.open(project.parent.parent)
+    opened = log.session(ID)
+    assert opened.file("src/a.py", at="1")["content"] == "one\ntwo\n"
+    assert [row["turn"] for row in opened.file_history("a.py")] == [1, 2]
+    done = opened.restore_files(tmp_path / "then", at="1", path="a.py")
+    assert done["written"] == [str(tmp_path / "then/src/a.py")]
+    assert opened.export_git(tmp_path / "git", bare=True)["commits"] == 3
+    assert len(log.history_of(full_path("src/a.py"))) == 2

@@ -1,0 +1,70 @@
+"""Rows of the picker at every width: aligned, complete where there is room, never too long."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnlog.index.reports.session_list import ListedSession
+from turnlog.picker.cells import fit, fit_end, width_of
+from turnlog.picker.row_layout import DAY, RowFacts, RowLayout, days_left, fill_of
+
+NOW = time.time()
+
+
+def listed(**fields: object) -> ListedSession:
+    values: dict[str, object] = {
+        "id": "5e55", "path": "/x/5e55.jsonl", "store": "/x", "marks": "*",
+        "title": "Fix it", "project": "/home/ada/shop",
+        "branch": "main", "models": [], "turns": 1, "calls": 0, "errors": 0, "tokens": 10,
+        "cost_usd": 1.5, "subagents": 0, "started": NOW, "last_active": NOW - 7200,
+        "is_checked": True, "finding": None, "is_ambiguous": False, "modified": NOW,
+        "context_tokens": 80_000, "context_model": "claude-sonnet-4-5",
+    }  # fmt: skip
+    return ListedSession(**values | fields)  # pyright: ignore[reportArgumentType]
+
+
+def drawn(session: ListedSession, width: int, live: str | None = None) -> str:
+    facts = RowFacts({session.id: live} if live else {}, 30, NOW)
+    return "".join(text for _, text in RowLayout(width).row(session, facts, is_selected=False))
+
+
+def test_a_row_of_80_cells_shows_everything() -> None:
+    row = drawn(listed(), 80, "working")
+    assert row.split() == ["●", "✓", "2h", "Fix", "it", "shop", "main", "$1.50*", "40%", "30d"]
+
+
+@given(st.text(max_size=60), st.text(max_size=30), st.integers(12, 220))
+def test_rows_and_headings_fill_the_width_exactly(title: str, project: str, width: int) -> None:
+    session = listed(title=title, project=project, branch=title)
+    layout = RowLayout(width)
+    row = drawn(session, width, "waiting for permission")
+    heading = "".join(text for _, text in layout.heading())
+    if width >= 36:
+        assert width_of(row) == width_of(heading) == width
+    assert not {"\n", "\r", "\x1b", "\t"} & set(row)
+
+
+@pytest.mark.parametrize("text", ["日本語", "ab", "한국어 mix", "e\u0301a", ""])
+@pytest.mark.parametrize("cells", [1, 2, 3, 5, 12])
+def test_text_is_cut_or_padded_to_its_cells(text: str, cells: int) -> None:
+    assert width_of(fit(text, cells)) == cells
+    assert width_of(fit_end(text, cells)) == cells
+
+
+def test_health_is_unknown_until_a_session_was_checked() -> None:
+    assert " · " in drawn(listed(is_checked=False), 80)
+    assert " ✗ " in drawn(listed(finding="no time"), 80)
+
+
+@pytest.mark.parametrize(
+    ("days_ago", "shown"), [(0, "30d"), (29.5, "<1d"), (31, "now"), (25.2, "5d")]
+)
+def test_days_until_the_clean_up(days_ago: float, shown: str) -> None:
+    assert days_left(listed(modified=NOW - days_ago * DAY), 30, NOW) == shown
+
+
+def test_a_context_larger_than_the_short_window_is_in_the_long_one() -> None:
+    assert fill_of(listed(context_tokens=250_000)) == 0.25
+    assert fill_of(listed(context_tokens=None)) is None

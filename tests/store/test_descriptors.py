@@ -1,0 +1,26 @@
+"""Open directories: they stay the same when their path leads elsewhere."""
+
+import errno
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from turnlog.store.descriptors import Folder
+
+
+def test_an_open_directory_is_the_same_after_its_path_was_replaced(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    (place / "inner").mkdir(parents=True)
+    with closing(Folder.open(place)) as folder:
+        place.rename(tmp_path / "moved")
+        place.mkdir()
+        assert folder.stat("inner")
+
+
+def test_a_link_is_not_entered(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    reason = "|".join(map(os.strerror, (errno.ELOOP, errno.ENOTDIR)))
+    with closing(Folder.open(tmp_path)) as folder, pytest.raises(OSError, match=reason):
+        folder.enter("link")

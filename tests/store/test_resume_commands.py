@@ -1,0 +1,79 @@
+"""The command that resumes a session, run by a real shell."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from turnlog.store.paths import Store
+from turnlog.store.resume_command import client_version, find_client, resume_command
+
+ID = "5e551011-0000-4000-8000-000000000000"
+
+
+@pytest.mark.parametrize("name", ["shop", "my shop", "it's; touch pwned", "$(touch pwned)", "-x"])
+def test_a_shell_runs_the_client_in_the_directory(tmp_path: Path, name: str) -> None:
+    folder, programs = tmp_path / name, tmp_path / "bin"
+    folder.mkdir()
+    programs.mkdir()
+    client = programs / "claude"
+    client.write_text('#!/bin/sh\nprintf "%s|" "$PWD" "$@"\n')
+    client.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    command = resume_command(ID, str(folder))
+    output = subprocess.check_output(
+        ["sh", "-c", command], cwd=tmp_path, env=environment, text=True
+    )
+    assert output == f"{folder}|--resume|{ID}|"
+    assert not list(tmp_path.rglob("pwned"))
+
+
+def test_the_name_of_a_file_is_never_an_option(tmp_path: Path) -> None:
+    found = resume_command("--dangerously-skip-permissions", None)
+    assert found == "claude --resume=--dangerously-skip-permissions"
+
+
+def test_another_store_is_named(store: Store, tmp_path: Path) -> None:
+    assert resume_command("5e55", "/x", store) == "cd /x && claude --resume 5e55"
+    other = Store(tmp_path / "other store")
+    wanted = f"cd /x && CLAUDE_CONFIG_DIR='{other.root}' claude --resume 5e55"
+    assert resume_command("5e55", "/x", other) == wanted
+
+
+def test_the_first_of_several_stores_is_named_too(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", f"{store.root},{tmp_path / 'other'}")
+    # The client would take both for one directory.
+    wanted = f"CLAUDE_CONFIG_DIR={store.root} claude --resume 5e55"
+    assert resume_command("5e55", None, store) == wanted
+
+
+def test_the_client_is_found_by_an_absolute_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = tmp_path / "claude"
+    client.write_text("#!/bin/sh\n")
+    client.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    # In the session's directory, `.` is another one: what was found here must be what runs.
+    assert find_client({"PATH": "."}) == str(client)
+    assert find_client({"PATH": "/nowhere"}) is None
+
+
+def test_the_version_of_a_client_is_known_without_starting_it(tmp_path: Path) -> None:
+    native = tmp_path / "versions" / "2.1.325"
+    native.parent.mkdir()
+    native.touch()
+    (tmp_path / "claude").symlink_to(native)
+    assert client_version(str(tmp_path / "claude")) == "2.1.325"
+    package = tmp_path / "node_modules/@anthropic-ai/claude-code"
+    package.mkdir(parents=True)
+    (package / "cli.js").touch()
+    facts = {"name": "@anthropic-ai/claude-code", "version": "1.0.60"}
+    (package / "package.json").write_text(json.dumps(facts))
+    assert client_version(str(package / "cli.js")) == "1.0.60"
+    (package / "package.json").write_text("[]")
+    assert client_version(str(package / "cli.js")) is None

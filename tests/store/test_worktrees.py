@@ -1,0 +1,52 @@
+"""Worktrees of a repository, compared with what git itself says."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from turnlog.picker.scopes import scopes_of
+from turnlog.store.worktrees import worktrees_of
+
+
+def git(folder: Path, *words: str) -> str:
+    names = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+    environment = {**os.environ, **dict.fromkeys(names, "ada")}
+    done = subprocess.run(
+        ["git", *words], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def listed(folder: Path) -> set[Path]:
+    lines = git(folder, "worktree", "list", "--porcelain").splitlines()
+    return {Path(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")}
+
+
+def test_all_worktrees_are_found_from_each_of_them(tmp_path: Path) -> None:
+    main = tmp_path / "main"
+    main.mkdir()
+    git(main, "init", "-q")
+    git(main, "commit", "-q", "--allow-empty", "-m", "first")
+    git(main, "worktree", "add", "-q", "-b", "fix", str(tmp_path / "fix it"))
+    git(main, "worktree", "add", "-q", str(tmp_path / "other"))
+    below = main / "src"
+    below.mkdir()
+    for folder in (main, below, tmp_path / "fix it", tmp_path / "other"):
+        assert set(worktrees_of(folder)) == listed(folder), folder
+    assert worktrees_of(below)[0] == main
+    assert [scope.directories for scope in scopes_of(below)] == [
+        (str(below),),
+        tuple(map(str, worktrees_of(below))),
+        None,
+    ]
+
+
+def test_outside_of_a_repository_there_are_none(tmp_path: Path) -> None:
+    assert worktrees_of(tmp_path) == []
+    assert len(scopes_of(tmp_path)) == 2
+
+
+def test_broken_links_are_ignored(tmp_path: Path) -> None:
+    for content in ("", "gitdir: /nowhere/.git/worktrees/x", "nonsense", "gitdir: \0"):
+        (tmp_path / ".git").write_text(content)
+        assert worktrees_of(tmp_path) == [tmp_path]

@@ -1,0 +1,644 @@
+"""What proves the content of a file, and what does not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.build import (
+    Fields,
+    assistant,
+    attachment,
+    call,
+    line,
+    nth,
+    result,
+    session,
+    system,
+    text,
+    user,
+)
+from support.file_calls import ROOT, UPDATED, Calls, full_path, recorded, state_of, worktree_of
+from turnlog.conversation.session import open_session
+from turnlog.worktree.beliefs import Certainty
+from turnlog.worktree.worktree import open_worktree
+
+EXACT, DERIVED, GAP = Certainty.EXACT, Certainty.DERIVED, Certainty.GAP
+
+
+def test_a_written_file_is_exact_until_a_command_runs(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path, calls.write("a.py", "one\n"), calls.bash("make"), calls.bash("ls")
+    )
+    then, now = state_of(worktree, "a.py", "line:3"), state_of(worktree, "a.py")
+    assert (then.certainty, then.content) == (EXACT, b"one\n")
+    assert (now.certainty, now.content) == (DERIVED, b"one\n")
+    assert now.belief.reason == "exact as of line 3; Bash in line 4 may have changed it"
+
+
+@pytest.mark.parametrize(
+    ("command", "stays"),
+    [
+        ("ls -l src | head", True),
+        ("cd src && cat a.py 2>/dev/null", True),
+        ("git status", True),
+        ("git log --output=a.py", False),
+        ("cat b > a.py", False),
+        ("echo $(rm a.py)", False),
+        ("ls; rm a.py", False),
+        ("ls `rm a.py`", False),
+        ("ls & rm a.py", False),
+        ("grep x y\nrm a.py", False),
+        ("find . -delete", False),
+        ("sort -o a.py b", False),
+        ("", True),
+    ],
+)
+def test_only_commands_that_certainly_read_leave_a_state_exact(
+    tmp_path: Path, command: str, stays: bool
+) -> None:
+    calls = Calls()
+    worktree = worktree_of(tmp_path, calls.write("a.py", "one\n"), calls.bash(command))
+    assert (state_of(worktree, "a.py").certainty is EXACT) == stays
+
+
+def test_a_command_that_leaves_a_process_behind_is_never_over(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path, calls.bash("(sleep 5; echo >> a.py) &"), calls.write("a.py", "one\n")
+    )
+    assert state_of(worktree, "a.py").certainty is DERIVED
+
+
+def test_a_background_command_is_over_when_the_client_says_so(tmp_path: Path) -> None:
+    calls = Calls()
+    started: Any = {"stdout": "", "stderr": "", "backgroundTaskId": "b1"}
+    given = {"command": "make watch", "run_in_background": True}
+    ended = "<task-notification><task-id>b1</task-id><status>completed</status></task-notification>"
+    worktree = worktree_of(
+        tmp_path,
+        calls.pair("Bash", given, "running", started),
+        calls.write("a.py", "one\n"),
+        user(ended),
+        calls.write("b.py", "two\n"),
+    )
+    assert state_of(worktree, "a.py", "line:5").certainty is DERIVED
+    assert state_of(worktree, "b.py").certainty is EXACT
+
+
+@pytest.mark.parametrize("tool", ["mcp__files__move", "SomethingNew", "Workflow"])
+def test_unknown_tools_may_change_anything(tmp_path: Path, tool: str) -> None:
+    calls = Calls()
+    worktree = worktree_of(tmp_path, calls.write("a.py", "one\n"), calls.pair(tool, {}, "ok", None))
+    assert state_of(worktree, "a.py").certainty is DERIVED
+
+
+def test_a_command_that_runs_at_the_same_time_may_change_the_file_later(tmp_path: Path) -> None:
+    worktree = worktree_of(
+        tmp_path,
+        assistant(call("Bash", {"command": "sleep 1; echo >> a.py"}, "b"), message_id="m"),
+        assistant(
+            call("Write", {"file_path": full_path("a.py"), "content": "one\n"}, "w"), message_id="m"
+        ),
+        result(
+            "w",
+            f"File created successfully at: {full_path('a.py')}",
+            tool_use_result={"type": "create", "content": "one\n", "filePath": full_path("a.py")},
+            parent=nth(3),
+        ),
+        result("b", "", parent=nth(2)),
+    )
+    assert state_of(worktree, "a.py", "line:4").certainty is DERIVED
+
+
+def test_the_user_may_have_edited_between_two_turns(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path, calls.write("a.py", "one\n"), assistant(text("Done.")), user("And now?")
+    )
+    assert state_of(worktree, "a.py", "1").certainty is EXACT
+    assert state_of(worktree, "a.py", "2").certainty is DERIVED
+
+
+def test_a_hook_may_format_the_file_that_was_just_written(tmp_path: Path) -> None:
+    calls = Calls()
+    lines = calls.write("a.py", "one\n")
+    hook = {"hookEvent": "PostToolUse", "hookName": "PostToolUse:Write", "toolUseID": "toolu_1"}
+    before = worktree_of(tmp_path, lines[0], attachment("hook_success", hook), lines[1])
+    assert state_of(before, "a.py").certainty is DERIVED
+    after = worktree_of(tmp_path, lines, system("stop_hook_summary", hook_count=1))
+    assert state_of(after, "a.py").certainty is DERIVED
+
+
+def test_a_read_does_not_prove_line_endings(tmp_path: Path) -> None:
+    state = state_of(worktree_of(tmp_path, Calls().read("a.py", "one\ntwo\n")), "a.py")
+    assert (state.certainty, state.content) == (DERIVED, b"one\ntwo\n")
+    assert state.belief.reason == "line endings and byte-order mark are not recorded"
+
+
+def test_reading_what_was_written_keeps_it_exact(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(tmp_path, calls.write("a.py", "one\n"), calls.read("a.py", "one\n"))
+    assert state_of(worktree, "a.py").certainty is EXACT
+
+
+def test_bytes_that_are_not_utf8_are_a_gap(tmp_path: Path) -> None:
+    state = state_of(worktree_of(tmp_path, Calls().read("a.py", "one\ncaf\ufffd\nend\n")), "a.py")
+    assert (state.certainty, state.content, state.gaps) == (GAP, None, [(2, 2)])
+    assert state.belief.known == {1: "one", 3: "end", 4: ""}
+
+
+def test_parts_that_were_read_are_joined(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path, calls.read("a.py", "two\nthree", 2, 5), calls.read("a.py", "five\n", 5, 6)
+    )
+    first, second = state_of(worktree, "a.py", "line:3"), state_of(worktree, "a.py")
+    assert first.gaps == [(1, 1), (4, 5)]
+    assert second.gaps == [(1, 4)]
+    calls = Calls()
+    whole = worktree_of(
+        tmp_path, calls.read("a.py", "one\ntwo", 1, 4), calls.read("a.py", "three\n", 3, 4)
+    )
+    assert state_of(whole, "a.py").content == b"one\ntwo\nthree\n"
+
+
+def test_an_edit_continues_what_is_known(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path,
+        calls.write("a.py", "\tone\n\ttwo\n"),
+        calls.edit(
+            "a.py",
+            "two",
+            "TWO",
+            "\tone\n\ttwo\n",
+            structuredPatch=[
+                {
+                    "oldStart": 1,
+                    "oldLines": 2,
+                    "newStart": 1,
+                    "newLines": 2,
+                    "lines": ["   one", "-  two", "+  TWO"],
+                }
+            ],
+        ),
+    )
+    state = state_of(worktree, "a.py")
+    assert (state.certainty, state.content) == (EXACT, b"\tone\n\tTWO\n")
+
+
+def test_the_patch_decides_what_an_edit_did(tmp_path: Path) -> None:
+    # The client keeps curly quotes of the text, although the new text has straight ones.
+    calls = Calls()
+    before = "say \u201chi\u201d now\n"
+    lines = ["-say \u201chi\u201d now", "+say \u201cho\u201d now"]
+    hunk = {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 1, "lines": lines}
+    worktree = worktree_of(
+        tmp_path,
+        calls.write("a.md", before),
+        calls.edit("a.md", before[:-1], 'say "ho" now', before, structuredPatch=[hunk]),
+    )
+    state = state_of(worktree, "a.md")
+    assert (state.certainty, state.content) == (EXACT, "say \u201cho\u201d now\n".encode())
+
+
+def test_deleting_a_line_takes_its_newline_along(tmp_path: Path) -> None:
+    calls = Calls()
+    hunk = {"oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 1, "lines": ["-x", " k"]}
+    worktree = worktree_of(
+        tmp_path,
+        calls.write("a.txt", "x\nk\n"),
+        calls.edit("a.txt", "x", "", "x\nk\n", structuredPatch=[hunk]),
+    )
+    assert state_of(worktree, "a.txt").content == b"k\n"
+
+
+def test_an_edit_that_does_not_fit_is_a_gap(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path, calls.write("a.py", "one\n"), calls.edit("a.py", "nine", "ten", None)
+    )
+    state = state_of(worktree, "a.py")
+    assert (state.certainty, state.content, state.gaps) == (GAP, None, [(1, None)])
+
+
+def test_an_edit_of_unknown_content_shows_only_the_lines_of_its_patch(tmp_path: Path) -> None:
+    hunk = {
+        "oldStart": 10,
+        "oldLines": 3,
+        "newStart": 10,
+        "newLines": 3,
+        "lines": [" def f():", "-    one", "+    two", " end"],
+    }
+    worktree = worktree_of(
+        tmp_path, Calls().edit("a.py", "one", "two", None, structuredPatch=[hunk])
+    )
+    state = state_of(worktree, "a.py")
+    # The leading spaces of line 11 may be tabs.
+    assert dict(state.belief.known) == {10: "def f():", 12: "end"}
+    assert state.gaps == [(1, 9), (11, 11), (13, None)]
+
+
+def test_crlf_and_marks_are_carried_through_edits(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path,
+        calls.write("a.txt", "\ufeffone\r\ntwo\r\n"),
+        calls.edit("a.txt", "two", "TWO\nTOO", "\ufeffone\ntwo\n"),
+    )
+    state = state_of(worktree, "a.txt")
+    assert (state.certainty, state.content) == (EXACT, b"\xef\xbb\xbfone\r\nTWO\r\nTOO\r\n")
+
+
+def test_mixed_line_endings_make_an_edit_derived(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path,
+        calls.write("a.txt", "one\r\ntwo\n"),
+        calls.edit("a.txt", "two", "TWO", "one\ntwo\n"),
+    )
+    assert state_of(worktree, "a.txt").certainty is DERIVED
+
+
+@pytest.mark.parametrize(
+    ("version", "content", "original", "certainty", "raw"),
+    [
+        ("2.1.325", "a\nb\n", None, EXACT, b"a\nb\n"),
+        ("2.1.325", "a\nb\n", "x\n", EXACT, b"a\nb\n"),
+        ("2.1.325", "\ufeffa\n", "\ufeffx\n", DERIVED, b"\xef\xbb\xbfa\n"),
+        ("2.1.100", "a\nb\n", None, EXACT, b"a\nb\n"),
+        ("2.1.80", "a\nb\n", None, DERIVED, b"a\nb\n"),
+        ("2.1.45", "a\nb\n", None, DERIVED, b"a\nb\n"),
+        ("2.1.45", "ab", None, EXACT, b"ab"),
+        ("2.1.45", "a\nb\n", "x\r\ny\r\n", EXACT, b"a\r\nb\r\n"),
+        ("2.1.45", "a\nb\n", "x\ny\n", EXACT, b"a\nb\n"),
+        ("2.1.45", "a\nb\n", "\ufeffx\n", DERIVED, b"a\nb\n"),
+        ("1.0.60", "a\nb\n", "x\ny\n", DERIVED, b"a\nb\n"),
+        ("not a version", "a\n", None, DERIVED, b"a\n"),
+    ],
+)
+def test_which_writes_prove_bytes_depends_on_the_client(
+    tmp_path: Path, version: str, content: str, original: str | None, certainty: str, raw: bytes
+) -> None:
+    worktree = worktree_of(tmp_path, Calls(version=version).write("a.txt", content, original))
+    state = state_of(worktree, "a.txt")
+    assert (state.certainty, state.content) == (certainty, raw)
+
+
+def test_turnlog_chat_keeps_line_endings_when_it_writes(tmp_path: Path) -> None:
+    # It records the version of the client whose format it follows; its texts tell it apart.
+    path = full_path("a.txt")
+    done = {"type": "update", "content": "a\nb\n", "originalFile": "x\ny\n", "filePath": path}
+    given = {"file_path": path, "content": "a\nb\n"}
+    lines = Calls().pair("Write", given, f"The file {path} has been updated.", done)
+    assert state_of(worktree_of(tmp_path, lines), "a.txt").certainty is DERIVED
+
+
+def test_a_change_by_the_user_before_it_was_written_is_derived(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path,
+        calls.write("a.py", "one\n"),
+        calls.edit("a.py", "one", "two", "one\n", userModified=True),
+    )
+    assert state_of(worktree, "a.py").certainty is DERIVED
+
+
+def test_a_file_that_the_user_edited_shows_only_the_snippet(tmp_path: Path) -> None:
+    calls = Calls()
+    note = {"filename": full_path("a.py"), "snippet": "2\ttwo\n3\tTHREE"}
+    worktree = worktree_of(
+        tmp_path, calls.write("a.py", "one\ntwo\nthree\n"), attachment("edited_text_file", note)
+    )
+    state = state_of(worktree, "a.py")
+    assert (state.certainty, dict(state.belief.known)) == (GAP, {2: "two", 3: "THREE"})
+    assert state.gaps == [(1, 1), (4, None)]
+
+
+def test_changes_of_a_command_are_derived_from_what_the_client_noticed(tmp_path: Path) -> None:
+    calls = Calls()
+    more = {
+        "filePath": full_path("a.txt"),
+        "hunks": [
+            {
+                "oldStart": 1,
+                "oldLines": 2,
+                "newStart": 1,
+                "newLines": 3,
+                "lines": [" one", " two", "+three"],
+            }
+        ],
+    }
+    both = {
+        "filePath": full_path("a.txt"),
+        "hunks": [
+            {
+                "oldStart": 1,
+                "oldLines": 2,
+                "newStart": 1,
+                "newLines": 3,
+                "lines": ["-one", "+1", " two", "+three"],
+            }
+        ],
+    }
+    worktree = worktree_of(
+        tmp_path,
+        calls.write("a.txt", "one\ntwo\n"),
+        calls.bash("echo three >> a.txt", [more]),
+        calls.bash("sed -i s/one/1/ a.txt", [both]),
+    )
+    # The second patch is one of what the client knew before the first command.
+    assert state_of(worktree, "a.txt", "line:5").content == b"one\ntwo\nthree\n"
+    state = state_of(worktree, "a.txt")
+    assert (state.certainty, state.content) == (DERIVED, b"1\ntwo\nthree\n")
+
+
+def test_files_that_a_command_created_or_deleted(tmp_path: Path) -> None:
+    calls = Calls()
+    gone: Fields = {"filePath": full_path("a.txt"), "hunks": [], "deleted": True}
+    new = {
+        "filePath": full_path("b.txt"),
+        "created": True,
+        "hunks": [
+            {
+                "oldStart": 1,
+                "oldLines": 0,
+                "newStart": 1,
+                "newLines": 1,
+                "lines": ["+x\r", "\\ No newline at end of file"],
+            }
+        ],
+    }
+    cut = {
+        "filePath": full_path("c.txt"),
+        "created": True,
+        "hunks": [{"oldStart": 1, "oldLines": 0, "newStart": 1, "newLines": 9, "lines": ["+x"]}],
+    }
+    worktree = worktree_of(
+        tmp_path, calls.write("a.txt", "one\n"), calls.bash("mv a.txt b.txt", [gone, new, cut])
+    )
+    assert state_of(worktree, "a.txt").is_absent
+    assert state_of(worktree, "b.txt").content == b"x\r"
+    assert state_of(worktree, "c.txt").certainty is GAP
+
+
+def test_notebooks_are_known_if_the_client_recorded_them(tmp_path: Path) -> None:
+    path = full_path("n.ipynb")
+    given = {"notebook_path": path, "new_source": "x"}
+    done = {"notebook_path": path, "original_file": "{\n}\n", "updated_file": "{\n 1}", "error": ""}
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path,
+        calls.write("n.ipynb", "{\n}\n"),
+        calls.pair("NotebookEdit", given, "Updated cell c1 with x", done),
+    )
+    assert (state_of(worktree, "n.ipynb").certainty, state_of(worktree, "n.ipynb").content) == (
+        EXACT,
+        b"{\n 1}",
+    )
+    calls = Calls()
+    old = worktree_of(
+        tmp_path,
+        calls.write("n.ipynb", "{\n}\n"),
+        calls.pair("NotebookEdit", given, "Updated cell c1 with x", {"error": ""}),
+    )
+    assert state_of(old, "n.ipynb").certainty is GAP
+
+
+def test_a_failed_call_changes_nothing(tmp_path: Path) -> None:
+    calls = Calls()
+    given = {"file_path": full_path("a.py"), "old_string": "x", "new_string": "y"}
+    failed = [
+        assistant(call("Edit", given, "e")),
+        result("e", "<tool_use_error>String to replace not found", is_error=True),
+    ]
+    worktree = worktree_of(tmp_path, calls.write("a.py", "one\n"), failed)
+    assert state_of(worktree, "a.py").certainty is EXACT
+
+
+def test_a_call_without_a_result_may_have_changed_its_file(tmp_path: Path) -> None:
+    calls = Calls()
+    given = {"file_path": full_path("a.py"), "content": "two\n"}
+    lost = assistant(call("Write", given, "lost"))
+    worktree = worktree_of(tmp_path, calls.write("a.py", "one\n"), calls.write("b.py", "b\n"), lost)
+    assert state_of(worktree, "a.py").certainty is DERIVED
+    assert state_of(worktree, "b.py").certainty is EXACT
+
+
+def test_before_the_first_evidence_its_original_counts(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path, calls.read("other", "x"), calls.edit("a.py", "one", "two", "one\nmore\n")
+    )
+    state = state_of(worktree, "a.py", "line:3")
+    assert (state.certainty, state.content) == (DERIVED, b"one\nmore\n")
+    assert state.belief.reason == "first seen in line 5"
+    calls = Calls()
+    after_command = worktree_of(
+        tmp_path, calls.bash("make"), calls.edit("a.py", "one", "two", "one\nmore\n")
+    )
+    assert state_of(after_command, "a.py", "line:1").certainty is GAP
+
+
+def test_a_new_file_and_an_empty_one_are_not_told_apart_by_an_edit(tmp_path: Path) -> None:
+    worktree = worktree_of(tmp_path, Calls().edit("a.py", "", "new\n", ""))
+    base = worktree.base(worktree.find("a.py"))
+    assert (base.certainty, base.belief.reason) == (DERIVED, "it was empty or did not exist")
+    assert state_of(worktree, "a.py").certainty is EXACT
+
+
+def test_one_file_by_several_spellings(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path, calls.write("src/../a.py", "one\n"), calls.read(f"{ROOT}//./a.py", "one\n")
+    )
+    assert [name.path for name in worktree.files.values()] == [f"{ROOT}/a.py"]
+
+
+def test_windows_paths_ignore_case_and_separators(tmp_path: Path) -> None:
+    calls = Calls(cwd="C:\\work")
+    worktree = worktree_of(
+        tmp_path, calls.write("C:\\work\\A.py", "one\n"), calls.read("C:/Work/a.py", "one\n")
+    )
+    assert len(worktree.files) == 1
+    assert worktree.find("a.py").path == "C:\\work\\A.py"
+
+
+def test_an_abandoned_branch_is_no_evidence_but_a_hazard(tmp_path: Path) -> None:
+    calls = Calls()
+    lines = [
+        user("one"),
+        *calls.write("a.py", "one\n"),
+        assistant(text("done")),
+        user("two"),
+        *calls.write("a.py", "two\n", "one\n"),
+        assistant(text("done")),
+        user("three", parent=nth(4)),
+        assistant(text("fine")),
+    ]
+    path = recorded(tmp_path)
+    path.write_bytes(session(*lines))
+    worktree = open_worktree(open_session(path))
+    now, there = state_of(worktree, "a.py"), state_of(worktree, "a.py", "line:7")
+    assert (now.certainty, now.content) == (DERIVED, b"one\n")
+    assert (there.certainty, there.content) == (EXACT, b"two\n")
+
+
+def test_a_snapshot_proves_the_bytes_at_a_prompt(tmp_path: Path) -> None:
+    calls = Calls()
+    path = recorded(tmp_path, calls.write("a.txt", "one\n"), assistant(text("x")))
+    copies = tmp_path / "file-history" / path.stem
+    copies.mkdir(parents=True)
+    (copies / "0123456789abcdef@v2").write_bytes(b"by the user\r\n")
+    tracked = {"a.txt": {"backupFileName": "0123456789abcdef@v2", "version": 2, "backupTime": "t"}}
+    prompt = nth(99)
+    snapshot = {"messageId": prompt, "trackedFileBackups": tracked, "timestamp": "t"}
+    more = [
+        user("again", uuid=prompt, parent=nth(4)),
+        assistant(text("late")),
+        line(
+            "file-history-snapshot", message_id=prompt, snapshot=snapshot, is_snapshot_update=False
+        ),
+    ]
+    path.write_bytes(path.read_bytes() + b"".join(session(*more).splitlines(keepends=True)))
+    worktree = open_worktree(open_session(path))
+    state = state_of(worktree, "a.txt")
+    assert (state.certainty, state.content) == (EXACT, b"by the user\r\n")
+    (copies / "0123456789abcdef@v2").unlink()
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"key")
+    (copies / "0123456789abcdef@v2").symlink_to(secret)
+    assert state_of(open_worktree(open_session(path)), "a.txt").content == b"one\n"
+
+
+def test_a_backup_name_that_was_used_twice_proves_only_the_last_use(tmp_path: Path) -> None:
+    def snapshot(number: int, time: str) -> bytes:
+        ref = {"backupFileName": "0123456789abcdef@v2", "version": 2, "backupTime": time}
+        held = {"messageId": nth(number), "trackedFileBackups": {"a.txt": ref}, "timestamp": time}
+        return line("file-history-snapshot", message_id=nth(number), snapshot=held)
+
+    calls = Calls()
+    path = recorded(
+        tmp_path,
+        user("two"),
+        snapshot(2, "t1"),
+        calls.read("x", "x"),
+        user("three"),
+        snapshot(6, "t2"),
+    )
+    copies = tmp_path / "file-history" / path.stem
+    copies.mkdir(parents=True)
+    (copies / "0123456789abcdef@v2").write_bytes(b"overwritten\n")
+    worktree = open_worktree(open_session(path))
+    assert state_of(worktree, "a.txt", "line:4").certainty is GAP
+    assert state_of(worktree, "a.txt").content == b"overwritten\n"
+
+
+def test_a_backup_that_lost_bytes_is_not_exact(tmp_path: Path) -> None:
+    delta = line(
+        "file-history-delta",
+        message_id=nth(1),
+        snapshot_message_id=nth(1),
+        tracking_path="a.txt",
+        backup={"backupFileName": "0123456789abcdef@v1", "version": 1, "backupTime": "t"},
+    )
+    path = recorded(tmp_path, delta)
+    copies = tmp_path / "file-history" / path.stem
+    copies.mkdir(parents=True)
+    (copies / "0123456789abcdef@v1").write_bytes("caf\ufffd\r\nend\r\n".encode())
+    state = state_of(open_worktree(open_session(path)), "a.txt")
+    assert (state.certainty, dict(state.belief.known)) == (GAP, {2: "end", 3: ""})
+
+
+@pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "x@v1", "0123456789abcdef@v1/.."])
+def test_a_backup_with_a_foreign_name_is_not_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / "secret").write_bytes(b"key")
+    delta = line(
+        "file-history-delta",
+        message_id=nth(1),
+        snapshot_message_id=nth(1),
+        tracking_path="a.txt",
+        backup={"backupFileName": name, "version": 1, "backupTime": "t"},
+    )
+    worktree = worktree_of(tmp_path, delta)
+    assert state_of(worktree, "a.txt").content is None
+
+
+def test_the_work_of_sub_agents_lies_between_the_lines_of_the_session(tmp_path: Path) -> None:
+    calls = Calls()
+    path = recorded(
+        tmp_path,
+        calls.write("a.txt", "one\n"),
+        assistant(call("Agent", {"prompt": "go"}, "toolu_agent")),
+        result("toolu_agent", "done", tool_use_result={"agentId": "a1", "status": "completed"}),
+        calls.read("other", "x"),
+    )
+    given = {"file_path": full_path("a.txt"), "old_string": "one", "new_string": "two"}
+    time = "2026-11-15T06:00:04.500Z"
+    inner = [
+        user("go", timestamp=time),
+        assistant(call("Edit", given, "sub_1"), timestamp=time),
+        result("sub_1", UPDATED.format(full_path("a.txt")), timestamp=time),
+    ]
+    folder = path.with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-a1.jsonl").write_bytes(session(*inner, agent_id="a1"))
+    worktree = open_worktree(open_session(path))
+    assert state_of(worktree, "a.txt", "line:4").content == b"one\n"
+    state = state_of(worktree, "a.txt")
+    assert (state.certainty, state.content, state.agent_id) == (EXACT, b"two\n", "a1")
+    (folder / "agent-a1.jsonl").unlink()
+    alone = state_of(open_worktree(open_session(path)), "a.txt")
+    assert (alone.certainty, alone.content) == (DERIVED, b"one\n")
+
+
+def test_overlapping_changes_of_two_agents_are_not_told_apart(tmp_path: Path) -> None:
+    path = recorded(
+        tmp_path,
+        assistant(call("Agent", {"prompt": "go"}, "toolu_agent")),
+        result("toolu_agent", "started", tool_use_result={"agentId": "a1", "isAsync": True}),
+        Calls().write("a.txt", "by the session\n"),
+    )
+    given = {"file_path": full_path("a.txt"), "content": "by the agent\n"}
+    inner = [
+        user("go", timestamp="2026-11-15T06:00:03.000Z"),
+        assistant(call("Write", given, "sub_1"), timestamp="2026-11-15T06:00:04.500Z"),
+        result(
+            "sub_1",
+            f"File created successfully at: {full_path('a.txt')}",
+            timestamp="2026-11-15T06:00:05.500Z",
+        ),
+    ]
+    folder = path.with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-a1.jsonl").write_bytes(session(*inner, agent_id="a1"))
+    worktree = open_worktree(open_session(path))
+    assert state_of(worktree, "a.txt").certainty is DERIVED
+    assert state_of(worktree, "a.txt", "line:5").certainty is DERIVED
+
+
+def test_a_name_that_differs_only_in_case_may_be_the_same_file(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path, calls.write("Readme.md", "one\n"), calls.write("README.md", "two\n")
+    )
+    assert state_of(worktree, "Readme.md").certainty is DERIVED
+    assert state_of(worktree, "README.md").certainty is EXACT
+
+
+def test_redacted_values_are_not_the_bytes_of_a_file(tmp_path: Path) -> None:
+    worktree = worktree_of(tmp_path, Calls().write("a.py", "key = '[github-token:a1b2c3]'\n"))
+    state = state_of(worktree, "a.py")
+    assert (state.certainty, state.belief.reason) == (DERIVED, "it may have redacted values")
+
+
+def test_an_edit_whose_patch_is_missing_is_derived(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path,
+        calls.write("a.py", "one\n"),
+        calls.edit("a.py", "one", "two", "one\n", structuredPatch=[]),
+    )
+    assert state_of(worktree, "a.py").certainty is DERIVED
