@@ -2,6 +2,7 @@
 
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,7 +64,7 @@ def test_whatever_a_skipped_text_holds_the_figures_are_the_same(kind: bytes, odd
 
 
 def test_a_line_without_a_time_has_that_of_its_message() -> None:
-    message = {"id": "m", "content": [], "timestamp": "2026-11-15T06:00:00Z"}
+    message: dict[str, Any] = {"id": "m", "content": [], "timestamp": "2026-11-15T06:00:00Z"}
     content = encode({"type": "assistant", "message": message})
     assert facts_of(content, fast=True).started
     assert_same(content)
