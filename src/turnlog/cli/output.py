@@ -113,8 +113,8 @@ def local_time(moment: datetime | None) -> str:
     """Return a moment in local time, to the second; an empty text for None.
 
     >>> from datetime import UTC
-    >>> local_time(datetime(2026, 11, 15, 12, 30, 5, tzinfo=UTC))[-6:], local_time(None)
-    (':30:05', '')
+    >>> local_time(datetime(2026, 11, 15, 12, 30, 5, tzinfo=UTC))[-3:], local_time(None)
+    (':05', '')
     """
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
 
