@@ -79,8 +79,8 @@ def wrap_hint(text: str, hint: str, room: int) -> list[str]:
 def fit(text: str, cells: int) -> str:
     """Cut or pad a text to a number of terminal cells; wide characters take two.
 
-    >>> fit("日本語", 5), fit("ab", 5)
-    ('日本…', 'ab   ')
+    >>> fit("日本語", 5), fit("ab", 5), fit("ab", 1), fit("ab", 0)
+    ('日本…', 'ab   ', '…', '')
     """
     if cells <= 0:
         return ""
