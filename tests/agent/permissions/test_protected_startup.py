@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
+from turnlog.agent.permissions import (
+    ApprovalMode,
+    Policy,
+    VerdictKind,
+    decide,
+    parse_rule,
+    path_access,
+)
 from turnlog.agent.workspace.access import Runs, Writes
 
 NAMES = """
@@ -52,3 +59,66 @@ def test_other_settings_and_fields_of_json_are_no_startup_files(tmp_path: Path) 
     assert kind_of("echo x > .config/app.toml", tmp_path, mode="acceptEdits") is VerdictKind.ALLOW
     assert kind_of("mkdir fish", tmp_path, mode="acceptEdits") is VerdictKind.ALLOW
     assert kind_of("touch src/git", tmp_path, mode="acceptEdits") is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cp bin/tool bin/git",
+        "mv tool bin/git",
+        "mv tools bin",
+        "cp -r new .venv",
+        "echo x > bin/git",
+        "tee bin/../bin/git",
+        "touch linked/git",
+    ],
+)
+def test_a_program_in_the_path_is_not_replaced_without_a_question(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bin"
+    for name in ("bin/tool", "tool", "tools/git", "new/bin/git"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "linked").symlink_to(folder)
+    places = (str(folder), f"{tmp_path}/.venv/bin", "/usr/bin", "/bin")
+    monkeypatch.setattr(path_access, "search_path", lambda: ":".join(places))
+    assert kind_of(command, tmp_path, mode="acceptEdits") is VerdictKind.ASK
+    policy = Policy((), (), (), ApprovalMode.ACCEPT_EDITS, tmp_path, (tmp_path,))
+    assert decide("Write", [Writes(folder / "git")], policy).kind is VerdictKind.ASK
+
+
+def test_other_files_beside_programs_are_ordinary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "deploy").write_text("")
+    monkeypatch.setattr(path_access, "search_path", lambda: f"{tmp_path}/bin:/usr/bin:/bin")
+    for command in ("cp bin/deploy bin/deploy-2", "touch src/git git", "rm -r bin"):
+        (tmp_path / "src").mkdir(exist_ok=True)
+        assert kind_of(command, tmp_path, mode="acceptEdits") is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("CLAUDE_CONFIG_DIR", "own/settings.json"),
+        ("CLAUDE_CONFIG_DIR", "own/skills/x/SKILL.md"),
+        ("TURNLOG_HOME", "own/trusted.json"),
+        ("TURNLOG_HOME", "own/config.toml"),
+        ("XDG_DATA_HOME", "own/turnlog/servers.json"),
+        ("XDG_CONFIG_HOME", "own/turnlog/config.toml"),
+    ],
+)
+def test_the_users_own_configuration_is_protected_under_any_name(
+    variable: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "x").write_text("")
+    monkeypatch.delenv("TURNLOG_HOME", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path / "own"))
+    for command in (f"cp x {name}", f"echo x > {name}", "mv new own"):
+        assert kind_of(command, tmp_path, mode="acceptEdits") is VerdictKind.ASK
+    policy = Policy((), (), (), ApprovalMode.ACCEPT_EDITS, tmp_path, (tmp_path,))
+    assert decide("Write", [Writes(tmp_path / name)], policy).kind is VerdictKind.ASK
+    assert decide("Write", [Writes(tmp_path / "y" / name)], policy).kind is VerdictKind.ALLOW

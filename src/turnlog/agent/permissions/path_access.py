@@ -19,7 +19,9 @@ from turnlog.agent.workspace.protected_files import (
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
 )
-from turnlog.store.paths import BY_SESSION, open_store
+from turnlog.agent.workspace.shell.command_environment import search_path
+from turnlog.store.directories import config_directory, data_directory
+from turnlog.store.paths import BY_SESSION, is_there, open_store
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -88,8 +90,38 @@ def is_protected(path: Path) -> bool:
 
 
 def is_guarded(path: Path, folders: Iterable[Path]) -> bool:
-    """Return whether a path is protected by its names, or because configuration leads to it."""
-    return is_protected(path) or leads_from_config(path, folders)
+    """Return whether a path is protected by its names, or because of what leads to it."""
+    places = tuple(folders)
+    return (
+        is_protected(path)
+        or leads_from_config(path, places)
+        or any(shadows_program(name, places) for name in names_of(path))
+    )
+
+
+def shadows_program(name: Path, folders: tuple[Path, ...]) -> bool:
+    """Return whether a file in a working directory may run in place of a program elsewhere.
+
+    With an activated `.venv`, `.venv/bin/git` is what a rule for `git commit` runs.
+    """
+    inside, others = search_directories(folders)
+    return name.parent in inside and any(is_there(place / name.name) for place in others)
+
+
+@lru_cache(maxsize=8)
+def search_directories(folders: tuple[Path, ...]) -> tuple[frozenset[Path], tuple[Path, ...]]:
+    """Return the directories of `PATH` in some folders, by all their names, and all others."""
+    entries = [Path(os.path.normpath(entry)) for entry in search_path().split(os.pathsep)]
+    inside = [entry for entry in entries if any(_is_below(entry, each) for each in folders)]
+    others = tuple(entry for entry in entries if entry not in inside)
+    return frozenset(name for entry in inside for name in (entry, real_path(entry))), others
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    try:
+        return real_path(path).is_relative_to(real_path(folder))
+    except UnknownValue:
+        return False
 
 
 def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
@@ -109,12 +141,17 @@ def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
 def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
     """Return where links in the configuration of some directories, and of the user, lead.
 
-    The directories of git's hooks count as well. The cache holds for one verdict.
+    The directories of git's hooks count as well, and the user's configuration itself where it has
+    another name than `.claude`. The cache holds for one verdict.
     """
     owners = {each for folder in folders for each in definition_directories(real_path(folder))}
-    places = {owner / CONFIG for owner in owners} | {open_store().root}
+    root = open_store().root
+    places = {owner / CONFIG for owner in owners} | {root}
     links = [owner / SERVERS for owner in owners if (owner / SERVERS).is_symlink()]
     links += [link for place in places for link in _config_links(place)]
+    # Which projects are trusted, and where traces go, is kept in directories of turnlog's own.
+    own = (root, Path(data_directory(os.environ)), Path(config_directory(os.environ)))
+    links += [place for place in own if not has_protected_part(place)]
     # With `core.hooksPath = .githooks`, git runs files of the work tree.
     hooks = [place for folder in folders for place in hook_directories(folder)]
     return frozenset(map(real_path, (*links, *hooks)))
