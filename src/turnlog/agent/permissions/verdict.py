@@ -256,8 +256,10 @@ def _judge_use(tool: CalledTool, what: str | None, policy: Policy) -> AccessDeci
     if not may_change and (found := _allowed(tool, policy, matches)):
         return found
     named = f"{tool.name}({what})" if what else tool.name
+    # The model chooses the name: `Skill(*)` would be a rule for all skills.
+    is_offered = not may_change and "*" not in (what or "")
     return AccessDecision(
-        VerdictKind.ASK, f"no rule allows {named}", remember=() if may_change else (named,)
+        VerdictKind.ASK, f"no rule allows {named}", remember=(named,) if is_offered else ()
     )
 
 
