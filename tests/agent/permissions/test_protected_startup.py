@@ -122,3 +122,33 @@ def test_the_users_own_configuration_is_protected_under_any_name(
     policy = Policy((), (), (), ApprovalMode.ACCEPT_EDITS, tmp_path, (tmp_path,))
     assert decide("Write", [Writes(tmp_path / name)], policy).kind is VerdictKind.ASK
     assert decide("Write", [Writes(tmp_path / "y" / name)], policy).kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "name"),
+    [
+        (".bashrc", "bash/rc", "bash/rc"),
+        (".gitconfig", "gitconfig", "gitconfig"),
+        (".Rprofile", "R/profile", "R/profile"),
+        (".ssh/config", "ssh-config", "ssh-config"),
+        (".config/fish", "fish", "fish/config.fish"),
+        (".config", "config", "config/git/config"),
+        (".vim", "vim", "vim/plugin/x.vim"),
+    ],
+)
+def test_a_startup_file_is_protected_where_links_of_the_home_lead(
+    link: str, target: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, project = tmp_path / "home", tmp_path / "dotfiles"
+    for path in (project / name, project / "x"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    (home / link).parent.mkdir(parents=True)
+    (home / link).symlink_to(project / target)
+    monkeypatch.setenv("HOME", str(home))
+    for command in (f"cp x {name}", f"echo x >> {name}", f"sed -i s/a/b/ {name}"):
+        assert kind_of(command, project, mode="acceptEdits") is VerdictKind.ASK
+    policy = Policy((), (), (), ApprovalMode.ACCEPT_EDITS, project, (project,))
+    assert decide("Write", [Writes(project / name)], policy).kind is VerdictKind.ASK
+    for other in ("README.md", "config/htop/htoprc", "x"):
+        assert decide("Write", [Writes(project / other)], policy).kind is VerdictKind.ALLOW

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, islice, takewhile
 from pathlib import Path
@@ -141,8 +142,8 @@ def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
 def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
     """Return where links in the configuration of some directories, and of the user, lead.
 
-    The directories of git's hooks count as well, and the user's configuration itself where it has
-    another name than `.claude`. The cache holds for one verdict.
+    The directories of git's hooks count as well, startup files in the home, and the user's
+    configuration itself where it has another name than `.claude`. The cache holds for one verdict.
     """
     owners = {each for folder in folders for each in definition_directories(real_path(folder))}
     root = open_store().root
@@ -152,9 +153,33 @@ def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
     # Which projects are trusted, and where traces go, is kept in directories of turnlog's own.
     own = (root, Path(data_directory(os.environ)), Path(config_directory(os.environ)))
     links += [place for place in own if not has_protected_part(place)]
+    links += _startup_links(real_path(Path.home()))
     # With `core.hooksPath = .githooks`, git runs files of the work tree.
     hooks = [place for folder in folders for place in hook_directories(folder)]
     return frozenset(map(real_path, (*links, *hooks)))
+
+
+def _startup_links(home: Path) -> Iterator[Path]:
+    """Yield the protected files of the home that links lead to, as managers of dotfiles make them.
+
+    With `~/.bashrc -> ~/dotfiles/bashrc`, the file is in the project under a harmless name.
+    """
+    settings = [
+        path for path in _listed(home / SETTINGS) if has_protected_name(path.name, SETTINGS)
+    ]
+    protected = [path for path in _listed(home) if has_protected_name(path.name)] + settings
+    # One level of `~/.ssh` or `~/.config/fish`: extensions of editors lie deeper.
+    for path in (*protected, *(inner for folder in protected for inner in _listed(folder))):
+        with suppress(UnknownValue):  # a circle of links leads to no file
+            if real_path(path) != path:
+                yield path
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(islice(folder.iterdir(), MOST_ENTRIES))
+    except OSError:
+        return []
 
 
 def _config_links(folder: Path) -> Iterator[Path]:
