@@ -1,4 +1,4 @@
-"""Startup files of shells, sessions and terminals: changing one always asks."""
+"""Startup files of shells, sessions, editors and agents: changing one always asks."""
 
 from pathlib import Path
 
@@ -19,7 +19,9 @@ NAMES = """
     .curlrc .wgetrc .pam_environment .config/fish/config.fish .config/autostart/x.desktop
     .config/environment.d/x.conf .config/systemd/user/x.service .Config/Fish/conf.d/x.fish
     .config/nvim/init.lua .vim/plugin/x.vim .config/git/config dotfiles/.cshrc
-    .hg/hgrc vendor/.hg/hgrc .hgrc .jj/repo/config.toml .direnvrc
+    .hg/hgrc vendor/.hg/hgrc .hgrc .jj/repo/config.toml .direnvrc .helix/languages.toml
+    .codex/config.toml .gemini/settings.json .kiro/settings/mcp.json .opencode/plugin/x.ts
+    opencode.json .aider.conf.yml
     """.split()
 
 
