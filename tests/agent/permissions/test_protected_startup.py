@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from turnlog.agent.config.settings import Settings
 from turnlog.agent.permissions import (
     ApprovalMode,
     Policy,
@@ -12,7 +13,9 @@ from turnlog.agent.permissions import (
     parse_rule,
     path_access,
 )
+from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.workspace.access import Runs, Writes
+from turnlog.agent.workspace.workspace import Workspace
 
 NAMES = """
     .cshrc .tcshrc .login .logout .kshrc .mkshrc .xprofile .xsessionrc .xinitrc .tmux.conf .screenrc
@@ -88,6 +91,17 @@ def test_a_program_in_the_path_is_not_replaced_without_a_question(
     assert kind_of(command, tmp_path, mode="acceptEdits") is VerdictKind.ASK
     policy = Policy((), (), (), ApprovalMode.ACCEPT_EDITS, tmp_path, (tmp_path,))
     assert decide("Write", [Writes(folder / "git")], policy).kind is VerdictKind.ASK
+
+
+def test_the_path_that_hooks_leave_counts_as_well(tmp_path: Path) -> None:
+    rules = Consent(Settings(tmp_path, ()), ApprovalMode.ACCEPT_EDITS)
+    workspace = Workspace(tmp_path, tmp_path / "session", tmp_path)
+    (tmp_path / "x").write_text("")
+    for path, expected in (("", VerdictKind.ALLOW), (f"{tmp_path}/bin:/bin", VerdictKind.ASK)):
+        workspace.environment = {"PATH": path}
+        written = rules.decide("Write", [Writes(tmp_path / "bin" / "ls")], workspace)
+        copied = rules.decide("Bash", [Runs("cp x bin/ls")], workspace)
+        assert written.kind is copied.kind is expected
 
 
 def test_other_files_beside_programs_are_ordinary(

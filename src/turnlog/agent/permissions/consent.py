@@ -7,6 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from turnlog.agent.permissions import (
     ApprovalMode,
     Policy,
@@ -160,7 +162,9 @@ class Consent:
         # What was too long for the model is kept beside the session: it may be read from there.
         spilled = self._rules([f"Read(/{escaped(workspace.folder)}/**)"], OWN)
         places, allow = tuple(workspace.directories), (*self._allow, *passing, *spilled)
-        return self._policy(self.mode, workspace.cwd, places, allow)
+        policy = self._policy(self.mode, workspace.cwd, places, allow)
+        added = workspace.environment.get("PATH", "")
+        return replace(policy, added_path=added) if added else policy
 
     def _rules(self, texts: Sequence[str], source: str) -> list[Rule]:
         return list(sound_rules(texts, self._settings.root, source))

@@ -64,7 +64,9 @@ def _judge_landing(
             yield AccessDecision(VerdictKind.ASK, f"{entry.path} is a link")
         landed = [folder / below for folder in landing]
         is_protected = has_protected_name(entry.name) or any(map(has_protected_part, landed))
-        if is_protected or any(shadows_program(each, policy.directories) for each in landed):
+        if is_protected or any(
+            shadows_program(each, policy.directories, policy.added_path) for each in landed
+        ):
             yield AccessDecision(
                 VerdictKind.ASK, f"{landing[-1] / below} is protected", is_guarded=True
             )

@@ -90,29 +90,32 @@ def is_protected(path: Path) -> bool:
     return any(has_protected_part(name) for name in names_of(path))
 
 
-def is_guarded(path: Path, folders: Iterable[Path]) -> bool:
+def is_guarded(path: Path, folders: Iterable[Path], added_path: str = "") -> bool:
     """Return whether a path is protected by its names, or because of what leads to it."""
     places = tuple(folders)
     return (
         is_protected(path)
         or leads_from_config(path, places)
-        or any(shadows_program(name, places) for name in names_of(path))
+        or any(shadows_program(name, places, added_path) for name in names_of(path))
     )
 
 
-def shadows_program(name: Path, folders: tuple[Path, ...]) -> bool:
+def shadows_program(name: Path, folders: tuple[Path, ...], added_path: str = "") -> bool:
     """Return whether a file in a working directory may run in place of a program elsewhere.
 
     With an activated `.venv`, `.venv/bin/git` is what a rule for `git commit` runs.
     """
-    inside, others = search_directories(folders)
+    inside, others = search_directories(folders, added_path)
     return name.parent in inside and any(is_there(place / name.name) for place in others)
 
 
 @lru_cache(maxsize=8)
-def search_directories(folders: tuple[Path, ...]) -> tuple[frozenset[Path], tuple[Path, ...]]:
+def search_directories(
+    folders: tuple[Path, ...], added_path: str
+) -> tuple[frozenset[Path], tuple[Path, ...]]:
     """Return the directories of `PATH` in some folders, by all their names, and all others."""
-    entries = [Path(os.path.normpath(entry)) for entry in search_path().split(os.pathsep)]
+    named = [*search_path().split(os.pathsep), *added_path.split(os.pathsep)]
+    entries = [Path(os.path.normpath(entry)) for entry in named if Path(entry).is_absolute()]
     inside = [entry for entry in entries if any(_is_below(entry, each) for each in folders)]
     others = tuple(entry for entry in entries if entry not in inside)
     return frozenset(name for entry in inside for name in (entry, real_path(entry))), others
