@@ -161,6 +161,7 @@ def test_a_startup_file_is_protected_where_links_of_the_home_lead(
         path.write_text("")
     (home / link).parent.mkdir(parents=True)
     (home / link).symlink_to(project / target)
+    (home / ".hgrc").symlink_to(".hgrc")  # leads nowhere
     monkeypatch.setenv("HOME", str(home))
     for command in (f"cp x {name}", f"echo x >> {name}", f"sed -i s/a/b/ {name}"):
         assert kind_of(command, project, mode="acceptEdits") is VerdictKind.ASK

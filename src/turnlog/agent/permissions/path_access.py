@@ -172,7 +172,8 @@ def _startup_links(home: Path) -> Iterator[Path]:
     ]
     protected = [path for path in _listed(home) if has_protected_name(path.name)] + settings
     # One level of `~/.ssh` or `~/.config/fish`: extensions of editors lie deeper.
-    for path in (*protected, *(inner for folder in protected for inner in _listed(folder))):
+    inner = [path for folder in protected for path in _listed(folder) if path.is_symlink()]
+    for path in (*protected, *inner):
         with suppress(UnknownValue):  # a circle of links leads to no file
             if real_path(path) != path:
                 yield path
