@@ -96,6 +96,7 @@ def test_all_files_of_a_session_arrive_but_none_that_the_client_runs(
         a.store.root / ".credentials.json": b'{"token":"x"}',
         a.store.root / "CLAUDE.md": b"memory",
         main.parent / "memory" / "MEMORY.md": b"notes",
+        main.with_suffix("") / "subagents" / ".turnlog-x" / "1" / "agent-a1.jsonl": b"staged\n",
         a.store.logs / f"{SESSION}.txt": b"debug",
     }
     for path, content in (sent | kept).items():
