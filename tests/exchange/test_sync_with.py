@@ -167,6 +167,18 @@ def test_an_edited_session_and_its_original_are_on_both_machines(
     assert len(b.logs()) == 2
 
 
+def test_the_original_of_an_edited_session_reaches_machines_that_never_had_it(
+    three: list[SyncedMachine],
+) -> None:
+    a, b, _ = three
+    a.write(START)
+    a.sync()
+    a.write(START.replace(b"hello", b"HELLO"))
+    a.sync(leave_removed=True)
+    b.sync()
+    assert set(START.splitlines(keepends=True)) | a.lines() == b.lines()
+
+
 def test_lines_appended_to_a_fork_reach_the_edited_session(shared: list[SyncedMachine]) -> None:
     a, b, _ = shared
     a.write(START.replace(b"hello", b"HELLO"))
