@@ -109,6 +109,8 @@ class World:
             assert not missing, (machine.home.name, sorted(missing))
         found = [machine.lines() for machine in self.machines]
         assert found[0] == found[1] == found[2]
+        # A to-do list that outlived its session is read once the session is back.
+        all_sync(self.machines)
         before = [machine.snapshot() for machine in self.machines]
         for report in all_sync(self.machines):
             assert not report.changes
