@@ -169,3 +169,51 @@ def test_a_startup_file_is_protected_where_links_of_the_home_lead(
     assert decide("Write", [Writes(project / name)], policy).kind is VerdictKind.ASK
     for other in ("README.md", "config/htop/htoprc", "x"):
         assert decide("Write", [Writes(project / other)], policy).kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cp tool .venv/bin/rg",
+        "echo x > .venv/lib/PIL.py",
+        "echo x > .venv/lib/PIL/__init__.py",
+        "sed -i s/a/b/ .venv/lib/pypdfium2.py",
+        "cp -r new/bin .venv",
+        "cp -r new .venv",
+        "mv new .venv",
+        "touch linked/bin/rg",
+    ],
+)
+def test_the_code_that_turnlog_runs_is_protected_in_a_project(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("tool", "new/bin/rg", ".venv/bin/rg", ".venv/lib/pypdfium2.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "linked").symlink_to(".venv")
+    installed(tmp_path / ".venv", monkeypatch)
+    assert kind_of(command, tmp_path, mode="acceptEdits") is VerdictKind.ASK
+    policy = Policy((), (), (), ApprovalMode.ACCEPT_EDITS, tmp_path, (tmp_path,))
+    assert decide("Write", [Writes(tmp_path / ".venv/bin/rg")], policy).kind is VerdictKind.ASK
+
+
+def test_other_environments_and_a_project_inside_of_one_are_ordinary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a/.venv/bin", "b/.venv/bin", "own/lib/src/project"):
+        (tmp_path / name).mkdir(parents=True)
+    installed(tmp_path / "a/.venv", monkeypatch)
+    assert kind_of("touch .venv/bin/x", tmp_path / "b", mode="acceptEdits") is VerdictKind.ALLOW
+    assert kind_of("touch .venv/x", tmp_path / "a", mode="acceptEdits") is VerdictKind.ALLOW
+    installed(tmp_path / "own", monkeypatch)
+    inner = tmp_path / "own/lib/src/project"
+    assert kind_of("touch x", inner, mode="acceptEdits") is VerdictKind.ALLOW
+
+
+def installed(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let turnlog be installed in a directory."""
+
+    def get_path(kind: str, scheme: str) -> str:
+        return str(prefix / ("bin" if kind == "scripts" else "lib"))
+
+    monkeypatch.setattr("sysconfig.get_path", get_path)

@@ -2,6 +2,8 @@
 
 import os
 import re
+import sys
+import sysconfig
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -45,6 +47,8 @@ MOST_DEPTHS = 4
 """Maximum number of `**` in a pattern; each is tried at every depth."""
 WORKTREES = ("worktrees",)
 SETTINGS = ".config"
+CODE = ("scripts", "purelib", "platlib", "stdlib", "platstdlib")
+"""Kinds of directories in an installation of Python, as `sysconfig` names them."""
 
 
 def names_of(path: Path) -> tuple[Path, ...]:
@@ -145,8 +149,9 @@ def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
 def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
     """Return where links in the configuration of some directories, and of the user, lead.
 
-    The directories of git's hooks count as well, startup files in the home, and the user's
-    configuration itself where it has another name than `.claude`. The cache holds for one verdict.
+    The directories of git's hooks count as well, startup files in the home, turnlog's own code, and
+    the user's configuration itself where it has another name than `.claude`. The cache holds for
+    one verdict.
     """
     owners = {each for folder in folders for each in definition_directories(real_path(folder))}
     root = open_store().root
@@ -159,7 +164,21 @@ def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
     links += _startup_links(real_path(Path.home()))
     # With `core.hooksPath = .githooks`, git runs files of the work tree.
     hooks = [place for folder in folders for place in hook_directories(folder)]
-    return frozenset(map(real_path, (*links, *hooks)))
+    return frozenset(map(real_path, (*links, *hooks, *_own_code(folders))))
+
+
+def _own_code(folders: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield the places in some folders that turnlog itself runs programs and modules from.
+
+    Installed in a project's `.venv`, it runs `.venv/bin/rg` for a search, and imports packages when
+    a file of some kind is first read.
+    """
+    schemes = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
+    named = {sysconfig.get_path(kind, scheme) for scheme in schemes for kind in CODE}
+    beside = (Path(sys.executable).parent, Path(sys.prefix, "pyvenv.cfg"))
+    for place in (*map(Path, named), *beside):
+        if any(_is_below(place, folder) for folder in folders):
+            yield place
 
 
 def _startup_links(home: Path) -> Iterator[Path]:
