@@ -99,6 +99,17 @@ def test_the_status_line_runs_no_file_of_the_current_directory(world: World, nam
     assert not world.canary.exists()
 
 
+def test_a_module_of_the_current_directory_is_not_imported(world: World) -> None:
+    world.put("click.py", python_canary(world.canary))
+    world.put("PIL/__init__.py", python_canary(world.canary))
+    command = [sys.executable, "-m", "turnlog", "--version"]
+    variables = world.chat.environment
+    subprocess.run(
+        command, cwd=world.work, env=variables, capture_output=True, check=True, timeout=60
+    )
+    assert not world.canary.exists()
+
+
 def test_spawned_workers_import_nothing_from_the_current_directory(world: World) -> None:
     world.put("multiprocessing/__init__.py", python_canary(world.canary))
     world.put("multiprocessing/spawn.py", "")
