@@ -1,5 +1,6 @@
 """Lines to entries: what is sound is typed, what is not is saved as far as it can be."""
 
+import re
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -422,7 +423,9 @@ def test_fast_and_slow_path_find_the_same_misfits(raw: bytes) -> None:
 def test_glued_objects_give_the_entries_that_they_give_apart(values: list[Any]) -> None:
     apart = [decode(encode(value)).entries[0] for value in values]
     glued = decode(b"".join(encode(value).rstrip(b"\n") for value in values))
-    assert repr(glued.entries) == repr(tuple(apart))
+    # Undecoded JSON is shown by its address.
+    shown = [re.sub(" at 0x[0-9a-f]+", "", repr(entry)) for entry in glued.entries]
+    assert shown == [re.sub(" at 0x[0-9a-f]+", "", repr(entry)) for entry in apart]
 
 
 @given(lines_of(flat_entries))

@@ -400,8 +400,12 @@ def test_a_resized_terminal_shows_everything_once(start: Start, api: ScriptedApi
         pane.keys("Escape")
         pane.see("── interrupted")
         pane.wait(lambda screen: "Answering" not in screen)
-        shown = pane.scrollback()
-        assert [shown.count(text) for text in (STATUS, "Start.", "interrupted")] == [1, 1, 1]
+        # The screen may be caught while it is drawn again.
+        pane.wait(lambda screen: _counts(pane.scrollback()) == [1, 1, 1])
+
+
+def _counts(shown: str) -> list[int]:
+    return [shown.count(text) for text in (STATUS, "Start.", "interrupted")]
 
 
 def test_what_commands_print_never_reaches_the_terminal_raw(
