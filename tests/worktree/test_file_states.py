@@ -1,5 +1,6 @@
 """What proves the content of a file, and what does not."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from support.build import (
 )
 from support.file_calls import ROOT, UPDATED, Calls, full_path, recorded, state_of, worktree_of
 from turnlog.conversation.session import open_session
+from turnlog.edit.transforms import with_short_results
 from turnlog.worktree.beliefs import Certainty
 from turnlog.worktree.worktree import open_worktree
 
@@ -632,6 +634,47 @@ def test_redacted_values_are_not_the_bytes_of_a_file(tmp_path: Path) -> None:
     worktree = worktree_of(tmp_path, Calls().write("a.py", "key = '[github-token:a1b2c3]'\n"))
     state = state_of(worktree, "a.py")
     assert (state.certainty, state.belief.reason) == (DERIVED, "it may have redacted values")
+
+
+def test_shortened_results_are_not_the_content_of_a_file(tmp_path: Path) -> None:
+    calls = Calls()
+    old = "".join(f"line {number}\n" for number in range(100))
+    new = old.replace("line 7\n", "x" * 300 + "\n")
+    recorded_as = [
+        *calls.write("a.py", old),
+        *calls.read("b.py", old),
+        *calls.edit("c.py", "line 7\n", "x" * 300 + "\n", old),
+        *calls.bash(
+            "make",
+            [
+                {
+                    "filePath": full_path("d.py"),
+                    "created": True,
+                    "hunks": [
+                        {
+                            "oldStart": 0,
+                            "oldLines": 0,
+                            "newStart": 1,
+                            "newLines": 1,
+                            "lines": [f"+{new}"],
+                        }
+                    ],
+                }
+            ],
+        ),
+    ]
+    stubbed = [_stubbed(each) for each in recorded_as]
+    worktree = worktree_of(tmp_path, stubbed)
+    written = state_of(worktree, "a.py", "line:3")
+    assert (written.certainty, written.content) == (EXACT, old.encode())
+    assert set(worktree.files) == {full_path("a.py"), full_path("b.py"), full_path("c.py")}
+    for path in ("b.py", "c.py"):
+        state = state_of(worktree, path)
+        assert (state.certainty, state.belief.known) == (GAP, {})
+
+
+def _stubbed(raw: bytes) -> bytes:
+    return json.dumps(with_short_results(json.loads(raw), 0)).encode() + b"\n"
 
 
 def test_an_edit_whose_patch_is_missing_is_derived(tmp_path: Path) -> None:
