@@ -107,7 +107,10 @@ def test_the_users_git_settings_have_no_effect(
         f"[init]\n\ttemplateDir = {home}/template\n[core]\n\tautocrlf = true\n"
         f"\thooksPath = {home}/template/hooks\n"
     )
+    (home / ".config/git").mkdir(parents=True)
+    (home / ".config/git/attributes").write_text("* text eol=crlf\n")
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     path = two_turns(tmp_path)
     export_git(open_worktree(open_session(path)), tmp_path / "repository")
