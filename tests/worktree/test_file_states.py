@@ -538,6 +538,53 @@ def test_a_backup_name_that_was_used_twice_proves_only_the_last_use(tmp_path: Pa
     assert state_of(worktree, "a.txt").content == b"overwritten\n"
 
 
+def before_change(message: str) -> bytes:
+    ref = {"backupFileName": "0123456789abcdef@v1", "version": 1, "backupTime": "t"}
+    return line("file-history-delta", tracking_path="a.txt", backup=ref, message_id=message)
+
+
+def with_copy(folder: Path, path: Path, content: bytes) -> Path:
+    copies = folder / "file-history" / path.stem
+    copies.mkdir(parents=True)
+    (copies / "0123456789abcdef@v1").write_bytes(content)
+    return path
+
+
+def test_a_backup_before_a_change_that_is_not_recorded_is_out_of_date(tmp_path: Path) -> None:
+    lines = [assistant(text("I change it.")), before_change(nth(2)), assistant(text("Done."))]
+    path = with_copy(tmp_path, recorded(tmp_path, lines), b"before\n")
+    worktree = open_worktree(open_session(path))
+    state = state_of(worktree, "a.txt")
+    assert (state.certainty, state.content) == (DERIVED, b"before\n")
+    assert "the change after the backup in line 3 may have changed it" in state.belief.reason
+
+
+def test_a_backup_of_a_sub_agent_lies_before_its_change(tmp_path: Path) -> None:
+    path = recorded(
+        tmp_path,
+        assistant(call("Agent", {"prompt": "go"}, "toolu_agent")),
+        before_change("a9e20000-0000-4000-8000-000000000002"),
+        result("toolu_agent", "done", tool_use_result={"agentId": "a1", "status": "completed"}),
+    )
+    given = {"file_path": full_path("a.txt"), "old_string": "before", "new_string": "after"}
+    time = "2026-11-15T06:00:02.500Z"
+    inner = [
+        user("go", timestamp=time),
+        assistant(
+            call("Edit", given, "sub_1"),
+            timestamp=time,
+            uuid="a9e20000-0000-4000-8000-000000000002",
+        ),
+        result("sub_1", UPDATED.format(full_path("a.txt")), timestamp=time),
+    ]
+    folder = path.with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-a1.jsonl").write_bytes(session(*inner, agent_id="a1"))
+    with_copy(tmp_path, path, b"before\n")
+    state = state_of(open_worktree(open_session(path)), "a.txt")
+    assert (state.certainty, state.content) == (EXACT, b"after\n")
+
+
 def test_a_backup_that_lost_bytes_is_not_exact(tmp_path: Path) -> None:
     delta = line(
         "file-history-delta",

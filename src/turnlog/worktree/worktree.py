@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, zip_longest
 from pathlib import Path
 
 from turnlog.conversation.nodes import ChainNode
@@ -265,10 +265,20 @@ class Worktree:
             place = self._clock.place(node)
             if backup.is_before_change:
                 # It was made after the call was recorded and before the file was changed.
-                place = Place(place.line, place.rank, place.order + 1)
+                place = self._agent_place(backup.message_id) or place._replace(
+                    order=place.order + 1
+                )
             yield Sighting(
                 backup.name, place, node, main, FILE_HISTORY, is_change=False, backup=backup
             )
+
+    def _agent_place(self, uuid: str | None) -> Place | None:
+        """Return the place of a sub-agent's message: its backups are listed by the session."""
+        for source in self.sources[1:]:
+            rank = source.session.tree.rank_of(uuid)
+            if rank is not None and self._message(uuid) is None:
+                return source.place(source.session.tree.chain[rank])
+        return None
 
     def _message(self, uuid: str | None) -> ChainNode | None:
         rank = self.session.tree.rank_of(uuid)
@@ -301,6 +311,7 @@ class Worktree:
                 what = f"{sighting.tool} in line {sighting.node.line} of another branch"
                 own.append(Hazard(sighting.place, sighting.place, what))
         own += _overlaps(sightings)
+        own += _lost_changes(sightings)
         for other in self._by_case.get(name.key.casefold(), []):
             # One file where names are compared without case, as on a Mac.
             if other.name.key != name.key:
@@ -387,6 +398,16 @@ def _overlaps(sightings: list[Sighting]) -> Iterator[Hazard]:
             last = max(end, until)
             behind = last._replace(order=last.order + 1)
             yield Hazard(min(start, other), behind, "another agent at the same time")
+
+
+def _lost_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
+    """Yield a hazard for backups before changes that are not recorded, as in a stripped clone."""
+    told = [each for each in sightings if each.tool != "Read"]
+    for backup, after in zip_longest(told, told[1:]):
+        if backup.backup and backup.backup.is_before_change and not (after and after.is_change):
+            behind = backup.place._replace(order=backup.place.order + 1)
+            what = f"the change after the backup in line {backup.backup.line}"
+            yield Hazard(behind, behind, what)
 
 
 def open_worktree(session: Session, folder: Path | None = None) -> Worktree:
