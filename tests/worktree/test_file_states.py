@@ -420,6 +420,50 @@ def test_a_failed_call_changes_nothing(tmp_path: Path) -> None:
     assert state_of(worktree, "a.py").certainty is EXACT
 
 
+@pytest.mark.parametrize(
+    ("error", "stays"),
+    [
+        ("<tool_use_error>File has not been read yet.</tool_use_error>", True),
+        ("String to replace not found in file.", True),
+        ("The user doesn't want to proceed with this tool use.", True),
+        ("ENOSPC: no space left on device, write", False),
+        ("<tool_use_error>EIO: i/o error, write</tool_use_error>", False),
+        ("<tool_use_error>Error calling tool (Write): aborted</tool_use_error>", False),
+        ("[Request interrupted by user for tool use]", False),
+    ],
+)
+def test_a_call_that_failed_midway_may_have_changed_its_file(
+    tmp_path: Path, error: str, stays: bool
+) -> None:
+    calls = Calls()
+    given = {"file_path": full_path("a.py"), "content": "two\n"}
+    failed = [assistant(call("Write", given, "e")), result("e", error, is_error=True)]
+    worktree = worktree_of(
+        tmp_path, calls.write("a.py", "one\n"), calls.write("b.py", "b\n"), failed
+    )
+    assert (state_of(worktree, "a.py").certainty is EXACT) == stays
+    assert state_of(worktree, "b.py").certainty is EXACT
+
+
+@pytest.mark.parametrize(
+    ("error", "is_absent"),
+    [
+        ("<tool_use_error>File does not exist. Did you mean b.py?</tool_use_error>", True),
+        ("File does not exist.", True),
+        ("PreToolUse:Read hook error: ticket 42 does not exist.", False),
+    ],
+)
+def test_only_the_clients_own_error_proves_that_a_file_is_missing(
+    tmp_path: Path, error: str, is_absent: bool
+) -> None:
+    failed = [
+        assistant(call("Read", {"file_path": full_path("a.py")}, "e")),
+        result("e", error, is_error=True),
+    ]
+    worktree = worktree_of(tmp_path, Calls().write("a.py", "one\n"), failed)
+    assert state_of(worktree, "a.py").is_absent == is_absent
+
+
 def test_a_call_without_a_result_may_have_changed_its_file(tmp_path: Path) -> None:
     calls = Calls()
     given = {"file_path": full_path("a.py"), "content": "two\n"}
@@ -675,6 +719,14 @@ def test_a_name_that_differs_only_in_case_may_be_the_same_file(tmp_path: Path) -
     )
     assert state_of(worktree, "Readme.md").certainty is DERIVED
     assert state_of(worktree, "README.md").certainty is EXACT
+
+
+def test_a_name_in_another_unicode_form_may_be_the_same_file(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path, calls.write("caf\u00e9.md", "one\n"), calls.write("cafe\u0301.md", "two\n")
+    )
+    assert state_of(worktree, "caf\u00e9.md").certainty is DERIVED
 
 
 def test_redacted_values_are_not_the_bytes_of_a_file(tmp_path: Path) -> None:

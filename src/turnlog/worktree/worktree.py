@@ -5,6 +5,7 @@ branch are evidence, but everything that was ever run may have changed a file.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -312,8 +313,8 @@ class Worktree:
                 own.append(Hazard(sighting.place, sighting.place, what))
         own += _overlaps(sightings)
         own += _lost_changes(sightings)
-        for other in self._by_case.get(name.key.casefold(), []):
-            # One file where names are compared without case, as on a Mac.
+        for other in self._by_case.get(_loose(name.key), []):
+            # One file where names are compared without case and Unicode form, as on a Mac.
             if other.name.key != name.key:
                 what = f"{other.tool} of {other.name.path}"
                 own.append(Hazard(other.place, other.place, what))
@@ -321,11 +322,11 @@ class Worktree:
 
     @cached_property
     def _by_case(self) -> dict[str, list[Sighting]]:
-        """All changes of files, by their paths in lower case."""
+        """All changes of files, by their paths as a Mac compares them."""
         found: dict[str, list[Sighting]] = {}
         for key, sightings in self._sightings.items():
             changes = [each for each in sightings if each.is_change]
-            found.setdefault(key.casefold(), []).extend(changes)
+            found.setdefault(_loose(key), []).extend(changes)
         return found
 
     def _aged(
@@ -375,6 +376,10 @@ class Worktree:
         if key not in self._observed:
             self._observed[key] = sighting.observe(self.folder)
         return self._observed[key]
+
+
+def _loose(key: str) -> str:
+    return unicodedata.normalize("NFC", key).casefold()
 
 
 def _unless_redacted(belief: Belief) -> Belief:
