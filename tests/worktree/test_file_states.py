@@ -23,6 +23,7 @@ from support.file_calls import ROOT, UPDATED, Calls, full_path, recorded, state_
 from turnlog.conversation.session import open_session
 from turnlog.edit.transforms import with_short_results
 from turnlog.worktree.beliefs import Certainty
+from turnlog.worktree.places import END
 from turnlog.worktree.worktree import open_worktree
 
 EXACT, DERIVED, GAP = Certainty.EXACT, Certainty.DERIVED, Certainty.GAP
@@ -46,6 +47,8 @@ def test_a_written_file_is_exact_until_a_command_runs(tmp_path: Path) -> None:
         ("cd src && cat a.py 2>/dev/null", True),
         ("git status", True),
         ("git log --output=a.py", False),
+        ("git log -p --outp=a.py", False),
+        ("git log --oneline", True),
         ("cat b > a.py", False),
         ("echo $(rm a.py)", False),
         ("ls; rm a.py", False),
@@ -65,11 +68,20 @@ def test_only_commands_that_certainly_read_leave_a_state_exact(
     assert (state_of(worktree, "a.py").certainty is EXACT) == stays
 
 
-def test_a_command_that_leaves_a_process_behind_is_never_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        "(sleep 5; echo >> a.py) &",
+        "tmux new-session -d 'sleep 5; echo >> a.py'",
+        "docker compose up -d",
+        "systemd-run --user make watch",
+        "gunicorn app --daemon",
+        "Start-Process make",
+    ],
+)
+def test_a_command_that_leaves_a_process_behind_is_never_over(tmp_path: Path, command: str) -> None:
     calls = Calls()
-    worktree = worktree_of(
-        tmp_path, calls.bash("(sleep 5; echo >> a.py) &"), calls.write("a.py", "one\n")
-    )
+    worktree = worktree_of(tmp_path, calls.bash(command), calls.write("a.py", "one\n"))
     assert state_of(worktree, "a.py").certainty is DERIVED
 
 
@@ -719,6 +731,21 @@ def test_a_name_that_differs_only_in_case_may_be_the_same_file(tmp_path: Path) -
     )
     assert state_of(worktree, "Readme.md").certainty is DERIVED
     assert state_of(worktree, "README.md").certainty is EXACT
+
+
+def test_a_path_below_the_home_directory_may_be_an_absolute_one(tmp_path: Path) -> None:
+    calls = Calls()
+    short = {"file_path": "~/x/a.py", "content": "two\n"}
+    done = {"type": "update", "content": "two\n", "originalFile": "one\n"}
+    worktree = worktree_of(
+        tmp_path,
+        calls.write("/home/ada/x/a.py", "one\n"),
+        calls.write("/home/ada/x/b.py", "one\n"),
+        calls.pair("Write", short, UPDATED.format("~/x/a.py"), done),
+    )
+    assert state_of(worktree, "/home/ada/x/a.py").certainty is DERIVED
+    assert state_of(worktree, "/home/ada/x/b.py").certainty is EXACT
+    assert worktree.at(worktree.find("~/x/a.py"), END).content == b"two\n"
 
 
 def test_a_name_in_another_unicode_form_may_be_the_same_file(tmp_path: Path) -> None:

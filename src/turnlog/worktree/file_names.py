@@ -34,6 +34,10 @@ def file_name(path: str, cwd: str | None) -> FileName:
     >>> file_name("C:/Work/A.py", None)
     FileName(key='c:\\\\work\\\\a.py', path='C:\\\\Work\\\\A.py')
     """
+    if path.startswith("~/"):
+        # Clients expand it; the home directory is not recorded.
+        full = "~" + posixpath.normpath("/" + path[2:].lstrip("/"))
+        return FileName(full, full)
     if is_windows(path) or (cwd and is_windows(cwd) and not path.startswith("/")):
         full = ntpath.normpath(ntpath.join(cwd or "", path))
         return FileName(full.lower(), full)
@@ -41,6 +45,16 @@ def file_name(path: str, cwd: str | None) -> FileName:
     # POSIX lets a path start with exactly two slashes; clients treat it as one.
     full = full[1:] if full.startswith("//") else full
     return FileName(full, full)
+
+
+def may_be_same(one: FileName, other: FileName) -> bool:
+    """Return whether two names may mean one file, because one is below the home directory.
+
+    >>> may_be_same(file_name("~/x/a.py", None), file_name("/home/me/x/a.py", None))
+    True
+    """
+    pairs = ((one.key, other.key), (other.key, one.key))
+    return any(key.startswith("~/") and full.endswith(key[1:]) for key, full in pairs)
 
 
 def matches(name: FileName, asked: str, cwd: str | None) -> bool:

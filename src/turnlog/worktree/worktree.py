@@ -28,7 +28,7 @@ from turnlog.worktree.beliefs import (
     doubted,
     gaps_of,
 )
-from turnlog.worktree.file_names import FileName, matches
+from turnlog.worktree.file_names import FileName, matches, may_be_same
 from turnlog.worktree.hazards import Hazard, Hazards, hazards_of
 from turnlog.worktree.history_blobs import backups_of, history_folder
 from turnlog.worktree.places import AT, BEHIND, END, START, AgentClock, MainClock, Place
@@ -42,7 +42,8 @@ from turnlog.worktree.sightings import (
 
 REDACTED = re.compile(MASKED.encode())
 MOST_CHANGES = 400
-"""Changes of one file by several agents that are compared with each other."""
+"""Changes of one file by several agents that are compared with each other; later ones may all
+overlap."""
 DEEPEST = 8
 """Levels of sub-agents that start sub-agents."""
 
@@ -318,7 +319,20 @@ class Worktree:
             if other.name.key != name.key:
                 what = f"{other.tool} of {other.name.path}"
                 own.append(Hazard(other.place, other.place, what))
+        own += self._home_hazards(name)
         return (self._hazards, Hazards(own))
+
+    def _home_hazards(self, name: FileName) -> Iterator[Hazard]:
+        """Yield the changes of files that may be this one, such as `~/a` and `/home/me/a`."""
+        short = name.key.startswith("~/")
+        for other in self.files.values() if short else self._below_home:
+            if other.key != name.key and may_be_same(name, other):
+                for each in self.changers(other):
+                    yield Hazard(each.place, each.place, f"{each.tool} of {other.path}")
+
+    @cached_property
+    def _below_home(self) -> list[FileName]:
+        return [name for name in self.files.values() if name.key.startswith("~/")]
 
     @cached_property
     def _by_case(self) -> dict[str, list[Sighting]]:
@@ -398,6 +412,8 @@ def _overlaps(sightings: list[Sighting]) -> Iterator[Hazard]:
     ]
     if len({agent for _, _, agent in found}) < 2:
         return
+    for start, end, _ in found[MOST_CHANGES:]:
+        yield Hazard(start, end._replace(order=end.order + 1), "another agent at the same time")
     for (start, end, agent), (other, until, who) in combinations(found[:MOST_CHANGES], 2):
         if agent != who and start <= until and other <= end:
             last = max(end, until)
