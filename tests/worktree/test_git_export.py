@@ -232,6 +232,14 @@ def test_hostile_paths_stay_inside_and_apart(tmp_path: Path) -> None:
     assert len(contents) == len(set(contents)) >= len(HOSTILE) - 3
 
 
+def test_names_that_differ_only_in_case_stay_short_enough() -> None:
+    long = "a" * 190
+    names = [file_name(f"/p/{long[:n]}{long[n:].upper()}", None) for n in range(100)]
+    paths = list(safe_paths(names, "/p").values())
+    assert len({path[0].casefold() for path in paths}) == 100
+    assert max(len(path[0].encode()) for path in paths) <= 200
+
+
 def test_safe_paths_do_not_depend_on_the_order() -> None:
     names = [file_name(f"/p/{name}", None) for name in ("A", "a", "a/b", "B", "b")]
     assert safe_paths(names, "/p", SPECIAL_IN_GIT) == safe_paths(names[::-1], "/p", SPECIAL_IN_GIT)
