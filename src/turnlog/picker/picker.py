@@ -35,7 +35,7 @@ from turnlog.picker.session_source import (
 )
 from turnlog.store.client_settings import kept_days
 from turnlog.store.paths import Store
-from turnlog.store.resume_command import resume_command
+from turnlog.store.resume_command import pasteable_command
 
 if TYPE_CHECKING:
     from turnlog.picker.session_preview import Preview
@@ -310,7 +310,10 @@ class Picker:
     def copy(self) -> None:
         """Put the command that resumes the selected session into the clipboard."""
         if (session := self.state.session) and self.app:
-            command = resume_command(session.id, session.project, self.store)
+            command = pasteable_command(session.id, session.project, self.store)
+            if command is None:
+                self.state.message = "not copied: its file name has control characters"
+                return
             copy_text(self.app.output, command)
             self.state.message = f"copied: {shown(command)}"
 
