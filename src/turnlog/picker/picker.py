@@ -319,8 +319,10 @@ class Picker:
 
     def ask(self, mode: PickerMode, text: str = "") -> None:
         """Ask for a title, a file name or a confirmation."""
-        if self.state.session is None:
+        session, selected = self.state.session, self.state.selected
+        if session is None or selected is None:
             return
+        self.state.asked = (selected[0], session)
         self.state.mode = mode
         self.answer.reset()
         self.answer.insert_text(text)
@@ -351,11 +353,11 @@ class Picker:
 
     def finish(self) -> None:
         """Do what was asked for."""
-        mode, session, text = self.state.mode, self.state.session, self.answer.text.strip()
-        store = self.store
+        mode, asked, text = self.state.mode, self.state.asked, self.answer.text.strip()
         self.cancel()
-        if session is None or (mode is not PickerMode.DELETE and not text):
+        if asked is None or (mode is not PickerMode.DELETE and not text):
             return
+        store, session = self.stores[asked[0]], asked[1]
         actions: dict[PickerMode, Callable[[], ActionResult]] = {
             PickerMode.RENAME: lambda: session_actions.rename(store, session, text),
             PickerMode.EXPORT: lambda: session_actions.export(store, session, text),
