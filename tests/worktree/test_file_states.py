@@ -724,6 +724,29 @@ def test_overlapping_changes_of_two_agents_are_not_told_apart(tmp_path: Path) ->
     assert state_of(worktree, "a.txt", "line:5").certainty is DERIVED
 
 
+def test_a_command_of_another_agent_may_run_after_a_change_and_before_its_result(
+    tmp_path: Path,
+) -> None:
+    path = recorded(
+        tmp_path,
+        assistant(call("Agent", {"prompt": "go"}, "toolu_agent")),
+        result("toolu_agent", "started", tool_use_result={"agentId": "a1", "isAsync": True}),
+        Calls().write("a.txt", "by the session\n"),
+        Calls().write("b.txt", "later\n"),
+    )
+    inner = [
+        user("go", timestamp="2026-11-15T06:00:03.000Z"),
+        assistant(call("Bash", {"command": "make"}, "sub_1"), timestamp="2026-11-15T06:00:04.200Z"),
+        result("sub_1", "", timestamp="2026-11-15T06:00:04.500Z"),
+    ]
+    folder = path.with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-a1.jsonl").write_bytes(session(*inner, agent_id="a1"))
+    worktree = open_worktree(open_session(path))
+    assert state_of(worktree, "a.txt").certainty is DERIVED
+    assert state_of(worktree, "b.txt").certainty is EXACT
+
+
 def test_a_name_that_differs_only_in_case_may_be_the_same_file(tmp_path: Path) -> None:
     calls = Calls()
     worktree = worktree_of(

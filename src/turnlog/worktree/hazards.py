@@ -77,6 +77,9 @@ class Hazards:
         starts = [each.start for each in reversed(self._all)]
         self._earliest = list(accumulate(starts, min))[::-1]
 
+    def __iter__(self) -> Iterator[Hazard]:
+        return iter(self._all)
+
     def between(self, seen: Place, until: Place) -> Hazard | None:
         """Return the first hazard after a place where a file was seen, up to another place."""
         first = bisect_right(self._ends, seen)

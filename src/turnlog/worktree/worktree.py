@@ -288,12 +288,33 @@ class Worktree:
 
     @cached_property
     def _hazards(self) -> Hazards:
-        return Hazards(self._all_hazards())
+        return Hazards(hazard for _, own in self._hazards_by_agent for hazard in own)
 
-    def _all_hazards(self) -> Iterable[Hazard]:
+    @cached_property
+    def _hazards_by_agent(self) -> list[tuple[str | None, Hazards]]:
+        """The hazards of the session and of each sub-agent."""
         known = {source.call.id for source in self.sources if source.call}
-        for source in self.sources:
-            yield from hazards_of(source.session, source.place, known, source.agent is None)
+        return [
+            (
+                source.agent.id if source.agent else None,
+                Hazards(hazards_of(source.session, source.place, known, source.agent is None)),
+            )
+            for source in self.sources
+        ]
+
+    def _parallel_hazards(self, sightings: list[Sighting]) -> Iterator[Hazard]:
+        """Yield what other agents did during a call: the file may have been changed before that.
+
+        A hazard between two calls of one agent lies before or after them; those of another one may
+        lie between the change and the line with its result.
+        """
+        for sighting in sightings if len(self.sources) > 1 else []:
+            if sighting.call is None:
+                continue
+            start, end = sighting.source.place(sighting.call.use), sighting.place
+            for agent, hazards in self._hazards_by_agent:
+                if agent != sighting.agent_id and (found := hazards.between(start, end)):
+                    yield Hazard(found.start, end._replace(order=end.order + 1), found.what)
 
     @cached_property
     def _unfinished(self) -> dict[str, list[Hazard]]:
@@ -314,6 +335,7 @@ class Worktree:
                 own.append(Hazard(sighting.place, sighting.place, what))
         own += _overlaps(sightings)
         own += _lost_changes(sightings)
+        own += self._parallel_hazards(sightings)
         for other in self._by_case.get(_loose(name.key), []):
             # One file where names are compared without case and Unicode form, as on a Mac.
             if other.name.key != name.key:
