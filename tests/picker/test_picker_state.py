@@ -1,9 +1,11 @@
 """The state of the picker: which answers count, and what stays selected."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from support.build import session, user
 from turnlog.index.reports.session_list import ListedSession
 from turnlog.index.search.query import parse_query
 from turnlog.picker import session_actions
@@ -93,6 +95,16 @@ def test_an_answer_is_about_the_session_of_the_question(
     assert picker.state.selected == (0, 3)
     picker.finish()
     assert changed == ["/one"]
+
+
+def test_an_export_below_the_home_of_an_unknown_user_goes_where_it_says(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = tmp_path / "s.jsonl"
+    source.write_bytes(session(user("hi")))
+    with pytest.raises(OSError, match="no-such-user"):
+        session_actions.export(store, row(str(source)), "~no-such-user/x.md")
 
 
 def test_the_selection_is_always_on_the_screen() -> None:

@@ -390,7 +390,7 @@ class Picker:
             assert app.loop is not None
             try:
                 result = await app.loop.run_in_executor(None, action)
-            except (TurnlogError, OSError) as error:
+            except (TurnlogError, OSError, ValueError) as error:
                 text = error.line if isinstance(error, TurnlogError) else str(error)
                 result = ActionResult(text)
             self._done(result)
