@@ -24,6 +24,7 @@ from turnlog.conversation.session import open_session
 from turnlog.edit.transforms import with_short_results
 from turnlog.worktree.beliefs import Certainty
 from turnlog.worktree.places import END
+from turnlog.worktree.state_views import state_view
 from turnlog.worktree.worktree import open_worktree
 
 EXACT, DERIVED, GAP = Certainty.EXACT, Certainty.DERIVED, Certainty.GAP
@@ -783,6 +784,24 @@ def test_redacted_values_are_not_the_bytes_of_a_file(tmp_path: Path) -> None:
     worktree = worktree_of(tmp_path, Calls().write("a.py", "key = '[github-token:a1b2c3]'\n"))
     state = state_of(worktree, "a.py")
     assert (state.certainty, state.belief.reason) == (DERIVED, "it may have redacted values")
+
+
+def test_redacted_values_are_found_in_utf16(tmp_path: Path) -> None:
+    path = recorded(tmp_path, [before_change(nth(2)), assistant(text("x"))])
+    content = "key = '[github-token:a1b2c3]'\n".encode("utf-16")
+    worktree = open_worktree(open_session(with_copy(tmp_path, path, content)))
+    (version,) = worktree.versions(worktree.find(full_path("a.txt")))
+    assert (version.certainty, version.belief.reason) == (DERIVED, "it may have redacted values")
+
+
+def test_the_reason_of_a_state_is_masked(tmp_path: Path) -> None:
+    calls, token = Calls(), "ghp_" + "a1B2c3D4e5F6" * 3
+    worktree = worktree_of(
+        tmp_path, calls.write(f"A-{token}", "1\n"), calls.write(f"a-{token}", "2\n")
+    )
+    view = state_view(state_of(worktree, f"A-{token}"))
+    assert "Write of" in view.reason
+    assert token not in view.reason + view.path
 
 
 def test_shortened_results_are_not_the_content_of_a_file(tmp_path: Path) -> None:

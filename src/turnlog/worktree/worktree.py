@@ -420,7 +420,9 @@ def _loose(key: str) -> str:
 
 def _unless_redacted(belief: Belief) -> Belief:
     """Return a belief that is not exact if `turnlog redact` replaced a part of it."""
-    if belief.certainty is Certainty.EXACT and belief.raw and REDACTED.search(belief.raw):
+    # A file in UTF-16 has a zero behind each character.
+    raw = belief.raw.replace(b"\0", b"") if belief.raw else b""
+    if belief.certainty is Certainty.EXACT and REDACTED.search(raw):
         return doubted(belief, "it may have redacted values")
     return belief
 
