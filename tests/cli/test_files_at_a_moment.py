@@ -224,3 +224,14 @@ def test_the_library_does_the_same(stored: Path, project: Path, tmp_path: Path) 
     assert done["written"] == [str(tmp_path / "then/src/a.py")]
     assert opened.export_git(tmp_path / "git", bare=True)["commits"] == 3
     assert len(log.history_of(full_path("src/a.py"))) == 2
+
+
+def test_files_are_not_put_among_the_sessions(stored: Path, turnlog: Run) -> None:
+    before = sorted(stored.parent.parent.rglob("*"))
+    for words in (("files", ID, "--restore"), ("git", ID, "-o")):
+        outcome = turnlog(*words, str(stored.parent / "new"))
+        assert outcome.code == 2
+        assert f"is in {stored.parent.parent} (try: turnlog {words[0]} {words[2]} ./new)" in (
+            outcome.err
+        )
+    assert sorted(stored.parent.parent.rglob("*")) == before
