@@ -5,6 +5,7 @@ state, `picker_keys` calls these methods.
 """
 
 import asyncio
+import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -124,6 +125,10 @@ class Picker:
 
     def _start(self) -> None:
         assert self.app is not None
+        # Otherwise the terminal stays in raw mode, with the picker on it.
+        if self.app.loop:
+            with suppress(NotImplementedError, RuntimeError, ValueError):  # on Windows; in a thread
+                self.app.loop.add_signal_handler(signal.SIGTERM, self.leave)
         # The threads start after the first paint: they would compete with it.
         self.app.after_render += self._begin_once
         with self._lock:
