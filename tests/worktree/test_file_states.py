@@ -56,6 +56,9 @@ def test_a_written_file_is_exact_until_a_command_runs(tmp_path: Path) -> None:
         ("ls `rm a.py`", False),
         ("ls & rm a.py", False),
         ("grep x y\nrm a.py", False),
+        ("ls\rrm a.py", False),
+        ("ls 2>/dev/null; cat x 2>&1", True),
+        ("ls 2>/dev/null/../../a.py", False),
         ("find . -delete", False),
         ("sort -o a.py b", False),
         ("", True),
@@ -265,6 +268,21 @@ def test_crlf_and_marks_are_carried_through_edits(tmp_path: Path) -> None:
     )
     state = state_of(worktree, "a.txt")
     assert (state.certainty, state.content) == (EXACT, b"\xef\xbb\xbfone\r\nTWO\r\nTOO\r\n")
+
+
+def test_line_endings_within_an_edit_may_be_converted(tmp_path: Path) -> None:
+    for old in ("one\ntwo\n", "one\r\ntwo\r\n"):
+        calls = Calls()
+        seen = old.replace("\r", "")
+        edit = calls.edit("a.txt", "two", "2\r\n3", seen)
+        worktree = worktree_of(tmp_path / str(len(old)), calls.write("a.txt", old), edit)
+        assert state_of(worktree, "a.txt").certainty is DERIVED
+
+
+def test_line_endings_within_a_written_text_may_be_converted(tmp_path: Path) -> None:
+    calls = Calls(version="2.1.45")
+    lines = calls.write("a.txt", "two\r\nthree\r\n", "one\r\n")
+    assert state_of(worktree_of(tmp_path, lines), "a.txt").certainty is DERIVED
 
 
 def test_mixed_line_endings_make_an_edit_derived(tmp_path: Path) -> None:

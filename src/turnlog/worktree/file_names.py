@@ -10,6 +10,8 @@ import re
 from typing import NamedTuple
 
 WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+GIT_BASH = re.compile(r"/([A-Za-z])/")
+"""`/c/x` is `C:\\x` in the shell that the client uses on Windows."""
 
 
 class FileName(NamedTuple):
@@ -33,11 +35,17 @@ def file_name(path: str, cwd: str | None) -> FileName:
     '/home/me/b.py'
     >>> file_name("C:/Work/A.py", None)
     FileName(key='c:\\\\work\\\\a.py', path='C:\\\\Work\\\\A.py')
+    >>> file_name("/c/Work/A.py", "C:/").key == file_name(r"\\\\?\\C:\\Work\\A.py", None).key
+    True
     """
     if path.startswith("~/"):
         # Clients expand it; the home directory is not recorded.
         full = "~" + posixpath.normpath("/" + path[2:].lstrip("/"))
         return FileName(full, full)
+    if path.startswith("\\\\?\\") and is_windows(path[4:]):
+        path = path[4:]
+    if cwd and is_windows(cwd) and (drive := GIT_BASH.match(path)):
+        path = f"{drive[1]}:/{path[drive.end() :]}"
     if is_windows(path) or (cwd and is_windows(cwd) and not path.startswith("/")):
         full = ntpath.normpath(ntpath.join(cwd or "", path))
         return FileName(full.lower(), full)

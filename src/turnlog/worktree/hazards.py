@@ -36,8 +36,8 @@ READ_ONLY = frozenset(
 )
 """Programs that write only to their output, whatever their arguments."""
 READ_ONLY_GIT = frozenset({"status", "log", "rev-parse"})
-SILENCED = re.compile(r"\s2>\s?(&1|/dev/null)")
-SEPARATORS = re.compile(r"\|\||&&|[|;\n]")
+SILENCED = re.compile(r"\s2>\s?(&1|/dev/null)(?![^\s;|&])")
+SEPARATORS = re.compile(r"\|\||&&|[|;\r\n]")
 WRITING = re.compile(r"[<>$`(){}\\&]|--ou|--ext-")
 """Redirections, substitutions, and options of git that write: it takes `--outp` for `--output`."""
 DETACHED = re.compile(
