@@ -46,6 +46,13 @@ def test_a_file_as_of_a_turn_is_printed(stored: Path, turnlog: Run) -> None:
     assert "as of turn 3 is derived, Edit in line 7 (" in later.err
 
 
+def test_a_pipe_gets_every_byte_of_a_file(project: Path, turnlog: Run) -> None:
+    content = "\x1b[31mred\x1b[0m\r\nend"
+    lines = [user("Write it"), *Calls().write("a.txt", content), assistant(text("done"))]
+    (project / f"{ID}.jsonl").write_bytes(session(*lines))
+    assert turnlog("files", ID, "a.txt", "--at", "1").out == content
+
+
 @pytest.mark.parametrize("moment", ["line:3", "L3", "turn:1", "2026-11-15T06:00:04Z"])
 def test_moments_are_turns_lines_and_times(stored: Path, turnlog: Run, moment: str) -> None:
     assert turnlog("files", ID, "a.py", "--at", moment).out == "one\ntwo\n"
