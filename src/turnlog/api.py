@@ -50,7 +50,7 @@ from turnlog.render.plain_rows import (
 from turnlog.render.touched_files import touched_files
 from turnlog.secrets import mask_value
 from turnlog.store.catalog import describe, locate_session, select_sessions
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, expand_user
 from turnlog.store.resume_command import resume_command
 from turnlog.store.session_lookup import find_session, require_in_store
 from turnlog.store.stores import distinct, holder_of, open_stores, store_at
@@ -173,13 +173,13 @@ class Log:
         dry_run: bool = False,
     ) -> PlainRow:
         """Import the sessions of a bundle; `into` is the project's directory on this machine."""
-        options = ImportOptions(Path(into).expanduser() if into else None, password=password)
-        plan = import_bundle(self._stores[0], Path(path).expanduser(), options, dry_run=dry_run)
+        options = ImportOptions(expand_user(str(into)) if into else None, password=password)
+        plan = import_bundle(self._stores[0], expand_user(str(path)), options, dry_run=dry_run)
         return plain_row(summarise_import(plan, is_done=not dry_run))
 
     def history_of(self, path: AnyPath) -> list[PlainRow]:
         """Return the changes of a file in all sessions, the oldest first: when, why, the diff."""
-        full = str(Path(path).expanduser().absolute())
+        full = str(expand_user(str(path)).absolute())
         found = history_of(sessions_touching(self._stores, full, str(path)))
         views = [
             step_view(each.step, each.session.id, self._reveal, each.is_active) for each in found
@@ -301,7 +301,7 @@ class LoggedSession:
         worktree = open_worktree(self._opened())
         names = worktree.changed_files if path is None else [worktree.find(str(path))]
         plan = plan_restore(worktree, parse_moment(worktree, at), names)
-        root = Path(directory).expanduser().absolute()
+        root = expand_user(str(directory)).absolute()
         files = [PlannedFile(*each) for each in plan.files]
         done = put_files(root, files, f"files {self.id} --restore {root}", dry_run)
         return {
@@ -314,7 +314,7 @@ class LoggedSession:
 
     def export_git(self, directory: AnyPath, *, bare: bool = False) -> PlainRow:
         """Create a git repository with a commit for each turn that changed files."""
-        target = Path(directory).expanduser()
+        target = expand_user(str(directory))
         return plain_row(export_git(open_worktree(self._opened()), target, bare), self._reveal)
 
     @property
@@ -391,7 +391,7 @@ class LoggedSession:
     ) -> Path:
         """Write the session to an .html, .md, .json or .txt file; `full` is `depth="full"`."""
         _require_known("export", choices, ExportChoices)
-        target = Path(path).expanduser()
+        target = expand_user(str(path))
         options = export_options(target, choices, reveal=self._reveal)
         if full and options.depth is None:
             options = replace(options, depth=Depth.FULL)
@@ -409,7 +409,7 @@ class LoggedSession:
         overwrite: bool = False,
     ) -> PlainRow:
         """Pack the session with all its files; secrets are replaced unless `as_is`."""
-        target = Path(path).expanduser()
+        target = expand_user(str(path))
         if not overwrite:
             require_absent(target)
         options = BundleOptions(not as_is, password)

@@ -29,6 +29,7 @@ INVISIBLE = (
 MARKS = r"\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 MOST_MARKS = 3
 """Maximum number of combining marks on a character; more would cover adjacent lines."""
+SHORTENED = r"\n\[[0-9,]+ characters removed\]\Z"
 SGR = r"\x1b\[[0-9;]*m"
 """The sequence that sets colours, the only one that turnlog itself puts into text."""
 ESCAPE = rf"<(?=(?:U\+[0-9A-F]{{4,6}}|{'|'.join(NAMES.values())})>)"
@@ -40,6 +41,20 @@ SEQUENCE = (
     r"|[ -/]*[0-OQ-WYZ\\`-~])"
 )
 """A complete escape sequence. An open string is none, or `ESC ]` would hide all that follows."""
+
+
+def shortened(text: str, kept: int) -> str:
+    """Return the start of a text and how much of it is missing."""
+    return f"{text[:kept]}\n[{len(text) - kept:,} characters removed]"
+
+
+def is_shortened(text: str) -> bool:
+    """Return whether a text ends with the mark of `shortened`.
+
+    >>> is_shortened(shortened("abc" * 100, 2)), is_shortened("abc")
+    (True, False)
+    """
+    return re.search(SHORTENED, text[-60:]) is not None
 
 
 def plural(number: int, noun: str) -> str:

@@ -46,6 +46,13 @@ def test_a_file_as_of_a_turn_is_printed(stored: Path, turnlog: Run) -> None:
     assert "as of turn 3 is derived, Edit in line 7 (" in later.err
 
 
+def test_a_pipe_gets_every_byte_of_a_file(project: Path, turnlog: Run) -> None:
+    content = "\x1b[31mred\x1b[0m\r\nend"
+    lines = [user("Write it"), *Calls().write("a.txt", content), assistant(text("done"))]
+    (project / f"{ID}.jsonl").write_bytes(session(*lines))
+    assert turnlog("files", ID, "a.txt", "--at", "1").out == content
+
+
 @pytest.mark.parametrize("moment", ["line:3", "L3", "turn:1", "2026-11-15T06:00:04Z"])
 def test_moments_are_turns_lines_and_times(stored: Path, turnlog: Run, moment: str) -> None:
     assert turnlog("files", ID, "a.py", "--at", moment).out == "one\ntwo\n"
@@ -224,3 +231,14 @@ def test_the_library_does_the_same(stored: Path, project: Path, tmp_path: Path) 
     assert done["written"] == [str(tmp_path / "then/src/a.py")]
     assert opened.export_git(tmp_path / "git", bare=True)["commits"] == 3
     assert len(log.history_of(full_path("src/a.py"))) == 2
+
+
+def test_files_are_not_put_among_the_sessions(stored: Path, turnlog: Run) -> None:
+    before = sorted(stored.parent.parent.rglob("*"))
+    for words in (("files", ID, "--restore"), ("git", ID, "-o")):
+        outcome = turnlog(*words, str(stored.parent / "new"))
+        assert outcome.code == 2
+        assert f"is in {stored.parent.parent} (try: turnlog {words[0]} {words[2]} ./new)" in (
+            outcome.err
+        )
+    assert sorted(stored.parent.parent.rglob("*")) == before

@@ -1,7 +1,9 @@
 """The picker in a real terminal: search, preview, keys, and what goes to stdout."""
 
 import json
+import os
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -70,6 +72,19 @@ def test_print_writes_only_the_id_to_stdout(
         pane.see("1 session")
         pane.keys("Enter")
         pane.see(f"got <{FIRST}>")
+
+
+def test_sigterm_leaves_the_terminal_as_it_was(
+    three: None, turnlog: list[str], project: Path, tmp_path: Path
+) -> None:
+    pid = tmp_path / "pid"
+    inner = f"echo $$ > {pid}; exec {' '.join([*turnlog, 'pick', '--print'])}"
+    outer = 'sh -c "$1"; echo "ended $?"; stty -a | grep -o ".icanon"; read x'
+    with terminal(["sh", "-c", outer, "sh", inner], project, 80, 24) as pane:
+        pane.see("3 sessions")
+        os.kill(int(pid.read_text()), signal.SIGTERM)
+        pane.see("ended 130", " icanon")
+        assert "3 sessions" not in pane.screen()
 
 
 def test_json_names_the_command_that_resumes(

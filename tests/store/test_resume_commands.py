@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from turnlog.store.paths import Store
-from turnlog.store.resume_command import client_version, find_client, resume_command
+from turnlog.store.resume_command import (
+    client_version,
+    find_client,
+    pasteable_command,
+    resume_command,
+)
 
 ID = "5e551011-0000-4000-8000-000000000000"
 
@@ -33,6 +38,13 @@ def test_a_shell_runs_the_client_in_the_directory(tmp_path: Path, name: str) -> 
 def test_the_name_of_a_file_is_never_an_option(tmp_path: Path) -> None:
     found = resume_command("--dangerously-skip-permissions", None)
     assert found == "claude --resume=--dangerously-skip-permissions"
+
+
+def test_a_command_to_paste_has_no_control_characters(store: Store) -> None:
+    assert pasteable_command(ID, "/my shop", store) == f"cd '/my shop' && claude --resume {ID}"
+    for name in ("/\x03touch pwned\n", "/\x1b[201~", "/\ud800"):
+        assert pasteable_command(ID, name, store) == f"turnlog resume {ID}"
+        assert pasteable_command(name, "/x", store) is None
 
 
 def test_another_store_is_named(store: Store, tmp_path: Path) -> None:

@@ -78,7 +78,17 @@ def test_relative_paths_of_the_configuration_are_relative_to_it(home: Path) -> N
     assert store_directories(environment(home / "own")) == [str(home / "own" / "here")]
 
 
-@pytest.mark.parametrize("text", ['stores = "x"', "stores = [1]", 'stores = [""]', "stores = ["])
+@pytest.mark.parametrize(
+    "text",
+    [
+        'stores = "x"',
+        "stores = [1]",
+        'stores = [""]',
+        "stores = [",
+        'stores = ["a\\u0000b"]',
+        f"stores = {'[' * 5000}{']' * 5000}",
+    ],
+)
 def test_a_configuration_that_is_not_valid_is_one_line_with_a_hint(home: Path, text: str) -> None:
     (home / "config.toml").write_text(text)
     with pytest.raises(UsageError) as raised:
@@ -156,3 +166,9 @@ def test_the_archive_keeps_the_version_of_a_session_that_changed_last(home: Path
     next(one.session_files()).unlink()
     archive_sessions([two, one], archive)
     assert archive.load(ID).store == str(one.root)
+
+
+def test_a_pipe_in_place_of_the_configuration_does_not_block(home: Path) -> None:
+    os.mkfifo(home / "config.toml")
+    with pytest.raises(OSError, match="not a regular file"):
+        store_directories(environment(home))

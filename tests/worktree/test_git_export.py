@@ -107,7 +107,10 @@ def test_the_users_git_settings_have_no_effect(
         f"[init]\n\ttemplateDir = {home}/template\n[core]\n\tautocrlf = true\n"
         f"\thooksPath = {home}/template/hooks\n"
     )
+    (home / ".config/git").mkdir(parents=True)
+    (home / ".config/git/attributes").write_text("* text eol=crlf\n")
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     path = two_turns(tmp_path)
     export_git(open_worktree(open_session(path)), tmp_path / "repository")
@@ -227,6 +230,14 @@ def test_hostile_paths_stay_inside_and_apart(tmp_path: Path) -> None:
     contents = sorted(int(path.read_text()) for path in files)
     # Spellings of one path are one file; every other one keeps its own content.
     assert len(contents) == len(set(contents)) >= len(HOSTILE) - 3
+
+
+def test_names_that_differ_only_in_case_stay_short_enough() -> None:
+    long = "a" * 190
+    names = [file_name(f"/p/{long[:n]}{long[n:].upper()}", None) for n in range(100)]
+    paths = list(safe_paths(names, "/p").values())
+    assert len({path[0].casefold() for path in paths}) == 100
+    assert max(len(path[0].encode()) for path in paths) <= 200
 
 
 def test_safe_paths_do_not_depend_on_the_order() -> None:

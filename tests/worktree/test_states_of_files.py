@@ -1,5 +1,6 @@
 """What proves the content of a file, and what does not."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from support.build import (
 )
 from support.file_calls import ROOT, UPDATED, Calls, full_path, recorded, state_of, worktree_of
 from turnlog.conversation.session import open_session
+from turnlog.edit.transforms import with_short_results
 from turnlog.worktree.beliefs import Certainty
+from turnlog.worktree.places import END
+from turnlog.worktree.state_views import state_view
 from turnlog.worktree.worktree import open_worktree
 
 EXACT, DERIVED, GAP = Certainty.EXACT, Certainty.DERIVED, Certainty.GAP
@@ -44,12 +48,17 @@ def test_a_written_file_is_exact_until_a_command_runs(tmp_path: Path) -> None:
         ("cd src && cat a.py 2>/dev/null", True),
         ("git status", True),
         ("git log --output=a.py", False),
+        ("git log -p --outp=a.py", False),
+        ("git log --oneline", True),
         ("cat b > a.py", False),
         ("echo $(rm a.py)", False),
         ("ls; rm a.py", False),
         ("ls `rm a.py`", False),
         ("ls & rm a.py", False),
         ("grep x y\nrm a.py", False),
+        ("ls\rrm a.py", False),
+        ("ls 2>/dev/null; cat x 2>&1", True),
+        ("ls 2>/dev/null/../../a.py", False),
         ("find . -delete", False),
         ("sort -o a.py b", False),
         ("", True),
@@ -63,11 +72,20 @@ def test_only_commands_that_certainly_read_leave_a_state_exact(
     assert (state_of(worktree, "a.py").certainty is EXACT) == stays
 
 
-def test_a_command_that_leaves_a_process_behind_is_never_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        "(sleep 5; echo >> a.py) &",
+        "tmux new-session -d 'sleep 5; echo >> a.py'",
+        "docker compose up -d",
+        "systemd-run --user make watch",
+        "gunicorn app --daemon",
+        "Start-Process make",
+    ],
+)
+def test_a_command_that_leaves_a_process_behind_is_never_over(tmp_path: Path, command: str) -> None:
     calls = Calls()
-    worktree = worktree_of(
-        tmp_path, calls.bash("(sleep 5; echo >> a.py) &"), calls.write("a.py", "one\n")
-    )
+    worktree = worktree_of(tmp_path, calls.bash(command), calls.write("a.py", "one\n"))
     assert state_of(worktree, "a.py").certainty is DERIVED
 
 
@@ -252,6 +270,21 @@ def test_crlf_and_marks_are_carried_through_edits(tmp_path: Path) -> None:
     assert (state.certainty, state.content) == (EXACT, b"\xef\xbb\xbfone\r\nTWO\r\nTOO\r\n")
 
 
+def test_line_endings_within_an_edit_may_be_converted(tmp_path: Path) -> None:
+    for old in ("one\ntwo\n", "one\r\ntwo\r\n"):
+        calls = Calls()
+        seen = old.replace("\r", "")
+        edit = calls.edit("a.txt", "two", "2\r\n3", seen)
+        worktree = worktree_of(tmp_path / str(len(old)), calls.write("a.txt", old), edit)
+        assert state_of(worktree, "a.txt").certainty is DERIVED
+
+
+def test_line_endings_within_a_written_text_may_be_converted(tmp_path: Path) -> None:
+    calls = Calls(version="2.1.45")
+    lines = calls.write("a.txt", "two\r\nthree\r\n", "one\r\n")
+    assert state_of(worktree_of(tmp_path, lines), "a.txt").certainty is DERIVED
+
+
 def test_mixed_line_endings_make_an_edit_derived(tmp_path: Path) -> None:
     calls = Calls()
     worktree = worktree_of(
@@ -418,6 +451,50 @@ def test_a_failed_call_changes_nothing(tmp_path: Path) -> None:
     assert state_of(worktree, "a.py").certainty is EXACT
 
 
+@pytest.mark.parametrize(
+    ("error", "stays"),
+    [
+        ("<tool_use_error>File has not been read yet.</tool_use_error>", True),
+        ("String to replace not found in file.", True),
+        ("The user doesn't want to proceed with this tool use.", True),
+        ("ENOSPC: no space left on device, write", False),
+        ("<tool_use_error>EIO: i/o error, write</tool_use_error>", False),
+        ("<tool_use_error>Error calling tool (Write): aborted</tool_use_error>", False),
+        ("[Request interrupted by user for tool use]", False),
+    ],
+)
+def test_a_call_that_failed_midway_may_have_changed_its_file(
+    tmp_path: Path, error: str, stays: bool
+) -> None:
+    calls = Calls()
+    given = {"file_path": full_path("a.py"), "content": "two\n"}
+    failed = [assistant(call("Write", given, "e")), result("e", error, is_error=True)]
+    worktree = worktree_of(
+        tmp_path, calls.write("a.py", "one\n"), calls.write("b.py", "b\n"), failed
+    )
+    assert (state_of(worktree, "a.py").certainty is EXACT) == stays
+    assert state_of(worktree, "b.py").certainty is EXACT
+
+
+@pytest.mark.parametrize(
+    ("error", "is_absent"),
+    [
+        ("<tool_use_error>File does not exist. Did you mean b.py?</tool_use_error>", True),
+        ("File does not exist.", True),
+        ("PreToolUse:Read hook error: ticket 42 does not exist.", False),
+    ],
+)
+def test_only_the_clients_own_error_proves_that_a_file_is_missing(
+    tmp_path: Path, error: str, is_absent: bool
+) -> None:
+    failed = [
+        assistant(call("Read", {"file_path": full_path("a.py")}, "e")),
+        result("e", error, is_error=True),
+    ]
+    worktree = worktree_of(tmp_path, Calls().write("a.py", "one\n"), failed)
+    assert state_of(worktree, "a.py").is_absent == is_absent
+
+
 def test_a_call_without_a_result_may_have_changed_its_file(tmp_path: Path) -> None:
     calls = Calls()
     given = {"file_path": full_path("a.py"), "content": "two\n"}
@@ -536,6 +613,53 @@ def test_a_backup_name_that_was_used_twice_proves_only_the_last_use(tmp_path: Pa
     assert state_of(worktree, "a.txt").content == b"overwritten\n"
 
 
+def before_change(message: str) -> bytes:
+    ref = {"backupFileName": "0123456789abcdef@v1", "version": 1, "backupTime": "t"}
+    return line("file-history-delta", tracking_path="a.txt", backup=ref, message_id=message)
+
+
+def with_copy(folder: Path, path: Path, content: bytes) -> Path:
+    copies = folder / "file-history" / path.stem
+    copies.mkdir(parents=True)
+    (copies / "0123456789abcdef@v1").write_bytes(content)
+    return path
+
+
+def test_a_backup_before_a_change_that_is_not_recorded_is_out_of_date(tmp_path: Path) -> None:
+    lines = [assistant(text("I change it.")), before_change(nth(2)), assistant(text("Done."))]
+    path = with_copy(tmp_path, recorded(tmp_path, lines), b"before\n")
+    worktree = open_worktree(open_session(path))
+    state = state_of(worktree, "a.txt")
+    assert (state.certainty, state.content) == (DERIVED, b"before\n")
+    assert "the change after the backup in line 3 may have changed it" in state.belief.reason
+
+
+def test_a_backup_of_a_sub_agent_lies_before_its_change(tmp_path: Path) -> None:
+    path = recorded(
+        tmp_path,
+        assistant(call("Agent", {"prompt": "go"}, "toolu_agent")),
+        before_change("a9e20000-0000-4000-8000-000000000002"),
+        result("toolu_agent", "done", tool_use_result={"agentId": "a1", "status": "completed"}),
+    )
+    given = {"file_path": full_path("a.txt"), "old_string": "before", "new_string": "after"}
+    time = "2026-11-15T06:00:02.500Z"
+    inner = [
+        user("go", timestamp=time),
+        assistant(
+            call("Edit", given, "sub_1"),
+            timestamp=time,
+            uuid="a9e20000-0000-4000-8000-000000000002",
+        ),
+        result("sub_1", UPDATED.format(full_path("a.txt")), timestamp=time),
+    ]
+    folder = path.with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-a1.jsonl").write_bytes(session(*inner, agent_id="a1"))
+    with_copy(tmp_path, path, b"before\n")
+    state = state_of(open_worktree(open_session(path)), "a.txt")
+    assert (state.certainty, state.content) == (EXACT, b"after\n")
+
+
 def test_a_backup_that_lost_bytes_is_not_exact(tmp_path: Path) -> None:
     delta = line(
         "file-history-delta",
@@ -619,6 +743,29 @@ def test_overlapping_changes_of_two_agents_are_not_told_apart(tmp_path: Path) ->
     assert state_of(worktree, "a.txt", "line:5").certainty is DERIVED
 
 
+def test_a_command_of_another_agent_may_run_after_a_change_and_before_its_result(
+    tmp_path: Path,
+) -> None:
+    path = recorded(
+        tmp_path,
+        assistant(call("Agent", {"prompt": "go"}, "toolu_agent")),
+        result("toolu_agent", "started", tool_use_result={"agentId": "a1", "isAsync": True}),
+        Calls().write("a.txt", "by the session\n"),
+        Calls().write("b.txt", "later\n"),
+    )
+    inner = [
+        user("go", timestamp="2026-11-15T06:00:03.000Z"),
+        assistant(call("Bash", {"command": "make"}, "sub_1"), timestamp="2026-11-15T06:00:04.200Z"),
+        result("sub_1", "", timestamp="2026-11-15T06:00:04.500Z"),
+    ]
+    folder = path.with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-a1.jsonl").write_bytes(session(*inner, agent_id="a1"))
+    worktree = open_worktree(open_session(path))
+    assert state_of(worktree, "a.txt").certainty is DERIVED
+    assert state_of(worktree, "b.txt").certainty is EXACT
+
+
 def test_a_name_that_differs_only_in_case_may_be_the_same_file(tmp_path: Path) -> None:
     calls = Calls()
     worktree = worktree_of(
@@ -628,10 +775,92 @@ def test_a_name_that_differs_only_in_case_may_be_the_same_file(tmp_path: Path) -
     assert state_of(worktree, "README.md").certainty is EXACT
 
 
+def test_a_path_below_the_home_directory_may_be_an_absolute_one(tmp_path: Path) -> None:
+    calls = Calls()
+    short = {"file_path": "~/x/a.py", "content": "two\n"}
+    done = {"type": "update", "content": "two\n", "originalFile": "one\n"}
+    worktree = worktree_of(
+        tmp_path,
+        calls.write("/home/ada/x/a.py", "one\n"),
+        calls.write("/home/ada/x/b.py", "one\n"),
+        calls.pair("Write", short, UPDATED.format("~/x/a.py"), done),
+    )
+    assert state_of(worktree, "/home/ada/x/a.py").certainty is DERIVED
+    assert state_of(worktree, "/home/ada/x/b.py").certainty is EXACT
+    assert worktree.at(worktree.find("~/x/a.py"), END).content == b"two\n"
+
+
+def test_a_name_in_another_unicode_form_may_be_the_same_file(tmp_path: Path) -> None:
+    calls = Calls()
+    worktree = worktree_of(
+        tmp_path, calls.write("caf\u00e9.md", "one\n"), calls.write("cafe\u0301.md", "two\n")
+    )
+    assert state_of(worktree, "caf\u00e9.md").certainty is DERIVED
+
+
 def test_redacted_values_are_not_the_bytes_of_a_file(tmp_path: Path) -> None:
     worktree = worktree_of(tmp_path, Calls().write("a.py", "key = '[github-token:a1b2c3]'\n"))
     state = state_of(worktree, "a.py")
     assert (state.certainty, state.belief.reason) == (DERIVED, "it may have redacted values")
+
+
+def test_redacted_values_are_found_in_utf16(tmp_path: Path) -> None:
+    path = recorded(tmp_path, [before_change(nth(2)), assistant(text("x"))])
+    content = "key = '[github-token:a1b2c3]'\n".encode("utf-16")
+    worktree = open_worktree(open_session(with_copy(tmp_path, path, content)))
+    (version,) = worktree.versions(worktree.find(full_path("a.txt")))
+    assert (version.certainty, version.belief.reason) == (DERIVED, "it may have redacted values")
+
+
+def test_the_reason_of_a_state_is_masked(tmp_path: Path) -> None:
+    calls, token = Calls(), "ghp_" + "a1B2c3D4e5F6" * 3
+    worktree = worktree_of(
+        tmp_path, calls.write(f"A-{token}", "1\n"), calls.write(f"a-{token}", "2\n")
+    )
+    view = state_view(state_of(worktree, f"A-{token}"))
+    assert "Write of" in view.reason
+    assert token not in view.reason + view.path
+
+
+def test_shortened_results_are_not_the_content_of_a_file(tmp_path: Path) -> None:
+    calls = Calls()
+    old = "".join(f"line {number}\n" for number in range(100))
+    new = old.replace("line 7\n", "x" * 300 + "\n")
+    recorded_as = [
+        *calls.write("a.py", old),
+        *calls.read("b.py", old),
+        *calls.edit("c.py", "line 7\n", "x" * 300 + "\n", old),
+        *calls.bash(
+            "make",
+            [
+                {
+                    "filePath": full_path("d.py"),
+                    "created": True,
+                    "hunks": [
+                        {
+                            "oldStart": 0,
+                            "oldLines": 0,
+                            "newStart": 1,
+                            "newLines": 1,
+                            "lines": [f"+{new}"],
+                        }
+                    ],
+                }
+            ],
+        ),
+    ]
+    stubbed = [_stubbed(each) for each in recorded_as]
+    worktree = worktree_of(tmp_path, stubbed)
+    written = state_of(worktree, "a.py", "line:3")
+    assert (written.certainty, written.content) == (EXACT, old.encode())
+    assert set(worktree.files) == {full_path("a.py"), full_path("b.py"), full_path("c.py")}
+    for path in ("b.py", "c.py"):
+        state = state_of(worktree, path)
+        assert (state.certainty, state.belief.known) == (GAP, {})
+
+
+def _stubbed(raw: bytes) -> bytes:
+    return json.dumps(with_short_results(json.loads(raw), 0)).encode() + b"\n"
 
 
 def test_an_edit_whose_patch_is_missing_is_derived(tmp_path: Path) -> None:

@@ -104,8 +104,12 @@ def print_content(session: Session, options: FilesOptions) -> None:
         hint = f"turnlog files {session.id} {shlex.quote(state.path)} --restore DIR"
         raise NotFound(f"{state.path} is not text", hint)
     # Masked as a whole: a private key spans many lines.
-    if text:
-        echo_masked(masked(text).removesuffix("\n"))
+    shown = masked(text)
+    if not sys.stdout.isatty():
+        # Colours and a missing newline at the end are part of the file.
+        sys.stdout.write(shown)
+    elif shown:
+        echo_masked(shown.removesuffix("\n"))
 
 
 def print_difference(session: Session, options: FilesOptions) -> None:

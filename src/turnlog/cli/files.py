@@ -22,6 +22,7 @@ from turnlog.cli.file_states import (
     restore,
 )
 from turnlog.cli.output import echo_json, plain, width
+from turnlog.cli.output_file import outside_store
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, Table, with_rows
@@ -53,6 +54,7 @@ COLUMNS = (
     "--restore",
     "into",
     type=click.Path(path_type=Path, file_okay=False),
+    callback=outside_store,
     metavar="DIR",
     help="Write the files as of MOMENT into DIR.",
 )

@@ -7,6 +7,7 @@ import click
 
 from turnlog.cli.arguments import json_option, session_argument
 from turnlog.cli.output import echo_json, plain
+from turnlog.cli.output_file import outside_store
 from turnlog.cli.sessions import open_named
 from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import dim, echo
@@ -23,6 +24,7 @@ from turnlog.worktree.worktree import open_worktree
     "--output",
     "target",
     type=click.Path(path_type=Path),
+    callback=outside_store,
     metavar="DIR",
     required=True,
     help="Create the repository in DIR, which must not exist or be empty.",

@@ -29,12 +29,21 @@ def redirect_output(ctx: click.Context, param: click.Parameter, value: str | Non
     return value
 
 
-def require_outside_store(ctx: click.Context, path: Path) -> None:
+def outside_store(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
+    """Return the directory that an option names; raise UsageError if it is in a store."""
+    if path is not None and not ctx.resilient_parsing:
+        require_outside_store(ctx, path, param.opts[0])
+    return path
+
+
+def require_outside_store(ctx: click.Context, path: Path, option: str = "-o") -> None:
     """Raise UsageError if a file to write is among the sessions of a store."""
     # A typo such as `show last -o SESSION.jsonl` would destroy a conversation, without an undo.
     for projects in (store.projects for store in stores_in(ctx)):
         if path.resolve().is_relative_to(projects.resolve()):
-            raise UsageError(f"{path} is in {projects}", f"{ctx.command_path} -o ./{path.name}")
+            raise UsageError(
+                f"{path} is in {projects}", f"{ctx.command_path} {option} ./{path.name}"
+            )
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from turnlog.edit.resume import (
     resume_program,
 )
 from turnlog.errors import Conflict, NotFound, Unresumable, UsageError
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, expand_user
 from turnlog.store.resume_command import (
     VARIABLE,
     client_command,
@@ -174,10 +174,10 @@ def _placed(plan: ResumePlan, wanted: ResumeOptions) -> ResumePlan:
     echo(plain(problem), err=True)
     default = known or str(Path.cwd())
     chosen = click.prompt("Move the session to which directory?", default=default, err=True)
-    moved = move_for_resume(plan, Path(chosen).expanduser())
+    moved = move_for_resume(plan, expand_user(chosen))
     echo(dim("moved; `turnlog undo` reverts it"), err=True)
     return replace(
-        plan, path=moved, directory=os.path.realpath(Path(chosen).expanduser()), is_misplaced=False
+        plan, path=moved, directory=os.path.realpath(expand_user(chosen)), is_misplaced=False
     )
 
 

@@ -1,7 +1,6 @@
 """turnlog sync-with: exchange sessions with other machines."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +14,7 @@ from turnlog.cli.terminal import dim, echo
 from turnlog.errors import UsageError
 from turnlog.exchange.options import Exchanged, ExchangeOptions, NotExchanged
 from turnlog.exchange.run import sync_with
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, expand_user
 from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
 
@@ -127,7 +126,7 @@ def _mapping(text: str) -> tuple[str, str]:
     if not equals or not local or not shared:
         hint = "turnlog sync-with DEST --map /work/shop=~/shop"
         raise UsageError(f"{text!r} is not LOCAL=SHARED", hint)
-    return str(Path(local).expanduser().absolute()).rstrip("/"), shared.rstrip("/")
+    return str(expand_user(local).absolute()).rstrip("/"), shared.rstrip("/")
 
 
 def _print(done: Exchanged, is_dry_run: bool) -> None:

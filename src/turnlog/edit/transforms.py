@@ -18,6 +18,7 @@ from turnlog.edit.plan import Plan, main_nodes, replaced_nodes
 from turnlog.format.blocks import THINKING
 from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
+from turnlog.text import shortened
 
 USE, RESULT = "tool_use", "tool_result"
 UNUSED = ("progress", "api-request", "atis-latch", "tools-used", "queue-operation")
@@ -326,7 +327,7 @@ def with_short_results(value: Fields, limit: int) -> Fields:
 
 def _shortened(value: Any, limit: int) -> Any:
     if isinstance(value, str) and len(value) > max(limit, SHORT):
-        return f"{value[:PREVIEW]}\n[{len(value) - PREVIEW:,} characters removed]"
+        return shortened(value, PREVIEW)
     if is_array(value):
         return [_shortened(each, limit) for each in value]
     if is_object(value):

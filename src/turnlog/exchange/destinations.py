@@ -9,6 +9,7 @@ from turnlog.exchange.git_transport import GitTransport
 from turnlog.exchange.rclone_transport import RcloneTransport
 from turnlog.exchange.ssh_transport import SshTransport
 from turnlog.exchange.transports import Transport
+from turnlog.store.paths import expand_user
 
 
 def open_transport(dest: str, folder: Path) -> Transport:
@@ -20,7 +21,7 @@ def open_transport(dest: str, folder: Path) -> Transport:
         return RcloneTransport(_remote(dest, rest))
     if kind == "git" and not rest.startswith("//"):
         return GitTransport(_url(dest, rest), folder / "git")
-    path = Path(dest).expanduser().absolute()
+    path = expand_user(dest).absolute()
     if "://" in dest or dest.endswith(".git") or _is_bare_repository(path):
         return GitTransport(_url(dest, dest if "://" in dest else str(path)), folder / "git")
     return DirectoryTransport(path)

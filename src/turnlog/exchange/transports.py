@@ -8,11 +8,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from turnlog.errors import Unavailable
 from turnlog.secrets import mask
+from turnlog.store.paths import expand_user
 
 FOLDERS = ("packs", "manifests", "keys")
 VALID = re.compile(
@@ -105,4 +105,4 @@ def canonical_dest(dest: str) -> str:
     """Return DEST in the form by which its state is found again from any directory."""
     kind, colon, _ = dest.partition(":")
     is_remote = (colon and kind in ("ssh", "rclone", "git")) or "://" in dest
-    return dest if is_remote else str(Path(dest).expanduser().absolute())
+    return dest if is_remote else str(expand_user(dest).absolute())

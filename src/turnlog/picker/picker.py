@@ -5,6 +5,7 @@ state, `picker_keys` calls these methods.
 """
 
 import asyncio
+import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -35,7 +36,7 @@ from turnlog.picker.session_source import (
 )
 from turnlog.store.client_settings import kept_days
 from turnlog.store.paths import Store
-from turnlog.store.resume_command import resume_command
+from turnlog.store.resume_command import pasteable_command
 
 if TYPE_CHECKING:
     from turnlog.picker.session_preview import Preview
@@ -124,6 +125,10 @@ class Picker:
 
     def _start(self) -> None:
         assert self.app is not None
+        # Otherwise the terminal stays in raw mode, with the picker on it.
+        if self.app.loop:
+            with suppress(NotImplementedError, RuntimeError, ValueError):  # on Windows; in a thread
+                self.app.loop.add_signal_handler(signal.SIGTERM, self.leave)
         # The threads start after the first paint: they would compete with it.
         self.app.after_render += self._begin_once
         with self._lock:
@@ -310,14 +315,19 @@ class Picker:
     def copy(self) -> None:
         """Put the command that resumes the selected session into the clipboard."""
         if (session := self.state.session) and self.app:
-            command = resume_command(session.id, session.project, self.store)
+            command = pasteable_command(session.id, session.project, self.store)
+            if command is None:
+                self.state.message = "not copied: its file name has control characters"
+                return
             copy_text(self.app.output, command)
             self.state.message = f"copied: {shown(command)}"
 
     def ask(self, mode: PickerMode, text: str = "") -> None:
         """Ask for a title, a file name or a confirmation."""
-        if self.state.session is None:
+        session, selected = self.state.session, self.state.selected
+        if session is None or selected is None:
             return
+        self.state.asked = (selected[0], session)
         self.state.mode = mode
         self.answer.reset()
         self.answer.insert_text(text)
@@ -348,11 +358,11 @@ class Picker:
 
     def finish(self) -> None:
         """Do what was asked for."""
-        mode, session, text = self.state.mode, self.state.session, self.answer.text.strip()
-        store = self.store
+        mode, asked, text = self.state.mode, self.state.asked, self.answer.text.strip()
         self.cancel()
-        if session is None or (mode is not PickerMode.DELETE and not text):
+        if asked is None or (mode is not PickerMode.DELETE and not text):
             return
+        store, session = self.stores[asked[0]], asked[1]
         actions: dict[PickerMode, Callable[[], ActionResult]] = {
             PickerMode.RENAME: lambda: session_actions.rename(store, session, text),
             PickerMode.EXPORT: lambda: session_actions.export(store, session, text),
@@ -385,7 +395,7 @@ class Picker:
             assert app.loop is not None
             try:
                 result = await app.loop.run_in_executor(None, action)
-            except (TurnlogError, OSError) as error:
+            except (TurnlogError, OSError, ValueError) as error:
                 text = error.line if isinstance(error, TurnlogError) else str(error)
                 result = ActionResult(text)
             self._done(result)

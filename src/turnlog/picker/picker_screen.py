@@ -201,8 +201,9 @@ class PickerScreen:
 
     def _footer(self) -> StyleAndTextTuples:
         state, columns = self._picker.state, self._columns()
-        if state.mode is PickerMode.DELETE and state.session:
-            title = fit(shown(state.session.title or state.session.id), columns - 40).rstrip()
+        if state.mode is PickerMode.DELETE and state.asked:
+            session = state.asked[1]
+            title = fit(shown(session.title or session.id), columns - 40).rstrip()
             return [("class:broken", f"Delete {title}? "), ("", "y yes · n no (undoable)")]
         problem = state.found.problem
         if text := state.message or problem:

@@ -53,6 +53,9 @@ class PickerState:
     preview: "Preview | None" = None
     preview_of: SessionKey | None = None
     live: dict[str, str] = field(default_factory=dict[str, str])
+    asked: tuple[int, ListedSession] | None = None
+    """The session that a question is about, with the number of its store: another one may be
+    selected by the time of the answer, because the list changes by itself."""
     message: str = ""
     change: str | None = None
     """The last change, which can be undone."""

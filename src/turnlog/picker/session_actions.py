@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from turnlog.errors import Conflict, UsageError
 from turnlog.index.reports.session_list import ListedSession
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, expand_user
 from turnlog.text import plural
 
 
@@ -70,7 +70,7 @@ def export(store: Store, session: ListedSession, name: str) -> ActionResult:
     from turnlog.conversation.session import open_session
     from turnlog.render.export import export_options, export_session
 
-    target = Path(name).expanduser().absolute()
+    target = expand_user(name).absolute()
     # A typo must neither destroy a file, nor put one among the sessions.
     if os.path.lexists(target):
         raise Conflict(f"{target} exists")

@@ -11,9 +11,12 @@ from typing import Any
 
 from turnlog.errors import UsageError
 from turnlog.format.json_values import is_array
+from turnlog.format.regular_files import read_regular
 from turnlog.store.directories import config_path, split_directories
 
 USUAL = "~/.claude"
+LARGEST = 1 << 20
+"""Bytes of a configuration."""
 
 
 def configuration_file(environment: Mapping[str, str] = os.environ) -> Path:
@@ -30,9 +33,12 @@ def read_configuration(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        # A pipe in its place must not block every command.
+        return tomllib.loads(read_regular(path, LARGEST).decode())
     except FileNotFoundError:
         return {}
+    except RecursionError as error:
+        raise UsageError(f"{path} is nested too deeply", f"$EDITOR {path}") from error
     except ValueError as error:
         raise UsageError(f"{path} is not valid: {error}", f"$EDITOR {path}") from error
 
@@ -51,8 +57,12 @@ def store_directories(environment: Mapping[str, str] = os.environ) -> list[str]:
 def _configured(environment: Mapping[str, str]) -> list[str]:
     path = configuration_file(environment)
     listed = read_configuration(path).get("stores", [])
-    if not is_array(listed) or not all(isinstance(each, str) and each for each in listed):
+    if not is_array(listed) or not all(map(_is_directory_name, listed)):
         message = f'stores in {path} is not a list of directories, such as ["{USUAL}"]'
         raise UsageError(message, f"$EDITOR {path}")
     # A relative path in a file must not depend on where turnlog was started.
     return [os.path.join(path.parent, os.path.expanduser(each)) for each in listed]  # noqa: PTH111, PTH118
+
+
+def _is_directory_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and "\0" not in value

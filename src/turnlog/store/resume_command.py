@@ -14,6 +14,7 @@ from pathlib import Path
 
 from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
+from turnlog.text import drop_unsafe
 
 CLIENT = "claude"
 VARIABLE = "CLAUDE_CONFIG_DIR"
@@ -35,6 +36,21 @@ def resume_command(session_id: str, directory: str | None, store: Store | None =
         words = [f"{VARIABLE}={shlex.quote(str(store.root))}", shlex.join(words)]
         return in_directory(directory, " ".join(words))
     return in_directory(directory, shlex.join(words))
+
+
+def pasteable_command(session_id: str, directory: str | None, store: Store) -> str | None:
+    """Return a command that resumes a session and is safe to paste; None if there is none.
+
+    In a shell without bracketed paste, Ctrl-C in the name of a directory ends the command, quoted
+    or not, and what follows it is another one.
+    """
+    named = f"turnlog --store {shlex.quote(str(store.root))} resume {shlex.quote(session_id)}"
+    if is_clients_store(store):
+        named = f"turnlog resume {shlex.quote(session_id)}"
+    for command in (resume_command(session_id, directory, store), named):
+        if drop_unsafe(command, keep=" ") == command:
+            return command
+    return None
 
 
 def is_clients_store(store: Store, environment: Mapping[str, str] = os.environ) -> bool:

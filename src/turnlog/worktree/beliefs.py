@@ -315,7 +315,8 @@ def _written(before: Belief, seen: WrittenText) -> tuple[bytes | None, str]:
         case WriteRule.CONVERTING:
             if seen.is_new and "\n" not in seen.text:
                 return encode_text(seen.text), ""
-            if styled and styled.is_uniform and not styled.style.mark and "\n" in styled.text:
+            is_plain = "\r" not in seen.text and not (styled and styled.style.mark)
+            if is_plain and styled and styled.is_uniform and "\n" in styled.text:
                 return encode_text(seen.text, styled.style), ""
         case WriteRule.UNKNOWN:
             pass
@@ -343,6 +344,8 @@ def _after_edit(belief: Belief, seen: EditedPart) -> Belief:
         reason = reason or "it had both LF and CRLF line endings"
     if not (edited.is_proven or _is_plain(text, seen)):
         reason = reason or "the recorded patch does not show the exact result"
+    if any("\r" in each.new for each in seen.replacements):
+        reason = reason or "the edit has line endings of its own, which the client may convert"
     if seen.is_modified:
         reason = reason or "the user changed the edit before it was made"
     return _whole(raw, Certainty.DERIVED if reason else Certainty.EXACT, reason)

@@ -21,7 +21,7 @@ from turnlog.format.file_views import (
     shell_changes,
 )
 from turnlog.format.fit import fit
-from turnlog.format.json_values import Fields, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.tools import (
     BashResult,
     EditArguments,
@@ -33,6 +33,7 @@ from turnlog.format.tools import (
     WriteArguments,
     WriteResult,
 )
+from turnlog.text import is_shortened
 from turnlog.worktree.beliefs import (
     EditedPart,
     Observation,
@@ -83,10 +84,27 @@ def read_record(call_id: str, tool: str, use: Entry, answer: Entry | None) -> Ca
     return CallRecord(
         tool,
         arguments if is_object(arguments) else {},
-        structured if is_object(structured) else None,
+        _unshortened(structured) if is_object(structured) else None,
         text,
         version,
     )
+
+
+def _unshortened(result: Fields) -> Fields:
+    """Return a result without the fields that `turnlog clone --stub-results` shortened.
+
+    The preview and its mark are not the content of a file, and a patch without some of its lines
+    is none.
+    """
+    return {name: value for name, value in result.items() if not _has_shortened(value)}
+
+
+def _has_shortened(value: Any) -> bool:
+    if isinstance(value, str):
+        return is_shortened(value)
+    if is_array(value):
+        return any(map(_has_shortened, value))
+    return is_object(value) and any(map(_has_shortened, value.values()))
 
 
 def path_in(arguments: Fields) -> str | None:
@@ -162,7 +180,7 @@ def _observe_read(record: CallRecord) -> Observation | None:
     if record.result is not None:
         return _read_result(fit(ReadResult, record.result, []))
     given_input = fit(ReadArguments, record.arguments, [])
-    lines = numbered_lines(record.text)
+    lines = {} if is_shortened(record.text) else numbered_lines(record.text)
     if not lines:
         return None
     is_whole = given(given_input.limit) is None and min(lines) == 1

@@ -14,6 +14,8 @@ IDENTITY = b"Claude Code <claude-code@turnlog.invalid>"
 IMPORT_REF = b"refs/turnlog/import"
 SETTINGS = (
     "core.autocrlf=false",
+    # ~/.config/git/attributes counts without any configuration, and may convert line endings.
+    "core.attributesFile=/dev/null",
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.symlinks=false",

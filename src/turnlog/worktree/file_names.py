@@ -10,6 +10,8 @@ import re
 from typing import NamedTuple
 
 WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+GIT_BASH = re.compile(r"/([A-Za-z])/")
+"""`/c/x` is `C:\\x` in the shell that the client uses on Windows."""
 
 
 class FileName(NamedTuple):
@@ -33,7 +35,17 @@ def file_name(path: str, cwd: str | None) -> FileName:
     '/home/me/b.py'
     >>> file_name("C:/Work/A.py", None)
     FileName(key='c:\\\\work\\\\a.py', path='C:\\\\Work\\\\A.py')
+    >>> file_name("/c/Work/A.py", "C:/").key == file_name(r"\\\\?\\C:\\Work\\A.py", None).key
+    True
     """
+    if path.startswith("~/"):
+        # Clients expand it; the home directory is not recorded.
+        full = "~" + posixpath.normpath("/" + path[2:].lstrip("/"))
+        return FileName(full, full)
+    if path.startswith("\\\\?\\") and is_windows(path[4:]):
+        path = path[4:]
+    if cwd and is_windows(cwd) and (drive := GIT_BASH.match(path)):
+        path = f"{drive[1]}:/{path[drive.end() :]}"
     if is_windows(path) or (cwd and is_windows(cwd) and not path.startswith("/")):
         full = ntpath.normpath(ntpath.join(cwd or "", path))
         return FileName(full.lower(), full)
@@ -41,6 +53,16 @@ def file_name(path: str, cwd: str | None) -> FileName:
     # POSIX lets a path start with exactly two slashes; clients treat it as one.
     full = full[1:] if full.startswith("//") else full
     return FileName(full, full)
+
+
+def may_be_same(one: FileName, other: FileName) -> bool:
+    """Return whether two names may mean one file, because one is below the home directory.
+
+    >>> may_be_same(file_name("~/x/a.py", None), file_name("/home/me/x/a.py", None))
+    True
+    """
+    pairs = ((one.key, other.key), (other.key, one.key))
+    return any(key.startswith("~/") and full.endswith(key[1:]) for key, full in pairs)
 
 
 def matches(name: FileName, asked: str, cwd: str | None) -> bool:

@@ -36,10 +36,16 @@ READ_ONLY = frozenset(
 )
 """Programs that write only to their output, whatever their arguments."""
 READ_ONLY_GIT = frozenset({"status", "log", "rev-parse"})
-SILENCED = re.compile(r"\s2>\s?(&1|/dev/null)")
-SEPARATORS = re.compile(r"\|\||&&|[|;\n]")
-WRITING = re.compile(r"[<>$`(){}\\&]|--output|--ext-diff")
-DETACHED = re.compile(r"(?<![&>|<])&(?![&>\d])|\b(nohup|setsid|disown|coproc|at|batch)\b")
+SILENCED = re.compile(r"\s2>\s?(&1|/dev/null)(?![^\s;|&])")
+SEPARATORS = re.compile(r"\|\||&&|[|;\r\n]")
+WRITING = re.compile(r"[<>$`(){}\\&]|--ou|--ext-")
+"""Redirections, substitutions, and options of git that write: it takes `--outp` for `--output`."""
+DETACHED = re.compile(
+    r"(?<![&>|<])&(?![&>\d])|\b(nohup|setsid|disown|coproc|at|batch|tmux|screen|docker|podman|crontab"
+    r"|systemd-run|systemctl|service|launchctl|daemonize|start-stop-daemon|pm2|supervisorctl"
+    r"|start-(process|job|threadjob))\b|--(daemon|detach)",
+    re.IGNORECASE,
+)
 """Commands that may leave a process behind, which changes files after they ended."""
 BACKGROUND = re.compile(rb'"backgroundTaskId":"([^"]{1,80})"|with ID: ([A-Za-z0-9_-]{1,80})')
 HOOKS = ("attachment/hook_", "attachment/async_hook", "progress/hook_progress")
@@ -70,6 +76,9 @@ class Hazards:
         # far?" without a look at all of them.
         starts = [each.start for each in reversed(self._all)]
         self._earliest = list(accumulate(starts, min))[::-1]
+
+    def __iter__(self) -> Iterator[Hazard]:
+        return iter(self._all)
 
     def between(self, seen: Place, until: Place) -> Hazard | None:
         """Return the first hazard after a place where a file was seen, up to another place."""

@@ -82,9 +82,7 @@ def _safe_part(part: str, special: re.Pattern[str]) -> str:
         safe = _encode_char(safe[0]) + safe[1:]
     if safe.endswith((".", " ")):
         safe = safe[:-1] + _encode_char(safe[-1])
-    if len(safe.encode()) > LONGEST:
-        safe = safe.encode()[: LONGEST - 20].decode("utf-8", "ignore") + "~" + _digest(part)[:16]
-    return safe
+    return safe if len(safe.encode()) <= LONGEST else _cut(safe, part)
 
 
 def _encode(found: re.Match[str]) -> str:
@@ -97,7 +95,13 @@ def _encode_char(char: str) -> str:
 
 def _encoded_once_more(part: str) -> str:
     """Return another spelling of a name that is taken: `a.txt`, `%61.txt`, `%2561.txt`."""
-    return _encode_char(part[0]) + part[1:]
+    other = _encode_char(part[0]) + part[1:]
+    # Fifty names that differ only in case would otherwise grow beyond what a file system takes.
+    return other if len(other.encode()) <= LONGEST else _cut(other, other)
+
+
+def _cut(text: str, whole: str) -> str:
+    return text.encode()[: LONGEST - 20].decode("utf-8", "ignore") + "~" + _digest(whole)[:16]
 
 
 def _digest(text: str) -> str:

@@ -1,11 +1,13 @@
 """Collect where a session and its sub-agents mention files, without reading the contents yet."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from turnlog.conversation.calls import Call
 from turnlog.conversation.nodes import Node
+from turnlog.conversation.prompts import PUT_OFF, REFUSED
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
 from turnlog.format.entries import Attachment, ChainEntry
@@ -37,7 +39,14 @@ from turnlog.worktree.text_style import UNKNOWN_CHARACTER
 ATTACHED = ("attachment/edited_text_file", "attachment/file")
 EDITED_OUTSIDE = "attachment/edited_text_file"
 SHELL_CHANGES = b'"bashEditDiff"'
-MISSING = ("File does not exist", "does not exist.")
+MISSING = re.compile(r"(<tool_use_error>|Error: )?File does not exist")
+UNCHANGED = re.compile(
+    rf"<tool_use_error>(?!Error calling tool)|{REFUSED}|{PUT_OFF}|(Error: )?(String to replace not "
+    r"found|Found \d+ matches|No changes to make|File has (not been read|been modified))"
+)
+"""Errors before a file is touched; older clients do not mark them."""
+SYSTEM_ERROR = re.compile(r"\bE[A-Z]{2,}: ")
+"""`ENOSPC: no space left on device, write`: the file may be truncated by then."""
 FILE_HISTORY = "file history"
 
 
@@ -128,14 +137,21 @@ def sightings_in(source: Source) -> Iterator[Sighting]:
 
 
 def unfinished(source: Source) -> Iterator[tuple[FileName, Hazard]]:
-    """Yield the files whose change was started but has no result."""
+    """Yield the files whose change was started but has no result, or failed midway."""
     with source.session.kept_open():
         for call in source.session.calls:
-            if call.result is None and call.name in OBSERVERS and call.name != "Read":
-                name = _named(source.session, call)
-                if name:
-                    what = f"{call.name} in line {call.use.line}, which has no result,"
-                    yield name, Hazard(source.place(call.use), END, what)
+            if call.name not in OBSERVERS or call.name == "Read":
+                continue
+            if call.result is None:
+                end, why = END, "which has no result"
+            elif call.is_error and not _is_unchanged(record_of(source.session, call)):
+                end, why = source.place(call.result), "which failed"
+            else:
+                continue
+            name = _named(source.session, call)
+            if name:
+                what = f"{call.name} in line {call.use.line}, {why},"
+                yield name, Hazard(source.place(call.use), end, what)
 
 
 def _named(session: Session, call: Call) -> FileName | None:
@@ -170,4 +186,8 @@ def _attached(source: Source) -> Iterator[Sighting]:
 
 
 def _is_missing(record: CallRecord) -> bool:
-    return any(mark in record.text[:200] for mark in MISSING)
+    return MISSING.match(record.text) is not None
+
+
+def _is_unchanged(record: CallRecord) -> bool:
+    return bool(UNCHANGED.match(record.text)) and not SYSTEM_ERROR.search(record.text[:400])

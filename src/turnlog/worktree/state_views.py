@@ -85,7 +85,7 @@ def state_view(
     view = FileStateView(
         path=shown(version.path),
         certainty=version.certainty,
-        reason=version.belief.reason if version.certainty is not Certainty.EXACT else "",
+        reason=shown(_reason(version)),
         is_absent=version.is_absent,
         tool=version.tool,
         line=version.line,
@@ -122,7 +122,7 @@ def step_view(
         line=version.line,
         agent_id=version.agent_id,
         certainty=version.certainty,
-        reason=version.belief.reason if version.certainty is not Certainty.EXACT else "",
+        reason=shown(_reason(version)),
         is_absent=version.is_absent,
         is_active=is_active,
         diff=shown("\n".join(diff)).split("\n") if diff else [],
@@ -169,6 +169,11 @@ def text_of(raw: bytes) -> str | None:
     if styled is None or "\0" in styled.text:
         return None
     return raw.decode() if styled.style.encoding == "utf-8" else styled.text
+
+
+def _reason(version: FileVersion) -> str:
+    """Return why a state is not exact; it may name another file."""
+    return version.belief.reason if version.certainty is not Certainty.EXACT else ""
 
 
 def _unmasked(text: str) -> str:

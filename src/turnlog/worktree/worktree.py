@@ -5,10 +5,11 @@ branch are evidence, but everything that was ever run may have changed a file.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, zip_longest
 from pathlib import Path
 
 from turnlog.conversation.nodes import ChainNode
@@ -27,7 +28,7 @@ from turnlog.worktree.beliefs import (
     doubted,
     gaps_of,
 )
-from turnlog.worktree.file_names import FileName, matches
+from turnlog.worktree.file_names import FileName, matches, may_be_same
 from turnlog.worktree.hazards import Hazard, Hazards, hazards_of
 from turnlog.worktree.history_blobs import backups_of, history_folder
 from turnlog.worktree.places import AT, BEHIND, END, START, AgentClock, MainClock, Place
@@ -41,7 +42,8 @@ from turnlog.worktree.sightings import (
 
 REDACTED = re.compile(MASKED.encode())
 MOST_CHANGES = 400
-"""Changes of one file by several agents that are compared with each other."""
+"""Changes of one file by several agents that are compared with each other; later ones may all
+overlap."""
 DEEPEST = 8
 """Levels of sub-agents that start sub-agents."""
 
@@ -265,10 +267,20 @@ class Worktree:
             place = self._clock.place(node)
             if backup.is_before_change:
                 # It was made after the call was recorded and before the file was changed.
-                place = Place(place.line, place.rank, place.order + 1)
+                place = self._agent_place(backup.message_id) or place._replace(
+                    order=place.order + 1
+                )
             yield Sighting(
                 backup.name, place, node, main, FILE_HISTORY, is_change=False, backup=backup
             )
+
+    def _agent_place(self, uuid: str | None) -> Place | None:
+        """Return the place of a sub-agent's message: its backups are listed by the session."""
+        for source in self.sources[1:]:
+            rank = source.session.tree.rank_of(uuid)
+            if rank is not None and self._message(uuid) is None:
+                return source.place(source.session.tree.chain[rank])
+        return None
 
     def _message(self, uuid: str | None) -> ChainNode | None:
         rank = self.session.tree.rank_of(uuid)
@@ -276,12 +288,33 @@ class Worktree:
 
     @cached_property
     def _hazards(self) -> Hazards:
-        return Hazards(self._all_hazards())
+        return Hazards(hazard for _, own in self._hazards_by_agent for hazard in own)
 
-    def _all_hazards(self) -> Iterable[Hazard]:
+    @cached_property
+    def _hazards_by_agent(self) -> list[tuple[str | None, Hazards]]:
+        """The hazards of the session and of each sub-agent."""
         known = {source.call.id for source in self.sources if source.call}
-        for source in self.sources:
-            yield from hazards_of(source.session, source.place, known, source.agent is None)
+        return [
+            (
+                source.agent.id if source.agent else None,
+                Hazards(hazards_of(source.session, source.place, known, source.agent is None)),
+            )
+            for source in self.sources
+        ]
+
+    def _parallel_hazards(self, sightings: list[Sighting]) -> Iterator[Hazard]:
+        """Yield what other agents did during a call: the file may have been changed before that.
+
+        A hazard between two calls of one agent lies before or after them; those of another one may
+        lie between the change and the line with its result.
+        """
+        for sighting in sightings if len(self.sources) > 1 else []:
+            if sighting.call is None:
+                continue
+            start, end = sighting.source.place(sighting.call.use), sighting.place
+            for agent, hazards in self._hazards_by_agent:
+                if agent != sighting.agent_id and (found := hazards.between(start, end)):
+                    yield Hazard(found.start, end._replace(order=end.order + 1), found.what)
 
     @cached_property
     def _unfinished(self) -> dict[str, list[Hazard]]:
@@ -301,20 +334,35 @@ class Worktree:
                 what = f"{sighting.tool} in line {sighting.node.line} of another branch"
                 own.append(Hazard(sighting.place, sighting.place, what))
         own += _overlaps(sightings)
-        for other in self._by_case.get(name.key.casefold(), []):
-            # One file where names are compared without case, as on a Mac.
+        own += _lost_changes(sightings)
+        own += self._parallel_hazards(sightings)
+        for other in self._by_case.get(_loose(name.key), []):
+            # One file where names are compared without case and Unicode form, as on a Mac.
             if other.name.key != name.key:
                 what = f"{other.tool} of {other.name.path}"
                 own.append(Hazard(other.place, other.place, what))
+        own += self._home_hazards(name)
         return (self._hazards, Hazards(own))
+
+    def _home_hazards(self, name: FileName) -> Iterator[Hazard]:
+        """Yield the changes of files that may be this one, such as `~/a` and `/home/me/a`."""
+        short = name.key.startswith("~/")
+        for other in self.files.values() if short else self._below_home:
+            if other.key != name.key and may_be_same(name, other):
+                for each in self.changers(other):
+                    yield Hazard(each.place, each.place, f"{each.tool} of {other.path}")
+
+    @cached_property
+    def _below_home(self) -> list[FileName]:
+        return [name for name in self.files.values() if name.key.startswith("~/")]
 
     @cached_property
     def _by_case(self) -> dict[str, list[Sighting]]:
-        """All changes of files, by their paths in lower case."""
+        """All changes of files, by their paths as a Mac compares them."""
         found: dict[str, list[Sighting]] = {}
         for key, sightings in self._sightings.items():
             changes = [each for each in sightings if each.is_change]
-            found.setdefault(key.casefold(), []).extend(changes)
+            found.setdefault(_loose(key), []).extend(changes)
         return found
 
     def _aged(
@@ -366,9 +414,15 @@ class Worktree:
         return self._observed[key]
 
 
+def _loose(key: str) -> str:
+    return unicodedata.normalize("NFC", key).casefold()
+
+
 def _unless_redacted(belief: Belief) -> Belief:
     """Return a belief that is not exact if `turnlog redact` replaced a part of it."""
-    if belief.certainty is Certainty.EXACT and belief.raw and REDACTED.search(belief.raw):
+    # A file in UTF-16 has a zero behind each character.
+    raw = belief.raw.replace(b"\0", b"") if belief.raw else b""
+    if belief.certainty is Certainty.EXACT and REDACTED.search(raw):
         return doubted(belief, "it may have redacted values")
     return belief
 
@@ -382,11 +436,23 @@ def _overlaps(sightings: list[Sighting]) -> Iterator[Hazard]:
     ]
     if len({agent for _, _, agent in found}) < 2:
         return
+    for start, end, _ in found[MOST_CHANGES:]:
+        yield Hazard(start, end._replace(order=end.order + 1), "another agent at the same time")
     for (start, end, agent), (other, until, who) in combinations(found[:MOST_CHANGES], 2):
         if agent != who and start <= until and other <= end:
             last = max(end, until)
             behind = last._replace(order=last.order + 1)
             yield Hazard(min(start, other), behind, "another agent at the same time")
+
+
+def _lost_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
+    """Yield a hazard for backups before changes that are not recorded, as in a stripped clone."""
+    told = [each for each in sightings if each.tool != "Read"]
+    for backup, after in zip_longest(told, told[1:]):
+        if backup.backup and backup.backup.is_before_change and not (after and after.is_change):
+            behind = backup.place._replace(order=backup.place.order + 1)
+            what = f"the change after the backup in line {backup.backup.line}"
+            yield Hazard(behind, behind, what)
 
 
 def open_worktree(session: Session, folder: Path | None = None) -> Worktree:
