@@ -26,7 +26,8 @@ Put = Callable[..., Path]
 def project(tmp_path: Path) -> Path:
     """The directory that the sessions belong to, and that commands run in."""
     folder = tmp_path / "shop"
-    folder.mkdir()
+    # A repository of its own, or the one around the temporary directory would count.
+    (folder / ".git").mkdir(parents=True)
     return folder
 
 
