@@ -189,7 +189,7 @@ class SessionPages:
             "client_version": session.client_version,
             "started": next((turn.started for turn in self.turns if turn.started), None),
             "ended": next((t.last_time for t in reversed(self.turns) if t.last_time), None),
-            "resume": resume_command(session.id, project or None),
+            "resume": resume_command(session.id, project or None, self.options.store),
             "turns": len(self.turns),
             "lines": session.last_line,
             "size": session.state.size,
