@@ -146,7 +146,7 @@ export class Inspector {
   async files() {
     const row = this.selection?.row;
     this.body.replaceChildren(quiet("loading …"));
-    this.fileTime ??= new FileTime(this.viewer.source, (line) => this.viewer.goToLine(line));
+    this.fileTime ??= new FileTime(this.viewer.source, (line) => this.viewer.goToLine(line), this.viewer.store.head.session.project);
     return this.fileTime.at(row?.result_line ?? row?.line ?? null);
   }
 
