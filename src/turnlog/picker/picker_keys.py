@@ -147,8 +147,11 @@ def _bind_alt(
     def leave(event: KeyPressEvent) -> None:
         picker.leave()
 
+    def ignore(event: KeyPressEvent) -> None:
+        pass
+
     bindings.add("escape", filter=is_command)(leave)
-    bindings.add("escape", Keys.Any, filter=is_command)(lambda event: None)
+    bindings.add("escape", Keys.Any, filter=is_command)(ignore)
     for key, work in commands.items():
 
         def act(event: KeyPressEvent, work: Callable[[], object] = work) -> None:
