@@ -67,6 +67,12 @@ def test_a_bundle_travels_and_tells_how_to_resume(
     assert not list(bob.store.projects.iterdir())
 
 
+def test_directories_in_a_title_are_readable(ada: User, turnlog: Run, tmp_path: Path) -> None:
+    turnlog("rename", SESSION, f"Fix {ada.work}/a.py, not {ada.home}/b.py")
+    done = turnlog("bundle", SESSION, "-o", str(tmp_path / "x.turnlog"))
+    assert done.out.splitlines()[1].endswith("  Fix shop/a.py, not ~/b.py")
+
+
 def test_json_says_everything(
     ada: User, bob: User, turnlog: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -193,6 +193,8 @@ def test_a_former_spelling_is_in_no_help_or_completion(turnlog: Run) -> None:
         ("stats --projekt x", "no such option '--projekt' (try: turnlog stats --project)"),
         ("edit x --strip-tool", "no such option '--strip-tool' (try: turnlog edit --strip-tools)"),
         ("zzzzzz", "no such command 'zzzzzz' (try: turnlog --help)"),
+        ("bundle x --force", "no such option '--force' (try: turnlog bundle --yes)"),
+        ("ls --force", "no such option '--force' (try: turnlog ls --help)"),
         ("ls --zzzzzz", "no such option '--zzzzzz' (try: turnlog ls --help)"),
         ("show last --leaf", "option '--leaf' requires an argument (try: turnlog show --help)"),
         ("--sampels ls", "no such option '--sampels' (try: turnlog --samples)"),

@@ -17,6 +17,7 @@ from turnlog.index.service import report
 from turnlog.index.sync_policy import run_sync
 from turnlog.store.catalog import list_sessions
 from turnlog.store.paths import Store, open_store
+from turnlog.web.session_cache import SessionCache
 
 ID, OTHER = "5e551011-0000-4000-8000-000000000001", "07e40000-0000-4000-8000-000000000002"
 USAGE = {"model": "claude-opus-5", "usage": {"input_tokens": 10, "output_tokens": 1000}}
@@ -75,7 +76,12 @@ def test_search_covers_all_stores(turnlog: Run, two: tuple[Path, Path]) -> None:
 
 
 def test_sessions_of_every_store_are_shown(turnlog: Run, two: tuple[Path, Path]) -> None:
-    assert "second store" in turnlog("show", OTHER[:8]).out
+    assert "second store" in (shown := turnlog("show", OTHER[:8]).out)
+    command = f"CLAUDE_CONFIG_DIR={two[1]} claude --resume {OTHER}"
+    assert command in shown
+    store = Store(two[1])
+    with SessionCache().use(store, next(store.session_files())) as opened:
+        assert command in opened.pages(None).facts()["resume"]
     assert "first store" in turnlog("show", ID[:8]).out
     assert turnlog("cost", OTHER).code == 0
 

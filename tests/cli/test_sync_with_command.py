@@ -38,15 +38,18 @@ def two(tmp_path: Path) -> list[SyncedMachine]:
 
 def test_it_tells_what_was_sent_and_received(two: list[SyncedMachine]) -> None:
     a, b = two
+    assert turnlog(a, a.dest, "--dry-run").stdout.startswith("1 session would be sent, ")
     sent = turnlog(a, a.dest)
     assert (sent.returncode, sent.stderr) == (0, "")
     assert sent.stdout.startswith("1 session sent, ")
     assert turnlog(a, a.dest).stdout.startswith("nothing has changed\n")
     preview = turnlog(b, b.dest, "--dry-run")
+    assert " sent, " not in preview.stdout
     assert "1 session would be new here" in preview.stdout
     assert not b.path().exists()
     received = turnlog(b, b.dest)
     assert "1 session new here" in received.stdout
+    assert " sent, " not in received.stdout
     assert f"{b.dest}: 1 session here, 1 other machine" in received.stdout
 
 

@@ -14,6 +14,8 @@ from picker.conftest import FIRST, SECOND, THIRD, Put
 from support.build import moment, user
 from support.live_store import running_sessions
 from turnlog.cli.main import run
+from turnlog.picker.cells import width_of
+from turnlog.picker.help_text import HELP
 from turnlog.store.paths import Store
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
@@ -288,3 +290,40 @@ def test_several_stores_are_one_list(
         pane.keys("Enter")
         pane.see("renamed to Only in the other zeppelin store renamed")
     assert b"renamed" in moved.read_bytes()
+
+
+def test_alt_with_a_letter_acts_again_and_again(
+    three: None, turnlog: list[str], project: Path
+) -> None:
+    with terminal([*turnlog, "pick", "invoices"], project, 80, 24) as pane:
+        pane.see("1 session", "rounding bug")
+        pane.keys("M-y")
+        pane.see("copied: cd ")
+        pane.keys("M-r")
+        pane.see("New title: Fix the rounding bug")
+        pane.keys("Escape")
+        pane.see("c chat")
+        pane.keys("M-x")
+        pane.keys("M-d")
+        pane.see("Delete Fix the rounding bug")
+
+
+def test_after_the_help_the_query_goes_on(three: None, turnlog: list[str], project: Path) -> None:
+    with terminal([*turnlog, "pick"], project, 80, 24) as pane:
+        pane.see("3 sessions")
+        pane.keys("F1")
+        pane.see("Type to search all texts", "lower bound")
+        assert max(map(width_of, HELP.splitlines())) <= 80
+        pane.keys("q")
+        pane.see("❯")
+        pane.type("invoices")
+        pane.see("1 session", "❯ invoices")
+
+
+def test_a_query_in_a_directory_without_sessions_searches_all(
+    three: None, turnlog: list[str], tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with terminal([*turnlog, "pick", "invoices"], elsewhere, 80, 24) as pane:
+        pane.see("1 session · all projects", "rounding bug")

@@ -195,8 +195,16 @@ def test_nothing_is_copied_that_cannot_be_resumed(
     put(FIRST, "Fix it")
     assert say("resume", FIRST, "--at", "7", "--dry-run")[2].count("no turn 7") == 1
     code, _, error = say("resume", FIRST, "--fork")
-    assert (code, "needs a terminal" in error) == (2, True)
+    assert (code, f"needs a terminal (try: turnlog clone {FIRST})" in error) == (2, True)
+    error = say("resume", FIRST, "--at", "1")[2]
+    assert f"(try: turnlog clone {FIRST} --keep-until 1)" in error
     assert len(list(store.session_files())) == 1
+
+
+def test_an_empty_session_is_not_to_be_moved(put: Put, say: Say, client: Path) -> None:
+    put(FIRST, "Fix it").write_bytes(b"")
+    reason = f"{FIRST} cannot be resumed: the file contains no conversation"
+    assert say("resume", FIRST) == (1, "", f"turnlog: {reason} (try: turnlog check {FIRST})\n")
 
 
 def test_a_session_that_is_due_for_clean_up_is_protected(

@@ -15,6 +15,7 @@ from support.build import (
     compaction,
     encode,
     image,
+    line,
     nth,
     result,
     session,
@@ -157,6 +158,18 @@ def test_branches_are_named_by_their_last_prompts(opened: Opened) -> None:
     other = SessionPages(whole, PageOptions(leaf=nth(3)))
     assert other.head()["outline"]["label"] == ["q1", "old"]
     assert other.page(2)["rows"][0]["text"] == "old"
+
+
+def test_the_active_branch_is_listed_if_it_ends_where_others_go_on(opened: Opened) -> None:
+    whole = opened(
+        user("q1"),
+        assistant(text("a1")),
+        user("old"),
+        assistant(text("a2")),
+        line("last-prompt", leafUuid=nth(2), explicit=True),
+    )
+    found = [(b["label"], b["leaf"], b["is_active"]) for b in session_head(whole)["branches"]]
+    assert found == [("q1", nth(2), True), ("old", nth(4), False)]
 
 
 def test_parallel_results_are_not_branches(opened: Opened) -> None:

@@ -76,7 +76,9 @@ def test_another_file_is_chosen(page: Page, server: WebServer) -> None:
     inspector.get_by_role("tab", name="Files").click()
     content = inspector.locator(".tl-file-content")
     expect(content).to_have_text("other\n")
-    inspector.get_by_role("combobox", name="file").select_option(index=0)
+    menu = inspector.get_by_role("combobox", name="file")
+    assert menu.inner_text().splitlines()[0].startswith("a.py (")
+    menu.select_option(index=0)
     expect(content).to_contain_text("KEY<U+202E>")
 
 

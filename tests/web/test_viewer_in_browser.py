@@ -207,6 +207,8 @@ def test_the_inspector_tells_about_the_selected_message(
             "claude --resume",
         ):
             inspector.get_by_text(told).first.wait_for()
+        resume = f"cd /home/ada/shop && claude --resume {SESSION}"
+        assert inspector.get_by_text("claude --resume").inner_text() == resume
         page.keyboard.press("r")
         inspector.get_by_role("heading", name="line 3").wait_for()
         assert '"model": "claude-opus-5"' in inspector.locator("pre").inner_text()
@@ -564,6 +566,17 @@ def test_the_policy_refuses_html_from_elsewhere(
         page.evaluate("viewer.ready")
         assert page.evaluate(REFUSED, run) in ("TypeError", "EvalError")
         page.close()
+
+
+def test_the_inspector_is_not_empty_when_it_is_opened_on_a_phone(
+    browser: Browser, rich: SessionBackend
+) -> None:
+    with shown(browser, rich, "?line=3") as page:
+        page.set_viewport_size({"width": 375, "height": 760})
+        page.reload()
+        page.evaluate("viewer.ready")
+        page.get_by_role("button", name="inspector").click()
+        page.locator(".tl-inspector").get_by_text(f"turnlog show {SESSION} --line 3").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.build import assistant, call, nth, result, session, text, user
+from support.build import assistant, call, line, moment, nth, result, session, text, user
 from support.file_calls import CREATED, Calls, full_path, recorded
 from turnlog.conversation.session import open_session
 from turnlog.errors import Conflict, NotFound
@@ -65,6 +65,15 @@ def test_a_commit_for_each_turn_that_changed_files(tmp_path: Path) -> None:
     assert git(target, "status", "--porcelain") == ""
     blamed = git(target, "blame", "-s", "src/a.py")
     assert blamed.startswith(git(target, "rev-parse", "HEAD")[:7])
+
+
+def test_the_first_commit_is_the_oldest(tmp_path: Path) -> None:
+    path, target = two_turns(tmp_path), tmp_path / "repository"
+    newer = line("queue-operation", operation="enqueue", timestamp=moment(60))
+    path.write_bytes(newer + path.read_bytes())
+    export(path, target)
+    times = git(target, "log", "--format=%at").split()
+    assert times == sorted(times, reverse=True)
 
 
 def test_the_prompt_is_masked_and_trailers_name_the_turn(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import click
 
 from turnlog.bundle.bundler import BundleOptions, BundleReport, write_bundle
 from turnlog.bundle.container import MAGIC
-from turnlog.bundle.manifest import Manifest
+from turnlog.bundle.manifest import BundledSession, Manifest
 from turnlog.bundle.sealing import AGE
 from turnlog.cli.arguments import dry_run_option, json_option, since_option
 from turnlog.cli.completions import complete_project, complete_session
@@ -145,7 +145,7 @@ def print_contents(manifest: Manifest, err: bool = False) -> None:
     for session in manifest.sessions:
         count = sum(file.path.startswith(f"{session.id}/") for file in manifest.files)
         facts = f"{plural(session.lines, 'line')}, {plural(count, 'file')}"
-        echo(f"  {session.id}  {facts}  {plain(session.title)}".rstrip(), err=err)
+        echo(f"  {session.id}  {facts}  {plain(_title(session, manifest))}".rstrip(), err=err)
     if manifest.is_redacted:
         kinds = ", ".join(f"{plain(kind)} {count}" for kind, count in manifest.masked.items())
         echo(f"  masked: {kinds or 'nothing found'}", err=err)
@@ -153,6 +153,17 @@ def print_contents(manifest: Manifest, err: bool = False) -> None:
         echo(f"  left out: {plain(omission.path)}: {plain(omission.reason)}", err=err)
     if len(manifest.omitted) > MANY:
         echo(f"  left out: {plural(len(manifest.omitted) - MANY, 'more file')}", err=err)
+
+
+def _title(session: BundledSession, manifest: Manifest) -> str:
+    """Return a title with readable names for the tokens that stand for directories."""
+    title, prefix = session.title or "", manifest.tokens
+    names = {"home": "~", "store": "~/.claude"}
+    for number, project in enumerate(manifest.projects):
+        names |= dict.fromkeys((f"project-{number}", f"folder-{number}"), project.name)
+    for token, name in names.items():
+        title = title.replace(f"{prefix}{token}}}", name)
+    return title
 
 
 def _as_json(report: BundleReport, dry_run: bool) -> dict[str, Any]:

@@ -161,6 +161,9 @@ def _placed(plan: ResumePlan, wanted: ResumeOptions) -> ResumePlan:
     """Offer to move a session whose directory is gone, or whose file is not where it belongs."""
     if plan.has_directory and not plan.is_misplaced:
         return plan
+    if plan.directory is None and plan.is_refused:  # moving it would not help
+        reason = f"{plan.id} cannot be resumed: {plan.findings[0].message}"
+        raise NotFound(reason, f"turnlog check {plan.id}")
     known = plan.directory if plan.has_directory else None
     if known:
         problem = f"{plan.id} is filed under {plan.path.parent.name}, not under {plan.directory}"
@@ -190,7 +193,7 @@ def _sound(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> R
         is_fork = _agrees_to_fork(plan, wanted)
     if not (is_fork or is_repaired) or wanted.dry_run:
         return plan
-    _require_terminal(plan, program, wanted)
+    _require_terminal(wanted, _clone_command(plan, wanted, is_repaired))
     result = copy_for_resume(plan, CopyChoice(is_repaired, wanted.turn, program.version))
     echo(dim(f"resuming a copy, {result.clone.id}; `turnlog undo` removes it"), err=True)
     return replace(plan, path=result.clone.path, findings=(), is_open=False)
@@ -238,28 +241,30 @@ def _run(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> Non
     if program.is_chat:
         # Not the `turnlog` in PATH, which may be another version.
         words = [sys.executable, "-P", "-m", "turnlog", *words[1:]]
-    _require_terminal(plan, program, wanted)
+    _require_terminal(wanted, _shown_command(plan, program, plan.id, ()))
     echo(dim(_shown_command(plan, program, plan.id, wanted.arguments)), err=True)
     protect_from_cleanup(plan)
     os.chdir(plan.directory or ".")
     execute(words, plan.store)
 
 
-def _require_terminal(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> None:
+def _require_terminal(wanted: ResumeOptions, hint: str) -> None:
     """Raise UsageError without a terminal to resume on; arguments such as -p need none."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()) and not wanted.arguments:
-        shown = _shown_command(plan, program, plan.id, ())
-        raise UsageError("resuming needs a terminal", shown)
+        raise UsageError("resuming needs a terminal", hint)
+
+
+def _clone_command(plan: ResumePlan, wanted: ResumeOptions, is_repaired: bool) -> str:
+    return clone_command(plan, [*wanted.clone_words, *(["--repair"] if is_repaired else [])])
 
 
 def _preview(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> None:
     """Print the commands that resuming would run."""
     is_repaired = wanted.is_repaired and bool(plan.findings)
     is_copy = wanted.is_fork or wanted.turn is not None or is_repaired
-    repair = ["--repair"] if is_repaired else []
     if is_copy:  # it may be impossible, as with a turn that does not exist
         copy_for_resume(plan, CopyChoice(is_repaired, wanted.turn, program.version), dry_run=True)
-    copying = clone_command(plan, [*wanted.clone_words, *repair]) if is_copy else None
+    copying = _clone_command(plan, wanted, is_repaired) if is_copy else None
     resuming = _shown_command(plan, program, COPY if is_copy else plan.id, wanted.arguments)
     if wanted.as_json:
         view = {

@@ -24,7 +24,7 @@ from turnlog.render.depth import Depth
 from turnlog.render.export import EXTENSIONS, LINES, require_turn, text_lines
 from turnlog.render.rows import ViewOptions
 from turnlog.render.terminal_text import Terminal
-from turnlog.store.stores import Stores
+from turnlog.store.stores import Stores, find_holder
 
 LOOKS: dict[str, tuple[Look, ...]] = {
     "prompt": ("green", "bold"),
@@ -84,7 +84,7 @@ def command(stores: Stores, session: str, pager: bool | None, **view: Any) -> No
             message = "--line cannot be combined with --turn or --leaf"
             raise UsageError(message, f"turnlog show {session} --line {view['line']}")
         opened, leaf, view["turn"], view["line"] = place_of(opened, view["line"])
-    options = ViewOptions(leaf=leaf, **view)
+    options = ViewOptions(leaf=leaf, store=find_holder(stores, opened.path), **view)
     require_turn(opened, options.turn, options.leaf)
     depth = Depth.FULL if options.full or form == "json" else Depth.CALLS
     if form != "text":

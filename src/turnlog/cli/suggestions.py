@@ -48,7 +48,13 @@ OTHER_NAMES = {
     "top": "live",
 }
 """Commands by the names that other programs use for them."""
-OTHER_OPTIONS = {"--sort": "--order", "--sort-by": "--order", "--order-by": "--order"}
+OTHER_OPTIONS = {
+    "--sort": "--order",
+    "--sort-by": "--order",
+    "--order-by": "--order",
+    "--force": "--yes",
+    "--overwrite": "--yes",
+}
 """Options by the names that other programs use for them."""
 
 

@@ -135,7 +135,7 @@ def _print(done: Exchanged, is_dry_run: bool) -> None:
         (done.created, "new here"),
         (done.extended, "fast-forwarded"),
         (done.merged, "merged: another machine's lines are a branch of the session"),
-        (done.forked, "added as forks: other editions of sessions"),
+        (done.forked, "added: another edition, as a fork"),
         (done.removed, "removed: deleted on another machine"),
         (done.deleted, "marked as deleted"),
     ]

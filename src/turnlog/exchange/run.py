@@ -79,6 +79,8 @@ class _Sync:
         shown = quote(mask(dest))
         self.report = Exchanged(shown, self.state.machine, len(self.others.manifests))
         self.report.problems += self.others.problems
+        self._at_dest = frozenset(self.others.places)
+        """Hashes of the pieces that were at DEST before."""
         self.writer = PackWriter(transport, self.others.places, options.is_dry_run)
         self.reader = PieceReader(transport, self.writer)
         self.places = Places(Path.home(), self.state.mapped)
@@ -323,10 +325,6 @@ class _Sync:
         versions = [own.as_version() for own in receiver.owns]
         versions.sort(key=lambda version: (version.session, version.label, version.local or ""))
         listed = self.transport.list()
-        before = {_key(version): version for version in state.sessions}
-        self.report.sent = sum(
-            before.get(_key(version)) != version for version in versions if version.session
-        )
         new = msgspec.structs.replace(state, seen=scan.seen, merged=merged, sessions=versions)
         publish(self.transport, self.writer, (state, new), self.folder, listed.__contains__)
 
@@ -346,7 +344,13 @@ class _Sync:
     def _count(self, receiver: Receiver) -> None:
         report = self.report
         report.sessions = sum(own.is_here and bool(own.session) for own in receiver.owns)
+        report.sent = sum(map(self._is_new_at_dest, receiver.owns))
         report.sent_bytes, report.written_bytes = self.writer.bytes, self.writer.written
+
+    def _is_new_at_dest(self, own: OwnSession) -> bool:
+        """Return whether a session has something that no machine had sent."""
+        pieces = (piece for file in own.as_version().files for piece in file.pieces)
+        return bool(own.session) and any(piece.hash not in self._at_dest for piece in pieces)
 
     def _postpone(self, incoming: Iterable[Incoming]) -> None:
         self.unmerged |= {(each.machine, _key(each.version)) for each in incoming}

@@ -57,8 +57,8 @@ HELP = """\
  w  open in the web app      y  copy the resume command   u  undo
  j k g G  move               /  back to the query         q  quit
 
- Columns: ● working, ◆ waits for you, ○ idle · ✓ resumes in full, ✗ would not, · unchecked
- ctx: share of the context window in use · kept: days until the client deletes the session
+ ● working  ◆ waits for you  ○ idle  ✓ resumes in full  ✗ would not  · unchecked
+ ctx: context window in use  kept: days until deletion  †: cost is a lower bound
 """
 
 

@@ -171,8 +171,8 @@ class Picker:
             return
         state.learn(page.rows)
         is_narrow = state.scope < len(state.scopes) - 1
-        if is_first and is_narrow and not found.numbers and not self.query.text:
-            # Nothing was ever done in this directory: an empty list would help nobody.
+        if is_first and is_narrow and not found.numbers and self.query.text == self.options.query:
+            # No session of this directory to offer: an empty list would help nobody.
             self.cycle_scope(1)
             state.is_known = False
         self.ask_rows()

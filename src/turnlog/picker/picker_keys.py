@@ -1,7 +1,7 @@
 """What the keys of the picker do.
 
 Typing searches, so letters are commands only after Esc. A terminal sends Alt-c as Esc and c: the
-same two keys, at once.
+same two keys, at once. Where Esc leaves the picker, it therefore waits for a second key.
 """
 
 from collections.abc import Callable
@@ -80,19 +80,36 @@ def _bind_modes(bindings: KeyBindings, picker: Picker) -> None:
     is_search, is_command = _in(picker, PickerMode.SEARCH), _in(picker, PickerMode.COMMAND)
     is_listed, is_typed = _in(picker, *LISTED), _in(picker, *TYPED)
     _bind(bindings, ("escape",), is_search, enter(PickerMode.COMMAND))
-    _bind(bindings, ("escape", "q"), is_command, picker.leave)
+    _bind(bindings, ("q",), is_command, picker.leave)
     _bind(bindings, ("/", "i"), is_command, enter(PickerMode.SEARCH))
     _bind(bindings, ("escape", "c-c"), is_typed, enter(PickerMode.COMMAND))
     _bind(bindings, ("c-c",), is_listed, picker.leave)
     _bind(bindings, ("c-d",), is_listed, picker.leave)
-    _bind(bindings, ("f1",), is_listed, enter(PickerMode.HELP))
-    _bind(bindings, ("?",), is_command, enter(PickerMode.HELP))
-    closing = (Keys.Any, "enter", "escape", "c-c", "up", "down", "tab")
-    _bind(bindings, closing, _in(picker, PickerMode.HELP), enter(PickerMode.COMMAND))
+    _bind_help(bindings, picker, enter)
     _bind(bindings, ("tab",), is_listed, lambda: picker.cycle_scope(1))
     _bind(bindings, ("s-tab",), is_listed, lambda: picker.cycle_scope(-1))
     _bind(bindings, ("c-r", "f5"), is_listed, picker.refresh)
     _bind(bindings, ("enter",), is_typed, picker.finish)
+
+
+def _bind_help(
+    bindings: KeyBindings, picker: Picker, enter: Callable[[PickerMode], Callable[[], None]]
+) -> None:
+    opened_from = PickerMode.SEARCH
+
+    def open_help() -> None:
+        nonlocal opened_from
+        opened_from = picker.state.mode
+        enter(PickerMode.HELP)()
+
+    def close_help() -> None:
+        # Whoever was typing a query goes on typing: as commands, letters would delete or rename.
+        enter(opened_from)()
+
+    _bind(bindings, ("f1",), _in(picker, *LISTED), open_help)
+    _bind(bindings, ("?",), _in(picker, PickerMode.COMMAND), open_help)
+    closing = (Keys.Any, "enter", "escape", "c-c", "up", "down", "tab")
+    _bind(bindings, closing, _in(picker, PickerMode.HELP), close_help)
 
 
 def _bind_commands(bindings: KeyBindings, picker: Picker) -> None:
@@ -114,10 +131,34 @@ def _bind_commands(bindings: KeyBindings, picker: Picker) -> None:
         commands |= {name: lambda action=action: picker.choose(action) for name, action in LEAVING}
     for key, work in commands.items():
         _bind(bindings, (key,), is_command, work)
+    _bind_alt(bindings, picker, commands)
     _bind(bindings, ("y", "Y"), is_asked, picker.finish)
     _bind(bindings, (Keys.Any, "enter", "escape", "c-c"), is_asked, picker.cancel)
     # Other letters must not reach the query while they are commands.
     _bind(bindings, (Keys.Any,), is_command, lambda: None)
+
+
+def _bind_alt(
+    bindings: KeyBindings, picker: Picker, commands: dict[str, Callable[[], object]]
+) -> None:
+    """Let Alt with a letter do what the letter does, and Esc alone leave the picker."""
+    is_command = _in(picker, PickerMode.COMMAND)
+
+    def leave(event: KeyPressEvent) -> None:
+        picker.leave()
+
+    def ignore(event: KeyPressEvent) -> None:
+        pass
+
+    bindings.add("escape", filter=is_command)(leave)
+    bindings.add("escape", Keys.Any, filter=is_command)(ignore)
+    for key, work in commands.items():
+
+        def act(event: KeyPressEvent, work: Callable[[], object] = work) -> None:
+            work()
+
+        # One binding per letter: those of emacs, such as Alt-d, take precedence over Keys.Any.
+        bindings.add("escape", key, filter=is_command, eager=True)(act)
 
 
 LEAVING = (("c", "chat"), ("w", "web"))

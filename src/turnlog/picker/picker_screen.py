@@ -129,7 +129,8 @@ class PickerScreen:
                     [
                         ConditionalContainer(self._answer, is_asked),
                         ConditionalContainer(self._query, ~is_asked),
-                        self._line(self._count, is_short=True),
+                        # A title to be edited needs the whole line of a narrow terminal.
+                        ConditionalContainer(self._line(self._count, is_short=True), ~is_asked),
                     ]
                 ),
                 DynamicContainer(self._body),

@@ -189,7 +189,7 @@ def text_lines(
 ) -> Iterator[str]:
     """Yield a session as text, by default for a file: uncoloured, without breaking lines."""
     terminal = terminal or Terminal(uncoloured, options.full)
-    yield from terminal.head(session_facts(session, options.reveal))
+    yield from terminal.head(session_facts(session, options.reveal, options.store))
     yield from terminal.draw(rows_at(rows_of(session, options), depth))
 
 

@@ -36,6 +36,7 @@ from turnlog.render.json_views import usage_view
 from turnlog.render.tool_views import body_of, outcome_of, title_of
 from turnlog.render.tree_drawing import compaction_text
 from turnlog.secrets import cut_texts, mask, mask_value
+from turnlog.store.paths import Store
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class ViewOptions:
     """Show secrets instead of masking them."""
     details: bool = False
     """Add what only pages show: inputs, results and images."""
+    store: Store | None = None
+    """The store that the command to resume names if the client reads another one."""
     longest: int | None = None
     """Characters after which a text is cut before it is masked, as for a line of 300 MB."""
 

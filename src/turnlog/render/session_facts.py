@@ -7,6 +7,7 @@ from turnlog.conversation.session import Session
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.secrets import mask
 from turnlog.store.catalog import describe, locate_session
+from turnlog.store.paths import Store
 from turnlog.store.resume_command import resume_command
 from turnlog.text import exact_money, plural
 
@@ -60,7 +61,9 @@ class TranscriptFacts:
         return f"{counts} · {exact_money(self.cost_usd)}"
 
 
-def session_facts(session: Session, reveal: bool = False) -> TranscriptFacts:
+def session_facts(
+    session: Session, reveal: bool = False, store: Store | None = None
+) -> TranscriptFacts:
     """Return the facts about an opened session, with secrets masked."""
 
     def shown(text: str | None) -> str | None:
@@ -85,5 +88,5 @@ def session_facts(session: Session, reveal: bool = False) -> TranscriptFacts:
         turns=len(session.turns),
         tokens=sum(outline["tokens"]),
         cost_usd=None if None in costs else sum(costs),
-        resume=resume_command(session.id, project if about.cwd else None),
+        resume=resume_command(session.id, project if about.cwd else None, store),
     )

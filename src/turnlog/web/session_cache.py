@@ -24,8 +24,9 @@ KEPT_BRANCHES = 4
 class OpenedSession:
     """A current session, and the pages of its branches as far as they were computed."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, store: Store | None = None) -> None:
         self.session = session
+        self._store = store
         self._pages: dict[str | None, SessionPages] = {}
         self._worktree: Worktree | None = None
 
@@ -45,7 +46,7 @@ class OpenedSession:
     def pages(self, leaf: str | None) -> SessionPages:
         """Return the pages of the branch that ends at an entry, or of the active one."""
         if leaf not in self._pages:
-            pages = SessionPages(self.session, PageOptions(leaf=leaf))
+            pages = SessionPages(self.session, PageOptions(leaf=leaf, store=self._store))
             pages.turns  # noqa: B018 (raises NotFound for an unknown leaf before it is kept)
             while len(self._pages) >= KEPT_BRANCHES:
                 del self._pages[next(iter(self._pages))]
@@ -86,7 +87,7 @@ class SessionCache:
         with slot.lock:
             try:
                 if slot.opened is None:
-                    slot.opened = OpenedSession(self._open(store, path))
+                    slot.opened = OpenedSession(self._open(store, path), store)
                 else:
                     slot.opened.refresh()
             except OSError as error:

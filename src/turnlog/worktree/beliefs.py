@@ -242,7 +242,7 @@ def _seen_text(belief: Belief, text: str, shows_mark: bool) -> Belief:
     if styled and styled.text == plain and is_marked in (None, bool(styled.style.mark)):
         if belief.certainty is Certainty.EXACT:
             return belief
-        reason = f"the same text as before; {UNRECORDED}"
+        reason = f"the text is known; {UNRECORDED}"
         return replace(belief, certainty=Certainty.DERIVED, reason=reason)
     if shows_mark and not text:
         return Belief(Certainty.DERIVED, b"", reason="it was empty or did not exist")

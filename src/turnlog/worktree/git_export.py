@@ -236,8 +236,9 @@ def _agents_in(versions: list[FileVersion]) -> list[str]:
 
 
 def _first_time(worktree: Worktree) -> int:
+    # Not the first line's: a forked session starts with lines that are newer than its first turn.
     times = (seconds_of(node.time) for node in worktree.session.nodes)
-    return int(next((seconds for seconds in times if seconds), 0))
+    return int(min((seconds for seconds in times if seconds), default=0))
 
 
 def _commit_message(text: str, trailers: dict[str, str]) -> str:

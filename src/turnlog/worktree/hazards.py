@@ -200,7 +200,7 @@ def _prompt_hazards(session: Session, place: Placing) -> Iterator[Hazard]:
         if node.prompt in ASKING | LOCAL:
             # The user may have edited anything while nothing was running.
             idle = Place(place(node).line, BEFORE)
-            yield Hazard(idle, idle, f"the time before line {node.line}")
+            yield Hazard(idle, idle, f"the user, before line {node.line},")
         if node.prompt in RAN_BY_USER:
             ran = Place(place(node).line, BEHIND)
             yield Hazard(ran, ran, f"the user's command in line {node.line}")

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session
@@ -15,6 +16,8 @@ TURN = re.compile(r"(?:turn[: ]?)?(\d{1,9})", re.IGNORECASE)
 LINE = re.compile(r"(?:line[: ]?|L)(\d{1,9})", re.IGNORECASE)
 CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?")
 """A time of the last day of a session."""
+MINUTE = re.compile(r"(?:.*[T ])?\d{1,2}:\d\d(?:Z|[+-]\d\d:?\d\d)?")
+"""A time without seconds."""
 SPELLINGS = "a turn such as 3, a line such as line:120, or a time"
 
 
@@ -82,6 +85,9 @@ def _at_time(worktree: Worktree, text: str, leaf: int | None) -> FileMoment:
     except UsageError:
         hint = f"turnlog files {worktree.session.id} --at 1"
         raise UsageError(f"{text!r} is not {SPELLINGS}", hint) from None
+    if MINUTE.fullmatch(text):
+        # Tables show minutes: a time copied from one includes what happened in that minute.
+        moment += timedelta(seconds=60) - timedelta.resolution
     seconds = moment.timestamp()
     line = worktree.line_at(seconds)
     if leaf is None and line:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from turnlog.store.paths import Store
+
 CLIP = 50_000
 """Characters of a text that a page contains; the rest is loaded on demand."""
 LONGEST = 1_000_000
@@ -29,3 +31,8 @@ class PageOptions:
     """The number of rows of a turn; None for all."""
     outline: int | None = MOST_OUTLINED
     """Include the whole outline of a session of so many turns; None for always."""
+    store: Store | None = None
+    """The store that the command to resume names if the client reads another one.
+
+    None in exports: the path would be of no use elsewhere.
+    """

@@ -189,7 +189,7 @@ class SessionPages:
             "client_version": session.client_version,
             "started": next((turn.started for turn in self.turns if turn.started), None),
             "ended": next((t.last_time for t in reversed(self.turns) if t.last_time), None),
-            "resume": resume_command(session.id, project or None),
+            "resume": resume_command(session.id, project or None, self.options.store),
             "turns": len(self.turns),
             "lines": session.last_line,
             "size": session.state.size,
@@ -300,7 +300,12 @@ def _windows(models: Iterable[str | None]) -> dict[str | None, int]:
 def branches_of(session: Session) -> list[Fields]:
     """Return the branches of a session, each with the prompt it ends with."""
     stones = session.milestones
-    return [_branch(session, stones, number) for number in stones.ends[:MOST_BRANCHES]]
+    ends = list(stones.ends[:MOST_BRANCHES])
+    if session.active_leaf and not any(map(stones.is_active, ends)):
+        # The active branch ends where others go on, as after a rewind, or is not among the first.
+        active = stones.above(session.active_leaf)
+        ends[:0] = [] if active is None else [active]
+    return [_branch(session, stones, number) for number in ends]
 
 
 def _branch(session: Session, stones: Milestones, number: int) -> Fields:

@@ -7,8 +7,8 @@ import { bytes, dateTime, plural } from "./format.js";
 
 /** The files of a session as of a line. `source` has files(line) and file(file, line, version). */
 export class FileTime {
-  constructor(source, goToLine = null) {
-    Object.assign(this, { source, goToLine, isDiff: false });
+  constructor(source, goToLine = null, project = "") {
+    Object.assign(this, { source, goToLine, project, isDiff: false });
   }
 
   /** Return the elements for a line; null is the end of the session. */
@@ -20,13 +20,18 @@ export class FileTime {
     const select = el("select", { class: "tl-select", "aria-label": "file", onchange: () => this.open(Number(select.value)) });
     for (const each of files) {
       const option = el("option", { value: each.file });
-      option.textContent = `${each.is_here ? "● " : ""}${visible(each.path)} (${each.is_absent ? "absent" : each.certainty})`;
+      option.textContent = `${each.is_here ? "● " : ""}${visible(this.shortened(each.path))} (${each.is_absent ? "absent" : each.certainty})`;
       option.selected = each === here;
       select.append(option);
     }
     this.pane = el("div", { class: "tl-time" });
     await this.open(here.file);
     return [textElement("h2", "tl-heading", `files as of ${moment}`), el("label", {}, select), rest ? textElement("p", "tl-quiet", `${plural(rest, "more file")}`) : "", this.pane].filter(Boolean);
+  }
+
+  /** Return a path relative to the project: the menu is narrow, and file names are at the end. */
+  shortened(path) {
+    return this.project && path.startsWith(`${this.project}/`) ? path.slice(this.project.length + 1) : path;
   }
 
   /** Show one file as of the line. */

@@ -114,9 +114,8 @@ export class Inspector {
   commands(row) {
     const { session } = this.viewer.store.head;
     const place = row?.line ? ` --line ${row.line}` : "";
-    const resume = session.project ? `cd ${quoted(session.project)} && ${session.resume}` : session.resume;
     const about = row?.line ? [`turnlog raw ${session.id}${place}`] : [`turnlog check ${session.id}`, `turnlog cost ${session.id} --carrying`, `turnlog export ${session.id} -o session.html`];
-    const lines = [`turnlog show ${session.id}${place}`, ...about, resume];
+    const lines = [`turnlog show ${session.id}${place}`, ...about, session.resume];
     return [heading("commands"), ...lines.map((line) => el("div", { class: "tl-command" }, textElement("code", "", line), copyButton(line)))];
   }
 
@@ -147,7 +146,7 @@ export class Inspector {
   async files() {
     const row = this.selection?.row;
     this.body.replaceChildren(quiet("loading …"));
-    this.fileTime ??= new FileTime(this.viewer.source, (line) => this.viewer.goToLine(line));
+    this.fileTime ??= new FileTime(this.viewer.source, (line) => this.viewer.goToLine(line), this.viewer.store.head.session.project);
     return this.fileTime.at(row?.result_line ?? row?.line ?? null);
   }
 
@@ -205,9 +204,4 @@ function heading(text) {
 
 function quiet(text) {
   return textElement("p", "tl-quiet", text);
-}
-
-/** Quote a word for a shell. */
-function quoted(text) {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

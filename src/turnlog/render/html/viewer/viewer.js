@@ -182,6 +182,8 @@ class Viewer {
     const isNarrow = this.element.clientWidth < NARROW;
     // On a phone there is room for one pane at a time.
     if (!isHidden && isNarrow) for (const other of ["tl-no-outline", "tl-no-inspector"]) if (other !== className) this.element.classList.add(other);
+    // A hidden inspector does not follow the selection.
+    if (className === "tl-no-inspector" && !isHidden) this.inspector.show();
     if (className === "tl-no-lanes" && this.lanes.isUseful) this.lanes.toggle(!isHidden);
     for (const button of this.header.querySelectorAll("[data-toggles]")) button.setAttribute("aria-pressed", String(!this.element.classList.contains(button.dataset.toggles)));
   }
