@@ -324,6 +324,6 @@ def test_a_query_in_a_directory_without_sessions_searches_all(
     three: None, turnlog: list[str], tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
+    (elsewhere / ".git").mkdir(parents=True)  # not in the repository around it
     with terminal([*turnlog, "pick", "invoices"], elsewhere, 80, 24) as pane:
         pane.see("1 session · all projects", "rounding bug")
