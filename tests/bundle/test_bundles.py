@@ -14,8 +14,11 @@ from turnlog.bundle.container import read_container
 from turnlog.bundle.manifest import Manifest, encode_manifest
 from turnlog.bundle.members import gather
 from turnlog.bundle.merge import Relation
+from turnlog.bundle.tracked_files import without_foreign_files
 from turnlog.edit.journal import open_journal
 from turnlog.errors import Conflict, NotFound, Unavailable, Unredacted, Unresumable, UsageError
+from turnlog.format.decode import values_of
+from turnlog.format.jsonl import Line
 
 TOKEN = "gh" + "p_" + "Q7" + "x4Jq0Zb8mT" * 3 + "Rk4d"
 
@@ -474,6 +477,29 @@ def test_a_foreign_session_restores_no_file_outside_of_its_project(
     continued(bob, "go on", "11111111")
     bob.bundle(path)
     assert [each.relation for each in ada.unbundle(path).sessions] == [Relation.AHEAD]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        rb'{"type":"file-history-delta","tracking\u0050ath":"../../.bashrc"}',
+        rb'{"type":"file-history-delta","trackingPath":"../../.bashrc","x":"\ud800"}',
+        rb'{"type":"file-history-delta","trackingPath":"../../.bashrc","x":1e999}',
+        b'{"type":"file-history-delta","trackingPath":"../../.bashrc","x":"\xff"}',
+        b'{"type":"mode"}{"type":"file-history-delta","trackingPath":"../../.bashrc"}',
+        rb'{"snapshot":{"tracked\u0046ileBackups":{"../../.bashrc":{}}}}',
+        b'{"type":"file-history-delta","trackingPath":"a.py",'
+        b'"backup":{"backupFileName":"../../../.ssh/id_rsa"}}',
+    ],
+)
+def test_no_spelling_hides_a_tracked_file(line: bytes) -> None:
+    kept, foreign = without_foreign_files(line + b"\n", "/home/bob/shop")
+    assert foreign
+    assert kept.endswith(b"}\n")
+    assert without_foreign_files(kept, "/home/bob/shop")[0] == kept
+    values = values_of(Line(kept, 0, 0))
+    assert values
+    assert not [each for each in values if each.get("type") == "file-history-delta"]
 
 
 def test_names_that_are_not_utf_8_are_left_out(ada: User, path: Path) -> None:
