@@ -1,8 +1,10 @@
 """Sessions packed in one home and imported in another."""
 
+import base64
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -208,7 +210,6 @@ def test_what_cannot_be_searched_is_left_out(ada: User, path: Path) -> None:
 
 
 def test_encoded_secrets_are_replaced_in_texts(ada: User, path: Path) -> None:
-    import base64
     import gzip
 
     plain = base64.b64encode(f"the token is {TOKEN}, please do not share it at all".encode())
@@ -222,9 +223,42 @@ def test_encoded_secrets_are_replaced_in_texts(ada: User, path: Path) -> None:
     assert packed not in whole
 
 
-def test_nothing_is_written_if_a_secret_cannot_be_replaced(ada: User, path: Path) -> None:
-    import base64
+def _tar(content: bytes) -> bytes:
+    import io
+    import tarfile
 
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as archive:
+        info = tarfile.TarInfo(".env")
+        info.size = len(content)
+        archive.addfile(info, io.BytesIO(content))
+    return file.getvalue()
+
+
+ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "short": base64.b64encode,
+    "wrapped": lambda raw: base64.encodebytes(b"a line before it, of some length\n" + raw + b"\n!"),
+    "archive": lambda raw: base64.b64encode(_tar(b"TOKEN=" + raw)),
+    "UTF-16": lambda raw: base64.b64encode(raw.decode().encode("utf-16-le")),
+    "twice": lambda raw: base64.b64encode(base64.b64encode(raw)),
+    "binary": lambda raw: base64.b64encode(bytes(range(99)) + raw + b"\xff\0" * 9),
+    "below a path": lambda raw: b"a/" + base64.b64encode(b"the token is " + raw + b"." * 60),
+    "hexadecimal": lambda raw: raw.hex().encode(),
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_no_encoding_hides_a_secret(ada: User, path: Path, encoding: str) -> None:
+    said = ENCODINGS[encoding](TOKEN.encode()).decode()
+    write(ada.session, lines_of(ada, user(f"decode this:\n{said}\nplease")))
+    ada.bundle(path)
+    _, files = unpacked(path)
+    whole = b"".join(files.values())
+    assert [line for line in said.split() if line.encode() in whole] == []
+    assert b"please" in whole
+
+
+def test_nothing_is_written_if_a_secret_cannot_be_replaced(ada: User, path: Path) -> None:
     data = base64.b64encode(f"the token is {TOKEN}, and it is in a document".encode() * 3).decode()
     source = {"type": "base64", "media_type": "text/plain", "data": data}
     write(ada.session, lines_of(ada, user([{"type": "document", "source": source}])))
