@@ -198,6 +198,15 @@ def test_secrets_in_names_are_left_out(ada: User, path: Path) -> None:
     assert TOKEN.encode() not in encode_manifest(manifest) + b"".join(map(str.encode, files))
 
 
+def test_a_password_in_a_name_is_left_out(ada: User, path: Path) -> None:
+    write(ada.session, lines_of(ada, user("export DB_PASSWORD=tr0ub4dor-and-3\n")))
+    write(ada.session.with_suffix("") / "tool-results" / "tr0ub4dor-and-3.txt", b"x")
+    write(ada.store.root / "uploads" / SESSION / "tr0ub4dor-and-3.bin", b"x")
+    assert len(ada.bundle(path).manifest.omitted) == 2
+    manifest, files = unpacked(path)
+    assert b"tr0ub4dor" not in encode_manifest(manifest) + b"".join(files.values())
+
+
 def test_what_cannot_be_searched_is_left_out(ada: User, path: Path) -> None:
     import gzip
 
