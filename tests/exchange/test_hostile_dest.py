@@ -1,6 +1,7 @@
 """A DEST that anyone could have written to: what is refused is reported and not written."""
 
 import hashlib
+import time
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,20 @@ def test_names_that_are_one_file_elsewhere_are_refused(
     attacker.publish(SessionVersion(SESSION, "", [FileVersion(r, "=-p", [piece]) for r in roles]))
     report = machine.sync()
     assert [each.reason for each in report.problems] == ["would overwrite another file"]
+
+
+@pytest.mark.parametrize("name", ["../{}", "tool-results/x/{}"])
+def test_many_names_are_refused_in_seconds(
+    machine: SyncedMachine, attacker: Attacker, name: str
+) -> None:
+    piece = attacker.piece(LINE)
+    roles = [f"projects/{{id}}/{name.format(number)}" for number in range(15_000)]
+    # Everything below `x` collides with `X`, which is a file.
+    roles = ["projects/{id}/tool-results/X", *roles]
+    attacker.publish(SessionVersion(SESSION, "", [FileVersion(r, "=-p", [piece]) for r in roles]))
+    start = time.monotonic()
+    assert len(machine.sync().problems) == 15_000
+    assert time.monotonic() - start < 30
 
 
 def test_a_session_id_that_is_a_path_is_refused(machine: SyncedMachine, attacker: Attacker) -> None:
