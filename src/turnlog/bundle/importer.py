@@ -5,6 +5,7 @@ a file of one of its sessions there is refused.
 """
 
 import hashlib
+import re
 import tempfile
 import uuid
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -189,8 +190,10 @@ class _Importing:
             if known:
                 return known
         home = f"{self._bundle.manifest.tokens}home}}"
-        if project.path.startswith(home):
-            same = Path(self._options.home + project.path.removeprefix(home))
+        below = project.path.removeprefix(home)
+        # The sender names the directory. In `~/.ssh`, `/rewind` could replace `authorized_keys`.
+        if below != project.path and not _is_hidden(below):
+            same = Path(self._options.home + below)
             if same.is_dir():
                 return str(same.resolve())
         if len(self._bundle.manifest.projects) == 1:
@@ -344,6 +347,10 @@ class _Importing:
             return
         was = FileState.of(history) if history.is_file() else None
         self._plan.changes.append(Change(history, [*lines, *new], was, is_log=True))
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") for part in re.split(r"[/\\]", path))
 
 
 def _require_directory(path: Path) -> str:
