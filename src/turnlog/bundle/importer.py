@@ -290,8 +290,9 @@ class _Importing:
             self._plan.changes.append(Change(own, content, None))
 
     def _hash_of(self, session: BundledSession) -> str:
-        names = {file.path: file.sha256 for file in self._bundle.manifest.files}
-        return names[f"{session.id}/{TRANSCRIPT}"]
+        files, name = self._bundle.manifest.files, f"{session.id}/{TRANSCRIPT}"
+        own = (files[number] for number in self._bundle.numbers_of(session.id))
+        return next(file.sha256 for file in own if file.path == name)
 
     def _keep(self, own: Path, other: Path) -> None:
         if own.read_bytes() != other.read_bytes():
