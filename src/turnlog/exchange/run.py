@@ -13,7 +13,7 @@ from shlex import quote
 
 from turnlog.edit.journal import Journal, open_journal
 from turnlog.edit.open_sessions import open_files
-from turnlog.errors import Damaged, TurnlogError
+from turnlog.errors import Damaged, TurnlogError, UsageError
 from turnlog.exchange.application import Applier
 from turnlog.exchange.destinations import open_transport
 from turnlog.exchange.editions import MAIN, OwnFile, OwnSession, known_forks, own_version
@@ -32,7 +32,7 @@ from turnlog.exchange.publication import Others, publish, read_manifests
 from turnlog.exchange.reception import Incoming, Receiver
 from turnlog.exchange.sealed_transport import SealedTransport, require_plain
 from turnlog.exchange.shared_paths import Places
-from turnlog.exchange.transports import Transport
+from turnlog.exchange.transports import Transport, canonical_dest
 from turnlog.secrets import mask
 from turnlog.store.catalog import live_sessions
 from turnlog.store.deletion_consent import Deletion
@@ -48,6 +48,7 @@ def sync_with(
     journal: Journal | None = None,
 ) -> Exchanged:
     """Exchange all sessions of a store with DEST."""
+    _require_outside(store, dest)
     folder = state_folder(dest, store.root)
     with only_sync(folder, dest):
         transport = open_transport(dest, folder)
@@ -58,6 +59,13 @@ def sync_with(
         sync = _Sync(store, dest, options, transport, folder)
         with closing(sync):
             return sync.carry_out(journal or open_journal())
+
+
+def _require_outside(store: Store, dest: str) -> None:
+    """Raise `UsageError` for a DEST in the store, whose folders belong to the client."""
+    path = Path(canonical_dest(dest))
+    if path.is_absolute() and path.resolve().is_relative_to(store.root.resolve()):
+        raise UsageError(f"{dest} is in the store itself", "turnlog sync-with DIR")
 
 
 class _Sync:
