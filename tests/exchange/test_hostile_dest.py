@@ -208,6 +208,7 @@ def test_pieces_that_do_not_match_their_hash_are_not_written(
     report = machine.sync()
     assert len(report.problems) == 1
     assert "does not contain piece" in report.problems[0].reason
+    assert (report.created, report.received_bytes) == ([], 0)
     assert files(machine) == before
 
 
