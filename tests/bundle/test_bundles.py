@@ -321,6 +321,21 @@ def test_a_continued_session_is_appended_and_keeps_its_secrets(
     assert ada.session.read_bytes() == before
 
 
+def test_a_continued_session_keeps_the_outputs_that_are_there(
+    ada: User, bob: User, path: Path
+) -> None:
+    output = ada.session.with_suffix("") / "tool-results" / "b2.json"
+    write(output, f'["{TOKEN}"]'.encode())
+    ada.bundle(path)
+    bob.unbundle(path)
+    continued(bob, "go on", "11111111")
+    bob.bundle(path)
+    plan = ada.unbundle(path)
+    assert [each.relation for each in plan.sessions] == [Relation.AHEAD]
+    assert output.read_bytes() == f'["{TOKEN}"]'.encode()
+    assert output in plan.kept
+
+
 def test_sessions_that_both_continued_are_kept_as_a_fork(ada: User, bob: User, path: Path) -> None:
     ada.bundle(path)
     bob.unbundle(path)

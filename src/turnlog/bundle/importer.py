@@ -32,10 +32,7 @@ from turnlog.edit.plan_builder import EditOptions, build_plan
 from turnlog.errors import NotFound, Unresumable, UsageError
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.store.archive.allowed_paths import name_problem
-from turnlog.store.paths import Store
-
-STATE = (".json",)
-"""Files that the client rewrites: to-do lists, tasks, titles. The newer one counts."""
+from turnlog.store.paths import TOOL_RESULTS, Store
 
 
 @dataclass(frozen=True)
@@ -268,7 +265,7 @@ class _Importing:
             elif path.suffix == ".jsonl":
                 if relation_of(own, path, comparison.are_equal) is Relation.AHEAD:
                     self._replace(own, extended(own, path))
-            elif path.suffix in STATE and path.parent.name != PLANS:
+            elif _is_state(path):
                 self._replace(own, chunks_of(path))
             else:
                 self._keep(own, path)
@@ -348,6 +345,14 @@ class _Importing:
             return
         was = FileState.of(history) if history.is_file() else None
         self._plan.changes.append(Change(history, [*lines, *new], was, is_log=True))
+
+
+def _is_state(path: Path) -> bool:
+    """Return whether the client rewrites a file, so that the newer one counts.
+
+    To-do lists, tasks and titles are rewritten; an output of a tool never is, whatever its suffix.
+    """
+    return path.suffix == ".json" and TOOL_RESULTS not in path.parts
 
 
 def _is_hidden(path: str) -> bool:
