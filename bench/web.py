@@ -16,7 +16,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from measure import Job
+from measure import Job, children
 from small import write_small
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -388,13 +388,14 @@ def tab_memory() -> int:
     return max(map(_private, _renderers()), default=0)
 
 
-def _renderers() -> Iterator[Path]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
+def _renderers(pid: int = 0) -> Iterator[Path]:
+    """Yield the tabs of the browsers that this process started."""
+    for child in children(pid or os.getpid()):
+        folder = Path(f"/proc/{child}")
+        with suppress(OSError):  # it ended meanwhile
             if b"--type=renderer" in (folder / "cmdline").read_bytes():
                 yield folder
-        except OSError:  # it ended meanwhile
-            continue
+            yield from _renderers(child)
 
 
 def _private(folder: Path) -> int:

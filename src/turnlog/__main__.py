@@ -4,6 +4,15 @@ Ctrl-C ends the process at once while modules are imported; `cli.reporting` hand
 """
 
 import os
+import sys
+
+try:
+    # `python -m` looks for modules here first, and a project may bring a `click.py`.
+    here = os.getcwd()  # noqa: PTH109 (pathlib would be imported from there)
+    if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [here]:
+        del sys.path[0]
+except OSError:  # a directory that was removed holds no modules
+    pass
 
 try:
     # The C module behind `signal`: importing that one takes long enough to be interrupted.

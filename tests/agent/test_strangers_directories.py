@@ -99,6 +99,17 @@ def test_the_status_line_runs_no_file_of_the_current_directory(world: World, nam
     assert not world.canary.exists()
 
 
+def test_a_module_of_the_current_directory_is_not_imported(world: World) -> None:
+    world.put("click.py", python_canary(world.canary))
+    world.put("PIL/__init__.py", python_canary(world.canary))
+    command = [sys.executable, "-m", "turnlog", "--version"]
+    variables = world.chat.environment
+    subprocess.run(
+        command, cwd=world.work, env=variables, capture_output=True, check=True, timeout=60
+    )
+    assert not world.canary.exists()
+
+
 def test_spawned_workers_import_nothing_from_the_current_directory(world: World) -> None:
     world.put("multiprocessing/__init__.py", python_canary(world.canary))
     world.put("multiprocessing/spawn.py", "")
@@ -404,6 +415,19 @@ def test_a_file_that_the_stranger_brings_approves_no_server(world: World, way: s
         for place, _, files in os.walk(world.work):
             for name in (".", *files):
                 os.chown(Path(place, name), 12345, -1)
+    assert "nobody approved" in world.ask("--trust")
+    assert not world.canary.exists()
+
+
+def test_a_git_that_the_stranger_brings_approves_no_server(world: World) -> None:
+    server = {"command": "touch", "args": [str(world.canary)]}
+    world.put(".mcp.json", {"mcpServers": {"docs": server}})
+    world.put(".claude/settings.local.json", {"enabledMcpjsonServers": ["docs"]})
+    world.put("node_modules/.bin/git", f"#!/bin/sh\ntouch {world.canary}\nexit 1\n", 0o755)
+    git(world.work, "init", "-q")
+    git(world.work, "add", "-A", "-f")
+    variables = world.chat.environment
+    variables["PATH"] = f"{world.work}/node_modules/.bin:{variables['PATH']}"
     assert "nobody approved" in world.ask("--trust")
     assert not world.canary.exists()
 

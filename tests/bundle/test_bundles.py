@@ -575,3 +575,15 @@ def test_a_project_may_have_a_name_that_is_not_utf_8(ada: User, bob: User, path:
     odd.mkdir()
     (found,) = bob.unbundle(path, into=odd).sessions
     assert found.directory == str(odd)
+
+
+def test_an_image_with_a_secret_in_its_bytes_is_left_out(ada: User, path: Path) -> None:
+    folder = ada.session.with_suffix("") / "tool-results"
+    start = b"\x89PNG\r\n\x1a\n" + bytes(20)
+    write(folder / "bad.png", start + TOKEN.encode() + bytes(5))
+    write(folder / "good.png", start + bytes(range(256)))
+    report = ada.bundle(path)
+    assert [(each.path.rpartition("/")[2], each.reason) for each in report.manifest.omitted] == [
+        ("bad.png", "is an image that contains a secret")
+    ]
+    assert TOKEN.encode() not in b"".join(unpacked(path)[1].values())

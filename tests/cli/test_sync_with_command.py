@@ -124,3 +124,20 @@ def test_a_password_file_encrypts(two: list[SyncedMachine]) -> None:
     assert "DEST is encrypted" in done.stderr
     assert turnlog(b, b.dest, "--password-file", str(secret)).returncode == 0
     assert b.path().exists()
+
+
+def test_two_stores_are_refused(two: list[SyncedMachine]) -> None:
+    a, b = two
+    stores = ["--store", str(a.store.root), "--store", str(b.store.root)]
+    done = turnlog(a, a.dest, *stores)
+    assert done.returncode == 2
+    assert "sync-with takes one store, not 2" in done.stderr
+
+
+def test_a_machine_without_a_store_gets_one(two: list[SyncedMachine]) -> None:
+    a, b = two
+    turnlog(a, a.dest)
+    b.store.projects.rmdir()
+    b.store.root.rmdir()
+    assert turnlog(b, b.dest).returncode == 0
+    assert b.path().read_bytes() == START

@@ -11,8 +11,10 @@ import pytest
 from support.build import (
     SESSION,
     assistant,
+    attachment,
     compaction,
     image,
+    line,
     nth,
     result_block,
     session,
@@ -249,3 +251,12 @@ def test_a_check_for_a_client_predicts_that_it_refuses_the_session(
 def test_every_fault_of_old_clients_tells_when_it_was_mended() -> None:
     old = [rule for rule in check_rules.RULES.values() if rule.severity is Severity.OLD]
     assert [rule.kind for rule in old if rule.fixed_in is None] == []
+
+
+def test_a_tip_that_the_client_recorded_is_not_stray(tmp_path: Path) -> None:
+    path = tmp_path / f"{SESSION}.jsonl"
+    recorded = line("last-prompt", leafUuid=nth(11))
+    later = [user("late", parent=nth(10)), assistant(text("x"))]
+    path.write_bytes(session(*sound(), attachment("date", parent=nth(4)), recorded, *later))
+    found = check_session(open_session(path))
+    assert "stray-tip" not in [each.kind for each in found]

@@ -96,6 +96,7 @@ def test_all_files_of_a_session_arrive_but_none_that_the_client_runs(
         a.store.root / ".credentials.json": b'{"token":"x"}',
         a.store.root / "CLAUDE.md": b"memory",
         main.parent / "memory" / "MEMORY.md": b"notes",
+        main.with_suffix("") / "subagents" / ".turnlog-x" / "1" / "agent-a1.jsonl": b"staged\n",
         a.store.logs / f"{SESSION}.txt": b"debug",
     }
     for path, content in (sent | kept).items():
@@ -164,6 +165,18 @@ def test_an_edited_session_and_its_original_are_on_both_machines(
     assert b.path().read_bytes() == START
     assert b.lines() == a.lines()
     assert len(b.logs()) == 2
+
+
+def test_the_original_of_an_edited_session_reaches_machines_that_never_had_it(
+    three: list[SyncedMachine],
+) -> None:
+    a, b, _ = three
+    a.write(START)
+    a.sync()
+    a.write(START.replace(b"hello", b"HELLO"))
+    a.sync(leave_removed=True)
+    b.sync()
+    assert set(START.splitlines(keepends=True)) | a.lines() == b.lines()
 
 
 def test_lines_appended_to_a_fork_reach_the_edited_session(shared: list[SyncedMachine]) -> None:

@@ -94,6 +94,8 @@ def test_a_search_can_be_limited_to_some_sessions(
     found = find_matches(db, ListFilters(directories=("/home/ada/p1",)), 0)
     numbers = tuple(number for _, number in found.rows)
     assert sorted(ids(db, "everywhere", numbers=numbers)) == [1, 4, 7, 10]
+    most = tuple(number for _, number in find_matches(db, ListFilters(), 0).rows[:8])
+    assert sorted(ids(db, "everywhere", numbers=most)) == list(range(4, COUNT))
 
 
 def test_directories_include_those_below_and_no_others(db: sqlite3.Connection) -> None:

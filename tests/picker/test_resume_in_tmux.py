@@ -1,6 +1,8 @@
 """turnlog resume in a real terminal: questions about damaged, moved and missing sessions."""
 
+import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -195,3 +197,13 @@ def test_nothing_is_copied_that_cannot_be_resumed(
     code, _, error = say("resume", FIRST, "--fork")
     assert (code, "needs a terminal" in error) == (2, True)
     assert len(list(store.session_files())) == 1
+
+
+def test_a_session_that_is_due_for_clean_up_is_protected(
+    put: Put, turnlog: list[str], project: Path, client: Path
+) -> None:
+    path = put(FIRST, "Fix it")
+    os.utime(path, (0, 0))
+    with terminal([*turnlog, "resume", FIRST], project, 120, 24) as pane:
+        see_joined(pane, f"CLIENT {project} --resume {FIRST}")
+    assert path.stat().st_mtime > time.time() - 600

@@ -1,5 +1,6 @@
 """Programs that open many connections, send slowly, read slowly, or send too much."""
 
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from support.build import SESSION, assistant, call, result, session, text, user
 from support.web_server import WebServer, running_server
+from turnlog.web.session_api import MOST_TURNS
 
 FAR = 10**6
 MANY = 1000
@@ -37,6 +39,16 @@ def open_descriptors(server: WebServer) -> int:
 def opened(server: WebServer, count: int, stack: ExitStack) -> Iterator[socket.socket]:
     for _ in range(count):
         yield stack.enter_context(closing(server.connect()))
+
+
+def test_a_response_has_as_many_turns_as_one_may_have(home: Path) -> None:
+    (path,) = home.rglob("*.jsonl")
+    turns = [line for n in range(60) for line in (user(f"q{n}"), assistant(text("hi")))]
+    path.write_bytes(session(*turns))
+    with running_server(home) as server:
+        server.log_in()
+        answer = server.get(f"/api/sessions/{SESSION}/turns?first=1&last=1000")
+    assert len(json.loads(answer.text)) == MOST_TURNS
 
 
 def test_responses_do_not_wait_for_acknowledgements(home: Path) -> None:

@@ -178,8 +178,8 @@ class _Packing:
             return members
         kept: list[Member] = []
         for member in members:
-            if not _is_searchable(member):
-                self._omitted.append(Omission(member.name, UNSEARCHABLE))
+            if reason := _unsearchable(member):
+                self._omitted.append(Omission(member.name, reason))
             else:
                 kept.append(member)
         return kept
@@ -329,13 +329,15 @@ def _pieces(path: Path) -> Iterator[bytes]:
     return iter([path.read_bytes()])
 
 
-def _is_searchable(member: Member) -> bool:
-    """Return whether everything in a file can be searched: it is text, or an image."""
+def _unsearchable(member: Member) -> str | None:
+    """Return why a file cannot be redacted; None if it is text, or an image without secrets."""
     # Logs may contain bytes that are no UTF-8, and are searched line by line nevertheless.
     if member.path.suffix == ".jsonl" and TOOL_RESULTS not in member.path.parts:
-        return True
+        return None
     raw = member.path.read_bytes()
-    return is_text(raw) or is_image(raw)
+    if is_image(raw):
+        return "is an image that contains a secret" if image_secrets(raw, Finder()) else None
+    return None if is_text(raw) else UNSEARCHABLE
 
 
 def _write(target: Path, pieces: Iterable[bytes]) -> tuple[int, str]:

@@ -94,8 +94,11 @@ def _hides_secret(piece: bytes, finder: Finder, nested: int) -> bool:
 
 
 def image_secrets(raw: bytes, finder: Finder) -> bool:
-    """Return whether the bytes of an image contain a known secret."""
-    return any(value.encode() in raw for value in _known(finder))
+    """Return whether an image contains a secret in its bytes, such as in a comment."""
+    if any(value.encode() in raw for value in _known(finder)):
+        return True
+    # Pixels are compressed: a run this long is text, for example EXIF data.
+    return bool(find_secrets("\n".join(run.decode() for run in ASCII.findall(raw))))
 
 
 def _has_secret(data: bytes, finder: Finder, nested: int) -> bool:

@@ -52,7 +52,7 @@ def command(
         return
     sessions = len({each.session.path for each in steps})
     if len(found) == 1:
-        echo(plain(*found))
+        echo(plain(next(iter(found))))
     for each in steps:
         if len(found) > 1:
             echo(plain(each.step.version.path))

@@ -79,8 +79,8 @@ def wrap_hint(text: str, hint: str, room: int) -> list[str]:
 def fit(text: str, cells: int) -> str:
     """Cut or pad a text to a number of terminal cells; wide characters take two.
 
-    >>> fit("日本語", 5), fit("ab", 5)
-    ('日本…', 'ab   ')
+    >>> fit("日本語", 5), fit("ab", 5), fit("ab", 1), fit("ab", 0)
+    ('日本…', 'ab   ', '…', '')
     """
     if cells <= 0:
         return ""
@@ -110,7 +110,12 @@ def fit_path(path: str, cells: int) -> str:
 
 
 def local_time(moment: datetime | None) -> str:
-    """Return a moment in local time, to the second; an empty text for None."""
+    """Return a moment in local time, to the second; an empty text for None.
+
+    >>> from datetime import UTC
+    >>> local_time(datetime(2026, 11, 15, 12, 30, 5, tzinfo=UTC))[-3:], local_time(None)
+    (':05', '')
+    """
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
 
 

@@ -10,11 +10,13 @@ from turnlog.cli.arguments import dry_run_option, json_option, yes_option
 from turnlog.cli.forget import consent_of
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.passwords import password_file_option, password_from
+from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import UsageError
 from turnlog.exchange.options import Exchanged, ExchangeOptions, NotExchanged
 from turnlog.exchange.run import sync_with
 from turnlog.store.paths import Store
+from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
 
 PASSWORD = "TURNLOG_SYNC_PASSWORD"
@@ -46,6 +48,7 @@ MOST_NAMED = 5
 @yes_option
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 @json_option
+@store_option
 @click.pass_context
 def command(ctx: click.Context, dest: str, quiet: bool, as_json: bool, **given: Any) -> None:
     """Exchange all sessions with other machines through DEST.
@@ -63,7 +66,7 @@ def command(ctx: click.Context, dest: str, quiet: bool, as_json: bool, **given: 
       turnlog sync-with git:git@example.org:ada/sessions.git
       turnlog sync-with rclone:gdrive:sessions --password
     """
-    store: Store = ctx.obj
+    store = _one_store(stores_in(ctx))
     progress = _Progress(is_hidden=quiet)
     options = ExchangeOptions(
         is_dry_run=given["dry_run"],
@@ -109,6 +112,14 @@ class _Progress:
         if self._bar:
             self._bar.__exit__(None, None, None)
             self._bar = None
+
+
+def _one_store(stores: Stores) -> Store:
+    # Two stores that sync with one DEST are two machines: each would get the sessions of the other.
+    if len(stores) > 1:
+        hint = f"turnlog sync-with DEST --store {stores[0].root}"
+        raise UsageError(f"sync-with takes one store, not {len(stores)}", hint)
+    return stores[0]
 
 
 def _mapping(text: str) -> tuple[str, str]:

@@ -92,31 +92,32 @@ def _places(manifest: MachineManifest) -> dict[bytes, Place]:
 def publish(
     transport: Transport,
     writer: PackWriter,
-    state: State,
+    states: tuple[State, State],
     folder: Path,
-    sessions: list[SessionVersion],
     is_listed: Callable[[str], bool],
 ) -> bool:
-    """Write the manifest unless it would equal the last one; save the state in either case."""
+    """Write the manifest unless it would equal the last one; save the state in either case.
+
+    `states` are the last state and the new one.
+    """
+    old, new = states
     writer.finish()
-    sessions = [version for version in map(_published(writer), sessions) if version.files]
-    is_same = state.names and is_listed(state.names[-1]) and sessions == state.sessions
+    sessions = [version for version in map(_published(writer), new.sessions) if version.files]
+    is_same = old.names and is_listed(old.names[-1]) and sessions == old.sessions
     if not is_same:
-        manifest = _manifest(state.machine, sessions, writer)
-        packed = encode_manifest(manifest)
+        packed = encode_manifest(_manifest(old.machine, sessions, writer))
         digest = hashlib.sha256(packed).hexdigest()
-        name = str(ManifestName(state.machine, state.sequence + 1, digest))
+        name = str(ManifestName(old.machine, old.sequence + 1, digest))
+        older, old.names = old.names[:-1], [*old.names, name]
+        old.sequence += 1
         # Saved before the upload: after a crash between the two, the manifest at DEST is known to
-        # be ours.
-        older, state.names = state.names[:-1], [*state.names, name]
-        state.sequence += 1
-        save_state(folder, state)
+        # be ours. All else stays as it was: files count as seen once their lines are published.
+        save_state(folder, old)
         transport.remove(older)
         transport.write(name, packed)
         transport.finish()
-        state.names = state.names[-2:]
-    state.sessions = sessions
-    save_state(folder, state)
+    new.sequence, new.names, new.sessions = old.sequence, old.names[-2:], sessions
+    save_state(folder, new)
     return not is_same
 
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
+import msgspec
+
 from turnlog.edit.journal import Journal, open_journal
 from turnlog.edit.open_sessions import open_files
 from turnlog.errors import Damaged, TurnlogError, UsageError
@@ -330,8 +332,7 @@ class _Sync:
             }
             _leave(own)
         state = self.state
-        state.seen = scan.seen
-        state.merged = {
+        merged = {
             name.machine: self._merged_manifest(str(name), name.machine, manifest.sessions)
             for name, manifest in self.others.manifests.items()
         }
@@ -342,7 +343,8 @@ class _Sync:
         self.report.sent = sum(
             before.get(_key(version)) != version for version in versions if version.session
         )
-        publish(self.transport, self.writer, state, self.folder, versions, listed.__contains__)
+        new = msgspec.structs.replace(state, seen=scan.seen, merged=merged, sessions=versions)
+        publish(self.transport, self.writer, (state, new), self.folder, listed.__contains__)
 
     def _merged_manifest(
         self, name: str, machine: str, versions: list[SessionVersion]

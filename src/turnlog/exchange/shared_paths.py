@@ -16,6 +16,8 @@ ID = "{id}"
 HISTORY = "history.jsonl"
 SHARED = re.compile(r"history\.jsonl|plans/[\w-]{1,200}\.md|paste-cache/[0-9a-f]{8,64}\.txt", re.A)
 """Files that belong to no session."""
+STAGED = re.compile(r"(^|/)\.turnlog-|/\.[^/]*\.tmp\Z")
+"""What a change of turnlog leaves behind if it is killed; the next one removes it."""
 THEIRS = re.compile(r"\.[0-9a-f]{8}\.theirs(\.[^.]*)?\Z")
 CWD = re.compile(rb'"cwd":("(?:[^"\\]|\\.){0,4096}")')
 LITERAL = "="
@@ -96,9 +98,7 @@ def role_problem(role: str, folder: str, session: str) -> str | None:
     parts = PurePosixPath(path).parts
     if is_run_by_client(path) or ("workflows" in parts and "scripts" in parts):
         return "would be executed by the client"
-    if is_set_aside(path):
-        return "is another machine's version"
-    return None
+    return "is another machine's version" if is_set_aside(path) else None
 
 
 def folder_problem(folder: str) -> str | None:
@@ -109,8 +109,12 @@ def folder_problem(folder: str) -> str | None:
 
 
 def is_set_aside(path: str) -> bool:
-    """Return whether a file is another machine's version of a document."""
-    return THEIRS.search(path) is not None
+    """Return whether a file is another machine's version of a document, or left by a crash.
+
+    >>> is_set_aside("projects/-p/a1/.turnlog-x/1/agent-a.jsonl"), is_set_aside("plans/x.md")
+    (True, False)
+    """
+    return THEIRS.search(path) is not None or STAGED.search(path) is not None
 
 
 def set_aside(path: Path, digest: bytes) -> Path:

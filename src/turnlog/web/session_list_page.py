@@ -80,7 +80,9 @@ def _filtered(request: PageRequest, filters: ListFilters, limit: int) -> Fields:
     """Return the sessions that match filters without any words."""
     page = request.library.page(filters, 0, limit)
     live = request.library.live_sessions()
-    rows = [{**session_row(*each, live), "hits": [], "more": 0} for each in page.sessions]
+    rows: list[Fields] = [
+        {**session_row(*each, live), "hits": [], "more": 0} for each in page.sessions
+    ]
     return {"rows": rows, "has_more": page.total > limit}
 
 

@@ -92,6 +92,18 @@ def test_calls_are_run_and_their_results_sent(parts: Parts, api: ScriptedApi) ->
     assert ended(events).requests == 2
 
 
+def test_each_call_has_its_own_result_whatever_its_id(parts: Parts, api: ScriptedApi) -> None:
+    calls = [(name, "Echo", {"text": text}) for name, text in (("t", "a"), ("t", "b"), ("", "c"))]
+    api.replies[:] = [called(*calls), said("Done.")]
+    chat(parts, "go")
+    *_, answer, results = api.requests[1].body["messages"]
+    asked = [block["id"] for block in answer["content"] if block["type"] == "tool_use"]
+    assert len({*asked, ""}) == 4
+    told = {block["tool_use_id"]: block["content"] for block in results["content"]}
+    assert [told[name] for name in asked] == ["a", "b", "c"]
+    sound_session(parts)
+
+
 def test_a_wrong_call_is_told_to_the_model(parts: Parts, api: ScriptedApi) -> None:
     api.replies[:] = [called(("t1", "Nope", {}), ("t2", "Echo", {"wrong": True})), said("Done.")]
     chat(parts, "go")

@@ -9,7 +9,7 @@ from agent.permissions.cases import Case
 from agent.permissions.trial import make_project, verdict_of
 from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
 from turnlog.agent.permissions.saving import save_rules
-from turnlog.agent.workspace.access import Reads, Runs
+from turnlog.agent.workspace.access import Access, Fetches, Reads, Runs, Uses
 from turnlog.errors import UsageError
 
 OFFERS: list[tuple[str, list[str]]] = [
@@ -314,3 +314,24 @@ def test_a_rule_does_not_allow_a_file_of_the_project_to_be_an_option(
     assert verdict_of(case, project).kind is VerdictKind.ASK
     for other in ("lint src/*", "lint ./*", "lint *.py", "lint '*'"):
         assert verdict_of(case._replace(call=f"Bash: {other}"), project).kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("tool", "access", "offered"),
+    [
+        ("WebFetch", Fetches("https://example.com/x"), ("WebFetch(domain:example.com)",)),
+        ("WebFetch", Fetches("http://[2606:4700::1111]/"), ("WebFetch(domain:2606:4700::1111)",)),
+        ("WebFetch", Fetches("http://*/"), ()),
+        ("WebFetch", Fetches("https://*.com/"), ()),
+        ("WebFetch", Fetches("https://ex%61mple.com/"), ()),
+        ("Skill", Uses("deploy"), ("Skill(deploy)",)),
+        ("Skill", Uses("*"), ()),
+        ("Skill", Uses("de*"), ()),
+    ],
+)
+def test_what_a_model_names_is_never_offered_as_a_pattern(
+    tool: str, access: Access, offered: tuple[str, ...], project: Path
+) -> None:
+    policy = Policy((), (), (), ApprovalMode.DEFAULT, project, (project,))
+    verdict = decide(tool, [access], policy)
+    assert (verdict.kind, verdict.remember) == (VerdictKind.ASK, offered)

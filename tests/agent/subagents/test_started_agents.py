@@ -11,12 +11,14 @@ import pytest
 from support.chatting import chat, ended, make_parts, make_tool, recorded, rules_of, sound_session
 from support.scripted_api import Reply, ScriptedApi, answered, called, refused, said
 from turnlog.agent.config.agent_definitions import BUILT_IN, AgentDefinition
+from turnlog.agent.config.settings import Settings
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.events import CallStarted, Inside, Printed, TurnEnded
 from turnlog.agent.loop.loop import Loop
 from turnlog.agent.permissions import ApprovalMode, VerdictKind
 from turnlog.agent.permissions.asking import PermissionReply as Consented
 from turnlog.agent.permissions.asking import Question
+from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.session.entry_builders import STOPPED_AT_CALL
 from turnlog.agent.subagents.overrides import rules_for
 from turnlog.agent.subagents.runner import NAME, Agents
@@ -253,6 +255,25 @@ def define(parts: Parts, **fields: Any) -> None:
     """Let there be one kind of sub-agent."""
     definition = AgentDefinition("own", "Own.", "You are.", **fields)
     parts.tools[NAME] = Agents(parts.recorder.path, parts, {"own": definition}).tool()
+
+
+def test_it_follows_when_the_user_changes_the_mode(tmp_path: Path) -> None:
+    rules = Consent(Settings(tmp_path, ()), ApprovalMode.ACCEPT_EDITS)
+    definition = AgentDefinition("x", "X.", "You x.", permission_mode="acceptEdits")
+    child = rules_for(definition, rules, tmp_path / "notes")
+    inner = rules_for(definition, child, tmp_path / "notes")
+    for mode in (ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN, ApprovalMode.DEFAULT):
+        rules.mode = mode
+        assert child.mode is inner.mode is mode
+
+
+def test_its_own_mode_ends_when_the_user_plans(tmp_path: Path) -> None:
+    rules = Consent(Settings(tmp_path, ()), ApprovalMode.DEFAULT)
+    definition = AgentDefinition("x", "X.", "You x.", permission_mode="acceptEdits")
+    child = rules_for(definition, rules, None)
+    assert child.mode is ApprovalMode.ACCEPT_EDITS
+    rules.mode = ApprovalMode.PLAN
+    assert child.mode is ApprovalMode.PLAN
 
 
 def test_one_that_does_not_ask_is_refused_what_would_be_asked_about(

@@ -1,6 +1,7 @@
 """What a question shows of the call it is about: everything, and as it is."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,20 @@ def test_a_cell_of_a_notebook_is_shown_as_a_diff(tmp_path: Path) -> None:
         "-b",
         "+c",
     ]
+
+
+@pytest.mark.parametrize("ids", [("a", "a"), (None, "cell-0")])
+def test_of_cells_with_one_name_the_one_that_changes_is_shown(
+    ids: tuple[str | None, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.ipynb"
+    first, second = ({"id": each, "cell_type": "code"} for each in ids)
+    cells = [first | {"source": "first"}, second | {"source": "second"}]
+    path.write_text(json.dumps({"cells": cells}))
+    given = {"notebook_path": str(path), "cell_id": ids[1], "edit_mode": "delete", "new_source": ""}
+    shown = told("NotebookEdit", CallPlace(tmp_path, tmp_path), **given)
+    assert "-first" in shown
+    assert "-second" not in shown
 
 
 def test_all_that_another_tool_is_given_is_shown() -> None:

@@ -199,6 +199,16 @@ def test_a_command_runs_in_the_sandbox_that_the_settings_ask_for(calls: Calls) -
     assert calls.workspace.cwd == calls.root / "d"
 
 
+def test_a_command_cannot_name_its_directory_through_a_link(calls: Calls) -> None:
+    """The shell reports its directory through a descriptor, which the command inherits."""
+    (calls.root / "link").symlink_to(".")
+    to_root = "/.." * (len(calls.root.resolve().parts) - 1)
+    forged = f"{calls.root}/link{to_root}"  # the shell appends its own directory
+    printing = "; ".join(f"printf %s {forged} 1>&{number}" for number in range(3, 40))
+    calls.text("Bash", command=f"{printing}; :")
+    assert calls.workspace.cwd == calls.root.resolve()
+
+
 def test_a_command_in_the_background_is_looked_at_until_it_ends(calls: Calls) -> None:
     command = "echo one; while [ ! -e go ]; do sleep 0.05; done; echo two; exit 4"
 

@@ -115,6 +115,13 @@ def test_what_does_not_decode_is_refused(calls: Calls) -> None:
     assert "is empty" in calls.refusal("Read", file_path="empty.png")
 
 
+@pytest.mark.parametrize("name", ["a.png", "a.ipynb"])
+def test_a_file_that_would_fill_the_memory_is_refused(calls: Calls, name: str) -> None:
+    with calls.file(name, picture(4, 3)).open("r+b") as file:
+        file.truncate(1 << 40)
+    assert "is larger than" in calls.refusal("Read", file_path=name)
+
+
 def test_a_pdf_becomes_a_document(calls: Calls) -> None:
     raw = pdf(2)
     calls.file("a.pdf", raw)

@@ -3,6 +3,7 @@
 import json
 from time import monotonic
 from typing import Any
+from uuid import uuid4
 
 from turnlog.format.json_values import Fields, is_object
 
@@ -52,6 +53,10 @@ class StreamedMessage:
         return [block for block in self.blocks if block.get("type") == "tool_use"]
 
     @property
+    def _call_ids(self) -> list[str]:
+        return [call["id"] for call in self.calls]
+
+    @property
     def text(self) -> str:
         """The text of the answer."""
         texts = [block["text"] for block in self.blocks if block.get("type") == "text"]
@@ -96,6 +101,10 @@ class StreamedMessage:
     def _finish(self, block: Fields) -> Fields:
         if self._written:
             block["input"] = _read_input(self._written)
+        # Gateways to other models number calls in their own way. Of two with one id, the second
+        # would get the result of the first.
+        if block.get("type") == "tool_use" and block.get("id") in ("", None, *self._call_ids):
+            block["id"] = f"toolu_{uuid4().hex[:24]}"
         self._open = None
         self.blocks.append(block)
         return block

@@ -7,6 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from turnlog.agent.permissions import (
     ApprovalMode,
     Policy,
@@ -106,7 +108,9 @@ class Consent:
         allow: Sequence[str] = (),
         deny: Sequence[str] = (),
     ) -> None:
-        self.mode = mode
+        self._mode: ApprovalMode | None = mode
+        self._lender: Consent | None = None
+        """Of a sub-agent's rules: those of the conversation that started it."""
         self.for_turn: tuple[str, ...] = ()
         """Rules of the command that is being carried out."""
         self._settings = settings
@@ -116,6 +120,21 @@ class Consent:
         # Parsing and merging all rules for each of thousands of search results would be slow; the
         # key holds everything that a policy depends on.
         self._policy = lru_cache(maxsize=8)(self._make_policy)
+
+    @property
+    def mode(self) -> ApprovalMode:
+        """The mode; a sub-agent follows the conversation, unless it has a mode of its own.
+
+        The user may change the mode while it runs: in plan mode nothing is written, by nobody.
+        """
+        if self._lender is None:
+            return self._mode or ApprovalMode.DEFAULT
+        shared = self._lender.mode
+        return shared if shared is ApprovalMode.PLAN else self._mode or shared
+
+    @mode.setter
+    def mode(self, mode: ApprovalMode) -> None:
+        self._mode = mode
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
         """Return the verdict about a call."""
@@ -143,7 +162,9 @@ class Consent:
         # What was too long for the model is kept beside the session: it may be read from there.
         spilled = self._rules([f"Read(/{escaped(workspace.folder)}/**)"], OWN)
         places, allow = tuple(workspace.directories), (*self._allow, *passing, *spilled)
-        return self._policy(self.mode, workspace.cwd, places, allow)
+        policy = self._policy(self.mode, workspace.cwd, places, allow)
+        added = workspace.environment.get("PATH", "")
+        return replace(policy, added_path=added) if added else policy
 
     def _rules(self, texts: Sequence[str], source: str) -> list[Rule]:
         return list(sound_rules(texts, self._settings.root, source))
@@ -162,9 +183,10 @@ class Consent:
         """
         # A shallow copy: `_allow` stays the same list, which both conversations extend.
         other = copy(self)
+        other._lender = self
         is_disabled = mode is ApprovalMode.BYPASS and self._settings.is_bypass_disabled
-        if mode and not is_disabled and not is_forbidden_to_root(mode):
-            other.mode = mode
+        is_usable = mode and not is_disabled and not is_forbidden_to_root(mode)
+        other._mode = mode if is_usable else None
         other._folder = folder
         return other
 

@@ -7,7 +7,12 @@ from turnlog.agent.permissions.bash import UnknownValue, is_folder, is_link, is_
 from turnlog.agent.permissions.directories import entries_below, path_in
 from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.files import WRITING, judge_write, restricted_names
-from turnlog.agent.permissions.path_access import has_protected_name, has_protected_part, names_of
+from turnlog.agent.permissions.path_access import (
+    has_protected_name,
+    has_protected_part,
+    names_of,
+    shadows_program,
+)
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import ProgramEffect
 
@@ -57,7 +62,11 @@ def _judge_landing(
         below = Path(entry.path).relative_to(source)
         if entry.is_symlink():
             yield AccessDecision(VerdictKind.ASK, f"{entry.path} is a link")
-        if has_protected_name(entry.name) or any(has_protected_part(p / below) for p in landing):
+        landed = [folder / below for folder in landing]
+        is_protected = has_protected_name(entry.name) or any(map(has_protected_part, landed))
+        if is_protected or any(
+            shadows_program(each, policy.directories, policy.added_path) for each in landed
+        ):
             yield AccessDecision(
                 VerdictKind.ASK, f"{landing[-1] / below} is protected", is_guarded=True
             )

@@ -60,7 +60,7 @@ def judge_write(path: Path, policy: Policy) -> AccessDecision:
         return found
     if policy.mode is ApprovalMode.PLAN:
         return AccessDecision(VerdictKind.DENY, f"in plan mode nothing is written: {path}")
-    if is_guarded(path, policy.directories):
+    if is_guarded(path, policy.directories, policy.added_path):
         return AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
     if rule := _permitting(path, policy, ("Edit",)):
         return AccessDecision(VerdictKind.ALLOW, f"{rule.text} allows it", basis=Basis.RULE)

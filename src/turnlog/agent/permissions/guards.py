@@ -114,8 +114,9 @@ def _guard_effect(
         return
     yield from _restrictions(reads, policy, READING, "Read")
     yield from _restrictions(writes, policy, WRITING, "Edit")
-    for path in (each for each in writes if is_guarded(each, policy.directories)):
-        yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
+    for path in writes:
+        if is_guarded(path, policy.directories, policy.added_path):
+            yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
     if effect.moved and _has_rules(policy, "Read", "Edit"):
         yield from guard_copies(effect, place, policy)
     if effect.needs_files and _has_rules(policy, "Read") and any(map(_may_be_folder, reads)):
@@ -366,7 +367,7 @@ def _guard_protected(
         with suppress(UnknownValue):
             path = path_in(text, place)
             is_sure = call.is_writer or path.name not in AMBIGUOUS_NAMES
-            if is_sure and is_guarded(path, policy.directories):
+            if is_sure and is_guarded(path, policy.directories, policy.added_path):
                 yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
             if text in texts and call.name in TAKING_ALL:
                 yield from _protected_below([path])

@@ -2,7 +2,10 @@
 
 import os
 import re
+import sys
+import sysconfig
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, islice, takewhile
 from pathlib import Path
@@ -19,7 +22,9 @@ from turnlog.agent.workspace.protected_files import (
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
 )
-from turnlog.store.paths import BY_SESSION, open_store
+from turnlog.agent.workspace.shell.command_environment import search_path
+from turnlog.store.directories import config_directory, data_directory
+from turnlog.store.paths import BY_SESSION, is_there, open_store
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -42,6 +47,8 @@ MOST_DEPTHS = 4
 """Maximum number of `**` in a pattern; each is tried at every depth."""
 WORKTREES = ("worktrees",)
 SETTINGS = ".config"
+CODE = ("scripts", "purelib", "platlib", "stdlib", "platstdlib")
+"""Kinds of directories in an installation of Python, as `sysconfig` names them."""
 
 
 def names_of(path: Path) -> tuple[Path, ...]:
@@ -87,9 +94,42 @@ def is_protected(path: Path) -> bool:
     return any(has_protected_part(name) for name in names_of(path))
 
 
-def is_guarded(path: Path, folders: Iterable[Path]) -> bool:
-    """Return whether a path is protected by its names, or because configuration leads to it."""
-    return is_protected(path) or leads_from_config(path, folders)
+def is_guarded(path: Path, folders: Iterable[Path], added_path: str = "") -> bool:
+    """Return whether a path is protected by its names, or because of what leads to it."""
+    places = tuple(folders)
+    return (
+        is_protected(path)
+        or leads_from_config(path, places)
+        or any(shadows_program(name, places, added_path) for name in names_of(path))
+    )
+
+
+def shadows_program(name: Path, folders: tuple[Path, ...], added_path: str = "") -> bool:
+    """Return whether a file in a working directory may run in place of a program elsewhere.
+
+    With an activated `.venv`, `.venv/bin/git` is what a rule for `git commit` runs.
+    """
+    inside, others = search_directories(folders, added_path)
+    return name.parent in inside and any(is_there(place / name.name) for place in others)
+
+
+@lru_cache(maxsize=8)
+def search_directories(
+    folders: tuple[Path, ...], added_path: str
+) -> tuple[frozenset[Path], tuple[Path, ...]]:
+    """Return the directories of `PATH` in some folders, by all their names, and all others."""
+    named = [*search_path().split(os.pathsep), *added_path.split(os.pathsep)]
+    entries = [Path(os.path.normpath(entry)) for entry in named if Path(entry).is_absolute()]
+    inside = [entry for entry in entries if any(_is_below(entry, each) for each in folders)]
+    others = tuple(entry for entry in entries if entry not in inside)
+    return frozenset(name for entry in inside for name in (entry, real_path(entry))), others
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    try:
+        return real_path(path).is_relative_to(real_path(folder))
+    except UnknownValue:
+        return False
 
 
 def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
@@ -109,15 +149,60 @@ def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
 def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
     """Return where links in the configuration of some directories, and of the user, lead.
 
-    The directories of git's hooks count as well. The cache holds for one verdict.
+    The directories of git's hooks count as well, startup files in the home, turnlog's own code, and
+    the user's configuration itself where it has another name than `.claude`. The cache holds for
+    one verdict.
     """
     owners = {each for folder in folders for each in definition_directories(real_path(folder))}
-    places = {owner / CONFIG for owner in owners} | {open_store().root}
+    root = open_store().root
+    places = {owner / CONFIG for owner in owners} | {root}
     links = [owner / SERVERS for owner in owners if (owner / SERVERS).is_symlink()]
     links += [link for place in places for link in _config_links(place)]
+    # Which projects are trusted, and where traces go, is kept in directories of turnlog's own.
+    own = (root, Path(data_directory(os.environ)), Path(config_directory(os.environ)))
+    links += [place for place in own if not has_protected_part(place)]
+    links += _startup_links(real_path(Path.home()))
     # With `core.hooksPath = .githooks`, git runs files of the work tree.
     hooks = [place for folder in folders for place in hook_directories(folder)]
-    return frozenset(map(real_path, (*links, *hooks)))
+    return frozenset(map(real_path, (*links, *hooks, *_own_code(folders))))
+
+
+def _own_code(folders: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield the places in some folders that turnlog itself runs programs and modules from.
+
+    Installed in a project's `.venv`, it runs `.venv/bin/rg` for a search, and imports packages when
+    a file of some kind is first read.
+    """
+    schemes = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
+    named = {sysconfig.get_path(kind, scheme) for scheme in schemes for kind in CODE}
+    beside = (Path(sys.executable).parent, Path(sys.prefix, "pyvenv.cfg"))
+    for place in (*map(Path, named), *beside):
+        if any(_is_below(place, folder) for folder in folders):
+            yield place
+
+
+def _startup_links(home: Path) -> Iterator[Path]:
+    """Yield the protected files of the home that links lead to, as managers of dotfiles make them.
+
+    With `~/.bashrc -> ~/dotfiles/bashrc`, the file is in the project under a harmless name.
+    """
+    settings = [
+        path for path in _listed(home / SETTINGS) if has_protected_name(path.name, SETTINGS)
+    ]
+    protected = [path for path in _listed(home) if has_protected_name(path.name)] + settings
+    # One level of `~/.ssh` or `~/.config/fish`: extensions of editors lie deeper.
+    inner = [path for folder in protected for path in _listed(folder) if path.is_symlink()]
+    for path in (*protected, *inner):
+        with suppress(UnknownValue):  # a circle of links leads to no file
+            if real_path(path) != path:
+                yield path
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(islice(folder.iterdir(), MOST_ENTRIES))
+    except OSError:
+        return []
 
 
 def _config_links(folder: Path) -> Iterator[Path]:

@@ -52,6 +52,8 @@ class Policy(Struct, frozen=True):
     """The directory in which commands run."""
     directories: tuple[Path, ...]
     """Working directories; the first is where the session was started."""
+    added_path: str = ""
+    """The `PATH` that hooks and settings give to commands, beside that of the start."""
 
     @property
     def root(self) -> Path:

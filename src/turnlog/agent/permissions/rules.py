@@ -25,6 +25,8 @@ COMMANDS = "Bash"
 TOOLS = "mcp__"
 """Prefix of MCP tool names and of rules about them."""
 DOMAIN = "domain:"
+HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
+"""A name or an address. Anything else is none, and `*` in it would be a pattern in a rule."""
 
 
 class Match(Enum):
@@ -167,7 +169,8 @@ def host_of(url: str) -> str | None:
         host = urlsplit(url).hostname
     except ValueError:
         return None
-    return host.rstrip(".").lower() if host and host.isascii() else None
+    name = (host or "").rstrip(".").lower()
+    return name if HOST.fullmatch(name) else None
 
 
 def _is_host(host: str, pattern: str) -> bool:

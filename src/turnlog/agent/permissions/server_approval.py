@@ -7,7 +7,6 @@ along can forbid its servers, but never approve them.
 import json
 import os
 import shlex
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -20,9 +19,10 @@ from turnlog.agent.mcp.server_config import ServerConfig, Servers, read_own_serv
 from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.policy import Verdict, VerdictKind
 from turnlog.agent.permissions.saving import change_settings, with_name
-from turnlog.agent.workspace.project_directories import LOCAL_SETTINGS, SERVERS
+from turnlog.agent.workspace.project_directories import LOCAL_SETTINGS, SERVERS, project_root
 from turnlog.agent.workspace.project_environment import without_credentials
 from turnlog.agent.workspace.repository import repository_of
+from turnlog.agent.workspace.shell.command_environment import find_program
 from turnlog.format.atomic import write_atomic
 from turnlog.format.json_values import is_array
 from turnlog.format.regular_files import read_object
@@ -205,9 +205,8 @@ def _recorded(choice: ServerChoice) -> set[str]:
 
 def _is_untracked(path: Path) -> bool:
     """Return whether a file lies in a repository and is provably not part of it."""
-    # A relative entry in PATH would find a program of the project.
-    places = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
-    git = shutil.which("git", path=os.pathsep.join(places))
+    # Not one that the project brings, such as `node_modules/.bin/git`: it could say anything.
+    git = find_program("git", [project_root(path.parent.parent)])
     if not git or repository_of(path.parent) is None:
         return False
     options = [word for setting in SAFE_GIT for word in ("-c", setting)]

@@ -12,7 +12,11 @@ from turnlog.agent.permissions.commands import CommandFindings, analyze_command
 from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.files import judge_read, judge_write
 from turnlog.agent.permissions.links import ways_of
-from turnlog.agent.permissions.path_access import config_targets, linked_starts
+from turnlog.agent.permissions.path_access import (
+    config_targets,
+    linked_starts,
+    search_directories,
+)
 from turnlog.agent.permissions.policy import (
     ALLOWED,
     WIDTH,
@@ -99,7 +103,7 @@ def new_verdict() -> Generator[None]:
     """Forget what an earlier verdict found out about the disk, and start with full budgets."""
     with LOCK, fresh_budgets():
         # The disk changes between verdicts: a directory may be a link by now.
-        for cached in (ways_of, linked_starts, config_targets, expand_glob):
+        for cached in (ways_of, linked_starts, config_targets, search_directories, expand_glob):
             cached.cache_clear()
         yield
 
@@ -252,8 +256,10 @@ def _judge_use(tool: CalledTool, what: str | None, policy: Policy) -> AccessDeci
     if not may_change and (found := _allowed(tool, policy, matches)):
         return found
     named = f"{tool.name}({what})" if what else tool.name
+    # The model chooses the name: `Skill(*)` would be a rule for all skills.
+    is_offered = not may_change and "*" not in (what or "")
     return AccessDecision(
-        VerdictKind.ASK, f"no rule allows {named}", remember=() if may_change else (named,)
+        VerdictKind.ASK, f"no rule allows {named}", remember=(named,) if is_offered else ()
     )
 
 

@@ -156,8 +156,9 @@ def _cell(text: str, path: Path, name: object) -> str:
         cells = cells_of(parse(text, path))
     except ToolError:
         return ""
-    sources = {name_of(cell, rank): cell.get("source") for rank, cell in enumerate(cells)}
-    source: Any = sources.get(str(name), "")
+    named = ((name_of(cell, rank), cell.get("source")) for rank, cell in enumerate(cells))
+    # Of several cells with one id, the tool changes the first.
+    source: Any = next((source for each, source in named if each == name), "")
     return "".join(map(str, source)) if is_array(source) else str(source)
 
 

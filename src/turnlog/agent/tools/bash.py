@@ -186,9 +186,11 @@ def _move(running: RunningCommand, workspace: Workspace) -> str:
     place = running.directory()
     if place is None or not place.is_dir():
         return ""
-    # Resolved, as a link in the project may lead out of it.
-    if workspace.holds(place.resolve()):
-        workspace.cwd = place
+    # Resolved, as the command may have written to the descriptor itself: it could name a link that
+    # leads out of the project, or a directory under another name than the one questions show.
+    resolved = place.resolve()
+    if workspace.holds(resolved):
+        workspace.cwd = resolved
         return ""
     workspace.cwd = workspace.root
     return f"Shell cwd was reset to {workspace.root}"

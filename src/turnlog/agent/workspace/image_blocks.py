@@ -5,6 +5,7 @@ The limits are those that 2.1.325 keeps to (observed).
 
 import base64
 import binascii
+import os
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ SIDE = 2_000
 PATCH, PATCHES = 28, 4_784
 """Models see an image as squares of PATCH pixels per side, at most PATCHES of them."""
 BYTES = 500 << 10
+LARGEST = 128 << 20
+"""Maximum bytes of a file to decode."""
 MOST_PIXELS = 180_000_000
 """Maximum pixels of an image to decode: larger ones take too much memory."""
 LANCZOS = 1
@@ -62,6 +65,9 @@ class Picture(Struct, frozen=True):
 
 def read_image(path: Path, file: BufferedReader) -> ToolOutcome:
     """Show an image of an open file as a block, with a note if it is shown smaller."""
+    # Gigabytes of zeros take little room in a repository, and would fill the memory here.
+    if os.fstat(file.fileno()).st_size > LARGEST:
+        raise ToolError(f"{path} is larger than {LARGEST >> 20} MiB")
     raw = file.read()
     picture = fit(raw, str(path))
     names = ("originalWidth", "originalHeight", "displayWidth", "displayHeight")

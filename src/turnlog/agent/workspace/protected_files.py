@@ -3,7 +3,8 @@
 PROTECTED_FOLDERS = frozenset(
     """
     .git .vscode .idea .husky .cargo .devcontainer .yarn .mvn .claude .ssh .gnupg .cursor .zed
-    .emacs.d .vim .hg .jj
+    .emacs.d .vim .helix .hg .jj .amazonq .codex .gemini .kiro .opencode .qwen .roo
+    .windsurf
     """.split()
 )
 REPOSITORIES = frozenset((".git", ".hg", ".jj"))
@@ -26,7 +27,8 @@ PROTECTED_FILES = frozenset(
     .pnp.loader.mjs .pnpmfile.cjs bunfig.toml .bunfig.toml .bazelrc .bazelversion .bazeliskrc
     .pre-commit-config.yaml lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml
     gradle-wrapper.properties maven-wrapper.properties .devcontainer.json .ripgreprc
-    pyrightconfig.json .mcp.json .claude.json .vimrc .exrc .nvim.lua .emacs .dir-locals.el .gdbinit
+    pyrightconfig.json .mcp.json .claude.json .aider.conf.yml .crush.json crush.json opencode.json
+    opencode.jsonc .vimrc .exrc .nvim.lua .emacs .dir-locals.el .gdbinit
     .lldbinit .pdbrc .irbrc .inputrc .mise.toml mise.toml .tool-versions pip.conf .pypirc .netrc
     """.split()
 )

@@ -7,6 +7,7 @@ to compute, and the most recently active sessions come first.
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -141,7 +142,12 @@ def _by_relevance(
 
 
 def _by_time(db: sqlite3.Connection, terms: SearchTerms, order: FileOrder) -> list[RankedSession]:
-    where, values = conditions(terms.selection)
+    allowed, selection = set(terms.selection.numbers), terms.selection
+    if len(allowed) * 2 > len(order.numbers):
+        # Most sessions are allowed: testing the few that are found is faster than a condition. With
+        # few allowed, texts of others must not use up what is scanned.
+        selection = replace(selection, numbers=())
+    where, values = conditions(selection)
     rows = db.execute(
         "SELECT d.file FROM words CROSS JOIN docs d"
         f" WHERE words MATCH :match AND d.id = words.rowid AND {where}"
@@ -150,7 +156,9 @@ def _by_time(db: sqlite3.Connection, terms: SearchTerms, order: FileOrder) -> li
     ).fetchall()
     # Places are small integers: they sort faster than times.
     places = sorted({order.places[file] for (file,) in set(rows) if file in order.places})
-    return [RankedSession(order.numbers[place]) for place in places[: terms.limit or None]]
+    numbers = (order.numbers[place] for place in places)
+    found = (RankedSession(number) for number in numbers if not allowed or number in allowed)
+    return list(islice(found, terms.limit or None))
 
 
 FILES = """

@@ -1,6 +1,7 @@
 """Convert Jupyter notebooks to content blocks: cells with their outputs."""
 
 import json
+import os
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from turnlog.agent.workspace.image_blocks import block_of
 from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.format.json_values import Fields, is_array, is_object
 
+LARGEST = 64 << 20
+"""Maximum bytes of a notebook, as of every file that can be changed."""
 LONGEST = 10_000
 """Maximum characters shown of one output."""
 UNSHOWN = "[an image that cannot be shown]"
@@ -17,6 +20,8 @@ UNSHOWN = "[an image that cannot be shown]"
 
 def read_notebook(path: Path, file: BufferedReader) -> ToolOutcome:
     """Return the blocks of a notebook; `path` is the name of the open file."""
+    if os.fstat(file.fileno()).st_size > LARGEST:
+        raise ToolError(f"{path} is larger than {LARGEST >> 20} MiB")
     notebook = parse(decode(file.read()).text, path)
     cells = [_described(cell, number) for number, cell in enumerate(cells_of(notebook))]
     blocks = _joined([block for cell in cells for block in _blocks(cell)])
