@@ -1,8 +1,10 @@
 """Sessions packed in one home and imported in another."""
 
+import base64
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,11 @@ from turnlog.bundle.container import read_container
 from turnlog.bundle.manifest import Manifest, encode_manifest
 from turnlog.bundle.members import gather
 from turnlog.bundle.merge import Relation
+from turnlog.bundle.tracked_files import without_foreign_files
 from turnlog.edit.journal import open_journal
 from turnlog.errors import Conflict, NotFound, Unavailable, Unredacted, Unresumable, UsageError
+from turnlog.format.decode import values_of
+from turnlog.format.jsonl import Line
 
 TOKEN = "gh" + "p_" + "Q7" + "x4Jq0Zb8mT" * 3 + "Rk4d"
 
@@ -193,6 +198,15 @@ def test_secrets_in_names_are_left_out(ada: User, path: Path) -> None:
     assert TOKEN.encode() not in encode_manifest(manifest) + b"".join(map(str.encode, files))
 
 
+def test_a_password_in_a_name_is_left_out(ada: User, path: Path) -> None:
+    write(ada.session, lines_of(ada, user("export DB_PASSWORD=tr0ub4dor-and-3\n")))
+    write(ada.session.with_suffix("") / "tool-results" / "tr0ub4dor-and-3.txt", b"x")
+    write(ada.store.root / "uploads" / SESSION / "tr0ub4dor-and-3.bin", b"x")
+    assert len(ada.bundle(path).manifest.omitted) == 2
+    manifest, files = unpacked(path)
+    assert b"tr0ub4dor" not in encode_manifest(manifest) + b"".join(files.values())
+
+
 def test_what_cannot_be_searched_is_left_out(ada: User, path: Path) -> None:
     import gzip
 
@@ -205,7 +219,6 @@ def test_what_cannot_be_searched_is_left_out(ada: User, path: Path) -> None:
 
 
 def test_encoded_secrets_are_replaced_in_texts(ada: User, path: Path) -> None:
-    import base64
     import gzip
 
     plain = base64.b64encode(f"the token is {TOKEN}, please do not share it at all".encode())
@@ -219,9 +232,42 @@ def test_encoded_secrets_are_replaced_in_texts(ada: User, path: Path) -> None:
     assert packed not in whole
 
 
-def test_nothing_is_written_if_a_secret_cannot_be_replaced(ada: User, path: Path) -> None:
-    import base64
+def _tar(content: bytes) -> bytes:
+    import io
+    import tarfile
 
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as archive:
+        info = tarfile.TarInfo(".env")
+        info.size = len(content)
+        archive.addfile(info, io.BytesIO(content))
+    return file.getvalue()
+
+
+ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "short": base64.b64encode,
+    "wrapped": lambda raw: base64.encodebytes(b"a line before it, of some length\n" + raw + b"\n!"),
+    "archive": lambda raw: base64.b64encode(_tar(b"TOKEN=" + raw)),
+    "UTF-16": lambda raw: base64.b64encode(raw.decode().encode("utf-16-le")),
+    "twice": lambda raw: base64.b64encode(base64.b64encode(raw)),
+    "binary": lambda raw: base64.b64encode(bytes(range(99)) + raw + b"\xff\0" * 9),
+    "below a path": lambda raw: b"a/" + base64.b64encode(b"the token is " + raw + b"." * 60),
+    "hexadecimal": lambda raw: raw.hex().encode(),
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_no_encoding_hides_a_secret(ada: User, path: Path, encoding: str) -> None:
+    said = ENCODINGS[encoding](TOKEN.encode()).decode()
+    write(ada.session, lines_of(ada, user(f"decode this:\n{said}\nplease")))
+    ada.bundle(path)
+    _, files = unpacked(path)
+    whole = b"".join(files.values())
+    assert [line for line in said.split() if line.encode() in whole] == []
+    assert b"please" in whole
+
+
+def test_nothing_is_written_if_a_secret_cannot_be_replaced(ada: User, path: Path) -> None:
     data = base64.b64encode(f"the token is {TOKEN}, and it is in a document".encode() * 3).decode()
     source = {"type": "base64", "media_type": "text/plain", "data": data}
     write(ada.session, lines_of(ada, user([{"type": "document", "source": source}])))
@@ -273,6 +319,21 @@ def test_a_continued_session_is_appended_and_keeps_its_secrets(
     assert f"fixed in {ada.work}/a.py".encode() in after
     open_journal().undo()
     assert ada.session.read_bytes() == before
+
+
+def test_a_continued_session_keeps_the_outputs_that_are_there(
+    ada: User, bob: User, path: Path
+) -> None:
+    output = ada.session.with_suffix("") / "tool-results" / "b2.json"
+    write(output, f'["{TOKEN}"]'.encode())
+    ada.bundle(path)
+    bob.unbundle(path)
+    continued(bob, "go on", "11111111")
+    bob.bundle(path)
+    plan = ada.unbundle(path)
+    assert [each.relation for each in plan.sessions] == [Relation.AHEAD]
+    assert output.read_bytes() == f'["{TOKEN}"]'.encode()
+    assert output in plan.kept
 
 
 def test_sessions_that_both_continued_are_kept_as_a_fork(ada: User, bob: User, path: Path) -> None:
@@ -474,6 +535,29 @@ def test_a_foreign_session_restores_no_file_outside_of_its_project(
     continued(bob, "go on", "11111111")
     bob.bundle(path)
     assert [each.relation for each in ada.unbundle(path).sessions] == [Relation.AHEAD]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        rb'{"type":"file-history-delta","tracking\u0050ath":"../../.bashrc"}',
+        rb'{"type":"file-history-delta","trackingPath":"../../.bashrc","x":"\ud800"}',
+        rb'{"type":"file-history-delta","trackingPath":"../../.bashrc","x":1e999}',
+        b'{"type":"file-history-delta","trackingPath":"../../.bashrc","x":"\xff"}',
+        b'{"type":"mode"}{"type":"file-history-delta","trackingPath":"../../.bashrc"}',
+        rb'{"snapshot":{"tracked\u0046ileBackups":{"../../.bashrc":{}}}}',
+        b'{"type":"file-history-delta","trackingPath":"a.py",'
+        b'"backup":{"backupFileName":"../../../.ssh/id_rsa"}}',
+    ],
+)
+def test_no_spelling_hides_a_tracked_file(line: bytes) -> None:
+    kept, foreign = without_foreign_files(line + b"\n", "/home/bob/shop")
+    assert foreign
+    assert kept.endswith(b"}\n")
+    assert without_foreign_files(kept, "/home/bob/shop")[0] == kept
+    values = values_of(Line(kept, 0, 0))
+    assert values
+    assert not [each for each in values if each.get("type") == "file-history-delta"]
 
 
 def test_names_that_are_not_utf_8_are_left_out(ada: User, path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.build import SESSION
-from support.hostile_bundles import HostileBundle, hostile_bundles, sound_bundle
+from support.hostile_bundles import Forge, HostileBundle, hostile_bundles, sound_bundle
 from support.two_homes import User, create_users
 from turnlog.bundle.merge import Relation
 from turnlog.errors import Damaged, TurnlogError
@@ -79,6 +79,15 @@ def test_a_large_bundle_is_imported_on_request(bob: User, tmp_path: Path) -> Non
         bob.unbundle(path, max_size=10)
     assert "--max-size" in (caught.value.hint or "")
     assert bob.unbundle(path, max_size=10_000).record
+
+
+def test_a_bundle_does_not_choose_a_hidden_directory(bob: User, tmp_path: Path) -> None:
+    (bob.home / ".ssh").mkdir()
+    path = tmp_path / "x.turnlog"
+    projects = [{"path": "{turnlog:home}/.ssh", "name": "x"}]
+    path.write_bytes(Forge(fields={"projects": projects}).packed())
+    (found,) = bob.unbundle(path, into=None).sessions
+    assert found.directory == str(bob.work)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "missing"])

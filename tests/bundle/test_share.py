@@ -49,7 +49,11 @@ if words[:2] == ["gist", "create"]:
     shutil.copy(files[0], root / "abc123")
     print("- Creating gist...", file=sys.stderr)
     print("https://gist.github.com/ada/abc123")
+elif words[:2] == ["gist", "view"]:
+    sys.exit(not (root / words[2].rpartition("/")[2]).exists())
 elif words[:2] == ["gist", "delete"]:
+    if os.environ.get("GH_ACCOUNT") or not (root / words[2].rpartition("/")[2]).exists():
+        sys.exit("HTTP 404: Not Found (https://api.github.com/gists/abc123)")
     (root / words[2].rpartition("/")[2]).unlink()
 else:
     sys.exit("unknown command")
@@ -137,6 +141,18 @@ def test_a_gist_is_unlisted_and_can_be_revoked(ada: User, gists: Path) -> None:
         unshare(published.link)
 
 
+def test_a_gist_of_another_account_is_not_taken_for_revoked(
+    ada: User, gists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = share(ada, HTML, "gist")
+    monkeypatch.setenv("GH_ACCOUNT", "work")
+    with pytest.raises(Unavailable, match="another account"):
+        unshare(published.record.id)
+    assert read_shares() == [published.record]
+    (gists / "abc123").unlink()
+    assert unshare(published.record.id).revoked
+
+
 def test_a_gist_is_public_on_request_only(ada: User, gists: Path) -> None:
     with prepared_share(ada.store, ada.session, HTML) as prepared:
         publish(prepared, share_target("gist", is_public=True))
@@ -165,6 +181,34 @@ def test_an_object_is_put_linked_and_deleted(ada: User, storage: StorageServer) 
     unshare(published.record.id)
     assert storage.objects == {}
     assert storage.refused == 0
+
+
+def test_an_object_is_deleted_where_it_was_put(
+    ada: User, storage: StorageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = share(ada, HTML, "s3://team")
+    with storage_server() as other:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", other.url)
+        unshare(published.record.id)
+    assert storage.objects == {}
+
+
+def test_a_file_on_a_share_that_is_not_mounted_is_not_taken_for_revoked(
+    ada: User, tmp_path: Path
+) -> None:
+    (tmp_path / "mount").mkdir()
+    published = share(ada, HTML, str(tmp_path / "mount" / "page.html"))
+    (tmp_path / "mount").rename(tmp_path / "elsewhere")
+    with pytest.raises(NotFound):
+        unshare(published.record.id)
+    assert read_shares() == [published.record]
+
+
+def test_an_address_is_told_if_it_cannot_be_recorded(ada: User, gists: Path) -> None:
+    records_file().parent.mkdir(parents=True, exist_ok=True)
+    records_file().with_suffix(".lock").mkdir()
+    with pytest.raises(Unavailable, match=r"https://gist\.github\.com/ada/abc123"):
+        share(ada, HTML, "gist")
 
 
 def test_a_changed_link_is_refused(ada: User, storage: StorageServer) -> None:

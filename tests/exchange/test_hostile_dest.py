@@ -1,6 +1,7 @@
 """A DEST that anyone could have written to: what is refused is reported and not written."""
 
 import hashlib
+import time
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,20 @@ def test_names_that_are_one_file_elsewhere_are_refused(
     assert [each.reason for each in report.problems] == ["would overwrite another file"]
 
 
+@pytest.mark.parametrize("name", ["../{}", "tool-results/x/{}"])
+def test_many_names_are_refused_in_seconds(
+    machine: SyncedMachine, attacker: Attacker, name: str
+) -> None:
+    piece = attacker.piece(LINE)
+    roles = [f"projects/{{id}}/{name.format(number)}" for number in range(15_000)]
+    # Everything below `x` collides with `X`, which is a file.
+    roles = ["projects/{id}/tool-results/X", *roles]
+    attacker.publish(SessionVersion(SESSION, "", [FileVersion(r, "=-p", [piece]) for r in roles]))
+    start = time.monotonic()
+    assert len(machine.sync().problems) == 15_000
+    assert time.monotonic() - start < 30
+
+
 def test_a_session_id_that_is_a_path_is_refused(machine: SyncedMachine, attacker: Attacker) -> None:
     before = files(machine)
     version = FileVersion(MAIN, "=-p", [attacker.piece(LINE)])
@@ -193,6 +208,7 @@ def test_pieces_that_do_not_match_their_hash_are_not_written(
     report = machine.sync()
     assert len(report.problems) == 1
     assert "does not contain piece" in report.problems[0].reason
+    assert (report.created, report.received_bytes) == ([], 0)
     assert files(machine) == before
 
 

@@ -3,7 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.exchange.line_merge import Segment, find_contest, merge, split_lines
+from turnlog.exchange.line_merge import (
+    START,
+    ReachedPositions,
+    Segment,
+    find_contest,
+    merge,
+    split_lines,
+)
 
 
 def log(*words: str, rank: int = 0) -> list[Segment]:
@@ -97,3 +104,14 @@ def test_a_merge_has_all_lines_and_keeps_our_order(ours: list[str], theirs: list
 @given(st.binary())
 def test_lines_join_to_the_piece(raw: bytes) -> None:
     assert b"".join(split_lines(raw)) == raw
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.tuples(st.integers(0, 5), st.integers(0, 5)))))
+def test_the_furthest_position_is_that_of_any_rank_so_far(
+    noted: list[tuple[int, tuple[int, int]]],
+) -> None:
+    reached = ReachedPositions()
+    for rank, position in noted:
+        reached.note(rank, position)
+    for rank in range(10):
+        assert reached.by(rank) == max((at for r, at in noted if r <= rank), default=START)

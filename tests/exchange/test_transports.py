@@ -169,6 +169,9 @@ def test_links_in_a_directory_are_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "dest",
     [
+        "",
+        "desk:sessions",
+        "ada@desk:sessions/all",
         "ssh:desk",
         "ssh::x",
         "ssh:-oProxyCommand=touch x:y",
@@ -205,3 +208,22 @@ def test_an_absolute_and_a_relative_path_are_one_destination(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert canonical_dest("dest") == canonical_dest(str(tmp_path / "dest"))
+
+
+@pytest.mark.parametrize(
+    ("path", "place"), [("~", ""), ("~/", ""), ("-x", "-x"), ("~/-x/y", "-x/y"), ("a b'c", "a b'c")]
+)
+def test_a_path_on_a_host_is_always_below_the_home_there(
+    path: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_fake_ssh(tmp_path, monkeypatch)
+    transport = open_transport(f"ssh:desk:{path}", tmp_path)
+    transport.write(NAME, CONTENT)
+    assert (tmp_path / "remote" / place / NAME).read_bytes() == CONTENT
+    assert transport.list() == {NAME: len(CONTENT)}
+
+
+def test_a_store_is_no_dest(tmp_path: Path) -> None:
+    machine = SyncedMachine(tmp_path, str(tmp_path / ".claude" / "sync"))
+    with pytest.raises(UsageError, match="in the store"):
+        machine.sync()

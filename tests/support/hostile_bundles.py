@@ -321,6 +321,9 @@ def _contents() -> Iterator[HostileBundle]:
     ):  # fmt: skip
         yield HostileBundle(f"transcript: {name}", Forge(contents={TRANSCRIPT: raw}).packed())
     yield HostileBundle("nested to-do list", _with(f"{SESSION}/todos/{SESSION}-agent-1.json", deep))
+    spread = b"[\n" * 100_000 + b"]\n" * 100_000
+    for name in (f"todos/{SESSION}-agent-1.json", "sidecars/custom-title.json"):
+        yield HostileBundle(f"nested over many lines: {name}", _with(f"{SESSION}/{name}", spread))
     prompts = f"{SESSION}/prompts.jsonl"
     for name, fields in (
         ("of another session", {"display": "x", "sessionId": OTHER}),

@@ -151,7 +151,10 @@ class _Packing:
     def pack(self, progress: Progress) -> tuple[Manifest, list[PackedFile]]:
         """Write the content of all files to the folder; return the manifest and the files."""
         members = self._gather()
-        finds = self._find(members, progress) if self._options.is_redacted else []
+        finds: list[Find] = []
+        if self._options.is_redacted:
+            finds = self._find(members, progress)
+            members = [member for member in members if not self._is_named_by_secret(member)]
         directories = {path: directory_of(path) for path in self._sessions}
         tokens = self._tokens(members, directories)
         packed: list[PackedFile] = []
@@ -175,9 +178,7 @@ class _Packing:
             return members
         kept: list[Member] = []
         for member in members:
-            if find_secrets(member.name):
-                self._omitted.append(Omission(mask(member.name), "its name contains a secret"))
-            elif reason := _unsearchable(member):
+            if reason := _unsearchable(member):
                 self._omitted.append(Omission(member.name, reason))
             else:
                 kept.append(member)
@@ -196,6 +197,19 @@ class _Packing:
         if encoded:
             self.finder = replace(self.finder, kinds={**self.finder.kinds, **encoded})
         return found.finds + [Find(Path(), 0, kind, piece) for piece, kind in encoded.items()]
+
+    def _is_named_by_secret(self, member: Member) -> bool:
+        """Return whether a file is left out because of its name.
+
+        Known after the search only: `hunter2-77.txt` is harmless, unless a prompt says
+        `PASSWORD=hunter2-77`.
+        """
+        session, _, inner = member.name.partition("/")
+        own = _valid(inner.replace(session, ""))
+        is_named = self._shown(own) != own
+        if is_named:
+            self._omitted.append(Omission(member.name, "its name contains a secret"))
+        return is_named
 
     def _tokens(self, members: list[Member], directories: dict[Path, str | None]) -> PathTokens:
         used: set[int] = set()
@@ -260,7 +274,7 @@ class _Packing:
             self._session(path, packed, places.index(directory or ""), tokens)
             for path, packed, directory in chosen
         ]
-        omitted = [Omission(_valid(mask(each.path)), each.reason) for each in self._omitted]
+        omitted = [Omission(mask(self._shown(each.path)), each.reason) for each in self._omitted]
         return Manifest(
             format=FORMAT,
             version=VERSION,
@@ -361,6 +375,8 @@ def _require_clean(bundle: OpenBundle, folder: Path, finder: Finder) -> None:
     # Checksums are hexadecimal digits, which look like keys.
     facts = encode_manifest(_without_hashes(manifest)).decode()
     left += [Find(folder / MANIFEST, 0, secret.kind, "") for secret in find_secrets(facts)]
+    known = [finder.kinds[value] for form, value in finder.forms.items() if form in facts]
+    left += [Find(folder / MANIFEST, 0, kind, "") for kind in known]
     if left:
         rows = [_row(folder, find) for find in dict.fromkeys(left)]
         hint = f"turnlog redact {manifest.sessions[0].id[:8]} --dry-run"

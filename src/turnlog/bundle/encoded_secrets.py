@@ -17,9 +17,16 @@ from turnlog.edit.redact.secret_finder import REDACTED, Finder
 from turnlog.secrets import find_secrets
 
 ENCODED = re.compile(rb"[A-Za-z0-9+/_-]{24,}={0,2}")
-PRINTABLE = re.compile(rb"[ -~]{16,}")
+BREAK = re.compile(rb"(?:\\r|\r)?(?:\\n|\n)[ \t]*")
+"""What may be between two lines of base64."""
+LAST_LINE = re.compile(rb"(?:\\r|\r)?(?:\\n|\n)[ \t]*([A-Za-z0-9+/_-]{2,23}={0,2})(?![\w+/-])")
 LONG = 100
-"""Length from which text in base64 is searched for any secret; shorter ones for known values."""
+"""Length from which base64 is also decoded from its second, third and fourth character on."""
+HEX = re.compile(rb"(?:[0-9a-f]{2})+|(?:[0-9A-F]{2})+")
+ASCII = re.compile(rb"[\t\n\r -~]{16,}")
+"""Text in other data: an archive, a program, a document."""
+NESTED = 2
+"""Number of times that data is decoded."""
 UNPACKED = 4 << 20
 """Bytes of compressed data that are searched."""
 GZIP = b"\x1f\x8b"
@@ -46,13 +53,44 @@ def is_text(raw: bytes) -> bool:
     return True
 
 
-def encoded_secrets(raw: bytes, finder: Finder) -> Iterator[str]:
-    """Yield each piece of base64 in a text that contains a secret when it is decoded."""
+def encoded_secrets(raw: bytes, finder: Finder, nested: int = NESTED) -> Iterator[str]:
+    """Yield each piece of base64 in a text that contains a secret when it is decoded.
+
+    If the lines of wrapped base64 contain one together, each of them is yielded.
+    """
+    for lines in _wrapped_lines(raw):
+        if len(lines) > 1 and _hides_secret(b"".join(lines), finder, nested):
+            yield from (line.decode() for line in lines)
+        else:
+            yield from (line.decode() for line in lines if _hides_secret(line, finder, nested))
+
+
+def _wrapped_lines(raw: bytes) -> Iterator[list[bytes]]:
+    """Yield pieces of base64; those on consecutive lines together."""
+    lines: list[bytes] = []
+    end = 0
     for found in ENCODED.finditer(raw):
-        piece = found[0]
-        data = _decoded(piece)
-        if data and _has_secret(data, finder, len(piece) >= LONG):
-            yield piece.decode()
+        # The `n` of an escaped newline does not belong to it: `\\nQUtJ...`.
+        is_escaped = raw[found.start() - 1 : found.start()] == b"\\" and found[0][0] in b"nrtbf"
+        start = found.start() + is_escaped
+        if lines and not BREAK.fullmatch(raw, end, start):
+            yield _with_last_line(lines, raw, end)
+            lines = []
+        lines.append(raw[start : found.end()])
+        end = found.end()
+    if lines:
+        yield _with_last_line(lines, raw, end)
+
+
+def _with_last_line(lines: list[bytes], raw: bytes, end: int) -> list[bytes]:
+    last = LAST_LINE.match(raw, end)
+    # Base64 has a length of four times n; a word on the next line makes that unlikely.
+    is_last = last and (sum(map(len, lines)) + len(last[1])) % 4 == 0
+    return [*lines, last[1]] if last and is_last else lines
+
+
+def _hides_secret(piece: bytes, finder: Finder, nested: int) -> bool:
+    return any(_has_secret(data, finder, nested) for data in _decoded(piece))
 
 
 def image_secrets(raw: bytes, finder: Finder) -> bool:
@@ -60,18 +98,26 @@ def image_secrets(raw: bytes, finder: Finder) -> bool:
     if any(value.encode() in raw for value in _known(finder)):
         return True
     # Pixels are compressed: a run this long is text, for example EXIF data.
-    return bool(find_secrets("\n".join(run.decode() for run in PRINTABLE.findall(raw))))
+    return bool(find_secrets("\n".join(run.decode() for run in ASCII.findall(raw))))
 
 
-def _has_secret(data: bytes, finder: Finder, is_long: bool) -> bool:
+def _has_secret(data: bytes, finder: Finder, nested: int) -> bool:
     if is_image(data):
         return image_secrets(data, finder)
-    texts = [data, *_unpacked(data)]
-    if any(value.encode() in text for text in texts for value in _known(finder)):
-        return True
-    if not is_long and len(texts) == 1:
-        return False
-    return any(find_secrets(text.decode()) for text in texts if is_text(text))
+    for whole in (data, *_unpacked(data)):
+        # Without its NUL bytes, UTF-16 is ASCII; in a tar archive, they end a file.
+        for each in (whole, whole.replace(b"\0", b"")) if b"\0" in whole else (whole,):
+            if any(value.encode() in each for value in _known(finder)):
+                return True
+            text = b"\n".join(ASCII.findall(each))
+            if text and _is_secret_text(text, finder, nested):
+                return True
+    return False
+
+
+def _is_secret_text(text: bytes, finder: Finder, nested: int) -> bool:
+    is_found = bool(find_secrets(text.decode()))
+    return is_found or (nested > 1 and any(encoded_secrets(text, finder, nested - 1)))
 
 
 def _known(finder: Finder) -> Iterator[str]:
@@ -80,18 +126,27 @@ def _known(finder: Finder) -> Iterator[str]:
             yield form
 
 
-def _decoded(piece: bytes) -> bytes:
+def _decoded(piece: bytes) -> Iterator[bytes]:
+    """Yield what a piece may stand for."""
+    if HEX.fullmatch(piece):
+        yield bytes.fromhex(piece.decode())
     plain = piece.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
-    with suppress(binascii.Error, ValueError):
-        return base64.b64decode(plain + b"=" * (-len(plain) % 4))
-    return b""
+    # A path before it looks like base64 as well: `artifacts/QUtJ...`.
+    for start in range(4 if len(plain) >= LONG else 1):
+        part = plain[start:]
+        part = part[:-1] if len(part) % 4 == 1 else part  # cut off within a group
+        with suppress(binascii.Error, ValueError):
+            yield base64.b64decode(part + b"=" * (-len(part) % 4))
 
 
 def _unpacked(data: bytes) -> Iterator[bytes]:
     """Yield the start of what gzip, zip or zstd data contains."""
     if data.startswith(GZIP):
         with suppress(zlib.error):
-            yield zlib.decompressobj(31).decompress(data, UNPACKED)
+            while data.startswith(GZIP):  # several files may be concatenated
+                source = zlib.decompressobj(31)
+                yield source.decompress(data, UNPACKED)
+                data = source.unused_data
     elif data.startswith(ZSTD):
         from backports import zstd
 

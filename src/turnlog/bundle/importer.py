@@ -5,6 +5,7 @@ a file of one of its sessions there is refused.
 """
 
 import hashlib
+import re
 import tempfile
 import uuid
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -31,10 +32,7 @@ from turnlog.edit.plan_builder import EditOptions, build_plan
 from turnlog.errors import NotFound, Unresumable, UsageError
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.store.archive.allowed_paths import name_problem
-from turnlog.store.paths import Store
-
-STATE = (".json",)
-"""Files that the client rewrites: to-do lists, tasks, titles. The newer one counts."""
+from turnlog.store.paths import TOOL_RESULTS, Store
 
 
 @dataclass(frozen=True)
@@ -189,8 +187,10 @@ class _Importing:
             if known:
                 return known
         home = f"{self._bundle.manifest.tokens}home}}"
-        if project.path.startswith(home):
-            same = Path(self._options.home + project.path.removeprefix(home))
+        below = project.path.removeprefix(home)
+        # The sender names the directory. In `~/.ssh`, `/rewind` could replace `authorized_keys`.
+        if below != project.path and not _is_hidden(below):
+            same = Path(self._options.home + below)
             if same.is_dir():
                 return str(same.resolve())
         if len(self._bundle.manifest.projects) == 1:
@@ -265,7 +265,7 @@ class _Importing:
             elif path.suffix == ".jsonl":
                 if relation_of(own, path, comparison.are_equal) is Relation.AHEAD:
                     self._replace(own, extended(own, path))
-            elif path.suffix in STATE and path.parent.name != PLANS:
+            elif _is_state(path):
                 self._replace(own, chunks_of(path))
             else:
                 self._keep(own, path)
@@ -287,8 +287,9 @@ class _Importing:
             self._plan.changes.append(Change(own, content, None))
 
     def _hash_of(self, session: BundledSession) -> str:
-        names = {file.path: file.sha256 for file in self._bundle.manifest.files}
-        return names[f"{session.id}/{TRANSCRIPT}"]
+        files, name = self._bundle.manifest.files, f"{session.id}/{TRANSCRIPT}"
+        own = (files[number] for number in self._bundle.numbers_of(session.id))
+        return next(file.sha256 for file in own if file.path == name)
 
     def _keep(self, own: Path, other: Path) -> None:
         if own.read_bytes() != other.read_bytes():
@@ -344,6 +345,18 @@ class _Importing:
             return
         was = FileState.of(history) if history.is_file() else None
         self._plan.changes.append(Change(history, [*lines, *new], was, is_log=True))
+
+
+def _is_state(path: Path) -> bool:
+    """Return whether the client rewrites a file, so that the newer one counts.
+
+    To-do lists, tasks and titles are rewritten; an output of a tool never is, whatever its suffix.
+    """
+    return path.suffix == ".json" and TOOL_RESULTS not in path.parts
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") for part in re.split(r"[/\\]", path))
 
 
 def _require_directory(path: Path) -> str:

@@ -7,18 +7,17 @@ else could name `~/.bashrc`: the client would replace it with a backup from the 
 import os
 from typing import Any
 
-import msgspec
-
+from turnlog.bundle.members import BACKUP
 from turnlog.edit.plan import encoded
+from turnlog.format.decode import split_values
 from turnlog.format.json_values import is_object
-from turnlog.format.jsonl import line_end
+from turnlog.format.jsonl import Line, line_end
 
 SNAPSHOT, DELTA = "file-history-snapshot", "file-history-delta"
 IGNORED = f"foreign-{DELTA}"
 """A type that clients ignore; a line must not be dropped, because lines are compared by number."""
-MARKS = (b'"trackedFileBackups"', b'"trackingPath"')
-
-_decode = msgspec.json.Decoder().decode
+MARKS = (b'"trackedFileBackups"', b'"trackingPath"', b"\\u00")
+"""A line without any of these tracks nothing; an escape may hide a name: `"tracking\\u0050ath"`."""
 
 
 def without_foreign_files(raw: bytes, directory: str) -> tuple[bytes, list[str]]:
@@ -30,16 +29,15 @@ def without_foreign_files(raw: bytes, directory: str) -> tuple[bytes, list[str]]
     """
     if not any(mark in raw for mark in MARKS):
         return raw, []
-    try:
-        value = _decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return raw, []  # the client reads no such line either
-    if not is_object(value):
-        return raw, []
-    foreign = _remove_from(value, directory)
+    # Tolerant, because clients are: JSON.parse accepts lone surrogates, huge numbers and replaced
+    # bytes, which a strict parser refuses.
+    pieces, rest = split_values(Line(raw, 0, 0))
+    values = [piece.value for piece in pieces]
+    foreign = [path for each in values if is_object(each) for path in _remove_from(each, directory)]
     if not foreign:
         return raw, []
-    return encoded(value).rstrip() + (line_end(raw) if raw.endswith(b"\n") else b""), foreign
+    end = line_end(raw) if raw.endswith(b"\n") else b""
+    return b"".join(encoded(each).rstrip() for each in values) + rest + end, foreign
 
 
 def _remove_from(value: dict[str, Any], directory: str) -> list[str]:
@@ -47,10 +45,15 @@ def _remove_from(value: dict[str, Any], directory: str) -> list[str]:
     tracked = snapshot.get("trackedFileBackups") if is_object(snapshot) else None
     foreign: list[str] = []
     if is_object(tracked):
-        foreign += [name for name in tracked if not _is_own(name, directory)]
+        foreign += [
+            name
+            for name, backup in tracked.items()
+            if not _is_own(name, directory) or not _is_backup(backup)
+        ]
         for name in foreign:
             del tracked[name]
-    if isinstance(path, str) and not _is_own(path, directory):
+    is_own = isinstance(path, str) and _is_own(path, directory)
+    if isinstance(path, str) and not (is_own and _is_backup(value.get("backup"))):
         foreign.append(path)
         value["type"] = IGNORED
     return foreign
@@ -64,3 +67,12 @@ def _is_own(path: str, directory: str) -> bool:
     whole = os.path.normpath(os.path.join(directory, path))  # noqa: PTH118
     below = whole.removeprefix(f"{directory.rstrip('/')}/")
     return below != whole and not any(part.startswith(".") for part in below.split("/"))
+
+
+def _is_backup(backup: object) -> bool:
+    """Return whether the content to restore is one of the session's own backups, or none.
+
+    A name such as `../../../.ssh/id_ed25519` would copy a private file into the project.
+    """
+    name = backup.get("backupFileName") if is_object(backup) else None
+    return name is None or (isinstance(name, str) and BACKUP.fullmatch(name) is not None)

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -70,8 +71,15 @@ class OpenBundle:
 
     def numbers_of(self, session: str) -> list[int]:
         """Return the numbers of a session's files."""
-        files = enumerate(self.manifest.files)
-        return [number for number, file in files if file.path.startswith(f"{session}/")]
+        return self._numbers.get(session, [])
+
+    @cached_property
+    def _numbers(self) -> dict[str, list[int]]:
+        # Once for all sessions: a bundle may have 10,000 of them, and 200,000 files.
+        found: dict[str, list[int]] = {}
+        for number, file in enumerate(self.manifest.files):
+            found.setdefault(file.path.split("/", 1)[0], []).append(number)
+        return found
 
 
 @contextmanager
@@ -220,9 +228,16 @@ def _require_known_tokens(path: Path, name: str, prefix: str, known: set[str]) -
 
 
 def _require_shallow(path: Path, name: str) -> None:
+    is_log = name.endswith(".jsonl")
+    depth = 0
     for raw in _pieces(path):
-        # Recursive parsers, the client's among them, fail or crash on 100,000 nested arrays.
-        if raw.count(b"[") + raw.count(b"{") > DEEPEST and depth_of(raw) > DEEPEST:
+        # Recursive parsers, the client's among them, fail or crash on 100,000 nested arrays; in a
+        # document, each of them may be on a line of its own.
+        count = raw.count(b"[") + raw.count(b"{")
+        if is_log and count <= DEEPEST:
+            continue
+        deepest, depth = _depths(raw, 0 if is_log else depth)
+        if deepest > DEEPEST:
             raise Damaged(f"{name!r} is nested too deeply")
 
 
@@ -232,15 +247,20 @@ def depth_of(raw: bytes) -> int:
     >>> depth_of(b'{"a":[[1]],"b":"[[[["}')
     3
     """
-    depth = deepest = 0
+    return _depths(raw, 0)[0]
+
+
+def _depths(raw: bytes, depth: int) -> tuple[int, int]:
+    """Return the greatest depth in a text that starts at some depth, and the one at its end."""
+    deepest = depth
     for token in BRACKETS.finditer(raw):
         mark = raw[token.start()]
         if mark in b"{[":
             depth += 1
             deepest = max(deepest, depth)
         elif mark in b"}]":
-            depth -= 1
-    return deepest
+            depth = max(0, depth - 1)
+    return deepest, depth
 
 
 def _require_prompts(path: Path, name: str) -> None:
@@ -255,8 +275,8 @@ def _require_prompts(path: Path, name: str) -> None:
 
 
 def _require_transcript(bundle: OpenBundle, session: str, lines: int) -> None:
-    names = [file.path for file in bundle.manifest.files]
-    path = bundle.file(names.index(f"{session}/{TRANSCRIPT}"))
+    files, name = bundle.manifest.files, f"{session}/{TRANSCRIPT}"
+    path = bundle.file(next(n for n in bundle.numbers_of(session) if files[n].path == name))
     count = objects = 0
     for raw in _pieces(path):
         count += 1

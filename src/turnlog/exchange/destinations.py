@@ -11,6 +11,8 @@ from turnlog.exchange.ssh_transport import SshTransport
 from turnlog.exchange.transports import Transport
 from turnlog.store.paths import expand_user
 
+HOST = re.compile(r"[\w.@-]{2,}:", re.ASCII)
+
 
 def open_transport(dest: str, folder: Path) -> Transport:
     """Return the transport for DEST; `folder` is for its own files, such as a clone."""
@@ -21,10 +23,20 @@ def open_transport(dest: str, folder: Path) -> Transport:
         return RcloneTransport(_remote(dest, rest))
     if kind == "git" and not rest.startswith("//"):
         return GitTransport(_url(dest, rest), folder / "git")
-    path = expand_user(dest).absolute()
+    path = _local_path(dest)
     if "://" in dest or dest.endswith(".git") or _is_bare_repository(path):
         return GitTransport(_url(dest, dest if "://" in dest else str(path)), folder / "git")
     return DirectoryTransport(path)
+
+
+def _local_path(dest: str) -> Path:
+    if not dest:
+        raise UsageError("DEST is empty", "turnlog sync-with DIR")
+    path = expand_user(dest).absolute()
+    # `desk:sessions` is a host for scp and rsync: a directory of that name would reach nobody.
+    if "://" not in dest and HOST.match(dest) and not path.exists():
+        raise UsageError(f"{dest!r} is not a directory", f"turnlog sync-with ssh:{dest}")
+    return path
 
 
 def _host_and_path(dest: str, rest: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ occur more than once (`mode`, titles) means nothing, so only unique lines are us
 """
 
 import hashlib
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
@@ -95,13 +96,13 @@ def _anchored(
     That is the last of those that precede it and were there when it was added. The maximum counts,
     because machines may have common lines in a different order.
     """
-    last: dict[int, Position] = {}
+    reached = ReachedPositions()
     highest, furthest = -1, START
     for lines, piece, rank in theirs:
         # Most logs were only appended to, so ranks rise, and no search is needed.
         anchor = furthest
         if rank < highest:
-            anchor = max((at for each, at in last.items() if each <= rank), default=START)
+            anchor = reached.by(rank)
         start = 0
         for end, line in enumerate(lines):
             if positions.get(line, START) > anchor:
@@ -109,8 +110,32 @@ def _anchored(
                     yield anchor, Segment(lines[start:end], None, rank)
                 anchor, start = positions[line], end
         yield anchor, Segment(lines[start:], piece if start == 0 else None, rank)
-        last[rank] = max(last.get(rank, START), anchor)
+        reached.note(rank, anchor)
         highest, furthest = max(highest, rank), max(furthest, anchor)
+
+
+class ReachedPositions:
+    """The furthest position by rank: each rank kept has a position beyond those of lower ones.
+
+    Searched by bisection, because a manifest may name a million pieces with falling ranks.
+    """
+
+    def __init__(self) -> None:
+        self._ranks: list[int] = []
+        self._positions: list[Position] = []
+
+    def by(self, rank: int) -> Position:
+        """Return the furthest position among all ranks up to this one."""
+        count = bisect_right(self._ranks, rank)
+        return self._positions[count - 1] if count else START
+
+    def note(self, rank: int, position: Position) -> None:
+        if position <= self.by(rank):
+            return
+        start = bisect_left(self._ranks, rank)
+        end = bisect_right(self._positions, position, start)
+        self._ranks[start:end] = [rank]
+        self._positions[start:end] = [position]
 
 
 def _missing(segment: Segment, counts: Mapping[bytes, int], left_out: Set[bytes]) -> list[Segment]:

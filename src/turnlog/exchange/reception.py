@@ -35,7 +35,7 @@ from turnlog.exchange.shared_paths import (
     role_problem,
     set_aside,
 )
-from turnlog.store.archive.allowed_paths import collision
+from turnlog.store.archive.allowed_paths import collisions
 
 MOST_LABELS = 16
 """Editions that conflicts of one version may lead to."""
@@ -72,6 +72,7 @@ class Receiver:
         for own in owns:
             self._by_session.setdefault(own.session, []).append(own)
         self._locals = {own.local for own in owns}
+        self._refused: set[NotExchanged] = set()
 
     @property
     def fetch(self) -> Fetch:
@@ -302,7 +303,7 @@ class Receiver:
             path = self._path(own, file)
             if path is not None and self._is_bounded(path, file):
                 named[path] = file
-        while path := collision(named):
+        for path in list(collisions(named)):
             self._refuse(path, "would overwrite another file")
             del named[path]
         return list(named.values())
@@ -382,7 +383,8 @@ class Receiver:
 
     def _refuse(self, name: str, reason: str) -> None:
         problem = NotExchanged(name, reason)
-        if problem not in self.report.problems:
+        if problem not in self._refused:
+            self._refused.add(problem)
             self.report.problems.append(problem)
 
 

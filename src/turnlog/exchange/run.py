@@ -15,7 +15,7 @@ import msgspec
 
 from turnlog.edit.journal import Journal, open_journal
 from turnlog.edit.open_sessions import open_files
-from turnlog.errors import Damaged, TurnlogError
+from turnlog.errors import Damaged, TurnlogError, UsageError
 from turnlog.exchange.application import Applier
 from turnlog.exchange.destinations import open_transport
 from turnlog.exchange.editions import MAIN, OwnFile, OwnSession, known_forks, own_version
@@ -34,7 +34,7 @@ from turnlog.exchange.publication import Others, publish, read_manifests
 from turnlog.exchange.reception import Incoming, Receiver
 from turnlog.exchange.sealed_transport import SealedTransport, require_plain
 from turnlog.exchange.shared_paths import Places
-from turnlog.exchange.transports import Transport
+from turnlog.exchange.transports import Transport, canonical_dest
 from turnlog.secrets import mask
 from turnlog.store.catalog import live_sessions
 from turnlog.store.deletion_consent import Deletion
@@ -50,6 +50,7 @@ def sync_with(
     journal: Journal | None = None,
 ) -> Exchanged:
     """Exchange all sessions of a store with DEST."""
+    _require_outside(store, dest)
     folder = state_folder(dest, store.root)
     with only_sync(folder, dest):
         transport = open_transport(dest, folder)
@@ -60,6 +61,13 @@ def sync_with(
         sync = _Sync(store, dest, options, transport, folder)
         with closing(sync):
             return sync.carry_out(journal or open_journal())
+
+
+def _require_outside(store: Store, dest: str) -> None:
+    """Raise `UsageError` for a DEST in the store, whose folders belong to the client."""
+    path = Path(canonical_dest(dest))
+    if path.is_absolute() and path.resolve().is_relative_to(store.root.resolve()):
+        raise UsageError(f"{dest} is in the store itself", "turnlog sync-with DIR")
 
 
 class _Sync:
@@ -110,10 +118,13 @@ class _Sync:
         applier = Applier(receiver, journal, self.report.dest, scan.seen)
         self._delete(receiver, applier)
         changed = self._merge(receiver)
-        self._note_changes(changed)
+        notes = [(id(own), self._changes_of(own)) for own in changed]
         if not self.options.is_dry_run:
             applier.apply(changed, self._progress("writing", len(changed)))
             self._finish(receiver, applier, scan)
+        for key, note in notes:
+            if key not in applier.failed:
+                note()
         self._count(receiver)
         return self.report
 
@@ -288,24 +299,29 @@ class _Sync:
                         found.append(own)
         return found
 
-    def _note_changes(self, changed: Iterable[OwnSession]) -> None:
-        report = self.report
-        for own in changed:
-            main = own.files.get(MAIN)
-            name = own.local or ""
-            if main is not None and main.is_changed:
-                if own.session and own.local != own.session and main.is_new:
-                    report.forked.append(name)
-                elif main.is_new:
-                    report.created.append(name)
-                else:
-                    (report.merged if main.is_diverged else report.extended).append(name)
-            others = [file for role, file in own.files.items() if role != MAIN and file.is_changed]
-            report.files += len(others)
-            report.lines += sum(file.added for file in own.files.values())
-            report.received_bytes += sum(
-                file.version.size for file in own.files.values() if file.is_changed
-            )
+    def _changes_of(self, own: OwnSession) -> Callable[[], None]:
+        """Return a function that reports the changes to a session, once they are written."""
+        report, main, name = self.report, own.files.get(MAIN), own.local or ""
+        names: list[str] = []
+        if main is not None and main.is_changed:
+            if own.session and own.local != own.session and main.is_new:
+                names = report.forked
+            elif main.is_new:
+                names = report.created
+            else:
+                names = report.merged if main.is_diverged else report.extended
+        changed = {role: file for role, file in own.files.items() if file.is_changed}
+        others = sum(role != MAIN for role in changed)
+        lines = sum(file.added for file in own.files.values())
+        size = sum(file.version.size for file in changed.values())
+
+        def note() -> None:
+            names.append(name)
+            report.files += others
+            report.lines += lines
+            report.received_bytes += size
+
+        return note
 
     def _finish(self, receiver: Receiver, applier: Applier, scan: Scan) -> None:
         failed = [own for own in receiver.owns if id(own) in applier.failed]

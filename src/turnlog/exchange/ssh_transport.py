@@ -19,7 +19,9 @@ class SshTransport:
 
     def __init__(self, host: str, path: str) -> None:
         self._host = host
-        self._path = quote(path.removeprefix("~/"))
+        # Never empty, which would make `/packs` of `~/`, and never an option such as `-x`.
+        below = "" if path == "~" else path.removeprefix("~/")
+        self._path = quote(below if below.startswith("/") else f"./{below}".rstrip("/"))
 
     def list(self) -> dict[str, int]:
         # `-type f` leaves out links, which could name any file of that host.

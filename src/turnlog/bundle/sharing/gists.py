@@ -25,8 +25,14 @@ def delete_gist(address: str) -> None:
     done = _gh("gist", "delete", address, "--yes")
     if done.returncode and "unknown flag" in done.stderr:  # gh before 2.63 does not ask
         done = _gh("gist", "delete", address)
-    if done.returncode and "not found" not in done.stderr.lower():
+    if not done.returncode:
+        return
+    if "not found" not in done.stderr.lower():
         raise Unavailable(f"gh could not delete {address}: {_last_line(done)}", LOGIN)
+    # GitHub answers "not found" for a gist of another account as well, though anyone can read it.
+    if not _gh("gist", "view", address, "--files").returncode:
+        message = f"{address} belongs to another account than the one that gh uses"
+        raise Unavailable(message, "gh auth switch")
 
 
 def _gh(*arguments: str) -> subprocess.CompletedProcess[str]:

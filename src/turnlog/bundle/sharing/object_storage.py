@@ -58,9 +58,10 @@ def find_storage(
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
     variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     named = endpoint or next(filter(None, map(environment.get, variables)), None)
-    where = named or f"https://s3.{region}.amazonaws.com"
+    default = f"https://s3.{region}.amazonaws.com"
+    where = named or default
     require_safe_address(where)
-    is_virtual_host = not named and "." not in bucket
+    is_virtual_host = where == default and "." not in bucket
     token = environment.get("AWS_SESSION_TOKEN")
     return Storage(where.rstrip("/"), bucket, region, access, secret, token, is_virtual_host)
 

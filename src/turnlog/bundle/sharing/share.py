@@ -39,7 +39,7 @@ from turnlog.bundle.sharing.share_records import (
 )
 from turnlog.bundle.validation import ARMOR, open_bundle
 from turnlog.conversation.session import open_session
-from turnlog.errors import Conflict, NotFound, TurnlogError, UsageError
+from turnlog.errors import Conflict, NotFound, TurnlogError, Unavailable, UsageError
 from turnlog.format.atomic import write_atomic
 from turnlog.render.export import ExportOptions, export_session
 from turnlog.render.html.encryption import derive_key
@@ -161,10 +161,23 @@ def publish(prepared: PreparedShare, target: ShareTarget) -> Published:
         target.kind,
         address,
         hashlib.sha256(content).hexdigest(),
-        target.endpoint,
+        _endpoint_of(target),
     )
-    save_share(record)
+    try:
+        save_share(record)
+    except OSError as error:
+        # It is public by now: without its address, nobody could remove it.
+        message = f"shared as {address}, but not recorded: {error.strerror or error}"
+        raise Unavailable(message) from error
     return Published(record, link)
+
+
+def _endpoint_of(target: ShareTarget) -> str | None:
+    """Return the storage that holds an object, which the environment may not name later."""
+    if target.kind != "s3":
+        return None
+    bucket, _, _ = target.place.removeprefix("s3://").partition("/")
+    return find_storage(bucket, target.endpoint).endpoint
 
 
 def unshare(text: str) -> ShareRecord:
@@ -232,7 +245,10 @@ def _revoke_url(record: ShareRecord) -> None:
 
 def _revoke_file(record: ShareRecord) -> None:
     path = Path(record.address)
-    if not path.exists():
+    if not path.parent.is_dir():
+        # A share that is not mounted: the file may well be there for others.
+        raise NotFound(f"{path.parent} is not there", f"ls -d {path.parent}")
+    if not os.path.lexists(path):
         return
     # Someone else's file may have taken the name since.
     if hashlib.sha256(path.read_bytes()).hexdigest() != record.sha256:

@@ -6,7 +6,7 @@ list of dangerous names: settings files that the client adds in the future are r
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from turnlog.store.paths import BY_SESSION, SUBAGENTS, is_session_name, is_subagent_name
 
@@ -74,10 +74,16 @@ def session_problem(session: str) -> str | None:
 def collision(paths: Iterable[str]) -> str | None:
     """Return the first path that is, or is below, the same file as an earlier path.
 
-    Names that differ only in case or Unicode normalization are the same file on macOS and Windows.
-
     >>> collision(["todos/a.json", "todos/A.json"]), collision(["a/b", "a"]), collision(["a", "b"])
     ('todos/A.json', 'a', None)
+    """
+    return next(collisions(paths), None)
+
+
+def collisions(paths: Iterable[str]) -> Iterator[str]:
+    """Yield each path that is, or is below, the same file as an earlier path that was not yielded.
+
+    Names that differ only in case or Unicode normalization are the same file on macOS and Windows.
     """
     files: set[str] = set()
     folders: set[str] = set()
@@ -86,10 +92,10 @@ def collision(paths: Iterable[str]) -> str | None:
         parts = folded.split("/")
         above = {"/".join(parts[:end]) for end in range(1, len(parts))}
         if folded in files or folded in folders or above & files:
-            return path
-        files.add(folded)
-        folders |= above
-    return None
+            yield path
+        else:
+            files.add(folded)
+            folders |= above
 
 
 def is_run_by_client(path: str) -> bool:
