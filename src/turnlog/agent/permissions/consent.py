@@ -50,9 +50,14 @@ def require_user(mode: ApprovalMode) -> None:
 class Rules(Protocol):
     """Decides whether calls may run."""
 
-    mode: ApprovalMode
     for_turn: tuple[str, ...]
     """Further rules, which hold for one turn."""
+
+    @property
+    def mode(self) -> ApprovalMode: ...
+
+    @mode.setter
+    def mode(self, mode: ApprovalMode) -> None: ...
 
     @property
     def has_folder(self) -> bool:
