@@ -43,6 +43,7 @@ TESTS = {
     "edit": ["tests/edit", "tests/laws/test_edits.py", "tests/laws/test_old_clients.py"],
     "trace": ["tests/trace", "tests/laws/test_traces.py"],
     "api": ["tests/test_api.py", "tests/test_library_page.py"],
+    "session_health": ["tests/picker", "tests/web/test_page_figures.py"],
 }
 """Tests of packages that have more, or other ones, than the directory of their name."""
 WIDER = ["tests/cli", "tests/laws"]

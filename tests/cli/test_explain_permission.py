@@ -10,8 +10,11 @@ from cli.conftest import Run
 
 
 @pytest.fixture(autouse=True)
-def shop(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "shop"
+def shop(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    # Not below the user's configuration, which is protected.
+    folder = tmp_path_factory.mktemp("shop")
     (folder / "docs").mkdir(parents=True)
     for name in ("a.md", "b.md"):
         (folder / "docs" / name).write_text("text\n")

@@ -231,8 +231,9 @@ def test_a_private_key_in_a_diff_is_masked(project: Path, turnlog: Run) -> None:
 
 
 WRITERS = {"terminal.py", "tables.py", "raw.py", "main.py", "chat.py", "show.py", "hook_run.py"}
+WRITERS |= {"file_states.py"}
 """Modules that write to a stream themselves: what prints, masked tables, bytes, stored help, the
-printed chat, a pager."""
+printed chat, a pager, the content of a file."""
 
 
 def test_only_one_module_prints() -> None:
