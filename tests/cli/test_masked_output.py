@@ -230,8 +230,16 @@ def test_a_private_key_in_a_diff_is_masked(project: Path, turnlog: Run) -> None:
         assert "Jq0Zb8mT" not in turnlog(*words).out
 
 
-WRITERS = {"terminal.py", "tables.py", "raw.py", "main.py", "chat.py", "show.py", "hook_run.py"}
-WRITERS |= {"file_states.py"}
+WRITERS = {
+    "chat.py",
+    "file_states.py",
+    "hook_run.py",
+    "main.py",
+    "raw.py",
+    "show.py",
+    "tables.py",
+    "terminal.py",
+}
 """Modules that write to a stream themselves: what prints, masked tables, bytes, stored help, the
 printed chat, a pager, the content of a file."""
 
