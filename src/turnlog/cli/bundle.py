@@ -9,7 +9,7 @@ import click
 from turnlog.bundle.bundler import BundleOptions, BundleReport, write_bundle
 from turnlog.bundle.container import MAGIC
 from turnlog.bundle.manifest import BundledSession, Manifest
-from turnlog.bundle.sealing import AGE
+from turnlog.format.age_files import AGE
 from turnlog.cli.arguments import dry_run_option, json_option, since_option
 from turnlog.cli.completions import complete_project, complete_session
 from turnlog.cli.output import echo_json, plain, progress_bar

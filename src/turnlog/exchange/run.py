@@ -54,11 +54,14 @@ def sync_with(
     folder = state_folder(dest, store.root)
     with only_sync(folder, dest):
         transport = open_transport(dest, folder)
+        problems: list[NotExchanged] = []
         if options.password is None:
             require_plain(transport)
         else:
             transport = SealedTransport(transport, options.password, options.is_dry_run)
+            problems = transport.problems
         sync = _Sync(store, dest, options, transport, folder)
+        sync.report.problems += problems
         with closing(sync):
             return sync.carry_out(journal or open_journal())
 
