@@ -167,6 +167,13 @@ def _print_problems(done: Exchanged, quiet: bool) -> None:
         echo(f"turnlog: {plain(remark)}", err=True)
     for name in () if quiet else done.repaired:
         echo(f"turnlog: {plain(name)} was damaged at DEST: sent again", err=True)
+    for each in () if quiet else done.rewinding:
+        hint = f"turnlog files {each.name}"
+        echo(
+            f"turnlog: {each.name}: received lines let /rewind change {plain(each.reason)}"
+            f" (try: {hint})",
+            err=True,
+        )
     for path in done.set_aside:
         echo(f"turnlog: another machine's version is in {plain(path)}", err=True)
     for each in () if quiet else done.skipped:

@@ -78,6 +78,8 @@ class Exchanged:
     """Remarks about a DEST that was new."""
     repaired: list[str] = field(default_factory=list[str])
     """Files at DEST that were damaged and are sent again."""
+    rewinding: list[NotExchanged] = field(default_factory=list[NotExchanged])
+    """Sessions with received lines by which `/rewind` changes files outside of the project."""
     set_aside: list[str] = field(default_factory=list[str])
     """Documents of other machines that are kept next to ours."""
     removed: list[str] = field(default_factory=list[str])

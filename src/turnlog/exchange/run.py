@@ -148,6 +148,9 @@ class _Sync:
                 note()
         self._count(receiver)
         self._report_damage()
+        if self.options.password is not None:
+            # Nobody without the password can add lines.
+            self.report.rewinding.clear()
         return self.report
 
     def _own_sessions(
