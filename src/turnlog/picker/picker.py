@@ -25,7 +25,6 @@ from turnlog.picker.background import Background, BackgroundCallbacks
 from turnlog.picker.cells import shown
 from turnlog.picker.picker_state import PickerMode, PickerState
 from turnlog.picker.query_worker import Databases, QueryWorker, QuestionKind
-from turnlog.picker.scopes import scopes_of
 from turnlog.picker.session_actions import ActionResult
 from turnlog.picker.session_source import (
     ListQuestion,
@@ -33,6 +32,7 @@ from turnlog.picker.session_source import (
     SessionNumbers,
     SessionSource,
     describe_keys,
+    scopes_of,
 )
 from turnlog.store.client_settings import kept_days
 from turnlog.store.paths import Store

@@ -9,8 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from turnlog.index.reports.session_list import ListedSession
-from turnlog.picker.scopes import EVERYTHING, Scope
-from turnlog.picker.session_source import SessionKey, SessionNumbers
+from turnlog.picker.session_source import EVERYTHING, Scope, SessionKey, SessionNumbers
 
 if TYPE_CHECKING:
     from turnlog.picker.session_preview import Preview

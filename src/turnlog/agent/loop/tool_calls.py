@@ -24,9 +24,9 @@ from turnlog.agent.loop.call_hooks import (
 )
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.events import CallStarted, Printed
-from turnlog.agent.loop.pull_requests import link_pull_request
-from turnlog.agent.permissions.asking import Ask, PermissionReply, Question
+from turnlog.agent.loop.turn_records import link_pull_request
 from turnlog.agent.permissions.gate import REJECTED, Admitted, Invalid, Refused, admit, plain_input
+from turnlog.agent.permissions.policy import Ask, PermissionReply, Question
 from turnlog.agent.session.entry_builders import (
     REJECTED_DATA,
     REJECTED_TEXT,
