@@ -43,7 +43,7 @@ Query = dict[str, str]
 
 
 class Backend(Protocol):
-    """What answers the viewer's questions."""
+    """The interface that answers the viewer's requests."""
 
     def answer(self, path: str, query: Query) -> Any: ...
 

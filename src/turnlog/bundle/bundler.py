@@ -58,7 +58,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class BundleOptions:
-    """How a bundle is written."""
+    """Options for writing a bundle."""
 
     is_redacted: bool = True
     password: str | None = None

@@ -18,7 +18,7 @@ from turnlog.secrets import find_secrets
 
 ENCODED = re.compile(rb"[A-Za-z0-9+/_-]{24,}={0,2}")
 BREAK = re.compile(rb"(?:\\r|\r)?(?:\\n|\n)[ \t]*")
-"""What may be between two lines of base64."""
+"""A line break in base64, with indentation; escaped in JSON."""
 LAST_LINE = re.compile(rb"(?:\\r|\r)?(?:\\n|\n)[ \t]*([A-Za-z0-9+/_-]{2,23}={0,2})(?![\w+/-])")
 LONG = 100
 """Length from which base64 is also decoded from its second, third and fourth character on."""

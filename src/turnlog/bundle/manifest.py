@@ -71,7 +71,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     masked: Annotated[dict[Text, Number], Meta(max_length=10_000)]
     """Number of replaced secrets by kind."""
     tokens: Text
-    """What tokens start with."""
+    """The prefix of tokens that replace paths."""
     projects: Annotated[list[BundledProject], Meta(max_length=MOST_SESSIONS)]
     sessions: Annotated[list[BundledSession], Meta(min_length=1, max_length=MOST_SESSIONS)]
     files: Annotated[list[BundledFile], Meta(min_length=1, max_length=MOST_FILES)]

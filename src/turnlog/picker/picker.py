@@ -48,10 +48,10 @@ FIRST_WAIT = 0.1
 
 
 class PickerOptions(NamedTuple):
-    """How a picker behaves."""
+    """Options of a picker."""
 
     query: str = ""
-    """What is typed already."""
+    """The initial query."""
     purpose: str | None = None
     """The command that the session is chosen for; None for the picker of its own."""
     every_project: bool = False
@@ -61,7 +61,7 @@ class PickerOptions(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What was chosen."""
+    """The chosen session and what to do with it."""
 
     action: str
     """`resume`, `chat`, `web`, or `choose` for another command."""
@@ -79,7 +79,7 @@ class Picker:
         self.stores = stores
         self.options = options
         self._early: list[Callable[[], None]] | None = []
-        """What arrived before there was a screen; None from then on."""
+        """Updates that arrived before there was a screen; None from then on."""
         self._lock = Lock()
         self._answered = Event()
         self.state = PickerState(scopes_of(Path.cwd()))
@@ -87,7 +87,7 @@ class Picker:
             self.state.scope = len(self.state.scopes) - 1
         self.query = Buffer(multiline=False, on_text_changed=lambda _: self.search())
         self.answer = Buffer(multiline=False)
-        """What is typed for a title or a file name."""
+        """The input line for a title or a file name."""
         self._source = SessionSource()
         self._worker = QueryWorker([index_path(store) for store in stores])
         self._height = 40

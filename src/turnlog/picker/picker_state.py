@@ -1,4 +1,4 @@
-"""What the picker shows: the sessions that match, the selected one, and what is being asked.
+"""State of the picker: the sessions that match, the selected one, the open question.
 
 Only the screen's thread changes it. An answer from another thread counts if nothing was typed since
 it was asked for: its generation is the current one.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PickerMode(Enum):
-    """What a key does."""
+    """Input modes; the mode decides what a key does."""
 
     SEARCH = "search"
     """Characters are typed into the query."""
@@ -46,7 +46,7 @@ class PickerState:
     top: int = 0
     """The first row on the screen."""
     is_pinned: bool = False
-    """Whether the user chose the selected session, so that it stays selected while it matches."""
+    """True if the user chose the selected session, so that it stays selected while it matches."""
     wanted: str | None = None
     """The file of a session to select as soon as it is listed."""
     preview: "Preview | None" = None

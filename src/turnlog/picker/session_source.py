@@ -71,10 +71,10 @@ def _spelled(directory: Path) -> str:
 
 
 class ListQuestion(NamedTuple):
-    """What to list."""
+    """A request for a list of sessions."""
 
     line: str
-    """What was typed: words to search for and filters."""
+    """The typed query: words to search for and filters."""
     scope: Scope
     live: Mapping[str, str]
     """The states of running sessions, by id."""
@@ -87,7 +87,7 @@ class SessionNumbers(NamedTuple):
     documents: dict[SessionKey, int]
     """The best matching text of a session, where it is known already."""
     query: "Query | None"
-    """What was searched for; None if sessions were only listed."""
+    """The parsed query; None if sessions were only listed."""
     problem: str | None = None
     """A filter or a part of the query that was ignored."""
 

@@ -30,7 +30,7 @@ Tree = dict[str, bytes]
 
 @dataclass
 class GitExport:
-    """What was exported."""
+    """The outcome of an export."""
 
     path: Path
     commits: int = 0

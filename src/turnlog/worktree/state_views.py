@@ -32,7 +32,7 @@ class FileStateView(Struct, kw_only=True):
     is_absent: bool
     """True if there was no such file."""
     tool: str
-    """What showed it: a tool, `file history`, `attachment` or `edited outside`."""
+    """The source that showed it: a tool, `file history`, `attachment` or `edited outside`."""
     line: int
     """The line that showed it; in the sub-agent's file if there is one."""
     time: str | None

@@ -447,8 +447,8 @@ def _overlaps(sightings: list[Sighting]) -> Iterator[Hazard]:
 
 def _lost_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
     """Yield a hazard for backups before changes that are not recorded, as in a stripped clone."""
-    told = [each for each in sightings if each.tool != "Read"]
-    for backup, after in zip_longest(told, told[1:]):
+    noted = [each for each in sightings if each.tool != "Read"]
+    for backup, after in zip_longest(noted, noted[1:]):
         if backup.backup and backup.backup.is_before_change and not (after and after.is_change):
             behind = backup.place._replace(order=backup.place.order + 1)
             what = f"the change after the backup in line {backup.backup.line}"

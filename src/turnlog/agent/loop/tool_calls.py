@@ -204,7 +204,7 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
         )
     except ToolError as error:
         outcome = _failed(str(error))
-    except Exception as error:  # whatever a tool does, the model is told and the loop goes on
+    except Exception as error:  # whatever a tool raises is a result for the model
         outcome = _failed(f"{type(error).__name__}: {error}")
     link_pull_request(parts.recorder, call["name"], admitted.input, outcome)
     # Before the hooks of the call, so that their payload names the new directory.
