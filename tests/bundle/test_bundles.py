@@ -13,7 +13,7 @@ from support.build import SESSION, assistant, encode, session, text, user
 from support.planted import PASTE, SECRETS, plant, write
 from support.two_homes import User, create_users, lines_of, record_session
 from turnlog.bundle.container import read_container
-from turnlog.bundle.manifest import Manifest, encode_manifest
+from turnlog.bundle.manifest import BundleManifest, encode_manifest
 from turnlog.bundle.members import gather
 from turnlog.bundle.merge import Relation
 from turnlog.bundle.tracked_files import without_foreign_files
@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "x.turnlog"
 
 
-def unpacked(path: Path) -> tuple[Manifest, dict[str, bytes]]:
+def unpacked(path: Path) -> tuple[BundleManifest, dict[str, bytes]]:
     """Everything in a bundle that is not encrypted."""
     found: list[bytes] = []
     with path.open("rb") as file:

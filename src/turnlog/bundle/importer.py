@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnlog.bundle.layout import LaidOut, lay_out
-from turnlog.bundle.manifest import BundledProject, BundledSession, Manifest
+from turnlog.bundle.manifest import BundledProject, BundledSession, BundleManifest
 from turnlog.bundle.members import PLANS, TRANSCRIPT
 from turnlog.bundle.merge import LineComparison, Relation, extended, relation_of
 from turnlog.bundle.path_tokens import PathTokens
@@ -77,7 +77,7 @@ class ImportedSession(NamedTuple):
 class ImportPlan:
     """The changes that import a bundle."""
 
-    manifest: Manifest
+    manifest: BundleManifest
     sessions: list[ImportedSession] = field(default_factory=list[ImportedSession])
     changes: list[Change] = field(default_factory=list[Change])
     kept: list[Path] = field(default_factory=list[Path])

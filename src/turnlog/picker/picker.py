@@ -39,7 +39,7 @@ from turnlog.store.paths import Store
 from turnlog.store.resume_command import pasteable_command
 
 if TYPE_CHECKING:
-    from turnlog.picker.session_preview import Preview
+    from turnlog.picker.session_preview import SessionPreview
 
 POLL = 1.0
 """Seconds between two looks at an index that is being brought up to date."""
@@ -209,7 +209,7 @@ class Picker:
         deliver = partial(self._later, partial(self._take_preview, number))
         self._worker.ask(QuestionKind.PREVIEW, lambda dbs: _preview_of(dbs, number, found), deliver)
 
-    def _take_preview(self, number: SessionKey, preview: "Preview | None") -> None:
+    def _take_preview(self, number: SessionKey, preview: "SessionPreview | None") -> None:
         if number == self.state.selected:
             self.state.preview, self.state.preview_of = preview, number
 
@@ -418,7 +418,7 @@ class _FirstPage(NamedTuple):
 
     found: SessionNumbers
     rows: dict[SessionKey, ListedSession]
-    preview: "Preview | None"
+    preview: "SessionPreview | None"
     """That of the first session; with the list, it takes one drawing less."""
 
 
@@ -435,7 +435,7 @@ def _first_page(
     return _FirstPage(found, rows, _preview_of(dbs, first, found) if first else None)
 
 
-def _preview_of(dbs: Databases, key: SessionKey, found: SessionNumbers) -> "Preview | None":
+def _preview_of(dbs: Databases, key: SessionKey, found: SessionNumbers) -> "SessionPreview | None":
     from turnlog.picker.session_preview import read_preview
 
     store, number = key

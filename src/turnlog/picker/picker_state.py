@@ -12,7 +12,7 @@ from turnlog.index.reports.session_list import ListedSession
 from turnlog.picker.session_source import EVERYTHING, Scope, SessionKey, SessionNumbers
 
 if TYPE_CHECKING:
-    from turnlog.picker.session_preview import Preview
+    from turnlog.picker.session_preview import SessionPreview
 
 
 class PickerMode(Enum):
@@ -49,7 +49,7 @@ class PickerState:
     """True if the user chose the selected session, so that it stays selected while it matches."""
     wanted: str | None = None
     """The file of a session to select as soon as it is listed."""
-    preview: "Preview | None" = None
+    preview: "SessionPreview | None" = None
     preview_of: SessionKey | None = None
     live: dict[str, str] = field(default_factory=dict[str, str])
     asked: tuple[int, ListedSession] | None = None
