@@ -127,7 +127,9 @@ class Picker:
         assert self.app is not None
         # Otherwise the terminal stays in raw mode, with the picker on it.
         if self.app.loop:
-            with suppress(NotImplementedError, RuntimeError, ValueError):  # on Windows; in a thread
+            # Outside the main thread (RuntimeError), and on Windows (NotImplementedError, which is
+            # a RuntimeError), no handler can be added: the picker works without.
+            with suppress(RuntimeError):
                 self.app.loop.add_signal_handler(signal.SIGTERM, self.leave)
         # The threads start after the first paint: they would compete with it.
         self.app.after_render += self._begin_once
