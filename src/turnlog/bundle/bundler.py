@@ -30,13 +30,14 @@ from turnlog.bundle.manifest import (
 )
 from turnlog.bundle.members import BundleMember, gather, has_tokens
 from turnlog.bundle.path_tokens import PathTokens, first_free_prefix, prefixes_in
-from turnlog.bundle.sealing import encrypt, sign, signature_of
+from turnlog.bundle.sealing import sign, signature_of
 from turnlog.bundle.validation import OpenBundle, open_bundle
 from turnlog.edit.move import directory_of
 from turnlog.edit.redact.redaction import find_all, find_remaining
 from turnlog.edit.redact.replacement import Find, RedactedPart, RedactionFinds, redact_part
 from turnlog.edit.redact.secret_finder import Finder
 from turnlog.errors import Conflict, Damaged, Unredacted, UsageError
+from turnlog.format.age_files import encrypt_with_password
 from turnlog.format.atomic import written_beside
 from turnlog.format.decode import read_entries, split_values
 from turnlog.format.entries import ChainEntry
@@ -99,7 +100,7 @@ def write_bundle(
             write_container(file, encode_manifest(manifest), members)
         _require_importable(packed, folder / "again", packing.finder)
         if options.password is not None:
-            packed.write_bytes(encrypt(packed.read_bytes(), options.password))
+            packed.write_bytes(encrypt_with_password(packed.read_bytes(), options.password))
         size = packed.stat().st_size
         if dry_run:
             return BundleReport(path, manifest, size, None)

@@ -31,8 +31,8 @@ from turnlog.bundle.members import (
     member_problem,
 )
 from turnlog.bundle.path_tokens import NAMED_TOKEN
-from turnlog.bundle.sealing import decrypt, is_encrypted
 from turnlog.errors import Damaged, NotFound, Unavailable, UsageError
+from turnlog.format.age_files import decrypt_with_password, is_age_file
 from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import read_lines
 from turnlog.format.regular_files import open_regular
@@ -138,7 +138,7 @@ def _read(path: Path) -> Generator[BinaryIO]:
 def needs_password(path: Path) -> bool:
     """Return whether a bundle is encrypted."""
     with _read(path) as file:
-        return is_encrypted(_dearmored(path, file).read(HEAD))
+        return is_age_file(_dearmored(path, file).read(HEAD))
 
 
 def _dearmored(path: Path, file: BinaryIO) -> BinaryIO:
@@ -156,12 +156,12 @@ def _decrypted(path: Path, armored: BinaryIO, password: str | None) -> BinaryIO:
     file = _dearmored(path, armored)
     start = file.read(HEAD)
     file.seek(0)
-    if not is_encrypted(start):
+    if not is_age_file(start):
         return file
     if password is None:
         raise UsageError(f"{path} is encrypted", f"turnlog unbundle {path} --password-file FILE")
     try:
-        return BytesIO(decrypt(file.read(), password))
+        return BytesIO(decrypt_with_password(file.read(), password))
     except Damaged as error:
         raise Damaged(f"{path}: {error.message}", error.hint) from error
 

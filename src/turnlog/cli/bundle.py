@@ -9,7 +9,6 @@ import click
 from turnlog.bundle.bundler import BundleOptions, BundleReport, write_bundle
 from turnlog.bundle.container import MAGIC
 from turnlog.bundle.manifest import BundledSession, BundleManifest
-from turnlog.bundle.sealing import AGE
 from turnlog.cli.arguments import dry_run_option, json_option, since_option
 from turnlog.cli.completions import complete_project, complete_session
 from turnlog.cli.output import echo_json, plain, progress_bar
@@ -19,6 +18,7 @@ from turnlog.cli.sessions import only_store, own_files
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import echo, style
 from turnlog.errors import NotFound
+from turnlog.format.age_files import AGE
 from turnlog.format.atomic import require_replaceable
 from turnlog.store.catalog import select_sessions
 from turnlog.store.paths import Store
