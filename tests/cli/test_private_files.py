@@ -30,7 +30,7 @@ COMMANDS = [
     ["statusline"],
     ["archive"],
     ["archive", "--check"],
-    ["sync-with", "shared"],
+    ["sync-with", "shared", "--init"],
     ["rename", SESSION, "another"],
     ["clone", SESSION],
     ["bundle", SESSION, "-o", "x.turnlog"],

@@ -16,6 +16,7 @@ REPORTS = (
     "monthly",
     "session",
     "project",
+    "store",
     "model",
     "tool",
     "file",
