@@ -179,7 +179,14 @@ class Session(NodeLog):
 
     def detail(self, call: Call) -> Detail:
         """Return the contents of a call's lines."""
-        return read_call(self, call)
+        if self.recall is None:
+            return read_call(self, call)
+        key = call.use.index, call.id
+        detail = self.recall.get(key)
+        if detail is None:
+            detail = read_call(self, call)
+            self.recall.keep(key, detail, call.result.size if call.result else 0)
+        return detail
 
     @cached_property
     def _sidechains(self) -> Tree:
