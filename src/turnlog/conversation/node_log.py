@@ -67,6 +67,8 @@ class NodeLog:
     """What was decoded lately, while the file is kept open."""
     slug_index: int = -1
     """Rank of the node that has it; -1 if there is none."""
+    _end: int | None = None
+    """Read no line behind this offset; None for the whole file."""
     _derived: tuple[str, ...] = ("tree",)
     """Cached properties to recompute when the file has grown."""
 
@@ -107,10 +109,14 @@ class NodeLog:
         self.state = state
         if is_read:
             return False
+        self._read_on()
+        return True
+
+    def _read_on(self) -> None:
+        """Read what follows, and drop what was derived from fewer lines."""
         self._read_appended()
         for name in self._derived:
             self.__dict__.pop(name, None)
-        return True
 
     def entry(self, node: Node) -> Entry:
         """Return the entry of a node, decoded from its line."""
@@ -202,6 +208,8 @@ class NodeLog:
             if line.is_whole:
                 extent = line.end, lines, len(self.nodes), len(self.problems)
                 trail.add(line)
+            if self._end is not None and line.end >= self._end:
+                break
         self._extent, self._mark = ReadExtent(*extent), trail.bookmark
 
     def _add(self, line: Line) -> None:

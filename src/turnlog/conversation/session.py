@@ -210,6 +210,30 @@ class Session(NodeLog):
         return pair_calls(self.nodes)
 
 
+class SessionStart(Session):
+    """The first lines of a session, a session of their own that can be extended to all of it."""
+
+    def __init__(self, path: Path, end: int) -> None:
+        self._end = end
+        super().__init__(path)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that were read; equal to the file's size at the end."""
+        return self.extent.offset
+
+    @property
+    def is_whole(self) -> bool:
+        """True once nothing is left to read."""
+        return self._end is None
+
+    def extend(self, step: int) -> None:
+        """Read about so many bytes more."""
+        end = (self._end or 0) + step
+        self._end = end if end < self.state.size else None
+        self._read_on()
+
+
 class PartialSession(Session):
     """Some nodes of a file as a session of their own."""
 

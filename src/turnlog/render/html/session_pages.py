@@ -104,6 +104,7 @@ class SessionPages:
             "agents": self.agents(),
             "masked": None,
             "findings": [],
+            "reading": None,
         }
 
     def outline(self, first: int, last: int) -> Fields:
