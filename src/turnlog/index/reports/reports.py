@@ -1,12 +1,12 @@
 """Compute reports: tokens, cost, time and calls of all sessions, each thing counted once."""
 
 import sqlite3
-from pathlib import Path
 from time import time
 from typing import NamedTuple
 
 from turnlog.errors import UsageError
 from turnlog.index.command_names import program
+from turnlog.index.reports.dialects import SQLITE, Dialect, read_sql, translate
 from turnlog.index.reports.groupings import GROUPINGS, work_query
 from turnlog.text import short_count
 
@@ -145,14 +145,14 @@ def run_query_file(
     return Report(name, columns, rows, {}, [])
 
 
-def query(name: str, by: tuple[str, ...] = ()) -> str:
-    """Return the SQL of a report."""
+def query(name: str, by: tuple[str, ...] = (), dialect: Dialect = SQLITE) -> str:
+    """Return the SQL of a report, as an engine spells it."""
     if name in GROUPINGS:
-        return work_query(name, by)
+        return translate(work_query(name, by), dialect)
     if by:
         known = ", ".join(GROUPINGS)
         raise UsageError(f"{name} cannot be grouped further: --by is for {known}")
-    return Path(__file__).with_name(f"{name}.sql").read_text("utf-8")
+    return translate(read_sql(name), dialect)
 
 
 def _run(
@@ -166,7 +166,8 @@ def _run(
 def _row(columns: list[str], values: tuple[Value, ...]) -> Row:
     row: Row = dict(zip(columns, values, strict=True))
     for name in LISTS & row.keys():
-        row[name] = str(row[name] or "").split()
+        # No engine promises an order of what it joins.
+        row[name] = sorted(str(row[name] or "").split(), key=lambda each: (len(each), each))
     return row
 
 
