@@ -16,7 +16,10 @@ PARAMETER = re.compile(r"(?<![:\w']):(\w+)")
 CAPITALS, SMALL = "'ABCDEFGHIJKLMNOPQRSTUVWXYZ'", "'abcdefghijklmnopqrstuvwxyz'"
 LOCAL = "{0}.quarter * 900, 'unixepoch', 'localtime'"
 """The start of a quarter of an hour, in the local time zone."""
-MILLISECONDS = "CAST(floor({0} * 1000.0 + 210866760000000.0 + 0.5) AS BIGINT) - CAST(210866760000000 AS BIGINT)"
+MILLISECONDS = (
+    "CAST(floor({0} * 1000.0 + 210866760000000.0 + 0.5) AS BIGINT)"
+    " - CAST(210866760000000 AS BIGINT)"
+)
 """Seconds rounded as SQLite rounds them: it adds the Julian date of 1970 first."""
 
 
@@ -96,8 +99,8 @@ SPARK = Dialect(
 def translate(statement: str, dialect: Dialect = SQLITE) -> str:
     """Return a statement as an engine understands it.
 
-    >>> translate("SELECT {{iso_time(max(c.at))}} WHERE :now > 0", DUCKDB)[-11:]
-    '$now > 0'
+    >>> translate("SELECT {{joined(url)}} FROM pulls WHERE line > :line", DUCKDB)
+    "SELECT string_agg(url, ' ') FROM pulls WHERE line > $line"
     """
     found = PLACE.sub(lambda place: _fragment(dialect, place), statement)
     if dialect.parameter == ":":

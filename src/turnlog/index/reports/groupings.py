@@ -63,7 +63,8 @@ GROUPINGS = {
         ("session",),
         (
             "max(CASE WHEN f.is_subagent = 0 THEN f.title END) AS title",
-            "coalesce(max(CASE WHEN f.is_subagent = 0 THEN f.project END), max(f.project)) AS project",
+            "coalesce(max(CASE WHEN f.is_subagent = 0 THEN f.project END), max(f.project))"
+            " AS project",
             "{{iso_time(min(f.started))}} AS started",
             "{{iso_time(max(f.ended))}} AS ended",
         ),
