@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-PLACE = re.compile(r"\{\{(\w+)(?:\((.*?)\))?\}\}", re.DOTALL)
+PLACE = re.compile(r"\{\{(\w+)(?:\(([^{}]*)\))?\}\}")
+"""A fragment without another one in its arguments."""
 PARAMETER = re.compile(r"(?<![:\w']):(\w+)")
 CAPITALS, SMALL = "'ABCDEFGHIJKLMNOPQRSTUVWXYZ'", "'abcdefghijklmnopqrstuvwxyz'"
 LOCAL = "{0}.quarter * 900, 'unixepoch', 'localtime'"
@@ -71,6 +72,11 @@ _LAKE = {
     "same": "{0} IS NOT DISTINCT FROM {1}",
     "program": "{0}.program",
     "window_tables": "WITH",
+    # The rows of a table that belong to the write that won.
+    "live": "JOIN winners w ON w.table_name = '{0}' AND w.machine = t.machine AND w.file = t.file"
+    " AND w.day = t.day AND w.write_id = t.write_id",
+    "price": "CAST(CAST({0} AS DECIMAL(14, 0)) * {1} AS DECIMAL(18, 6))",
+    "dollars": "({0}) * CAST(0.000001 AS DECIMAL(7, 6))",
 }
 DUCKDB = Dialect(
     "duckdb",
@@ -79,6 +85,9 @@ DUCKDB = Dialect(
         "iso_time": f"strftime(make_timestamp_ms({MILLISECONDS}), '%Y-%m-%dT%H:%M:%SZ')",
         "iso_milliseconds": f"strftime(make_timestamp_ms({MILLISECONDS}), '%Y-%m-%dT%H:%M:%S.%gZ')",
         "joined": "string_agg({0}, ' ')",
+        "first_known": "first_value({0} IGNORE NULLS)",
+        "view": "TEMP VIEW",
+        "table": "TEMP TABLE",
         "materialized": "MATERIALIZED",
     },
     "$",
@@ -91,6 +100,9 @@ SPARK = Dialect(
         "iso_milliseconds": f"date_format(timestamp_millis({MILLISECONDS}),"
         " \"yyyy-MM-dd'T'HH:mm:ss.SSS'Z'\")",
         "joined": "array_join(collect_list({0}), ' ')",
+        "first_known": "first_value({0}, true)",
+        "view": "OR REPLACE TEMPORARY VIEW",
+        "table": "OR REPLACE TEMPORARY VIEW",
         "materialized": "",
     },
 )
@@ -102,7 +114,9 @@ def translate(statement: str, dialect: Dialect = SQLITE) -> str:
     >>> translate("SELECT {{joined(url)}} FROM pulls WHERE line > :line", DUCKDB)
     "SELECT string_agg(url, ' ') FROM pulls WHERE line > $line"
     """
-    found = PLACE.sub(lambda place: _fragment(dialect, place), statement)
+    found, count = statement, 1
+    while count:
+        found, count = PLACE.subn(lambda place: _fragment(dialect, place), found)
     if dialect.parameter == ":":
         return found
     return PARAMETER.sub(rf"{dialect.parameter}\1", found)

@@ -1,5 +1,6 @@
 """Group work by day, project, model and other dimensions: one SQL body for all such reports."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from turnlog.errors import UsageError
@@ -72,32 +73,32 @@ GROUPINGS = {
 }
 
 
-def work_query(name: str, by: tuple[str, ...] = ()) -> str:
+def work_query(name: str, by: tuple[str, ...] = (), known: Mapping[str, str] = DIMENSIONS) -> str:
     """Return the SQL of a report, grouped by further dimensions on request."""
     grouping = GROUPINGS[name]
-    unknown = [each for each in by if each not in DIMENSIONS]
+    unknown = [each for each in by if each not in known]
     if unknown:
         raise UsageError(
-            f"cannot group by {unknown[0]}: choose from {', '.join(DIMENSIONS)}",
+            f"cannot group by {unknown[0]}: choose from {', '.join(known)}",
             f"turnlog stats {name} --by project,model",
         )
     taken = {column.rpartition(" AS ")[2] for column in grouping.columns}
-    dimensions = tuple(dict.fromkeys((*grouping.dimensions, *by)))
-    keys = [f"{DIMENSIONS[each]} AS {each}" for each in dimensions if each not in taken]
+    dimensions = {each: known[each] for each in (*grouping.dimensions, *by)}
+    keys = [f"{sql} AS {each}" for each, sql in dimensions.items() if each not in taken]
     return _filled(
         tables="{{" + grouping.tables + "}} " if grouping.tables else "",
         joins=grouping.joins,
         keys=",\n    ".join([*keys, *grouping.columns]),
         # Expressions, not names: `project` is also a column of the tables.
-        group=", ".join(DIMENSIONS[each] for each in dimensions),
+        group=", ".join(dimensions.values()),
         order=_order(dimensions),
     )
 
 
-def _order(dimensions: tuple[str, ...]) -> str:
+def _order(dimensions: Mapping[str, str]) -> str:
     """Return the order of rows: times as they pass, everything else the most expensive first."""
-    times = [DIMENSIONS[each] for each in dimensions if each in TIMES]
-    others = [DIMENSIONS[each] for each in dimensions if each not in TIMES]
+    times = [sql for each, sql in dimensions.items() if each in TIMES]
+    others = [sql for each, sql in dimensions.items() if each not in TIMES]
     return ", ".join([*times, *((COST_ORDER, "tokens DESC") if others else ()), *others])
 
 
