@@ -30,8 +30,8 @@ FROM calls WHERE counts = 1 GROUP BY file, quarter, model, branch, is_subagent
 UNION ALL
 SELECT
     file, quarter, model, branch, 0,
-    1, coalesce(working, ended - at), ended - at, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0,
+    1, coalesce(working, ended - p.at), ended - p.at, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0,
     0, 0, 0, 0
-FROM prompts
+FROM prompts p
 -- Commands that no model answered are no turns.
 WHERE counts = 1 AND (model IS NOT NULL OR kind NOT IN ('command', 'bash_input'));

@@ -19,8 +19,8 @@ WITH named AS {{materialized}} (
 failures AS (
     SELECT
         tool, command, error,
-        row_number() OVER (PARTITION BY tool, command ORDER BY at DESC, key DESC) AS nth
-    FROM named WHERE failed = 1
+        row_number() OVER (PARTITION BY tool, command ORDER BY n.at DESC, n.key DESC) AS nth
+    FROM named n WHERE failed = 1
 ),
 latest AS {{materialized}} (SELECT tool, command, error FROM failures WHERE nth = 1),
 counted AS (
@@ -30,9 +30,9 @@ counted AS (
         count(*) AS calls,
         coalesce(sum(failed), 0) AS errors,
         avg(failed) AS error_rate,
-        max(CASE WHEN failed = 1 THEN at END) AS last_at,
+        max(CASE WHEN failed = 1 THEN n.at END) AS last_at,
         sum(is_rejected) AS rejected
-    FROM named
+    FROM named n
     GROUP BY tool, command
 )
 SELECT

@@ -27,6 +27,6 @@ SELECT
     count(*) AS reads,
     count(CASE WHEN nth > 1 THEN 1 END) AS rereads,
     count(CASE WHEN nth > 1 AND tool_before = 'Read' THEN 1 END) AS unchanged,
-    {{iso_time(max(at))}} AS last
-FROM touched WHERE tool = 'Read'
+    {{iso_time(max(t.at))}} AS last
+FROM touched t WHERE t.tool = 'Read'
 GROUP BY path ORDER BY rereads DESC, reads DESC, path;
