@@ -118,6 +118,7 @@ class _Reader:
             self._read_glance(view)
         elif not line.is_blank:
             decoded = decode_sound(line) or decode_line(storable(line))
+            self.facts.malformed += bool(decoded.problems)
             for entry in decoded.entries:
                 self._read_entry(_LinePlace(carry.lines), entry)
 
