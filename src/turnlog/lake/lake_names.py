@@ -23,9 +23,9 @@ HASH_DIGITS = 24
 MOST_CACHED = 1 << 16
 """Hashes and names that are kept; the cache starts over when it is full."""
 
-# The API's ids have 24 characters that start with 01; test doubles use short ones. Other lengths
-# are hashed, because `msg_AKIAIOSFODNN7EXAMPLE` would carry a key into the lake.
-_API_ID = r"(?:msg|toolu|srvtoolu|mcptoolu|req)_(?:(?:bdrk|vrtx)_)?(?:01\w{22}|[A-Za-z0-9]{1,12})"
+# The API's ids have 24 characters; test doubles use short ones. Other lengths are hashed, because
+# `msg_AKIAIOSFODNN7EXAMPLE` would carry a key into the lake.
+_API_ID = r"(?:msg|toolu|srvtoolu|mcptoolu|req)_(?:(?:bdrk|vrtx)_)?(?:[^\W_]{24}|[^\W_]{1,12})"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 IDENTIFIER = re.compile(rf"(?:{_API_ID}|{_UUID}|a?[0-9a-f]{{4,17}})(?:/\d{{1,3}})?", re.ASCII)
 NAME = re.compile(r"[\w@+][\w.@+-]{0,63}")
