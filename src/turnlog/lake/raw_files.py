@@ -1,17 +1,17 @@
 """List raw session files on shared storage, and share them out in tasks of about equal size.
 
 The same rules apply as in a store: a folder with `projects` in it is the store of one machine, and
-below `projects` only sessions and sub-agents count. Elsewhere every `.jsonl` file is a session, such
-as those that CI agents leave behind.
+below `projects` only sessions and sub-agents count. Elsewhere every `.jsonl` file is a session,
+such as those that CI agents leave behind.
 """
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from turnlog.errors import NotFound
 from turnlog.format.regular_files import note_skipped, skipping
-from turnlog.lake.lake_schema import pyarrow
+from turnlog.lake.lake_storage import LakeStorage, open_storage
 from turnlog.store.paths import SUBAGENTS, is_session_name, is_subagent_name
 
 PROJECTS = "projects"
@@ -86,41 +86,43 @@ class RawFolder(NamedTuple):
 
     uri: str
 
-    def open(self) -> tuple[Any, str]:
-        """Return a pyarrow file system and the path in it."""
-        fs = pyarrow("fs")
-        if "://" not in self.uri:
-            return fs.LocalFileSystem(), os.path.abspath(self.uri)  # noqa: PTH100
-        return fs.FileSystem.from_uri(self.uri)
+    def open(self) -> LakeStorage:
+        """Return the storage that has the folder."""
+        return open_storage(self.uri)
 
     @property
-    def is_local(self) -> bool:
-        return "://" not in self.uri or self.uri.startswith("file://")
+    def place(self) -> str:
+        """The folder as another process can open it, whatever its working directory."""
+        return absolute_place(self.open())
 
     def list_files(self) -> list[RawFile]:
         """Return all session files below it, sorted by store and time.
 
         A task then has the files of few machines and days, and writes few parts.
         """
-        found = self._list_local() if self.is_local else self._list_remote()
+        storage = self.open()
+        found = _list_local(storage) if storage.is_local else _list_remote(storage)
         known = ((origin_of(each.session_name), each) for each in found)
         placed = [(origin.store, each) for origin, each in known if origin]
         placed.sort(key=lambda pair: (pair[0], pair[1].mtime_ns, pair[1].name))
         return [each for _, each in placed]
 
-    def _list_local(self) -> Iterator[RawFile]:
-        root = self.open()[1]
-        if not os.path.isdir(root):  # noqa: PTH112
-            raise NotFound(f"{self.uri} is not a directory", f"ls {self.uri}")
-        yield from _walk(root, "")
 
-    def _list_remote(self) -> Iterator[RawFile]:
-        system, root = self.open()
-        chosen = pyarrow("fs").FileSelector(root, recursive=True)
-        for info in system.get_file_info(chosen):
-            if info.is_file and is_candidate(info.base_name):
-                name = info.path.removeprefix(root).lstrip("/")
-                yield RawFile(name, info.size, info.mtime_ns or 0)
+def absolute_place(storage: LakeStorage) -> str:
+    """Return a storage as another process can open it, whatever its working directory."""
+    return storage.base if storage.is_local else storage.dest
+
+
+def _list_local(storage: LakeStorage) -> Iterator[RawFile]:
+    if not os.path.isdir(storage.base):  # noqa: PTH112
+        raise NotFound(f"{storage.dest} is not a directory", f"ls -ld {storage.dest}")
+    return _walk(storage.base, "")
+
+
+def _list_remote(storage: LakeStorage) -> Iterator[RawFile]:
+    for found in storage.list(""):
+        if is_candidate(found.path.rpartition("/")[2]):
+            yield RawFile(found.path, found.size, round(found.mtime * 1e9))
 
 
 def is_candidate(name: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from turnlog.errors import Damaged
 from turnlog.format.jsonl import FileState
@@ -18,7 +18,7 @@ from turnlog.index.ingest.facts import Carry
 from turnlog.index.ingest.figure_writer import SourceFile
 from turnlog.index.ingest.phases import FIGURES, FigureJob
 from turnlog.index.ingest.workers import USUAL
-from turnlog.lake.lake_schema import pyarrow
+from turnlog.lake.lake_storage import LakeStorage
 from turnlog.lake.raw_files import RawFile, RawFolder, RawOrigin, origin_of
 
 CHUNK = 1 << 20
@@ -53,13 +53,13 @@ def read_raw(
     index: Index, scratch: Path, folder: RawFolder, files: Iterable[RawFile]
 ) -> Iterator[RawRead]:
     """Read files into an index, one at a time; a file that cannot be read never ends the job."""
-    system, root = folder.open()
+    storage = folder.open()
     for each in files:
         origin = origin_of(each.session_name)
         if origin is None:
             continue
         try:
-            with _local_copy(system, f"{root}/{each.name}", each, scratch) as path:
+            with _local_copy(storage, each, scratch) as path:
                 yield _read_file(index, each, origin, path)
         # pyarrow raises OSError for what a server says, and for data that do not decompress.
         except (OSError, Damaged, EOFError) as error:
@@ -89,10 +89,10 @@ def _read_file(index: Index, file: RawFile, origin: RawOrigin, path: Path) -> Ra
 
 
 @contextmanager
-def _local_copy(system: Any, path: str, file: RawFile, scratch: Path) -> Generator[Path]:
+def _local_copy(storage: LakeStorage, file: RawFile, scratch: Path) -> Generator[Path]:
     """Yield a local, uncompressed file with the same name."""
-    is_local = isinstance(system, pyarrow("fs").LocalFileSystem)
-    if is_local and file.compression is None:
+    path = storage.full(file.name)
+    if storage.is_local and file.compression is None:
         yield Path(path)
         return
     folder = scratch / "copy"
@@ -100,7 +100,7 @@ def _local_copy(system: Any, path: str, file: RawFile, scratch: Path) -> Generat
     try:
         copy = folder / Path(file.session_name).name
         with (
-            system.open_input_stream(path, compression=file.compression) as source,
+            storage.files.open_input_stream(path, compression=file.compression) as source,
             copy.open("xb") as target,
         ):
             shutil.copyfileobj(source, target, CHUNK)

@@ -15,7 +15,7 @@ from turnlog.lake.lake_settings import LakeSettings, names_for, this_machine
 from turnlog.lake.lake_storage import LakeStorage, open_storage
 from turnlog.lake.lake_units import UnitKey
 from turnlog.lake.live_units import FORGOTTEN, UnitRow, all_winners
-from turnlog.lake.raw_files import RawFile, RawFolder, origin_of, share_out
+from turnlog.lake.raw_files import RawFile, RawFolder, absolute_place, origin_of, share_out
 from turnlog.lake.raw_task import (
     KnownUnit,
     RawMachine,
@@ -81,12 +81,13 @@ def ingest_raw(
     start, storage = time.monotonic(), open_storage(dest)
     require_version(storage)
     done = Ingested(raw, dest, options.engine)
+    folder = RawFolder(raw)
     with collect_skipped() as skipped:
-        files = RawFolder(raw).list_files()
+        files = folder.list_files()
     done.skipped = skipped
     if not files:
         raise NotFound(f"there are no session files below {raw}", f"ls -R {raw}")
-    tasks = list(_Plan(storage, settings, options, done).tasks(raw, files))
+    tasks = list(_Plan(storage, settings, options, done).tasks(folder.place, files))
     done.tasks = len(tasks)
     for summary in _run(tasks, options):
         done.summary.add(decode_summary(summary))
@@ -127,7 +128,7 @@ class _Plan:
             machines = [self._machine(store, list(group)) for store, group in groups]
             task = RawTask(
                 raw=raw,
-                dest=self.storage.dest,
+                dest=absolute_place(self.storage),
                 names=self.names,
                 machines=[each for each in machines if each.sources],
                 is_dry_run=self.options.is_dry_run,

@@ -159,7 +159,7 @@ def _units(
         yield from units_of(machine, found.table, read[found.number].id, found.rows)
 
 
-def _write(  # noqa: PLR0913
+def _write(
     task: RawTask,
     storage: LakeStorage,
     machine: RawMachine,

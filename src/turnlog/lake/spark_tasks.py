@@ -96,7 +96,7 @@ def _progress(spark: Any, total: int, done: Done) -> Iterator[None]:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn the errors of tasks, which are Java exceptions with a Python traceback, into one line."""
+    """Turn errors of tasks, Java exceptions with a Python traceback, into one line."""
     try:
         yield
     except Exception as error:
