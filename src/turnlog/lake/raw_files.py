@@ -105,7 +105,18 @@ class RawFolder(NamedTuple):
         known = ((origin_of(each.session_name), each) for each in found)
         placed = [(origin.store, each) for origin, each in known if origin]
         placed.sort(key=lambda pair: (pair[0], pair[1].mtime_ns, pair[1].name))
-        return [each for _, each in placed]
+        stores = {store for store, each in placed if _is_in_store(each)}
+        return [each for _, each in placed if _is_in_store(each) or not _is_beside(each, stores)]
+
+
+def _is_in_store(file: RawFile) -> bool:
+    return PROJECTS in file.name.split("/")[:-1]
+
+
+def _is_beside(file: RawFile, stores: set[str]) -> bool:
+    """Return whether a store has the file outside of `projects`, such as `history.jsonl`."""
+    folders = file.name.split("/")[:-1]
+    return any("/".join(folders[:length]) in stores for length in range(len(folders) + 1))
 
 
 def absolute_place(storage: LakeStorage) -> str:
@@ -120,7 +131,7 @@ def _list_local(storage: LakeStorage) -> Iterator[RawFile]:
 
 
 def _list_remote(storage: LakeStorage) -> Iterator[RawFile]:
-    for found in storage.list(""):
+    for found in storage.walk(""):
         if is_candidate(found.path.rpartition("/")[2]):
             yield RawFile(found.path, found.size, round(found.mtime * 1e9))
 

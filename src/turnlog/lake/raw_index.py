@@ -16,7 +16,7 @@ from turnlog.format.regular_files import is_readable
 from turnlog.index.database import Index, open_index, writing
 from turnlog.index.ingest.facts import Carry
 from turnlog.index.ingest.figure_writer import SourceFile
-from turnlog.index.ingest.phases import FIGURES, FigureJob
+from turnlog.index.ingest.phases import FIGURES, FigureJob, read_figures
 from turnlog.index.ingest.workers import USUAL
 from turnlog.lake.lake_storage import LakeStorage
 from turnlog.lake.raw_files import RawFile, RawFolder, RawOrigin, origin_of
@@ -73,7 +73,7 @@ def _read_file(index: Index, file: RawFile, origin: RawOrigin, path: Path) -> Ra
     source = SourceFile(str(path), origin.store, state, origin.owner, origin.is_subagent)
     malformed = 0
     with writing(index.db):
-        for part in FIGURES.read(FigureJob(source, Carry(), is_new=True, known=None), USUAL.part):
+        for part in read_figures(FigureJob(source, Carry(), is_new=True, known=None), USUAL.part):
             malformed += part.facts.malformed
             FIGURES.write(index.db, [part])
         # The lake knows a file by its place in the folder: another worker may have mounted the

@@ -5,7 +5,7 @@ have to be idempotent; only the result of one attempt is returned.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -57,7 +57,7 @@ class _Mapped:
 
 
 @contextmanager
-def _session(master: str | None) -> Iterator[Any]:
+def _session(master: str | None) -> Generator[Any]:
     try:
         sql: Any = import_module("pyspark.sql")
     except ImportError as error:
@@ -74,7 +74,7 @@ def _session(master: str | None) -> Iterator[Any]:
 
 
 @contextmanager
-def _progress(spark: Any, total: int, done: Done) -> Iterator[None]:
+def _progress(spark: Any, total: int, done: Done) -> Generator[None]:
     """Report finished tasks from a thread, because collecting the results blocks."""
     is_over = threading.Event()
     tracker = spark.sparkContext.statusTracker()
@@ -95,7 +95,7 @@ def _progress(spark: Any, total: int, done: Done) -> Iterator[None]:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained() -> Generator[None]:
     """Turn errors of tasks, Java exceptions with a Python traceback, into one line."""
     try:
         yield
