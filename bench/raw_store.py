@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -30,7 +31,7 @@ def write_raw(folder: Path, size: int, machines: int, seed: int = 1) -> dict[str
     share = size // machines
     for number, store in enumerate(stores):
         generate(store, share, default_sessions(share), seed * 1000 + number)
-    copied = sum(_copy_some(rng, a, b) for a, b in zip(stores, stores[1:], strict=False))
+    copied = sum(_copy_some(rng, a, b) for a, b in pairwise(stores))
     malformed = 0
     files = sorted(folder.rglob("*.jsonl"))
     for path in files:
