@@ -6,7 +6,7 @@ from typing import Any
 from support.build import SESSION, Fields, assistant, call, result, session, text, user
 from turnlog.conversation.session import open_session
 from turnlog.worktree.moments import parse_moment
-from turnlog.worktree.worktree import FileVersion, Worktree, open_worktree
+from turnlog.worktree.worktree import FileRevision, Worktree, open_worktree
 
 ROOT = "/home/ada/shop"
 UPDATED = "The file {} has been updated successfully."
@@ -113,7 +113,7 @@ def worktree_of(folder: Path, *parts: list[bytes] | bytes) -> Worktree:
     return open_worktree(open_session(recorded(folder, *parts)))
 
 
-def state_of(worktree: Worktree, path: str, at: str | None = None) -> FileVersion:
+def state_of(worktree: Worktree, path: str, at: str | None = None) -> FileRevision:
     """A file at a moment, or at the end."""
     moment = parse_moment(worktree, at)
     return worktree.at(worktree.find(full_path(path)), moment.place, moment.leaf)

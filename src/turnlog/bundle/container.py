@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from turnlog.bundle.manifest import MANIFEST, Manifest, decode_manifest
+from turnlog.bundle.manifest import MANIFEST, BundleManifest, decode_manifest
 from turnlog.errors import Damaged
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _padding(size: int) -> bytes:
     return bytes(-size % BLOCK)
 
 
-class _Frame:
+class _FrameReader:
     """The decompressed bytes of a file that consists of one zstd frame."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -137,12 +137,12 @@ class _Frame:
             raise Damaged("data follows the end of the frame")
 
 
-Require = Callable[[Manifest], None]
+Require = Callable[[BundleManifest], None]
 Sink = Callable[[int, Iterator[bytes]], None]
 """Takes the number of a file in the manifest, and its content."""
 
 
-def read_container(file: BinaryIO, require: Require, sink: Sink) -> Manifest:
+def read_container(file: BinaryIO, require: Require, sink: Sink) -> BundleManifest:
     """Read a container; call `require` with the manifest before anything else is unpacked.
 
     `sink` gets each file and must consume it. Raise `Damaged` for a file that is not exactly as
@@ -151,7 +151,7 @@ def read_container(file: BinaryIO, require: Require, sink: Sink) -> Manifest:
     if file.read(len(MAGIC)) != MAGIC:
         raise Damaged("the file is not a bundle")
     file.seek(0)
-    frame = _Frame(file)
+    frame = _FrameReader(file)
     name, size = parse_header(frame.read(BLOCK))
     if name != MANIFEST:
         raise Damaged(f"the first file is {name!r} instead of the manifest")
@@ -201,7 +201,7 @@ def _name_in(block: bytes) -> str:
         raise Damaged("a file has a name that is not UTF-8") from None
 
 
-def _content(frame: _Frame, size: int) -> Iterator[bytes]:
+def _content(frame: _FrameReader, size: int) -> Iterator[bytes]:
     left = size
     while left:
         chunk = frame.read(min(CHUNK, left))
@@ -211,7 +211,7 @@ def _content(frame: _Frame, size: int) -> Iterator[bytes]:
         raise Damaged("data is hidden between two files")
 
 
-def _verified(frame: _Frame, size: int, expected: str, name: str) -> Iterator[bytes]:
+def _verified(frame: _FrameReader, size: int, expected: str, name: str) -> Iterator[bytes]:
     digest = hashlib.sha256()
     for chunk in _content(frame, size):
         digest.update(chunk)

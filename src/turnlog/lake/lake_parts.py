@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from turnlog.errors import Damaged, Unavailable
+from turnlog.errors import Damaged, Unavailable, UsageError
 from turnlog.lake.lake_schema import (
     MAJOR,
     ROOT,
@@ -23,6 +23,8 @@ FOLDERS = re.compile(
     rf"{ROOT}/(\w+)/(?:day=([\w-]+)/)?machine=([\w-]+)/part-([0-9a-f]{{64}})\.parquet"
 )
 COMPRESSION = "zstd"
+COPY_MARK = "copy-of"
+"""A file next to the tables of a copy, which names its origin."""
 
 
 class PartPlace(NamedTuple):
@@ -79,7 +81,7 @@ def decode_part(storage: LakeStorage, path: str, content: bytes) -> Any:
     except (OSError, pa.ArrowException) as error:
         reason = "it is truncated or damaged"
         raise Damaged(f"{storage.dest}/{path} cannot be read: {reason}", verify) from error
-    metadata = found.schema.metadata or {}
+    metadata: dict[bytes, bytes] = found.schema.metadata or {}
     place = parse_place(path)
     if SCHEMA_KEY not in metadata or not place or metadata[TABLE_KEY].decode() != place.table:
         message = f"{storage.dest}/{path} is not a part of the lake: turnlog did not write it"
@@ -101,6 +103,20 @@ def require_version(storage: LakeStorage) -> None:
     for name in storage.names():
         if re.fullmatch(r"v\d+", name) and int(name[1:]) > MAJOR:
             require_schema(storage.dest, name[1:])
+
+
+def copied_from(storage: LakeStorage) -> str | None:
+    """Return the lake that a directory is a copy of, by `turnlog lake pull`."""
+    if COPY_MARK not in storage.names():
+        return None
+    return storage.read(COPY_MARK).decode(errors="replace").strip()
+
+
+def refuse_copy(storage: LakeStorage) -> None:
+    """Raise `UsageError` for a copy: the next pull would delete what was written to it."""
+    origin = copied_from(storage)
+    if origin is not None:
+        raise UsageError(f"{storage.dest} is a copy of {origin}", f"turnlog lake push {origin}")
 
 
 def complete(table: str, found: Any) -> Any:

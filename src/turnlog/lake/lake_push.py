@@ -16,7 +16,7 @@ from turnlog.errors import Damaged
 from turnlog.index.database import current_version
 from turnlog.index.sync_policy import SILENT, Feedback, synced_index
 from turnlog.lake.lake_names import NameFilter
-from turnlog.lake.lake_parts import require_version
+from turnlog.lake.lake_parts import refuse_copy, require_version
 from turnlog.lake.lake_rows import file_rows
 from turnlog.lake.lake_settings import (
     LakeMachine,
@@ -103,6 +103,7 @@ def push(
     storage, machine = open_storage(dest), this_machine()
     keep = NameFilter(names_for(settings, machine))
     require_version(storage)
+    refuse_copy(storage)
     done = Pushed(dest, machine.id)
     with open_push_state(lake_folder(), storage) as state:
         _load(storage, machine.id, state, done, again=options.again)
@@ -205,7 +206,9 @@ class _Push:
 
     def _retract(self, present_files: set[str], stores: Iterable[str]) -> None:
         """Retract the units of files that are gone, deleted or forgotten."""
-        gone = self.state.live_files(stores) - present_files
+        live = self.state.live_files(stores)
+        # A push that was running when a file was forgotten may have added another day to it.
+        gone = (live - present_files) | (live & self.state.forgotten())
         keys = [
             UnitKey(self.machine.id, table, file, day)
             for file in sorted(gone)

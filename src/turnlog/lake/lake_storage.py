@@ -22,6 +22,8 @@ SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "file")
 PATIENCE = 20
 """Seconds to wait for an answer of an object store."""
 ATTEMPTS = 3
+TEMPORARY = re.compile(r"\.part-[0-9a-f]+.*\.tmp")
+"""Names of files that are being written to a directory."""
 UPLOADS = 8
 """Files that are written at the same time."""
 DENIED = re.compile(r"ACCESS_DENIED|FORBIDDEN|Forbidden|PermissionDenied|AuthorizationFailure")

@@ -63,7 +63,7 @@ STYLES = {
 
 
 class RowFacts(NamedTuple):
-    """What the rows of a list have in common."""
+    """Facts that all rows of a list share."""
 
     live: Mapping[str, str]
     """The states of running sessions, by id."""

@@ -31,7 +31,7 @@ from turnlog.worktree.beliefs import (
 from turnlog.worktree.file_names import FileName, matches, may_be_same
 from turnlog.worktree.hazards import Hazard, Hazards, hazards_of
 from turnlog.worktree.history_blobs import backups_of, history_folder
-from turnlog.worktree.places import AT, BEHIND, END, START, AgentClock, MainClock, Place
+from turnlog.worktree.places import AT, BEHIND, END, START, AgentClock, MainClock, SessionPosition
 from turnlog.worktree.sightings import (
     FILE_HISTORY,
     Sighting,
@@ -49,11 +49,11 @@ DEEPEST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class FileVersion:
+class FileRevision:
     """A state of a file, and the line that shows it."""
 
     name: FileName
-    place: Place
+    place: SessionPosition
     belief: Belief
     tool: str
     """The tool, `file history`, `attachment` or `edited outside`."""
@@ -116,7 +116,7 @@ class Worktree:
         self._clock = MainClock(session)
         self._observed: dict[int, Observation | None] = {}
         self._branches: dict[int | None, Branch] = {}
-        self._versions: dict[tuple[str, int | None], list[FileVersion]] = {}
+        self._versions: dict[tuple[str, int | None], list[FileRevision]] = {}
 
     @cached_property
     def root(self) -> str | None:
@@ -171,15 +171,15 @@ class Worktree:
         return (exact or found)[0]
 
     def versions(
-        self, name: FileName, leaf: int | None = None, until: Place = END
-    ) -> list[FileVersion]:
+        self, name: FileName, leaf: int | None = None, until: SessionPosition = END
+    ) -> list[FileRevision]:
         """Return the states of a file on a branch, in order, up to a place."""
         key = (name.key, leaf)
         if key not in self._versions:
             self._versions[key] = list(self._fold(name, leaf))
         return [version for version in self._versions[key] if version.place <= until]
 
-    def _fold(self, name: FileName, leaf: int | None) -> Iterator[FileVersion]:
+    def _fold(self, name: FileName, leaf: int | None) -> Iterator[FileRevision]:
         earlier: list[Belief] = []
         previous = START
         belief = NOTHING
@@ -194,7 +194,7 @@ class Worktree:
             previous = sighting.place
             yield _version(sighting, belief)
 
-    def at(self, name: FileName, place: Place, leaf: int | None = None) -> FileVersion:
+    def at(self, name: FileName, place: SessionPosition, leaf: int | None = None) -> FileRevision:
         """Return the state of a file at a place of a branch."""
         versions = self.versions(name, leaf, place)
         if not versions:
@@ -203,24 +203,24 @@ class Worktree:
         belief = self._aged(last.belief, last.place, place, self._hazards_for(name, leaf))
         return replace(last, belief=belief)
 
-    def base(self, name: FileName, leaf: int | None = None) -> FileVersion:
+    def base(self, name: FileName, leaf: int | None = None) -> FileRevision:
         """Return the state of a file just before the first line that shows or changes it."""
         for sighting in self._on_branch(name, leaf):
             seen = self._observe(sighting)
             if seen is not None:
                 version = _version(sighting, belief_before(NOTHING, seen))
                 return replace(version, is_change=False)
-        return FileVersion(name, START, NOTHING, "", 0, None, is_change=False)
+        return FileRevision(name, START, NOTHING, "", 0, None, is_change=False)
 
-    def place_of_line(self, line: int) -> Place:
+    def place_of_line(self, line: int) -> SessionPosition:
         """Return the place of a line: everything up to it has happened."""
         node = self.session.node_at(line)
-        return self._clock.place(node) if node else Place(line, AT)
+        return self._clock.place(node) if node else SessionPosition(line, AT)
 
-    def place_of_turn(self, nodes: Iterable[ChainNode]) -> Place:
+    def place_of_turn(self, nodes: Iterable[ChainNode]) -> SessionPosition:
         """Return the place of a turn's end, given its nodes."""
         last = max((self._clock.place(node).line for node in nodes), default=0)
-        return Place(last, BEHIND)
+        return SessionPosition(last, BEHIND)
 
     def line_at(self, seconds: float) -> int:
         """Return the last line that was written by some time."""
@@ -274,7 +274,7 @@ class Worktree:
                 backup.name, place, node, main, FILE_HISTORY, is_change=False, backup=backup
             )
 
-    def _agent_place(self, uuid: str | None) -> Place | None:
+    def _agent_place(self, uuid: str | None) -> SessionPosition | None:
         """Return the place of a sub-agent's message: its backups are listed by the session."""
         for source in self.sources[1:]:
             rank = source.session.tree.rank_of(uuid)
@@ -366,7 +366,11 @@ class Worktree:
         return found
 
     def _aged(
-        self, belief: Belief, seen: Place, until: Place, hazards: Sequence[Hazards]
+        self,
+        belief: Belief,
+        seen: SessionPosition,
+        until: SessionPosition,
+        hazards: Sequence[Hazards],
     ) -> Belief:
         if belief.certainty is not Certainty.EXACT:
             return belief
@@ -376,7 +380,9 @@ class Worktree:
                 return doubted(belief, where)
         return belief
 
-    def _in_hindsight(self, name: FileName, place: Place, leaf: int | None) -> FileVersion:
+    def _in_hindsight(
+        self, name: FileName, place: SessionPosition, leaf: int | None
+    ) -> FileRevision:
         """Return the state before the first evidence, as far as that shows it."""
         hazards = self._hazards_for(name, leaf)
         for sighting in self._on_branch(name, leaf):
@@ -390,7 +396,7 @@ class Worktree:
             elif belief.certainty is not Certainty.GAP:
                 belief = replace(belief, certainty=Certainty.DERIVED, reason=reason)
             return replace(_version(sighting, belief), is_change=False)
-        return FileVersion(name, place, NOTHING, "", 0, None, is_change=False)
+        return FileRevision(name, place, NOTHING, "", 0, None, is_change=False)
 
     def _on_branch(self, name: FileName, leaf: int | None) -> list[Sighting]:
         branch = self._branch(leaf)
@@ -447,8 +453,8 @@ def _overlaps(sightings: list[Sighting]) -> Iterator[Hazard]:
 
 def _lost_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
     """Yield a hazard for backups before changes that are not recorded, as in a stripped clone."""
-    told = [each for each in sightings if each.tool != "Read"]
-    for backup, after in zip_longest(told, told[1:]):
+    noted = [each for each in sightings if each.tool != "Read"]
+    for backup, after in zip_longest(noted, noted[1:]):
         if backup.backup and backup.backup.is_before_change and not (after and after.is_change):
             behind = backup.place._replace(order=backup.place.order + 1)
             what = f"the change after the backup in line {backup.backup.line}"
@@ -460,8 +466,8 @@ def open_worktree(session: Session, folder: Path | None = None) -> Worktree:
     return Worktree(session, folder)
 
 
-def _version(sighting: Sighting, belief: Belief) -> FileVersion:
-    return FileVersion(
+def _version(sighting: Sighting, belief: Belief) -> FileRevision:
+    return FileRevision(
         sighting.name,
         sighting.place,
         belief,

@@ -115,7 +115,7 @@ class Connections:
         # A file and not a pipe: nobody reads it while the server runs, and a full pipe would block
         # it.
         with TextIOWrapper(tempfile.TemporaryFile(), errors="replace") as complaints:
-            server = _Server(name, config, place, complaints)
+            server = _StartingServer(name, config, place, complaints)
             task = asyncio.create_task(_serve(server, ready, self._stop))
             self._tasks.append(task)
             self._opening.append((task, server.is_open))
@@ -149,7 +149,7 @@ class _ServerPlace:
 
 
 @dataclass
-class _Server:
+class _StartingServer:
     """A server about to start."""
 
     name: str
@@ -161,7 +161,9 @@ class _Server:
     """Set when the process runs or the address was reached."""
 
 
-async def _serve(server: _Server, ready: asyncio.Future[list[Tool]], stop: asyncio.Event) -> None:
+async def _serve(
+    server: _StartingServer, ready: asyncio.Future[list[Tool]], stop: asyncio.Event
+) -> None:
     """Keep the connection to a server open until it is stopped."""
     try:
         async with AsyncExitStack() as stack:
@@ -175,7 +177,7 @@ async def _serve(server: _Server, ready: asyncio.Future[list[Tool]], stop: async
             ready.set_exception(_first(error))
 
 
-async def _connect(server: _Server, stack: AsyncExitStack) -> "Client":
+async def _connect(server: _StartingServer, stack: AsyncExitStack) -> "Client":
     from httpx2 import AsyncClient, Timeout
     from mcp import Client, StdioServerParameters, stdio_client
     from mcp.client.sse import sse_client
@@ -212,7 +214,7 @@ async def _marking(
         yield streams
 
 
-def _environment(server: _Server) -> dict[str, str]:
+def _environment(server: _StartingServer) -> dict[str, str]:
     """Return the environment of a server; a project's server gets no credentials of turnlog."""
     variables = os.environ | server.place.variables
     return (

@@ -36,7 +36,7 @@ class Storage:
     secret_key: str
     token: str | None
     is_virtual_host: bool
-    """Whether the bucket is part of the host name, as AWS wants it."""
+    """True if the bucket is part of the host name, as AWS wants it."""
 
     def address(self, key: str) -> str:
         """Return the address of an object."""

@@ -44,6 +44,7 @@ from turnlog.format.system import CompactBoundary, TurnDuration
 from turnlog.format.timestamps import seconds_of
 from turnlog.format.tools import CHANGING
 from turnlog.index.ingest.facts import (
+    LARGEST,
     CallFact,
     Carry,
     Commit,
@@ -53,8 +54,8 @@ from turnlog.index.ingest.facts import (
     PromptFact,
     Pull,
     ResultFact,
+    figures_of,
 )
-from turnlog.index.ingest.figures import LARGEST, figures_of
 from turnlog.index.ingest.line_changes import patched_lines, requested_lines
 from turnlog.index.ingest.partial_decode import CHAINED, Glance, GlanceBlock, GlanceBody, glance
 from turnlog.secrets import cut_whole
