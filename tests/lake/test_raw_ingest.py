@@ -3,6 +3,7 @@
 import gzip
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +226,26 @@ def test_paths_tell_the_session(name: str, owner: str | None) -> None:
     origin = origin_of(name)
     assert origin
     assert origin.owner == owner
+
+
+def test_texts_need_consent_and_are_masked(archive: RawArchive) -> None:
+    token = "ghp_Zq3mB7xW9kTnR5vL2pYc8dHf4sJg6aEuK1Qw"
+    chat = session(
+        user(f"My token is {token}"),
+        assistant(text("I look"), call("Bash", {"command": "ls"}, "toolu_1"), message_id="msg_1"),
+        result("toolu_1", "a.py"),
+    )
+    archive.put(f"ada/projects/-shop/{SESSION}.jsonl.gz", gzip.compress(chat))
+    archive.ingest()
+    assert archive.rows("texts") == []
+    archive.settings = replace(archive.settings, consents=frozenset({"texts"}))
+    archive.ingest()
+    rows = [(row["role"], row["kind"], row["tool"], row["text"]) for row in archive.rows("texts")]
+    (prompt, *others) = rows
+    assert prompt[:2] == ("user", "prompt")
+    assert prompt[3].startswith("My token is [github")
+    assert others == [
+        ("assistant", "answer", None, "I look"),
+        ("assistant", "input", "Bash", '{"command":"ls"}'),
+        ("user", "result", "Bash", "a.py"),
+    ]

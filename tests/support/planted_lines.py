@@ -18,6 +18,7 @@ from support.build import (
     user,
 )
 from support.planted_fields import ALNUM, Planter, _filled
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.kinds import KINDS
 from turnlog.format.schema import schema_of_kinds
 
@@ -76,7 +77,7 @@ def _entries() -> Iterator[Json]:
         call("Bash", {"command": "ls", "description": "List"}, "toolu_1"),
         call("Edit", {"file_path": "/x/a.py", "old_string": "a", "new_string": "b"}, "toolu_2"),
     ]
-    usage = {"input_tokens": 1, "output_tokens": 2, "service_tier": "standard"}
+    usage: Json = {"input_tokens": 1, "output_tokens": 2, "service_tier": "standard"}
     usage["cache_creation"] = {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 1}
     body = {"usage": usage, "stop_reason": "tool_use"}
     done = {"stdout": "x", "gitOperation": {"commit": {"sha": "abcd1234", "message": "m"}}}
@@ -108,9 +109,9 @@ class _Plain(Planter):
 
 def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the paths of all values that are not containers."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)  # pyright: ignore
-    for name, each in items:  # pyright: ignore[reportUnknownVariableType]
-        if isinstance(each, dict | list) and each:
+    items: Any = value.items() if is_object(value) else enumerate(value)
+    for name, each in items:
+        if each and (is_object(each) or is_array(each)):
             yield from _leaves(each, (*path, name))
         elif (*path, name) != ("type",):
             yield (*path, name)

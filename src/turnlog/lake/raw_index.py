@@ -19,6 +19,7 @@ from turnlog.index.ingest.figure_writer import SourceFile
 from turnlog.index.ingest.phases import FIGURES, FigureJob, read_figures
 from turnlog.index.ingest.workers import USUAL
 from turnlog.lake.lake_storage import LakeStorage
+from turnlog.lake.lake_texts import TextFile
 from turnlog.lake.raw_files import RawFile, RawFolder, RawOrigin, origin_of
 
 CHUNK = 1 << 20
@@ -37,6 +38,8 @@ class RawRead(NamedTuple):
     """Lines that are not one JSON object each."""
     reason: str | None = None
     """Why it could not be read."""
+    text: TextFile | None = None
+    """Where its texts are, as long as the temporary index exists."""
 
 
 @contextmanager
@@ -50,16 +53,24 @@ def temporary_index() -> Generator[tuple[Index, Path]]:
 
 
 def read_raw(
-    index: Index, scratch: Path, folder: RawFolder, files: Iterable[RawFile]
+    index: Index,
+    scratch: Path,
+    folder: RawFolder,
+    files: Iterable[RawFile],
+    *,
+    keep_copies: bool = False,
 ) -> Iterator[RawRead]:
-    """Read files into an index, one at a time; a file that cannot be read never ends the job."""
+    """Read files into an index, one at a time; a file that cannot be read never ends the job.
+
+    Copies of remote or compressed files are deleted at once, or kept until `scratch` is.
+    """
     storage = folder.open()
-    for each in files:
+    for number, each in enumerate(files):
         origin = origin_of(each.session_name)
         if origin is None:
             continue
         try:
-            with _local_copy(storage, each, scratch) as path:
+            with _local_copy(storage, each, scratch / f"{number}", keep=keep_copies) as path:
                 yield _read_file(index, each, origin, path)
         # pyarrow raises OSError for what a server says, and for data that do not decompress.
         except (OSError, Damaged, EOFError) as error:
@@ -81,21 +92,22 @@ def _read_file(index: Index, file: RawFile, origin: RawOrigin, path: Path) -> Ra
         index.db.execute(
             "UPDATE files SET path = ? WHERE path = ?", (file.session_name, source.name)
         )
-    query = "SELECT id FROM files WHERE path = ?"
+    query = "SELECT id, reached FROM files WHERE path = ?"
     found = index.db.execute(query, (file.session_name,)).fetchone()
     if found is None:
         return RawRead(file, origin, reason="it was deleted while it was read")
-    return RawRead(file, origin, found[0], malformed)
+    return RawRead(file, origin, found[0], malformed, text=TextFile(path, found[1]))
 
 
 @contextmanager
-def _local_copy(storage: LakeStorage, file: RawFile, scratch: Path) -> Generator[Path]:
+def _local_copy(
+    storage: LakeStorage, file: RawFile, folder: Path, *, keep: bool
+) -> Generator[Path]:
     """Yield a local, uncompressed file with the same name."""
     path = storage.full(file.name)
     if storage.is_local and file.compression is None:
         yield Path(path)
         return
-    folder = scratch / "copy"
     folder.mkdir()
     try:
         copy = folder / Path(file.session_name).name
@@ -106,8 +118,9 @@ def _local_copy(storage: LakeStorage, file: RawFile, scratch: Path) -> Generator
             shutil.copyfileobj(source, target, CHUNK)
         yield copy
     finally:
-        with suppress(OSError):
-            shutil.rmtree(folder)
+        if not keep:
+            with suppress(OSError):
+                shutil.rmtree(folder)
 
 
 def _first_line(error: Exception) -> str:

@@ -5,17 +5,19 @@ own and commits complete units, so the rows of one attempt count, whichever came
 """
 
 import hmac
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct, field
 
-from turnlog.index.database import Index
 from turnlog.lake.lake_names import LakeNames, NameFilter
-from turnlog.lake.lake_rows import file_rows
+from turnlog.lake.lake_rows import FileRows, file_rows
+from turnlog.lake.lake_schema import TEXTS
 from turnlog.lake.lake_storage import LakeStorage, open_storage
+from turnlog.lake.lake_texts import text_rows
 from turnlog.lake.lake_units import Unit, UnitKey, units_of
 from turnlog.lake.raw_files import RawFile, RawFolder
 from turnlog.lake.raw_index import RawRead, read_raw, temporary_index
@@ -119,10 +121,15 @@ def run_task(task: RawTask) -> RawSummary:
         with temporary_index() as (index, scratch):
             sources = {source.file.name: source for source in machine.sources}
             files = [source.file for source in machine.sources]
-            found = list(read_raw(index, scratch, folder, files))
+            with_texts = TEXTS in task.names.consents
+            found = list(read_raw(index, scratch, folder, files, keep_copies=with_texts))
             _note(done, found)
             read = {each.number: sources[each.file.name] for each in found if each.number}
-            _write(task, storage, machine, keep, done, _changes(index, machine, keep, read))
+            rows = file_rows(index.db, list(read), keep)
+            texts = {each.number: each.text for each in found if each.number and each.text}
+            more = text_rows(texts, keep) if with_texts else ()
+            changes = _changes(machine, chain(rows, more), read)
+            _write(task, storage, machine, keep, done, changes)
     return done
 
 
@@ -134,9 +141,7 @@ class _Changes(NamedTuple):
     stores: dict[str, str]
 
 
-def _changes(
-    index: Index, machine: RawMachine, keep: NameFilter, read: dict[int, RawSource]
-) -> _Changes:
+def _changes(machine: RawMachine, rows: Iterable[FileRows], read: dict[int, RawSource]) -> _Changes:
     """Compare the rows of files with the units that the lake has of them."""
     known = {
         UnitKey(machine.id, unit.table, source.id, unit.day): unit.sha256
@@ -144,19 +149,13 @@ def _changes(
         for unit in source.known
     }
     missing, units = set(known), list[Unit]()
-    for unit in _units(index, machine.id, keep, read):
-        missing.discard(unit.key)
-        if known.get(unit.key) != unit.digest():
-            units.append(unit)
+    for found in rows:
+        for unit in units_of(machine.id, found.table, read[found.number].id, found.rows):
+            missing.discard(unit.key)
+            if known.get(unit.key) != unit.digest():
+                units.append(unit)
     stores = {source.id: machine.id for source in read.values()}
     return _Changes(units, sorted(missing), stores)
-
-
-def _units(
-    index: Index, machine: str, keep: NameFilter, read: dict[int, RawSource]
-) -> Iterator[Unit]:
-    for found in file_rows(index.db, list(read), keep):
-        yield from units_of(machine, found.table, read[found.number].id, found.rows)
 
 
 def _write(
