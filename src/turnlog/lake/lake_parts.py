@@ -23,6 +23,7 @@ FOLDERS = re.compile(
     rf"{ROOT}/(\w+)/(?:day=([\w-]+)/)?machine=([\w-]+)/part-([0-9a-f]{{64}})\.parquet"
 )
 COMPRESSION = "zstd"
+WITH_STATISTICS = ["machine", "file", "day", "write_id", "at", "quarter"]
 COPY_MARK = "copy-of"
 """A file next to the tables of a copy, which names its origin."""
 
@@ -60,9 +61,12 @@ def parse_place(path: str) -> PartPlace | None:
 def encode_part(table: Any) -> bytes:
     """Return an Arrow table as Parquet."""
     sink = pyarrow().BufferOutputStream()
-    pyarrow("parquet").write_table(
-        table, sink, compression=COMPRESSION, store_decimal_as_integer=True
-    )
+    options = {"compression": COMPRESSION, "store_decimal_as_integer": True}
+    # Half of a small part would be a second copy of the schema, and statistics that nobody reads.
+    options |= {"store_schema": False, "write_statistics": WITH_STATISTICS}
+    with pyarrow("parquet").ParquetWriter(sink, table.schema, **options) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(table.schema.metadata)
     return sink.getvalue().to_pybytes()
 
 
@@ -77,11 +81,12 @@ def decode_part(storage: LakeStorage, path: str, content: bytes) -> Any:
     pa, parquet = pyarrow(), pyarrow("parquet")
     verify = f"turnlog lake verify {storage.dest}"
     try:
-        found = parquet.read_table(pa.BufferReader(content), use_threads=False)
+        file = parquet.ParquetFile(pa.BufferReader(content))
+        found = file.read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         reason = "it is truncated or damaged"
         raise Damaged(f"{storage.dest}/{path} cannot be read: {reason}", verify) from error
-    metadata: dict[bytes, bytes] = found.schema.metadata or {}
+    metadata: dict[bytes, bytes] = file.metadata.metadata or {}
     place = parse_place(path)
     if SCHEMA_KEY not in metadata or not place or metadata[TABLE_KEY].decode() != place.table:
         message = f"{storage.dest}/{path} is not a part of the lake: turnlog did not write it"

@@ -21,6 +21,8 @@ from turnlog.lake.lake_rows import file_rows
 from turnlog.lake.lake_settings import (
     LakeMachine,
     LakeSettings,
+    decode_settings,
+    encode_settings,
     lake_folder,
     names_for,
     this_machine,
@@ -115,9 +117,16 @@ def push(
             finally:
                 index.db.execute("COMMIT")
         if not options.is_dry_run:
+            state.note_settings(encode_settings(settings))
             for path in done.damaged:
                 storage.delete(path)
     return done
+
+
+def last_settings(dest: str) -> LakeSettings | None:
+    """Return the settings of the last push to a lake from this machine."""
+    with open_push_state(lake_folder(), open_storage(dest)) as state:
+        return decode_settings(state.settings) if state.settings else None
 
 
 def _load(

@@ -62,6 +62,16 @@ class LakeSettings:
     host: str | None = None
 
 
+def encode_settings(settings: LakeSettings) -> bytes:
+    """Return settings as they are remembered; the key itself stays in its file."""
+    return msgspec.json.encode(settings, enc_hook=str)
+
+
+def decode_settings(content: bytes) -> LakeSettings:
+    """Return settings that were remembered."""
+    return msgspec.json.decode(content, type=LakeSettings, dec_hook=lambda _, text: Path(text))
+
+
 def lake_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder with the identity of this machine and the state of its pushes."""
     return Path(data_directory(environment)) / "lake"

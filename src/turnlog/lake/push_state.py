@@ -78,6 +78,15 @@ class PushState:
         row = self.db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
         return row[0] if row else 0
 
+    def note_settings(self, settings: bytes) -> None:
+        """Remember what was pushed last, so that a verification computes the same rows."""
+        with self.db:
+            self.db.execute("INSERT OR REPLACE INTO about VALUES ('settings', ?)", (settings,))
+
+    @property
+    def settings(self) -> bytes | None:
+        return self._about("settings") or None
+
     def known_parts(self) -> set[str]:
         return {path for (path,) in self.db.execute("SELECT path FROM parts")}
 
