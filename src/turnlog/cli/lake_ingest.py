@@ -1,6 +1,7 @@
 """turnlog lake ingest and ddl: convert raw session files, declare tables in a warehouse."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ import msgspec
 from turnlog.cli.arguments import dry_run_option, json_option, since_option
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.terminal import dim, echo
-from turnlog.lake.lake_settings import parse_consents, read_settings
+from turnlog.lake.lake_settings import LakeSettings, parse_consents, read_settings
 from turnlog.lake.raw_ingest import ENGINES, Ingested, RawOptions, ingest_raw
 from turnlog.lake.warehouse_ddl import DIALECTS, warehouse_ddl
 from turnlog.text import file_size, plural
@@ -43,10 +44,11 @@ MOST_NAMED = 5
     metavar="WHAT",
     help="Include paths, commands or texts; texts are redacted.",
 )
+@click.option("--names", type=click.Choice(["plain", "hash"]), help="Names or their hashes.")
+@click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="Key of all hashes.")
 @dry_run_option
 @json_option
-@click.pass_context
-def ingest(ctx: click.Context, raw: str, dest: str, as_json: bool, **given: Any) -> None:
+def ingest_command(raw: str, dest: str, as_json: bool, **given: Any) -> None:
     """Convert the raw session files below RAW to the lake DEST.
 
     RAW and DEST are directories or URLs of object stores. A folder with `projects` in it is the
@@ -63,10 +65,7 @@ def ingest(ctx: click.Context, raw: str, dest: str, as_json: bool, **given: Any)
       turnlog lake ingest s3://ci/logs s3://team/lake --engine spark --master spark://head:7077
       turnlog lake ingest /archive/claude /srv/lake --since 2d --json
     """
-    settings = read_settings()
-    if given["consents"]:
-        settings = replace(settings, consents=parse_consents(given["consents"]))
-    since = given["since"]
+    settings, since = _settings(given), given["since"]
     with progress_bar(1, "tasks") as bar:
         options = RawOptions(
             engine=given["engine"],
@@ -83,6 +82,15 @@ def ingest(ctx: click.Context, raw: str, dest: str, as_json: bool, **given: Any)
     else:
         _print(found, is_dry_run=options.is_dry_run)
     _print_problems(found)
+
+
+def _settings(given: dict[str, Any]) -> LakeSettings:
+    settings = read_settings()
+    if given["consents"]:
+        settings = replace(settings, consents=parse_consents(given["consents"]))
+    if given["names"]:
+        settings = replace(settings, is_hashed=given["names"] == "hash")
+    return replace(settings, key=given["key"].absolute()) if given["key"] else settings
 
 
 def _advance(bar: Any, done: int, total: int) -> None:
@@ -130,7 +138,7 @@ def _print_problems(found: Ingested) -> None:
 @click.command("ddl")
 @click.argument("dialect", type=click.Choice(list(DIALECTS)))
 @click.argument("dest")
-def ddl(dialect: str, dest: str) -> None:
+def ddl_command(dialect: str, dest: str) -> None:
     """Print the DDL that declares the tables of the lake DEST in a warehouse.
 
     The statements create external tables on the parts, and a view live_TABLE for each that shows

@@ -4,7 +4,7 @@ The statements are generated from the schema, so they have every column. A view 
 each table shows the rows that count; the tables themselves also have superseded ones.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from turnlog.errors import UsageError
 from turnlog.lake.lake_schema import (
@@ -21,7 +21,7 @@ Statement = Callable[[str, str, Sequence[LakeColumn]], str]
 """Returns the statement for a table, given the lake's URI and the columns."""
 
 LIVE = """\
-CREATE {replace}VIEW {live} AS
+CREATE OR REPLACE VIEW {live} AS
 SELECT t.*
 FROM {table} AS t
 JOIN (
@@ -46,7 +46,6 @@ def warehouse_ddl(dialect: str, lake: str) -> str:
     statement, head, quote = DIALECTS[dialect]
     uri = lake.rstrip("/")
     tables = [statement(uri, each, columns_of(each)) for each in (TABLE_OF_UNITS, *DATA_TABLES)]
-    # ClickHouse would read `CREATE OR REPLACE VIEW` as well, but a database engine may not have it.
     views = [_live_view(each, quote) for each in DATA_TABLES]
     first = [head.format(lake=uri)] if head else []
     return "\n\n".join([*first, *tables, *views]) + "\n"
@@ -58,7 +57,6 @@ def _live_view(name: str, quote: str) -> str:
 
     names = "machine file day version level write_id table_name is_retracted".split()
     return LIVE.format(
-        replace="OR REPLACE ",
         live=f"live_{name}",
         table=f"lake_{name}",
         units=f"lake_{TABLE_OF_UNITS}",
@@ -69,7 +67,7 @@ def _live_view(name: str, quote: str) -> str:
     )
 
 
-def _listed(rows: Iterator[str]) -> str:
+def _listed(rows: Iterable[str]) -> str:
     return ",\n".join(f"    {row}" for row in rows)
 
 
@@ -95,10 +93,15 @@ def _snowflake(lake: str, table: str, columns: Sequence[LakeColumn]) -> str:
 
 
 def _clickhouse(lake: str, table: str, columns: Sequence[LakeColumn]) -> str:
-    rows = _listed(f"`{each.name}` Nullable({CLICKHOUSE_TYPES[each.kind]})" for each in columns)
-    parts = f"{lake}/{ROOT}/{table}/**.parquet"
-    engine = "S3('{0}', 'Parquet')" if "://" in lake else "File(Parquet, '{0}')"
-    return f"CREATE TABLE lake_{table} (\n{rows}\n)\nENGINE = {engine.format(parts)};"
+    kinds = [f"`{each.name}` Nullable({CLICKHOUSE_TYPES[each.kind]})" for each in columns]
+    parts = f"{lake}/{ROOT}/{table}/**/*.parquet"
+    if "://" in lake:
+        return (
+            f"CREATE TABLE lake_{table} (\n{_listed(kinds)}\n)\nENGINE = S3('{parts}', 'Parquet');"
+        )
+    # A table of local files would have one file only: patterns are for the function.
+    structure = ", ".join(kinds)
+    return f"CREATE VIEW lake_{table} AS\nSELECT * FROM file('{parts}', 'Parquet', '{structure}');"
 
 
 _DIGITS = f"{PRECISION}, {SCALE}"
