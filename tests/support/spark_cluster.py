@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,13 +57,16 @@ class SparkCluster:
 
     def kill_worker(self, number: int) -> None:
         """Kill a worker and its executors, as if its machine had lost power."""
-        os.killpg(self.workers[number].pid, signal.SIGKILL)
-        self.workers[number].wait()
+        worker = self.workers[number]
+        # Python processes of executors leave the group of the worker.
+        for pid in (worker.pid, *descendants(worker.pid)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        worker.wait()
 
     def executors(self) -> list[int]:
         """Return the process ids of all executors, including their Python processes."""
-        groups = {worker.pid for worker in self.workers}
-        return [pid for pid in _processes() if _group(pid) in groups and pid not in groups]
+        return [pid for worker in self.workers for pid in descendants(worker.pid)]
 
     def run(self, *command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a Python program, given by its arguments, with the address of the cluster."""
@@ -166,15 +169,17 @@ def _text(path: Path) -> str:
     return path.read_text(errors="replace") if path.exists() else ""
 
 
-def _processes() -> list[int]:
-    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
-
-
-def _group(pid: int) -> int | None:
-    try:
-        return os.getpgid(pid)
-    except ProcessLookupError:
-        return None
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process started, and those that they started."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = [int(word) for word in task.read_text().split()]
+        except OSError:  # it ended meanwhile
+            continue
+        for child in children:
+            found += [child, *descendants(child)]
+    return found
 
 
 def main() -> int:

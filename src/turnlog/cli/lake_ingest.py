@@ -11,7 +11,7 @@ from turnlog.cli.arguments import dry_run_option, json_option, since_option
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.terminal import dim, echo
 from turnlog.lake.lake_settings import LakeSettings, parse_consents, read_settings
-from turnlog.lake.raw_ingest import ENGINES, Ingested, RawOptions, ingest_raw
+from turnlog.lake.raw_ingest import ENGINES, TASK_SIZE, Ingested, RawOptions, ingest_raw
 from turnlog.lake.warehouse_ddl import DIALECTS, warehouse_ddl
 from turnlog.text import file_size, plural
 
@@ -32,6 +32,14 @@ MOST_NAMED = 5
     "--master",
     metavar="URL",
     help="Spark cluster, such as spark://host:7077; by default that of spark-submit.",
+)
+@click.option(
+    "--task-size",
+    type=click.IntRange(1),
+    metavar="MB",
+    default=TASK_SIZE >> 20,
+    show_default=True,
+    help="Raw files that a task reads.",
 )
 @since_option("changes of the file")
 @click.option(
@@ -72,6 +80,7 @@ def ingest_command(raw: str, dest: str, as_json: bool, **given: Any) -> None:
             master=given["master"],
             since=since and since.timestamp(),
             user=given["user"],
+            task_size=given["task_size"] << 20,
             is_dry_run=given["dry_run"],
             step=lambda done, total: _advance(bar, done, total),
         )
