@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from turnlog.errors import Conflict
+from turnlog.errors import Conflict, Unavailable
 from turnlog.format.locks import lock
 from turnlog.format.private_files import open_private, secure_folder
 from turnlog.lake.lake_storage import LakeStorage
@@ -150,10 +150,19 @@ def open_push_state(folder: Path, storage: LakeStorage) -> Generator[PushState]:
             lock(descriptor, wait=False)
         except BlockingIOError as error:
             raise Conflict(f"another push to {storage.dest} is running", "sleep 10") from error
-        with closing(_connected(below / f"state-{FORMAT}.db")) as db:
+        path = below / f"state-{FORMAT}.db"
+        with _explained(path), closing(_connected(path)) as db:
             yield PushState(db)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _explained(path: Path) -> Generator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise Unavailable(f"cannot write {path}: {error}", f"df -h {path.parent}") from error
 
 
 def _connected(path: Path) -> sqlite3.Connection:
