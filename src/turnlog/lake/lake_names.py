@@ -95,6 +95,10 @@ class NameFilter:
             return text
         return self.hashed(text)
 
+    def opener(self, text: str) -> str:
+        """Return the id that opens a file, which is the file's name and so part of its path."""
+        return text if PATHS in self.names.consents else str(self.identifier(text))
+
     def known(self, text: str | None, values: frozenset[str]) -> str | None:
         """Return a word of a vocabulary as it is."""
         return text if text is None or text in values else self.hashed(text)
