@@ -12,6 +12,7 @@ from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.terminal import dim, echo
 from turnlog.lake.lake_settings import LakeSettings, parse_consents, read_settings
 from turnlog.lake.raw_ingest import ENGINES, TASK_SIZE, Ingested, RawOptions, ingest_raw
+from turnlog.lake.scout_export import export_scout
 from turnlog.lake.warehouse_ddl import DIALECTS, warehouse_ddl
 from turnlog.text import file_size, plural
 
@@ -159,3 +160,30 @@ def ddl_command(dialect: str, dest: str) -> None:
       turnlog lake ddl clickhouse s3://team/lake | clickhouse-client --multiquery
     """
     echo(warehouse_ddl(dialect, dest).rstrip())
+
+
+@click.command("scout")
+@click.argument("dest")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--again", is_flag=True, help="Replace the transcripts of an earlier export.")
+@json_option
+def scout_command(dest: str, folder: Path, again: bool, as_json: bool) -> None:
+    """Write the sessions of the lake DEST to FOLDER as transcripts for inspect_scout.
+
+    Each session and each sub-agent is a transcript. Transcripts have messages only if the lake has
+    texts (`turnlog lake push --with texts`); secrets in them are masked.
+
+    \b
+    Examples:
+      turnlog lake scout s3://team/lake transcripts
+      scout scan scanner.py -T transcripts
+    """
+    done = export_scout(dest, folder, again=again)
+    if as_json:
+        echo_json(done._asdict())
+        return
+    what = f"{plural(done.transcripts, 'transcript')}, {plural(done.messages, 'message')}"
+    echo(f"{what}: {plain(done.path)}")
+    if not done.messages:
+        hint = "turnlog lake push DEST --with texts"
+        echo(f"turnlog: the lake has no texts (try: {hint})", err=True)
