@@ -65,6 +65,8 @@ class Ingested:
     forgotten: int = 0
     """Files that were left out because the lake was told to forget them."""
     seconds: float = 0
+    tasks_seconds: float = 0
+    """Time from the first task to the last."""
     summary: RawSummary = field(default_factory=RawSummary)
     skipped: dict[str, str] = field(default_factory=dict[str, str])
     """Paths that are no files to be read, with the reason."""
@@ -89,8 +91,10 @@ def ingest_raw(
         raise NotFound(f"there are no session files below {raw}", f"ls -R {raw}")
     tasks = list(_Plan(storage, settings, options, done).tasks(folder.place, files))
     done.tasks = len(tasks)
+    begin = time.monotonic()
     for summary in _run(tasks, options):
         done.summary.add(decode_summary(summary))
+    done.tasks_seconds = time.monotonic() - begin
     done.seconds = time.monotonic() - start
     return done
 

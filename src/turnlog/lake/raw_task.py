@@ -5,6 +5,8 @@ own and commits complete units, so the rows of one attempt count, whichever came
 """
 
 import hmac
+import sys
+import time
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from itertools import chain
@@ -83,13 +85,20 @@ class RawSummary(Struct):
     malformed_files: int = 0
     unreadable: int = 0
     """Files that could not be read."""
+    seconds: float = 0
+    """Time that tasks took, those at the same time counted each."""
+    cpu_seconds: float = 0
+    peak: int = 0
+    """Most memory that a process of a task held, in bytes."""
     problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Some of the files that are unreadable or have malformed lines, with the reason."""
 
     def add(self, other: "RawSummary") -> None:
         """Add the counts of another task."""
+        peak = max(self.peak, other.peak)
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.peak = peak
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -99,7 +108,11 @@ _decode_summary = msgspec.msgpack.Decoder(RawSummary).decode
 
 def run_encoded(task: bytes) -> bytes:
     """Run a task as another process sent it; return the encoded summary."""
-    return _encode(run_task(_decode_task(task)))
+    start, busy = time.monotonic(), time.process_time()
+    done = run_task(_decode_task(task))
+    done.seconds, done.cpu_seconds = time.monotonic() - start, time.process_time() - busy
+    done.peak = _peak()
+    return _encode(done)
 
 
 def encode_task(task: RawTask) -> bytes:
@@ -196,6 +209,16 @@ def _note(done: RawSummary, found: Sequence[RawRead]) -> None:
 def _name_problem(done: RawSummary, read: RawRead, reason: str) -> None:
     if len(done.problems) < MOST_PROBLEMS:
         done.problems.append((read.file.name, reason))
+
+
+def _peak() -> int:
+    """Return the most memory that this process has held; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def raw_id(key: bytes, kind: str, name: str) -> str:
