@@ -134,11 +134,13 @@ def ship(folder: Path, raw: Path, truth: object) -> None:
         lines = [line for line in failed.stderr.splitlines() if line.startswith("turnlog: ")]
         assert failed.returncode == 1, failed.stderr
         assert "not installed on the workers" in lines[-1], failed.stderr
+        job = folder / "job.py"
+        job.write_text("from turnlog.__main__ import main\n\nmain()\n")
         submit = [
             Path(cluster.environment["SPARK_HOME"], "bin/spark-submit"),
             *("--master", cluster.url, "--archives", f"{archive}#turnlog-env"),
             *("--conf", "spark.executorEnv.PYTHONPATH=turnlog-env"),
-            ROOT / "src/turnlog/__main__.py",
+            job,
             *command(folder, raw, folder / "shipped", "--engine", "spark"),
         ]
         done = subprocess.run(

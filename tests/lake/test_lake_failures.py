@@ -71,7 +71,7 @@ def rewritten(path: Path, schema: str, **columns: Any) -> None:
     found = pyarrow("parquet").read_table(pyarrow().BufferReader(path.read_bytes()))
     for name, values in columns.items():
         found = found.append_column(name, pyarrow().array(values * found.num_rows))
-    metadata = {**(arrow_schema("units").metadata or {}), SCHEMA_KEY: schema.encode()}
+    metadata: dict[bytes, bytes] = {SCHEMA_KEY: schema.encode()}
     place = parse_place(path.as_posix()[path.as_posix().index("v1/") :])
     assert place
     metadata[b"turnlog.lake.table"] = place.table.encode()

@@ -141,7 +141,7 @@ def push_command(ctx: click.Context, dest: str | None, **given: Any) -> None:
     if given["background"]:
         push_in_background(ctx, lambda: push(stores, target, settings))
         return
-    progress = _Bar("pushing", given["quiet"] or given["as_json"])
+    progress = _LakeBar("pushing", given["quiet"] or given["as_json"])
     options = PushOptions(
         since=since and since.timestamp(),
         is_dry_run=given["dry_run"],
@@ -158,7 +158,7 @@ def push_command(ctx: click.Context, dest: str | None, **given: Any) -> None:
         _print_pushed(done, would="would be " if given["dry_run"] else "")
 
 
-class _Bar:
+class _LakeBar:
     """A progress bar that appears with the first step."""
 
     def __init__(self, label: str, is_hidden: bool) -> None:
@@ -293,7 +293,7 @@ def verify_command(ctx: click.Context, dest: str | None, as_json: bool, **given:
     if not any(given.values()):
         with suppress(Conflict):
             settings = last_settings(target) or settings
-    bar = _Bar("verifying", as_json)
+    bar = _LakeBar("verifying", as_json)
     try:
         found = verify(stores_in(ctx), target, settings, bar, ON_STDERR)
     finally:

@@ -26,7 +26,7 @@ from turnlog.lake.lake_settings import (
     names_for,
     this_machine,
 )
-from turnlog.lake.lake_storage import LakeStorage, open_storage
+from turnlog.lake.lake_storage import LakeStorage, open_storage, require_dest
 from turnlog.lake.lake_texts import all_rows
 from turnlog.lake.lake_units import Unit, UnitKey, units_of
 from turnlog.lake.live_units import UnitRow, list_unit_parts, read_unit_parts, unit_rows
@@ -102,24 +102,26 @@ def push(
 ) -> Pushed:
     """Bring a lake up to date with the sessions of this machine."""
     options = options or PushOptions()
-    storage, machine = open_storage(dest), this_machine()
-    keep = NameFilter(names_for(settings, machine))
-    require_version(storage)
-    refuse_copy(storage)
-    done = Pushed(dest, machine.id)
-    with open_push_state(lake_folder(), storage) as state:
-        _load(storage, machine.id, state, done, again=options.again)
-        with synced_index(stores, feedback=feedback) as index:
+    require_dest(dest)
+    # The index first: bringing it up to date may fork, which pyarrow's threads would not survive.
+    with synced_index(stores, feedback=feedback) as index:
+        storage, machine = open_storage(dest), this_machine()
+        keep = NameFilter(names_for(settings, machine))
+        require_version(storage)
+        refuse_copy(storage)
+        done = Pushed(dest, machine.id)
+        with open_push_state(lake_folder(), storage) as state:
+            _load(storage, machine.id, state, done, again=options.again)
             # One transaction: the rows of a file are of the state that its fingerprint tells.
             index.db.execute("BEGIN")
             try:
                 _Push(storage, machine, keep, state, options, done).run(index.db, stores)
             finally:
                 index.db.execute("COMMIT")
-        if not options.is_dry_run:
-            state.note_settings(encode_settings(settings))
-            for path in done.damaged:
-                storage.delete(path)
+            if not options.is_dry_run:
+                state.note_settings(encode_settings(settings))
+                for path in done.damaged:
+                    storage.delete(path)
     return done
 
 

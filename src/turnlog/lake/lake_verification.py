@@ -11,7 +11,7 @@ from turnlog.lake.lake_parts import decode_part, parse_place, require_version
 from turnlog.lake.lake_push import SourceRow, batches_of, file_id, source_rows
 from turnlog.lake.lake_schema import ROOT
 from turnlog.lake.lake_settings import LakeMachine, LakeSettings, names_for, this_machine
-from turnlog.lake.lake_storage import LakeStorage, open_storage
+from turnlog.lake.lake_storage import LakeStorage, open_storage, require_dest
 from turnlog.lake.lake_texts import all_rows
 from turnlog.lake.lake_units import UnitKey, read_units, units_of
 from turnlog.lake.live_units import (
@@ -69,6 +69,10 @@ def verify(
     feedback: Feedback = SILENT,
 ) -> VerifiedLake:
     """Read every live part, check digests, and compare with the sessions of this machine."""
+    require_dest(dest)
+    # The index first: bringing it up to date may fork, which pyarrow's threads would not survive.
+    with synced_index(stores, feedback=feedback):
+        pass
     storage = open_storage(dest)
     require_version(storage)
     done = VerifiedLake(dest)
