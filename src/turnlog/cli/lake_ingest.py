@@ -149,7 +149,7 @@ def _print_problems(found: Ingested) -> None:
 @click.argument("dialect", type=click.Choice(list(DIALECTS)))
 @click.argument("dest")
 def ddl_command(dialect: str, dest: str) -> None:
-    """Print the DDL that declares the tables of the lake DEST in a warehouse.
+    """Print DDL that declares the tables of DEST in a warehouse.
 
     The statements create external tables on the parts, and a view live_TABLE for each that shows
     the rows that count.
@@ -168,15 +168,16 @@ def ddl_command(dialect: str, dest: str) -> None:
 @click.option("--again", is_flag=True, help="Replace the transcripts of an earlier export.")
 @json_option
 def scout_command(dest: str, folder: Path, again: bool, as_json: bool) -> None:
-    """Write the sessions of the lake DEST to FOLDER as transcripts for inspect_scout.
+    """Write the sessions of DEST as inspect_scout transcripts.
 
-    Each session and each sub-agent is a transcript. Transcripts have messages only if the lake has
+    FOLDER then has a file for `scout scan -T FOLDER`, with each session and each sub-agent as a
+    transcript. Transcripts have messages only if the lake has
     texts (`turnlog lake push --with texts`); secrets in them are masked.
 
     \b
     Examples:
       turnlog lake scout s3://team/lake transcripts
-      scout scan scanner.py -T transcripts
+      turnlog lake scout s3://team/lake transcripts --again
     """
     done = export_scout(dest, folder, again=again)
     if as_json:

@@ -30,7 +30,7 @@ QUARTER = 900
 _encode = msgspec.json.Encoder().encode
 
 
-class TextFile(NamedTuple):
+class TextSource(NamedTuple):
     """A session file whose texts are read up to where its figures end."""
 
     path: Path
@@ -47,10 +47,10 @@ def all_rows(
         found = db.execute(
             f"SELECT id, path, reached FROM files WHERE NOT is_gone AND id IN ({marks})", numbers
         )
-        yield from text_rows({id_: TextFile(Path(path), end) for id_, path, end in found}, keep)
+        yield from text_rows({id_: TextSource(Path(path), end) for id_, path, end in found}, keep)
 
 
-def text_rows(files: Mapping[int, TextFile], keep: NameFilter) -> Iterator[FileRows]:
+def text_rows(files: Mapping[int, TextSource], keep: NameFilter) -> Iterator[FileRows]:
     """Yield the rows of `texts` of files, which are given by their ids in the index."""
     for number, file in files.items():
         try:
@@ -61,7 +61,7 @@ def text_rows(files: Mapping[int, TextFile], keep: NameFilter) -> Iterator[FileR
             yield FileRows(TABLE, number, rows)
 
 
-def _rows(file: TextFile, keep: NameFilter) -> Iterator[tuple[str, tuple[object, ...]]]:
+def _rows(file: TextSource, keep: NameFilter) -> Iterator[tuple[str, tuple[object, ...]]]:
     tools: dict[str, str] = {}
     for number, line in enumerate(read_lines(file.path), 1):
         if line.offset >= file.reached:

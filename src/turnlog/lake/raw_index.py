@@ -19,7 +19,7 @@ from turnlog.index.ingest.figure_writer import SourceFile
 from turnlog.index.ingest.phases import FIGURES, FigureJob, read_figures
 from turnlog.index.ingest.workers import USUAL
 from turnlog.lake.lake_storage import LakeStorage
-from turnlog.lake.lake_texts import TextFile
+from turnlog.lake.lake_texts import TextSource
 from turnlog.lake.raw_files import RawFile, RawFolder, RawOrigin, origin_of
 
 CHUNK = 1 << 20
@@ -38,7 +38,7 @@ class RawRead(NamedTuple):
     """Lines that are not one JSON object each."""
     reason: str | None = None
     """Why it could not be read."""
-    text: TextFile | None = None
+    text: TextSource | None = None
     """Where its texts are, as long as the temporary index exists."""
 
 
@@ -96,7 +96,7 @@ def _read_file(index: Index, file: RawFile, origin: RawOrigin, path: Path) -> Ra
     found = index.db.execute(query, (file.session_name,)).fetchone()
     if found is None:
         return RawRead(file, origin, reason="it was deleted while it was read")
-    return RawRead(file, origin, found[0], malformed, text=TextFile(path, found[1]))
+    return RawRead(file, origin, found[0], malformed, text=TextSource(path, found[1]))
 
 
 @contextmanager
