@@ -110,7 +110,7 @@ def push(
         require_version(storage)
         refuse_copy(storage)
         done = Pushed(dest, machine.id)
-        with open_push_state(lake_folder(), storage) as state:
+        with open_push_state(lake_folder(), storage, machine.id) as state:
             _load(storage, machine.id, state, done, again=options.again)
             # One transaction: the rows of a file are of the state that its fingerprint tells.
             index.db.execute("BEGIN")
@@ -127,7 +127,7 @@ def push(
 
 def last_settings(dest: str) -> LakeSettings | None:
     """Return the settings of the last push to a lake from this machine."""
-    with open_push_state(lake_folder(), open_storage(dest)) as state:
+    with open_push_state(lake_folder(), open_storage(dest), this_machine().id) as state:
         return decode_settings(state.settings) if state.settings else None
 
 
@@ -144,7 +144,9 @@ def _load(
         if path in known:
             continue
         try:
-            found |= {name: list(unit_rows(t)) for name, t in read_unit_parts(storage, [path])}
+            found |= {
+                name: list(unit_rows(name, t)) for name, t in read_unit_parts(storage, [path])
+            }
         except Damaged:
             # Its units are unknown now, so their rows are written again.
             done.damaged.append(path)

@@ -7,9 +7,9 @@ from hashlib import sha256
 from turnlog.errors import TurnlogError
 from turnlog.index.sync_policy import SILENT, Feedback, synced_index
 from turnlog.lake.lake_names import NameFilter
-from turnlog.lake.lake_parts import decode_part, parse_place, require_version
+from turnlog.lake.lake_parts import complete, decode_part, parse_place, require_version
 from turnlog.lake.lake_push import SourceRow, batches_of, file_id, source_rows
-from turnlog.lake.lake_schema import ROOT
+from turnlog.lake.lake_schema import ROOT, TABLE_OF_UNITS
 from turnlog.lake.lake_settings import LakeMachine, LakeSettings, names_for, this_machine
 from turnlog.lake.lake_storage import LakeStorage, open_storage, require_dest
 from turnlog.lake.lake_texts import all_rows
@@ -99,7 +99,7 @@ def _checked_units(storage: LakeStorage, done: VerifiedLake) -> list[UnitRow]:
             continue
         _check_name(path, content, done)
         done.parts += 1
-        found += unit_rows(table)
+        found += unit_rows(path, complete(TABLE_OF_UNITS, table))
     return found
 
 

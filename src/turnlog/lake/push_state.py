@@ -139,10 +139,11 @@ class PushState:
 
 
 @contextmanager
-def open_push_state(folder: Path, storage: LakeStorage) -> Generator[PushState]:
+def open_push_state(folder: Path, storage: LakeStorage, machine: str) -> Generator[PushState]:
     """Open the state of a lake, for one process at a time; raise `Conflict` in a second one."""
-    place = storage.dest if not storage.is_local else storage.base
-    below = folder / sha256(place.rstrip("/").encode()).hexdigest()[:16]
+    # Several machines may share a home directory, and a directory may have several names.
+    place = os.path.realpath(storage.base) if storage.is_local else storage.dest.rstrip("/")
+    below = folder / sha256(f"{machine} {place}".encode()).hexdigest()[:16]
     secure_folder(below)
     descriptor = open_private(below / "lock", os.O_RDWR | os.O_CREAT)
     try:
