@@ -23,25 +23,34 @@ MACHINES, SESSIONS, LINES = 4, 6, 1500
 FILLER = "needed to make the file long. " * 40
 
 
-def main() -> None:
+def main(*steps: str) -> None:
+    """Run all steps, or the named ones: equal, loss, ship."""
     with TemporaryDirectory(prefix="spark-ingest-") as name:
         folder = Path(name)
         (folder / "team.key").write_bytes(KEY)
         raw = folder / "raw"
         write_raw(raw)
         truth = lake_of(run(sys.executable, folder, raw, folder / "here", {}))
-        with spark_cluster(2, XDG_DATA_HOME=str(folder / "data")) as cluster:
-            print("two workers:", end=" ", flush=True)
-            done = ingest(cluster, folder, raw, folder / "both")
-            assert lake_of(done) == truth
-            assert done["summary"]["malformed"] == MACHINES, done
-            print(f"same rows, {done['tasks']} tasks")
-            print("a worker is killed:", end=" ", flush=True)
-            assert lake_of(ingest_with_a_loss(cluster, folder, raw)) == truth
-            print("same rows")
-        print("workers without turnlog:", end=" ", flush=True)
-        ship(folder, raw, truth)
-        print("turnlog arrives in an archive")
+        for step in steps or STEPS:
+            print(f"{step}:", end=" ", flush=True)
+            print(STEPS[step](folder, raw, truth), flush=True)
+
+
+def equal(folder: Path, raw: Path, truth: object) -> str:
+    """Ingest with two workers."""
+    with spark_cluster(2, XDG_DATA_HOME=str(folder / "data")) as cluster:
+        done = ingest(cluster, folder, raw, folder / "both")
+    assert lake_of(done) == truth
+    assert done["summary"]["malformed"] == MACHINES, done
+    return f"same rows as without Spark, {done['tasks']} tasks"
+
+
+def loss(folder: Path, raw: Path, truth: object) -> str:
+    """Lose one of two workers half-way."""
+    with spark_cluster(2, XDG_DATA_HOME=str(folder / "data")) as cluster:
+        done, commits = ingest_with_a_loss(cluster, folder, raw)
+    assert lake_of(done) == truth
+    return f"same rows after a worker was killed, {commits} commits of {done['tasks']} tasks"
 
 
 def write_raw(raw: Path) -> None:
@@ -90,7 +99,9 @@ def ingest(cluster: SparkCluster, folder: Path, raw: Path, dest: Path) -> dict[s
     return json.loads(done.stdout)
 
 
-def ingest_with_a_loss(cluster: SparkCluster, folder: Path, raw: Path) -> dict[str, Any]:
+def ingest_with_a_loss(
+    cluster: SparkCluster, folder: Path, raw: Path
+) -> tuple[dict[str, Any], int]:
     """Ingest on a cluster, and kill a worker as soon as it has committed something."""
     dest = folder / "loss"
     more = ("--engine", "spark", "--master", cluster.url)
@@ -100,58 +111,53 @@ def ingest_with_a_loss(cluster: SparkCluster, folder: Path, raw: Path) -> dict[s
     cluster.kill_worker(0)
     output, errors = job.communicate()
     assert job.returncode == 0, errors
-    done = json.loads(output)
-    commits = len(list(dest.glob("v1/units/*/*.parquet")))
-    print(f"{commits} commits for {done['tasks']} tasks,", end=" ")
-    return done
+    return json.loads(output), len(list(dest.glob("v1/units/*/*.parquet")))
 
 
-def ship(folder: Path, raw: Path, truth: object) -> None:
+def ship(folder: Path, raw: Path, truth: object) -> str:
     """Run spark-submit with an archive of turnlog and its dependencies, as docs/lake.md says."""
-    env = folder / "env"
-    environment = os.environ | {"PIP_CONSTRAINT": ""}
-    wheel = (sys.executable, "-m", "build", "--wheel", "--outdir", folder / "dist", ROOT)
-    subprocess.run(wheel, check=True, capture_output=True)
-    (built,) = (folder / "dist").glob("*.whl")
-    pip = ("python3", "-m", "pip", "install", "--quiet", "--target", env, f"{built}[lake]")
-    subprocess.run(pip, check=True, env=environment, capture_output=True)
-    archive = folder / "env.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        for path in sorted(env.rglob("*")):
-            file.write(path, path.relative_to(env))
-    shutil.rmtree(env)
+    archive = packed(folder)
     with spark_cluster(1, XDG_DATA_HOME=str(folder / "data"), PYTHONPATH="") as cluster:
-        more = ("--engine", "spark", "--master", cluster.url)
-        words = ("-m", "turnlog", *command(folder, raw, folder / "shipped", *more))
-        driver = {"PYTHONPATH": str(ROOT / "src")}
-        failed = subprocess.run(
-            [SPARK / "bin/python", *words],
-            env=cluster.environment | driver,
-            check=False,
-            text=True,
-            capture_output=True,
-        )
-        lines = [line for line in failed.stderr.splitlines() if line.startswith("turnlog: ")]
+        environment = cluster.environment | {"PYTHONPATH": str(ROOT / "src")}
+
+        def called(*words: str | Path) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                words, env=environment, check=False, text=True, capture_output=True
+            )
+
+        spark = ("--engine", "spark", "--master", cluster.url)
+        words = command(folder, raw, folder / "shipped", *spark)
+        failed = called(SPARK / "bin/python", "-m", "turnlog", *words)
         assert failed.returncode == 1, failed.stderr
+        lines = [line for line in failed.stderr.splitlines() if line.startswith("turnlog: ")]
         assert "not installed on the workers" in lines[-1], failed.stderr
         job = folder / "job.py"
         job.write_text("from turnlog.__main__ import main\n\nmain()\n")
-        submit = [
-            Path(cluster.environment["SPARK_HOME"], "bin/spark-submit"),
+        done = called(
+            Path(environment["SPARK_HOME"], "bin/spark-submit"),
             *("--master", cluster.url, "--archives", f"{archive}#turnlog-env"),
             *("--conf", "spark.executorEnv.PYTHONPATH=turnlog-env"),
             job,
             *command(folder, raw, folder / "shipped", "--engine", "spark"),
-        ]
-        done = subprocess.run(
-            submit,
-            env=cluster.environment | driver,
-            check=False,
-            text=True,
-            capture_output=True,
         )
-        assert done.returncode == 0, done.stderr
-        assert lake_of(json.loads(done.stdout)) == truth
+    assert done.returncode == 0, done.stderr
+    assert lake_of(json.loads(done.stdout)) == truth
+    return "turnlog reaches workers in an archive; without it, one line explains"
+
+
+def packed(folder: Path) -> Path:
+    """Return an archive with turnlog's wheel and all packages that it needs."""
+    env, archive = folder / "env", folder / "env.zip"
+    wheel = (sys.executable, "-m", "build", "--wheel", "--outdir", folder / "dist", ROOT)
+    subprocess.run(wheel, check=True, capture_output=True)
+    (built,) = (folder / "dist").glob("*.whl")
+    pip = ("python3", "-m", "pip", "install", "--quiet", "--target", env, f"{built}[lake]")
+    subprocess.run(pip, check=True, env=os.environ | {"PIP_CONSTRAINT": ""}, capture_output=True)
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in sorted(env.rglob("*")):
+            file.write(path, path.relative_to(env))
+    shutil.rmtree(env)
+    return archive
 
 
 def lake_of(done: dict[str, Any]) -> dict[str, list[str]]:
@@ -165,5 +171,7 @@ def lake_of(done: dict[str, Any]) -> dict[str, list[str]]:
     }
 
 
+STEPS = {"equal": equal, "loss": loss, "ship": ship}
+
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
