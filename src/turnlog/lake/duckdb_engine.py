@@ -7,6 +7,7 @@ from typing import Any
 from turnlog.index.reports.dialects import DUCKDB, parameters_of, translate
 from turnlog.index.reports.reports import Found, Parameters
 from turnlog.lake.lake_schema import arrow_schema, pyarrow
+from turnlog.lake.lake_storage import LakeStorage
 from turnlog.lake.report_values import plain_rows
 
 
@@ -15,7 +16,7 @@ class DuckdbEngine:
 
     dialect = DUCKDB
 
-    def __init__(self, storage: Any) -> None:
+    def __init__(self, storage: LakeStorage) -> None:
         duckdb = import_module("duckdb")
         self.storage = storage
         self.errors = (duckdb.Error, OSError)
@@ -36,15 +37,15 @@ class DuckdbEngine:
     def attach(self, table: str, paths: Sequence[str]) -> None:
         """Define a table of the lake by its parts."""
         schema = arrow_schema(table)
-        name = f"lake_{table}"
-        if not paths:
-            self.db.register(name, schema.empty_table())
-            return
         full = [self.storage.full(path) for path in paths]
+        if self.storage.is_local:
+            self.db.register(f"no_{table}", schema.empty_table())
+            self.db.execute(_local_view(table, full))
+            return
         dataset = pyarrow("dataset").dataset(
             full, schema=schema, filesystem=self.storage.files, format="parquet"
         )
-        self.db.register(name, dataset)
+        self.db.register(f"lake_{table}", dataset)
 
     def execute(self, statement: str) -> None:
         """Run a statement that defines something."""
@@ -60,3 +61,13 @@ class DuckdbEngine:
 
     def close(self) -> None:
         self.db.close()
+
+
+def _local_view(table: str, paths: Sequence[str]) -> str:
+    """Return a view of local parts, which DuckDB reads much faster than through Arrow."""
+    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+    # The empty table has all columns: those that older parts lack are null.
+    return (
+        f"CREATE TEMP VIEW lake_{table} AS SELECT * FROM no_{table} UNION ALL BY NAME"
+        f" SELECT * FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+    )

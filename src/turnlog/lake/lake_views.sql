@@ -2,7 +2,7 @@
 -- A file's id consists of its machine's and its own. Flags are numbers, costs are dollars.
 
 -- The write that won each table, file and day; the rows of all others are dead.
-CREATE {{view}} winners AS
+CREATE {{table}} winners AS
 SELECT table_name, machine, file, day, write_id, part, schema_version
 FROM (
     SELECT

@@ -129,9 +129,12 @@ def parameters_of(statement: str) -> set[str]:
 
 @cache
 def read_sql(name: str) -> str:
-    """Return a portable statement, without its comments."""
-    text = Path(__file__).with_name(f"{name}.sql").read_text("utf-8")
-    # A comment may contain what looks like a parameter or a fragment.
+    """Return a portable statement."""
+    return strip_comments(Path(__file__).with_name(f"{name}.sql").read_text("utf-8"))
+
+
+def strip_comments(text: str) -> str:
+    """Return statements without comments, which may contain what looks like a parameter."""
     return re.sub(r"--[^\n]*", "", text)
 
 
