@@ -129,7 +129,7 @@ class NameFilter:
     def project(self, folder: str | None) -> str | None:
         """Return a working directory: its name, or all of it with consent."""
         if folder is None or PATHS in self.names.consents:
-            return folder
+            return self.path(folder)
         return self.personal(last_part(folder.rstrip("/\\"))) if folder.strip("/\\") else folder
 
     def path(self, text: str | None) -> str | None:
