@@ -1,7 +1,5 @@
 """Record the start and end of a turn."""
 
-from uuid import uuid4
-
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.lifecycle_hooks import SHELL, Prompt
 from turnlog.agent.loop.notifications import NOTICE
@@ -35,7 +33,7 @@ def record_prompt(turn: RunningTurn, prompt: Prompt, source: str, context: list[
 
 def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
     """Record the user's prompt after a snapshot of the changed files; return its entries."""
-    uuid = str(uuid4())
+    uuid = parts.recorder.take_uuid()
     # Before the prompt, so that rewinding to it finds the files as they were when it was sent.
     if parts.backups:
         parts.recorder.aside(parts.backups.snapshot_line(uuid))
