@@ -194,7 +194,7 @@ def context_usage(chat: Chat) -> Fields:
     categories = [
         {"id": name, "name": title, "tokens": tokens, "color": "inactive", "kind": kind}
         for name, title, tokens, kind in rows
-        if tokens or kind == "free"
+        if tokens or kind == "free" or name == "messages"
     ]
     return {
         "categories": categories,

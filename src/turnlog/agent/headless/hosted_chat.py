@@ -274,10 +274,9 @@ class HostedChat:
 
         Programs see its calls and results; its text and thinking only if they ask for them.
         """
-        if self._forwards_text or message["type"] not in ("assistant", "user"):
+        if self._forwards_text or message["type"] != "assistant":
             return True
-        blocks = message["message"]["content"]
-        return any(block.get("type") in ("tool_use", "tool_result") for block in blocks)
+        return any(block.get("type") == "tool_use" for block in message["message"]["content"])
 
     def _end(self, ended: TurnEnded, source: str) -> None:
         result = result_message(self.chat, ended, self._figures)

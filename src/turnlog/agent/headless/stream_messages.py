@@ -43,6 +43,8 @@ ENDINGS = {
 }
 """The client's words for how a turn ended."""
 COMPACT = "compact"
+FINE = ("done", "refused", "blocked")
+"""Endings that are no errors: also that of a prompt that a hook blocked."""
 
 
 @dataclass
@@ -178,6 +180,11 @@ def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
             **request,
             **_failure(entry),
         }
+    elif entry.get("isMeta"):  # for the model alone
+        return
+    elif entry["type"] == "user" and caller and isinstance(entry["message"]["content"], str):
+        task = {"role": "user", "content": [{"type": "text", "text": entry["message"]["content"]}]}
+        yield {"type": "user", "message": task, **shared}
     elif entry["type"] == "user" and is_array(entry["message"]["content"]):
         result = {"tool_use_result": entry["toolUseResult"]} if "toolUseResult" in entry else {}
         yield {"type": "user", "message": entry["message"], **shared, **result}
@@ -212,7 +219,7 @@ def result_message(chat: Chat, ended: TurnEnded, figures: TurnFigures) -> Fields
     result: Fields = {
         "type": "result",
         "subtype": subtype,
-        "is_error": ended.reason not in ("done", "refused"),
+        "is_error": ended.reason not in FINE,
         "duration_ms": round(ended.seconds * 1000),
         "duration_api_ms": round(ended.api_seconds * 1000),
         "num_turns": figures.user_messages if ended.requests or figures.status else 0,

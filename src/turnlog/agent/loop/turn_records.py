@@ -44,7 +44,9 @@ def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
 
 def record_failure(turn: RunningTurn, error: ModelError) -> str:
     """Record an API error; return the message for the user."""
-    message = f"API Error: {error.line}"
+    # Programs look for the status right behind the prefix, as the client writes it.
+    status = f"{error.status} " if error.status else ""
+    message = f"API Error: {status}{error.line}"
     recorder = turn.parts.recorder
     if recorder.prompt_id:
         turn.record(recorder.failure(message, error.status, error.request_id))

@@ -71,6 +71,7 @@ class TaskInput(Input, frozen=True):
     prompt: Annotated[str, Meta(description="What the sub-agent is to do")]
     subagent_type: Annotated[str, Meta(description="The kind of sub-agent")] = "general-purpose"
     model: Annotated[str | None, Meta(description="Another model: opus, sonnet, haiku")] = None
+    run_in_background: Annotated[bool, Meta(description="Must be false")] = False
 
 
 @dataclass
@@ -99,6 +100,8 @@ class Agents:
     async def _run(
         self, given: TaskInput, workspace: Workspace, output: Output, grant: Grant
     ) -> ToolOutcome:
+        if given.run_in_background:
+            raise ToolError("Agents do not run in the background; call again without that")
         definition = self.definitions.get(given.subagent_type)
         if definition is None:
             known = ", ".join(self.definitions)
