@@ -8,7 +8,7 @@ import pytest
 
 from support.build import SESSION, session, user
 from support.machines import SyncedMachine, machines
-from turnlog.errors import Damaged
+from turnlog.errors import Damaged, Unavailable
 from turnlog.exchange.machine_manifest import (
     FORMAT,
     FileVersion,
@@ -266,3 +266,49 @@ def test_a_session_file_that_is_a_link_is_not_sent(machine: SyncedMachine, tmp_p
     report = machine.sync()
     assert [each.reason for each in report.problems] == ["is a symbolic link"]
     assert report.sessions == 1
+
+
+def hard_key(work: int) -> bytes:
+    """A key that takes 2**work rounds to open, and then turns out to be none."""
+    return (
+        b"age-encryption.org/v1\n-> scrypt " + b"A" * 22 + b" %d\n" % work + b"A" * 43
+        + b"\n--- " + b"A" * 43 + b"\n" + b"x" * 32
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("work", "count"), [(22, 1), (30, 1), (63, 3), (20, 40)])
+def test_keys_that_take_for_ever_to_open_are_not_opened(
+    machine: SyncedMachine,
+    attacker: Attacker,
+    monkeypatch: pytest.MonkeyPatch,
+    work: int,
+    count: int,
+) -> None:
+    machine.sync(password="correct horse")
+    for number in range(count):
+        attacker.put("keys", f"{number:064x}", hard_key(work))
+    rounds = opened_rounds(monkeypatch)
+    report = machine.sync(password="correct horse") if work > 21 else None
+    if report is None:
+        with pytest.raises(Unavailable, match="does not open"):
+            machine.sync(password="correct horse")
+    else:
+        assert len(report.problems) == count
+    assert sum(rounds) < 1 << 24
+
+
+def opened_rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rounds of scrypt of each key that is opened; hard ones are not really derived."""
+    import pyrage
+
+    rounds: list[int] = []
+    really = pyrage.passphrase.decrypt
+
+    def decrypt(sealed: bytes, password: str) -> bytes:
+        rounds.append(1 << int(sealed.split(b"\n")[1].split()[-1]))
+        if b"A" * 43 in sealed:
+            raise pyrage.DecryptError("no key")
+        return really(sealed, password)
+
+    monkeypatch.setattr(pyrage.passphrase, "decrypt", decrypt)
+    return rounds

@@ -6,10 +6,10 @@ from turnlog.conversation.session import open_session
 from turnlog.worktree.beliefs import Certainty
 from turnlog.worktree.file_steps import branch_leaves
 from turnlog.worktree.safe_paths import SPECIAL_IN_GIT, safe_paths
-from turnlog.worktree.worktree import FileVersion, open_worktree
+from turnlog.worktree.worktree import FileRevision, open_worktree
 
 
-def require_consistent(state: FileVersion) -> None:
+def require_consistent(state: FileRevision) -> None:
     """A state has either its whole content, or is absent, or has unknown lines."""
     if state.certainty is Certainty.GAP:
         assert state.content is None

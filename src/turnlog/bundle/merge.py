@@ -20,7 +20,7 @@ from turnlog.store.paths import Store
 
 
 class Relation(StrEnum):
-    """How a session of a bundle relates to the store."""
+    """The relation of a bundled session to that of the store."""
 
     NEW = "new"
     """The store has no session with this id."""

@@ -42,6 +42,7 @@ MOST_NAMED = 5
     metavar="LOCAL=SHARED",
     help="The directory LOCAL is SHARED elsewhere; remembered.",
 )
+@click.option("--verify", is_flag=True, help="Read all packs at DEST; send damaged ones again.")
 @click.option("--password", is_flag=True, help="Encrypt everything at DEST; asks for a password.")
 @password_file_option
 @yes_option
@@ -76,6 +77,7 @@ def command(ctx: click.Context, dest: str, quiet: bool, as_json: bool, **given: 
         password=password_from(
             given["password_file"], given["password"], PASSWORD, "turnlog sync-with", confirm=False
         ),
+        is_verifying=given["verify"],
         progress=progress,
     )
     try:
@@ -159,6 +161,8 @@ def _print(done: Exchanged, is_dry_run: bool) -> None:
 
 
 def _print_problems(done: Exchanged, quiet: bool) -> None:
+    for name in () if quiet else done.repaired:
+        echo(f"turnlog: {plain(name)} was damaged at DEST: sent again", err=True)
     for path in done.set_aside:
         echo(f"turnlog: another machine's version is in {plain(path)}", err=True)
     for each in () if quiet else done.skipped:

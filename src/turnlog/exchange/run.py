@@ -54,11 +54,14 @@ def sync_with(
     folder = state_folder(dest, store.root)
     with only_sync(folder, dest):
         transport = open_transport(dest, folder)
+        problems: list[NotExchanged] = []
         if options.password is None:
             require_plain(transport)
         else:
             transport = SealedTransport(transport, options.password, options.is_dry_run)
+            problems = transport.problems
         sync = _Sync(store, dest, options, transport, folder)
+        sync.report.problems += problems
         with closing(sync):
             return sync.carry_out(journal or open_journal())
 
@@ -82,14 +85,15 @@ class _Sync:
         self.store = Store(store.root.resolve())
         self.options, self.transport, self.folder = options, transport, folder
         self.state = _with_mapping(load_state(folder), options)
-        self.others: Others = read_manifests(transport, self.state)
+        self.others: Others = read_manifests(transport, self.state, options.is_verifying)
+        contents = self.others.contents
         # A URL may contain a password: https://ada:secret@example.org/sessions.git
         shown = quote(mask(dest))
         self.report = Exchanged(shown, self.state.machine, len(self.others.manifests))
         self.report.problems += self.others.problems
-        self._at_dest = frozenset(self.others.places)
+        self._at_dest = frozenset(contents.places)
         """Hashes of the pieces that were at DEST before."""
-        self.writer = PackWriter(transport, self.others.places, options.is_dry_run)
+        self.writer = PackWriter(transport, contents.places, options.is_dry_run, contents.damaged)
         self.reader = PieceReader(transport, self.writer)
         self.places = Places(Path.home(), self.state.mapped)
         self.versions: dict[str, list[SessionVersion]] = {}
@@ -126,6 +130,7 @@ class _Sync:
             if key not in applier.failed:
                 note()
         self._count(receiver)
+        self._report_damage()
         return self.report
 
     def _own_sessions(
@@ -340,9 +345,9 @@ class _Sync:
         }
         versions = [own.as_version() for own in receiver.owns]
         versions.sort(key=lambda version: (version.session, version.label, version.local or ""))
-        listed = self.transport.list()
         new = msgspec.structs.replace(state, seen=scan.seen, merged=merged, sessions=versions)
-        publish(self.transport, self.writer, (state, new), self.folder, listed.__contains__)
+        packs = (self.writer, self.reader)
+        publish(self.transport, packs, (state, new), self.folder, self.others)
 
     def _merged_manifest(
         self, name: str, machine: str, versions: list[SessionVersion]
@@ -362,6 +367,22 @@ class _Sync:
         report.sessions = sum(own.is_here and bool(own.session) for own in receiver.owns)
         report.sent = sum(map(self._is_new_at_dest, receiver.owns))
         report.sent_bytes, report.written_bytes = self.writer.bytes, self.writer.written
+
+    def _report_damage(self) -> None:
+        """Report what was damaged at DEST: sent again, or waiting for a machine that has it."""
+        contents, writer = self.others.contents, self.writer
+        missing = {
+            place.pack
+            for digest, place in contents.lost.items()
+            if digest not in writer.known and place.pack not in writer.names
+        }
+        for name in sorted({place.pack for place in contents.lost.values()}):
+            if name in missing:
+                reason = "is damaged; it is sent again when a machine that has its lines syncs"
+                self.report.problems.append(NotExchanged(f"packs/{name}", reason))
+            else:
+                self.report.repaired.append(f"packs/{name}")
+        self.report.repaired += self.others.damaged
 
     def _is_new_at_dest(self, own: OwnSession) -> bool:
         """Return whether a session has something that no machine had sent."""

@@ -74,7 +74,7 @@ def index_path(stores: AnyStores, environment: Mapping[str, str] = os.environ) -
     Several stores have one index, because a message that two of them contain counts once. It is
     named after each of them, in any order.
     """
-    # The first store may be missing: another process, which is told the others, has the same index.
+    # The first store may be missing: another process that names only the others has the same index.
     names = sorted({_store_name(store) for store in present(stores)})
     if len(names) > MOST_STORES:
         raise UsageError(f"{len(names)} stores are too many: at most {MOST_STORES} at once")

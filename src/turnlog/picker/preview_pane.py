@@ -10,7 +10,7 @@ from turnlog.picker.row_layout import Fragment, RowFacts, days_left, fill_of, he
 from turnlog.text import exact_money, harmless, percent, plural
 
 if TYPE_CHECKING:
-    from turnlog.picker.session_preview import Preview, PreviewText
+    from turnlog.picker.session_preview import PreviewText, SessionPreview
 
 NAMES = {"prompt": "you", "answer": "model", "summary": "summary", "result": "result"}
 STYLES = {"prompt": "class:prompt", "answer": "class:answer"}
@@ -42,7 +42,7 @@ def _kept(days: str) -> str:
     return "deleted at the client's next start" if days == "now" else f"kept {days}"
 
 
-def preview_fragments(preview: "Preview | None") -> list[Fragment]:
+def preview_fragments(preview: "SessionPreview | None") -> list[Fragment]:
     """Return the texts of a preview, the match marked."""
     if preview is None:
         return [("class:dim", "nothing to show yet")]

@@ -241,22 +241,22 @@ def _plan(monthly: Report, price: float | None, params: Params) -> dict[str, Any
     """Compare the cost of each month with a subscription at a price per month."""
     if price is None:
         return None
-    told = compare_with_plan(monthly, price)
+    compared = compare_with_plan(monthly, price)
     rows = [
         {
             "month": row["month"],
             "cost": f"{money(_count(row, 'cost_usd'))}{marks_of(row)}",
             "share": _share(row),
         }
-        for row in told.rows[::-1]
+        for row in compared.rows[::-1]
         if row["month"]
     ]
     return {
         "price": money(price),
         "rows": rows,
-        "value": f"{money(_count(told.total, 'cost_usd'))}{marks_of(told.total)}",
-        "paid": money(_count(told.total, "plan_usd")),
-        "share": _share(told.total),
+        "value": f"{money(_count(compared.total, 'cost_usd'))}{marks_of(compared.total)}",
+        "paid": money(_count(compared.total, "plan_usd")),
+        "share": _share(compared.total),
         "command": stats_command("monthly", params, "--plan", f"{price:g}"),
     }
 

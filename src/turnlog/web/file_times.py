@@ -10,7 +10,7 @@ from turnlog.worktree.file_names import FileName, file_name
 from turnlog.worktree.file_steps import TurnPlaces, diff_versions
 from turnlog.worktree.moments import FileMoment, at_line, parse_moment
 from turnlog.worktree.state_views import mask_lines, state_view
-from turnlog.worktree.worktree import FileVersion, Worktree
+from turnlog.worktree.worktree import FileRevision, Worktree
 
 LARGEST = 256 << 20
 """Bytes of a session whose files are shown here."""
@@ -98,7 +98,7 @@ def _named(worktree: Worktree, file: int | str) -> FileName:
     return found
 
 
-def _version(version: FileVersion, places: TurnPlaces) -> Fields:
+def _version(version: FileRevision, places: TurnPlaces) -> Fields:
     turn = places.turn_at(version.place)
     return {
         "line": None if version.agent_id else version.line,
@@ -111,7 +111,7 @@ def _version(version: FileVersion, places: TurnPlaces) -> Fields:
     }
 
 
-def _clipped(state: FileVersion) -> Fields:
+def _clipped(state: FileRevision) -> Fields:
     view = to_builtins(state_view(state))
     content: str = view["content"] or ""
     view["is_cut"] = len(content) > CLIP

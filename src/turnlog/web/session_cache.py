@@ -9,8 +9,7 @@ from threading import Lock, RLock
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
 from turnlog.index.session_tables import open_cached_session
-from turnlog.render.html.page_options import PageOptions
-from turnlog.render.html.session_pages import SessionPages
+from turnlog.render.html.session_pages import PageOptions, SessionPages
 from turnlog.store.paths import Store
 from turnlog.worktree.worktree import Worktree, open_worktree
 

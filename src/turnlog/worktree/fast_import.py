@@ -27,7 +27,7 @@ SETTINGS = (
 
 
 @dataclass
-class Stream:
+class FastImportStream:
     """The input of fast-import; equal contents are written once."""
 
     output: BinaryIO

@@ -33,7 +33,7 @@ from turnlog.worktree.evidence import (
 from turnlog.worktree.file_names import FileName, file_name
 from turnlog.worktree.hazards import SHELLS, Hazard, Placing
 from turnlog.worktree.history_blobs import BackedUp, read_backup
-from turnlog.worktree.places import END, Place
+from turnlog.worktree.places import END, SessionPosition
 from turnlog.worktree.text_style import UNKNOWN_CHARACTER
 
 ATTACHED = ("attachment/edited_text_file", "attachment/file")
@@ -66,7 +66,7 @@ class Sighting:
     """One place where a file is read or changed; its content is read on demand."""
 
     name: FileName
-    place: Place
+    place: SessionPosition
     node: Node
     """The line that describes it, in the source's file."""
     source: Source

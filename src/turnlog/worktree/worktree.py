@@ -31,7 +31,7 @@ from turnlog.worktree.beliefs import (
 from turnlog.worktree.file_names import FileName, matches, may_be_same
 from turnlog.worktree.hazards import Hazard, Hazards, hazards_of
 from turnlog.worktree.history_blobs import backups_of, history_folder
-from turnlog.worktree.places import AT, BEHIND, END, START, AgentClock, MainClock, Place
+from turnlog.worktree.places import AT, BEHIND, END, START, AgentClock, MainClock, SessionPosition
 from turnlog.worktree.sightings import (
     FILE_HISTORY,
     Sighting,
@@ -49,11 +49,11 @@ DEEPEST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class FileVersion:
+class FileRevision:
     """A state of a file, and the line that shows it."""
 
     name: FileName
-    place: Place
+    place: SessionPosition
     belief: Belief
     tool: str
     """The tool, `file history`, `attachment` or `edited outside`."""
@@ -116,7 +116,7 @@ class Worktree:
         self._clock = MainClock(session)
         self._observed: dict[int, Observation | None] = {}
         self._branches: dict[int | None, Branch] = {}
-        self._versions: dict[tuple[str, int | None], list[FileVersion]] = {}
+        self._versions: dict[tuple[str, int | None], list[FileRevision]] = {}
 
     @cached_property
     def root(self) -> str | None:
@@ -161,6 +161,7 @@ class Worktree:
     def find(self, path: str) -> FileName:
         """Return the file that a user means: by its path, or the last parts of it."""
         found = [name for name in self.files.values() if matches(name, path, self.root)]
+        # `a.py` also matches `src/a.py`; the path exactly as typed wins.
         exact = [name for name in found if matches(name, name.path, None) and name.path == path]
         if len(found) > 1 and not exact:
             paths = [name.path for name in found]
@@ -171,15 +172,15 @@ class Worktree:
         return (exact or found)[0]
 
     def versions(
-        self, name: FileName, leaf: int | None = None, until: Place = END
-    ) -> list[FileVersion]:
+        self, name: FileName, leaf: int | None = None, until: SessionPosition = END
+    ) -> list[FileRevision]:
         """Return the states of a file on a branch, in order, up to a place."""
         key = (name.key, leaf)
         if key not in self._versions:
             self._versions[key] = list(self._fold(name, leaf))
         return [version for version in self._versions[key] if version.place <= until]
 
-    def _fold(self, name: FileName, leaf: int | None) -> Iterator[FileVersion]:
+    def _fold(self, name: FileName, leaf: int | None) -> Iterator[FileRevision]:
         earlier: list[Belief] = []
         previous = START
         belief = NOTHING
@@ -188,13 +189,15 @@ class Worktree:
             seen = self._observe(sighting)
             if seen is None:
                 continue
+            # First doubt, then observe: a command in between may have changed the file, but the
+            # next read proves its content again.
             belief = self._aged(belief, previous, sighting.place, hazards)
             belief = _unless_redacted(belief_after(belief, seen, earlier))
             earlier.append(belief)
             previous = sighting.place
             yield _version(sighting, belief)
 
-    def at(self, name: FileName, place: Place, leaf: int | None = None) -> FileVersion:
+    def at(self, name: FileName, place: SessionPosition, leaf: int | None = None) -> FileRevision:
         """Return the state of a file at a place of a branch."""
         versions = self.versions(name, leaf, place)
         if not versions:
@@ -203,24 +206,24 @@ class Worktree:
         belief = self._aged(last.belief, last.place, place, self._hazards_for(name, leaf))
         return replace(last, belief=belief)
 
-    def base(self, name: FileName, leaf: int | None = None) -> FileVersion:
+    def base(self, name: FileName, leaf: int | None = None) -> FileRevision:
         """Return the state of a file just before the first line that shows or changes it."""
         for sighting in self._on_branch(name, leaf):
             seen = self._observe(sighting)
             if seen is not None:
                 version = _version(sighting, belief_before(NOTHING, seen))
                 return replace(version, is_change=False)
-        return FileVersion(name, START, NOTHING, "", 0, None, is_change=False)
+        return FileRevision(name, START, NOTHING, "", 0, None, is_change=False)
 
-    def place_of_line(self, line: int) -> Place:
+    def place_of_line(self, line: int) -> SessionPosition:
         """Return the place of a line: everything up to it has happened."""
         node = self.session.node_at(line)
-        return self._clock.place(node) if node else Place(line, AT)
+        return self._clock.place(node) if node else SessionPosition(line, AT)
 
-    def place_of_turn(self, nodes: Iterable[ChainNode]) -> Place:
+    def place_of_turn(self, nodes: Iterable[ChainNode]) -> SessionPosition:
         """Return the place of a turn's end, given its nodes."""
         last = max((self._clock.place(node).line for node in nodes), default=0)
-        return Place(last, BEHIND)
+        return SessionPosition(last, BEHIND)
 
     def line_at(self, seconds: float) -> int:
         """Return the last line that was written by some time."""
@@ -237,6 +240,7 @@ class Worktree:
         for agent in session.subagents if depth else []:
             opened = session.open_subagent(agent)
             call = session.find_call(agent.call_id)
+            # Its lines are in the session's own file, so they have places there already.
             if agent.root is not None:
                 found.append(Source(opened, self._clock.place, agent, call))
                 continue
@@ -274,7 +278,7 @@ class Worktree:
                 backup.name, place, node, main, FILE_HISTORY, is_change=False, backup=backup
             )
 
-    def _agent_place(self, uuid: str | None) -> Place | None:
+    def _agent_place(self, uuid: str | None) -> SessionPosition | None:
         """Return the place of a sub-agent's message: its backups are listed by the session."""
         for source in self.sources[1:]:
             rank = source.session.tree.rank_of(uuid)
@@ -333,6 +337,8 @@ class Worktree:
             if sighting.is_change and not branch.holds(sighting, None):
                 what = f"{sighting.tool} in line {sighting.node.line} of another branch"
                 own.append(Hazard(sighting.place, sighting.place, what))
+        # Agents at the same time, changes that a stripped clone lost, and what others did while a
+        # call ran.
         own += _overlaps(sightings)
         own += _lost_changes(sightings)
         own += self._parallel_hazards(sightings)
@@ -366,8 +372,13 @@ class Worktree:
         return found
 
     def _aged(
-        self, belief: Belief, seen: Place, until: Place, hazards: Sequence[Hazards]
+        self,
+        belief: Belief,
+        seen: SessionPosition,
+        until: SessionPosition,
+        hazards: Sequence[Hazards],
     ) -> Belief:
+        # Doubt is never removed by waiting, and a second reason adds nothing.
         if belief.certainty is not Certainty.EXACT:
             return belief
         for each in hazards:
@@ -376,7 +387,9 @@ class Worktree:
                 return doubted(belief, where)
         return belief
 
-    def _in_hindsight(self, name: FileName, place: Place, leaf: int | None) -> FileVersion:
+    def _in_hindsight(
+        self, name: FileName, place: SessionPosition, leaf: int | None
+    ) -> FileRevision:
         """Return the state before the first evidence, as far as that shows it."""
         hazards = self._hazards_for(name, leaf)
         for sighting in self._on_branch(name, leaf):
@@ -385,12 +398,14 @@ class Worktree:
                 continue
             belief = belief_before(NOTHING, seen)
             reason = f"first seen in line {sighting.node.line}"
+            # `make` before the first read may have written the file, so the read says nothing
+            # about the state before that.
             if any(each.between(place, sighting.place) for each in hazards):
                 belief = replace(NOTHING, reason=f"{reason}, and it may have changed before")
             elif belief.certainty is not Certainty.GAP:
                 belief = replace(belief, certainty=Certainty.DERIVED, reason=reason)
             return replace(_version(sighting, belief), is_change=False)
-        return FileVersion(name, place, NOTHING, "", 0, None, is_change=False)
+        return FileRevision(name, place, NOTHING, "", 0, None, is_change=False)
 
     def _on_branch(self, name: FileName, leaf: int | None) -> list[Sighting]:
         branch = self._branch(leaf)
@@ -408,6 +423,7 @@ class Worktree:
         return self._branches[leaf]
 
     def _observe(self, sighting: Sighting) -> Observation | None:
+        # By identity: `_sightings` keeps every sighting alive, so no id is used twice.
         key = id(sighting)
         if key not in self._observed:
             self._observed[key] = sighting.observe(self.folder)
@@ -447,8 +463,8 @@ def _overlaps(sightings: list[Sighting]) -> Iterator[Hazard]:
 
 def _lost_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
     """Yield a hazard for backups before changes that are not recorded, as in a stripped clone."""
-    told = [each for each in sightings if each.tool != "Read"]
-    for backup, after in zip_longest(told, told[1:]):
+    noted = [each for each in sightings if each.tool != "Read"]
+    for backup, after in zip_longest(noted, noted[1:]):
         if backup.backup and backup.backup.is_before_change and not (after and after.is_change):
             behind = backup.place._replace(order=backup.place.order + 1)
             what = f"the change after the backup in line {backup.backup.line}"
@@ -460,8 +476,8 @@ def open_worktree(session: Session, folder: Path | None = None) -> Worktree:
     return Worktree(session, folder)
 
 
-def _version(sighting: Sighting, belief: Belief) -> FileVersion:
-    return FileVersion(
+def _version(sighting: Sighting, belief: Belief) -> FileRevision:
+    return FileRevision(
         sighting.name,
         sighting.place,
         belief,

@@ -22,17 +22,16 @@ from turnlog.agent.loop.system_prompt import ROLE, memory_prompt, surroundings
 from turnlog.agent.model.model_names import ModelChoice, ModelTuning, choose
 from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions import ApprovalMode, is_readable
-from turnlog.agent.permissions.asking import Ask
 from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.permissions.hook_filter import rule_filter
+from turnlog.agent.permissions.policy import Ask
 from turnlog.agent.permissions.trust import ImportChoices, ask_for_imports, import_choices
-from turnlog.agent.session.entry_builders import EntryDefaults
+from turnlog.agent.session.entry_builders import EntryDefaults, new_slug
 from turnlog.agent.session.file_history import FileHistory
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import Resumed, go_on
 from turnlog.agent.session.rewind import OUTSIDE, why_apart
 from turnlog.agent.subagents.hook_evaluation import ConversationResources
-from turnlog.agent.workspace.ids import new_slug
 from turnlog.agent.workspace.project_directories import EVERY_SOURCE, SettingSource
 from turnlog.agent.workspace.tool import Tool
 from turnlog.agent.workspace.web_pages import Pages

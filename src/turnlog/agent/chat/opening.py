@@ -32,8 +32,8 @@ from turnlog.agent.loop.spending import Spending
 from turnlog.agent.mcp.connections import Connections
 from turnlog.agent.mcp.server_config import given_servers
 from turnlog.agent.permissions import ApprovalMode, Policy, is_readable, sound_rules
-from turnlog.agent.permissions.asking import Ask
 from turnlog.agent.permissions.consent import COMMAND_LINE, require_user
+from turnlog.agent.permissions.policy import Ask
 from turnlog.agent.permissions.server_approval import Approved, ask_for, find_servers, with_given
 from turnlog.agent.permissions.trust import (
     Trust,

@@ -11,8 +11,8 @@ from turnlog.agent.headless.control_channel import ControlChannel, HostError
 from turnlog.agent.hooks.hook_events import EVENTS
 from turnlog.agent.hooks.matchers import objects_in
 from turnlog.agent.hooks.runs import Failed, Firing, HookReply
-from turnlog.agent.permissions.asking import PermissionReply, Question
 from turnlog.agent.permissions.grants import suggestions
+from turnlog.agent.permissions.policy import PermissionReply, Question
 from turnlog.conversation.call_titles import call_title
 from turnlog.format.json_values import Fields, is_array, is_object
 

@@ -14,8 +14,8 @@ from turnlog.agent.loop.events import Event, Recorded
 from turnlog.agent.loop.spending import Spending
 from turnlog.agent.model.model_names import ModelChoice
 from turnlog.agent.model.streaming import Model
-from turnlog.agent.permissions.asking import Ask
 from turnlog.agent.permissions.consent import Rules
+from turnlog.agent.permissions.policy import Ask
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.workspace.tool import Tool
 from turnlog.agent.workspace.workspace import Workspace

@@ -55,7 +55,7 @@ class Connections:
     """Names of servers that did not start."""
     open_host: OpenHost | None = None
     """Connects to a server inside the program that drives turnlog."""
-    servers: dict[str, "_Server"] = field(default_factory=dict[str, "_Server"])
+    servers: dict[str, "_StartingServer"] = field(default_factory=dict[str, "_StartingServer"])
     """Servers by name, also those that failed or were stopped."""
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
     _opening: list[tuple[asyncio.Task[None], asyncio.Event]] = field(
@@ -137,7 +137,7 @@ class Connections:
         # A file and not a pipe: nobody reads it while the server runs, and a full pipe would block
         # it.
         with TextIOWrapper(tempfile.TemporaryFile(), errors="replace") as complaints:
-            server = _Server(name, config, place, complaints, self.open_host)
+            server = _StartingServer(name, config, place, complaints, self.open_host)
             self.servers[name] = server
             server.task = task = asyncio.create_task(_serve(server, ready))
             self._tasks.append(task)
@@ -172,7 +172,7 @@ class _ServerPlace:
 
 
 @dataclass
-class _Server:
+class _StartingServer:
     """A server about to start."""
 
     name: str
@@ -194,7 +194,7 @@ class _Server:
     """Name and annotations of its tools."""
 
 
-async def _serve(server: _Server, ready: asyncio.Future[list[Tool]]) -> None:
+async def _serve(server: _StartingServer, ready: asyncio.Future[list[Tool]]) -> None:
     """Keep the connection to a server open until it is stopped."""
     try:
         async with AsyncExitStack() as stack:
@@ -211,7 +211,7 @@ async def _serve(server: _Server, ready: asyncio.Future[list[Tool]]) -> None:
             ready.set_exception(_first(error))
 
 
-async def _connect(server: _Server, stack: AsyncExitStack) -> "Client":
+async def _connect(server: _StartingServer, stack: AsyncExitStack) -> "Client":
     from httpx2 import AsyncClient, Timeout
     from mcp import Client, StdioServerParameters, stdio_client
     from mcp.client.sse import sse_client
@@ -258,7 +258,7 @@ def _described(tool: "ServerTool") -> Fields:
     return {"name": tool.name, "annotations": given}
 
 
-def _environment(server: _Server) -> dict[str, str]:
+def _environment(server: _StartingServer) -> dict[str, str]:
     """Return the environment of a server; a project's server gets no credentials of turnlog."""
     variables = os.environ | server.place.variables
     return (

@@ -9,10 +9,9 @@ from msgspec import Struct
 
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.outputs import HookOutcome
-from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.permissions.grants import Grants, read_grants, suggestions
-from turnlog.agent.permissions.policy import Verdict, VerdictKind
+from turnlog.agent.permissions.policy import Ask, Question, Verdict, VerdictKind
 from turnlog.agent.workspace.access import ApprovalMode, Basis, targets_of, with_targets
 from turnlog.agent.workspace.tool import Grant, Tool, ToolError
 from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace

@@ -26,11 +26,11 @@ from turnlog.agent.loop.system_prompt import surroundings
 from turnlog.agent.mcp.connections import Connections
 from turnlog.agent.mcp.server_config import listed_servers
 from turnlog.agent.model.model_names import model_named
+from turnlog.agent.session.entry_builders import new_agent_id
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.subagents.hook_evaluation import ConversationResources
 from turnlog.agent.subagents.overrides import NOT_ASKED, may_use, model_for, rules_for
 from turnlog.agent.workspace.access import Uses
-from turnlog.agent.workspace.ids import new_agent_id
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
 from turnlog.agent.workspace.shell.background import Shells
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome

@@ -16,8 +16,7 @@ from turnlog.conversation.messages import larger_usage
 from turnlog.format.blocks import Usage
 from turnlog.format.jsonl import FileState
 from turnlog.index.database import add_indexes, is_built
-from turnlog.index.ingest.facts import FileFacts, MessageFact, ResultFact
-from turnlog.index.ingest.figures import FIGURES, figures_of
+from turnlog.index.ingest.facts import FIGURES, FileFacts, MessageFact, ResultFact, figures_of
 from turnlog.store.archive.archive import ArchivedCopy
 
 KEYED = ("prompts", "messages", "calls")
