@@ -20,9 +20,10 @@ from typing import Any
 
 from client import bring_up_loopback
 
-import support.sdk_programs  # noqa: F401 - registers the programs
+from support import sdk_programs
 from support.sdk_rig import PROGRAMS, own_client, run_program
 
+assert sdk_programs.__all__, "importing it registers the programs"
 OUTCOMES = Path(__file__).parents[1] / "data" / "sdk_outcomes.json"
 
 
@@ -45,7 +46,7 @@ def main() -> int:
         parser.add_argument(flag, action="store_true")
     given = parser.parse_intermixed_args()
     bring_up_loopback()
-    known = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
+    known: dict[str, Any] = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
     bad = 0
     with tempfile.TemporaryDirectory() as folder:
         own = own_client(Path(folder))

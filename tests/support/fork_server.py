@@ -13,9 +13,11 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from io import FileIO, TextIOWrapper
 from pathlib import Path
 
+HEAVY = ("anthropic", "mcp", "turnlog.agent.headless.hosted_chat", "turnlog.cli.chat")
 STUB = """#!{python} -ISE
 import array, json, os, signal, socket
 with socket.socket(socket.AF_UNIX) as server:
@@ -56,13 +58,8 @@ def fork_server(folder: Path) -> Generator[Path]:
 
 def serve(listener: socket.socket) -> None:
     """Fork a process for each connection, which waits for another that is `turnlog-chat`."""
-    import anthropic  # noqa: F401 - what takes the time
-    import mcp  # noqa: F401
-
-    import turnlog.agent.headless.hosted_chat
-    import turnlog.cli.chat
-    import turnlog.cli.root  # noqa: F401
-
+    for name in HEAVY:
+        import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         connection, _ = listener.accept()

@@ -7,7 +7,8 @@ import asyncio
 import os
 import stat
 import sys
-from collections.abc import AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from claude_agent_sdk import (
 )
 
 from support.scripted_api import Reply, ScriptedApi, scripted_api
+from turnlog.format.json_values import is_array, is_object
 
 Fields = dict[str, Any]
 Outcome = Any
@@ -86,8 +88,11 @@ class Rig:
             return messages, type(error).__name__
         return messages, ""
 
-    def connect(self, **given: Any) -> ClaudeSDKClient:
-        return ClaudeSDKClient(self.options(**given))
+    @asynccontextmanager
+    async def connect(self, **given: Any) -> AsyncGenerator[ClaudeSDKClient]:
+        """A connected client."""
+        async with ClaudeSDKClient(self.options(**given)) as client:
+            yield client
 
     @property
     def bodies(self) -> list[Fields]:
@@ -98,9 +103,11 @@ class Rig:
         """A value with the home directory replaced."""
         if isinstance(value, str):
             return value.replace(str(self.home), "~")
-        if isinstance(value, dict):
+        if is_object(value):
             return {key: self.plain(each) for key, each in value.items()}
-        if isinstance(value, list | tuple):
+        if isinstance(value, tuple):
+            return self.plain(list[Any](value))
+        if is_array(value):
             return [self.plain(each) for each in value]
         return value
 
@@ -180,6 +187,12 @@ def started(messages: list[Message]) -> Fields:
     return data
 
 
+def noted(messages: list[Message], subtype: str) -> list[Fields]:
+    """The data of the system messages of a subtype."""
+    told = [each for each in messages if isinstance(each, SystemMessage)]
+    return [each.data for each in told if each.subtype == subtype]
+
+
 def texts(messages: list[Message]) -> list[str]:
     """The texts of the model."""
     return [
@@ -231,6 +244,18 @@ def kinds(messages: list[Message]) -> list[str]:
         for each in messages
         if type(each) is not SystemMessage or each.subtype == "init"
     ]
+
+
+async def request_of(client: ClaudeSDKClient, request: Fields) -> Fields:
+    """The response to a control request for which the SDK has no method."""
+    running: Any = client
+    return await running._query._send_control_request(request)
+
+
+async def write_line(client: ClaudeSDKClient, line: str) -> None:
+    """Write a line to the client as it is."""
+    running: Any = client
+    await running._query.transport.write(f"{line}\n")
 
 
 async def said_to(client: ClaudeSDKClient, prompt: str) -> list[Message]:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import support.sdk_programs  # noqa: F401 - registers the programs
+from support import sdk_programs
 from support.fork_server import fork_server
 from support.sdk_rig import PROGRAMS, own_client, run_program
 
+assert sdk_programs.__all__, "importing it registers the programs"
 OUTCOMES = json.loads((Path(__file__).parents[2] / "data" / "sdk_outcomes.json").read_text())
 WHOLE = ("simple query", "unknown session", "in process server")
 """Programs that start the executable itself, as it is installed."""

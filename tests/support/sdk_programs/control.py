@@ -8,6 +8,7 @@ import signal
 from claude_agent_sdk import (
     AssistantMessage,
     ClaudeSDKClient,
+    Message,
     PermissionResultAllow,
     ResultError,
     ResultMessage,
@@ -23,12 +24,15 @@ from support.sdk_rig import (
     asked,
     ended,
     last,
+    noted,
     program,
+    request_of,
     result_text,
     results,
     said_to,
     texts,
     until,
+    write_line,
 )
 
 SLOW = ("t1", "Bash", {"command": "perl -e 'sleep 60'"})
@@ -63,7 +67,7 @@ async def _interrupt(client: ClaudeSDKClient, rig: Rig) -> None:
 @program
 async def interrupted_call(rig: Rig) -> Outcome:
     rig.script(called(SLOW), said("Again."))
-    messages = []
+    messages: list[Message] = []
     async with rig.connect(allowed_tools=["Bash"]) as client:
         await client.query("go")
         async for message in client.receive_response():
@@ -141,7 +145,8 @@ async def context_usage(rig: Rig) -> Outcome:
     async with rig.connect() as client:
         await said_to(client, "hi")
         usage = await client.get_context_usage()
-    names = {each["name"] for each in usage["categories"]}
+    named: list[Fields] = [dict(each) for each in usage["categories"]]
+    names = {str(each["name"]) for each in named}
     return usage["maxTokens"], usage["totalTokens"] > 0, {"Messages", "Free space"} <= names
 
 
@@ -149,10 +154,9 @@ async def context_usage(rig: Rig) -> Outcome:
 async def odd_requests(rig: Rig) -> Outcome:
     told: list[str] = []
     async with rig.connect() as client:
-        assert client._query
         for request in ({"subtype": "wat"}, {"subtype": "set_permission_mode", "mode": "wat"}):
             try:
-                await client._query._send_control_request(request)
+                await request_of(client, request)
             except Exception as error:  # the SDK raises nothing more specific
                 told.append(str(error).split(":")[0])
         rig.script(said("Hi."))
@@ -164,10 +168,9 @@ async def odd_requests(rig: Rig) -> Outcome:
 async def thinking_switched_off(rig: Rig) -> Outcome:
     rig.script(said("Hi."))
     async with rig.connect(model="claude-sonnet-4-5", max_thinking_tokens=4000) as client:
-        assert client._query
         await said_to(client, "one")
         request = {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": 0}
-        await client._query._send_control_request(request)
+        await request_of(client, request)
         await said_to(client, "two")
     told = [each.get("thinking") or {"type": "disabled"} for each in rig.bodies]
     return [(each["type"], each.get("budget_tokens")) for each in told]
@@ -231,8 +234,8 @@ async def result_error(rig: Rig) -> Outcome:
 async def retried_request(rig: Rig) -> Outcome:
     rig.script(refused(529, "Overloaded", "overloaded_error"), said("At last."))
     messages = await rig.ask()
-    told = [each for each in messages if getattr(each, "subtype", "") == "api_retry"]
-    return [each.data["error_status"] for each in told], ended(messages)["result"]
+    told = [each["error_status"] for each in noted(messages, "api_retry")]
+    return told, ended(messages)["result"]
 
 
 @program
@@ -240,9 +243,9 @@ async def fallback_model(rig: Rig) -> Outcome:
     busy = refused(529, "Overloaded", "overloaded_error")
     rig.script(busy, busy, busy, said("From the other."))
     messages = await rig.ask(fallback_model="sonnet")
-    told = [each for each in messages if getattr(each, "subtype", "") == "model_fallback"]
     models = [each["model"] for each in rig.bodies]
-    return models, ended(messages)["result"], [each.data["fallback_model"] for each in told]
+    told = [each["fallback_model"] for each in noted(messages, "model_fallback")]
+    return models, ended(messages)["result"], told
 
 
 @program
@@ -290,8 +293,7 @@ async def killed_client(rig: Rig) -> Outcome:
 async def bad_line(rig: Rig) -> Outcome:
     try:
         async with rig.connect() as client:
-            assert client._query
-            await client._query.transport.write("this is not JSON\n")
+            await write_line(client, "this is not JSON")
             async for _ in client.receive_messages():
                 pass
     except Exception as error:  # what a program gets is what is compared
@@ -303,8 +305,7 @@ async def bad_line(rig: Rig) -> Outcome:
 async def unknown_message_type(rig: Rig) -> Outcome:
     rig.script(said("Hi."))
     async with rig.connect() as client:
-        assert client._query
-        await client._query.transport.write(json.dumps({"type": "keep_alive"}) + "\n")
+        await write_line(client, json.dumps({"type": "keep_alive"}))
         return ended(await said_to(client, "hi"))["result"]
 
 

@@ -164,10 +164,8 @@ async def open_chat(
     servers = _servers_of(store, options, settings, trust)
     found = await ask_for(servers, settings, approve)
     loop = Loop(parts)
-    may_read = parts.workspace.may_read
-    limits = (options.sources, trust.covers, trust.contains, may_read)
-    files = DefinitionFiles(store, options.cwd, *limits)
     _take_hooks(parts.hooks, host)
+    files = _definition_files(store, options, trust, parts)
     commands = usable_skills(load_commands(store, options.cwd, files), host.skills)
     prompts = Prompts(loop, commands)
     definitions = load_agents(store, options.cwd, files) | dict(host.agents)
@@ -186,8 +184,7 @@ async def open_chat(
     agents = Agents(path, parts, definitions, prompts, home, place)
     parts.tools |= _tools(chat, options, agents.tool())
     if host.moves_surroundings:
-        role, *others = parts.system
-        parts.system, loop.pending_context = [role], [reminder(others, "SessionStart")]
+        _move_surroundings(loop)
     # Claimed only when nothing can fail any more: a chat that did not open must not look open.
     claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
     chat.loop.pending_context += await start_session(parts, _source(options), chat.notes.append)
@@ -302,6 +299,20 @@ def _skills(chat: Chat) -> list[Tool]:
         return []
     chat.parts.system.append(SKILLS + listing(for_model(chat.prompts.commands).values()))
     return [tool]
+
+
+def _definition_files(
+    store: Store, options: ChatOptions, trust: Trust, parts: Parts
+) -> DefinitionFiles:
+    limits = (options.sources, trust.covers, trust.contains, parts.workspace.may_read)
+    return DefinitionFiles(store, options.cwd, *limits)
+
+
+def _move_surroundings(loop: Loop) -> None:
+    """Send what depends on the user with the first prompt: many users then share a cache."""
+    role, *others = loop.parts.system
+    loop.parts.system = [role]
+    loop.pending_context.append(reminder(others, "SessionStart"))
 
 
 def _take_hooks(hooks: Hooks, host: Host) -> None:

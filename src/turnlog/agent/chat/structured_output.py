@@ -44,7 +44,8 @@ class StructuredOutput:
     def _read(self, given: Fields) -> Fields:
         from jsonschema import Draft202012Validator
 
-        errors = sorted(Draft202012Validator(self.schema).iter_errors(given), key=str)
+        validator: Any = Draft202012Validator(self.schema)
+        errors = sorted(validator.iter_errors(given), key=str)
         if errors:
             problems = [f"{each.json_path}: {each.message}" for each in errors[:5]]
             raise ToolError(f"Output does not match required schema: {'; '.join(problems)}")

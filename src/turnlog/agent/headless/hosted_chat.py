@@ -26,7 +26,7 @@ from turnlog.agent.headless.control_requests import ControlRequests, initialized
 from turnlog.agent.headless.host_callbacks import HostHooks, HostPermissions, host_server
 from turnlog.agent.headless.prompt_queue import incoming
 from turnlog.agent.headless.stream_messages import (
-    TurnFigures,
+    ResultFigures,
     init_message,
     messages_of,
     result_message,
@@ -127,7 +127,7 @@ class HostedChat:
         self._complain = complain
         self._chat: Chat | None = None
         self._session_id = str(uuid4())
-        self._figures = TurnFigures()
+        self._figures = ResultFigures()
         self._mirrored: dict[Path, list[Fields]] = {}
         self._mirror_lock = Lock()
         """Backups are recorded in threads."""

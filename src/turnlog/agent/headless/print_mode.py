@@ -13,7 +13,7 @@ from uuid import uuid4
 from turnlog.agent.chat.opening import Chat
 from turnlog.agent.headless.prompt_queue import incoming
 from turnlog.agent.headless.stream_messages import (
-    TurnFigures,
+    ResultFigures,
     encode,
     init_message,
     messages_of,
@@ -60,7 +60,7 @@ class Printer:
         """True if JSON output contains all messages, not only the result."""
         self._messages: list[Fields] = []
         """Messages to print at the end."""
-        self._figures = TurnFigures()
+        self._figures = ResultFigures()
         self._has_result = False
         """True if any turn succeeded."""
         self._is_stopped = False

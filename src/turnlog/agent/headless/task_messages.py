@@ -131,7 +131,7 @@ def _progress(agent: _RunningAgent, entry: Fields) -> Iterator[Fields]:
     """Yield a message for each call of a sub-agent."""
     if entry["type"] != "assistant":
         return
-    usage = entry["message"].get("usage") or {}
+    usage: Fields = entry["message"].get("usage") or {}
     agent.tokens = sum(usage.get(name) or 0 for name in COUNTED)
     for block in entry["message"]["content"]:
         if block.get("type") == "tool_use":

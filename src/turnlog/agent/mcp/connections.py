@@ -201,7 +201,7 @@ async def _serve(server: _StartingServer, ready: asyncio.Future[list[Tool]]) -> 
             client = await _connect(server, stack)
             listed = await _list_tools(client)
             about = client.server_info
-            server.info = {"name": about.name, "version": about.version}
+            server.info = {"name": about.name, "version": about.version} if about else {}
             server.offered = [_described(tool) for tool in listed]
             ready.set_result([_tool(server.name, client, tool) for tool in listed])
             await server.stop.wait()
