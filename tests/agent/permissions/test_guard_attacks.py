@@ -169,6 +169,18 @@ WHOLE_DIRECTORIES = r"""
     diff -r . src
     diff -rN . docs
     diff src .
+    colordiff -r . src
+    rgrep KEY
+    rgrep KEY .
+    bzgrep -r KEY README.md
+    bzgrep -hR KEY README.md
+    xzgrep --directories=recurse KEY README.md
+    zstdgrep -d recurse KEY README.md
+    ptar -c -f - .
+    gpgtar --create -o - .
+    jar cM .
+    ctags -R -f -
+    cscope -R -L -0 KEY
     """
 SHORT_NAMES = r"""
     sed '1erm victim' README.md
@@ -207,6 +219,7 @@ ASKED = [
     *rows(SHORT_NAMES, allow=ALL, deny=NO_RM),
     *rows(WHOLE_DIRECTORIES, allow=ALL, deny=NO_ENV),
     *rows(WHOLE_DIRECTORIES, allow=("Bash(diff:*)",), deny=NO_ENV),
+    *rows("rgrep KEY", allow=("Bash(rgrep:*)",), deny=NO_ENV),
     *rows("perl -e 'qx.nc x.'\nsed 1enc README.md", allow=ALL, deny=("Bash(nc:*)",)),
 ]
 UNHARMED = [
@@ -247,6 +260,9 @@ UNHARMED = [
         echo $HOME
         npm test
         diff -u README.md src/app.py
+        zgrep KEY README.md
+        pgrep -r S bash
+        ptar -c -f - dash
         """,
         allow=ALL,
         deny=NO_ENV,
