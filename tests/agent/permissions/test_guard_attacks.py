@@ -180,6 +180,11 @@ WHOLE_DIRECTORIES = r"""
     gpgtar --create -o - .
     jar cM .
     ctags -R -f -
+    etags -o - - < list.txt
+    strings @list.txt
+    x86_64-linux-gnu-gcc-12 -E -x c @list.txt
+    lz4 -r .
+    pzstd -rc .
     cscope -R -L -0 KEY
     """
 SHORT_NAMES = r"""
@@ -220,6 +225,7 @@ ASKED = [
     *rows(WHOLE_DIRECTORIES, allow=ALL, deny=NO_ENV),
     *rows(WHOLE_DIRECTORIES, allow=("Bash(diff:*)",), deny=NO_ENV),
     *rows("rgrep KEY", allow=("Bash(rgrep:*)",), deny=NO_ENV),
+    *rows("gio trash docs\ngio move docs x\ntrash-put docs", allow=ALL, deny=NO_KEEP),
     *rows("perl -e 'qx.nc x.'\nsed 1enc README.md", allow=ALL, deny=("Bash(nc:*)",)),
 ]
 UNHARMED = [
@@ -261,6 +267,8 @@ UNHARMED = [
         npm test
         diff -u README.md src/app.py
         zgrep KEY README.md
+        strings README.md
+        any-program @scope/name
         pgrep -r S bash
         ptar -c -f - dash
         """,

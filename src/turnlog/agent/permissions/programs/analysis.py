@@ -22,11 +22,11 @@ COPYING = frozenset(
 """Programs that may copy or pack everything below a directory."""
 RECURSING = frozenset(
     """
-    colordiff ditto file-rename gzip lzop mmv pcre2grep pcregrep pigz prename rename rename.ul shar
-    zstd
+    colordiff ditto file-rename gio gzip lz4 lz4c lzop mmv pcre2grep pcregrep pigz prename pzstd
+    rename rename.ul rip rmtrash safe-rm shar srm trash trash-put wipe zstd zstdmt
     """.split()
 )
-"""Programs that may search, compare, compress or rename everything below a directory."""
+"""Programs that may search, compare, compress, rename or remove everything below a directory."""
 CONTENT_READERS = (FILES.keys() - set("df du ls readlink realpath stat tree".split())) | {
     *COPYING,
     *"""
