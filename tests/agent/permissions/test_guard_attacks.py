@@ -185,6 +185,9 @@ WHOLE_DIRECTORIES = r"""
     x86_64-linux-gnu-gcc-12 -E -x c @list.txt
     lz4 -r .
     pzstd -rc .
+    /usr/lib/git-core/git-log -p
+    /usr/lib/git-core/git-grep KEY
+    env /usr/lib/git-core/git-show HEAD
     cscope -R -L -0 KEY
     """
 SHORT_NAMES = r"""
@@ -225,6 +228,7 @@ ASKED = [
     *rows(WHOLE_DIRECTORIES, allow=ALL, deny=NO_ENV),
     *rows(WHOLE_DIRECTORIES, allow=("Bash(diff:*)",), deny=NO_ENV),
     *rows("rgrep KEY", allow=("Bash(rgrep:*)",), deny=NO_ENV),
+    *rows("/usr/lib/git-core/git-push . HEAD:x", allow=ALL, deny=("Bash(git push:*)",)),
     *rows("gio trash docs\ngio move docs x\ntrash-put docs", allow=ALL, deny=NO_KEEP),
     *rows("perl -e 'qx.nc x.'\nsed 1enc README.md", allow=ALL, deny=("Bash(nc:*)",)),
 ]
@@ -269,6 +273,7 @@ UNHARMED = [
         zgrep KEY README.md
         strings README.md
         any-program @scope/name
+        git-lfs version
         pgrep -r S bash
         ptar -c -f - dash
         """,
