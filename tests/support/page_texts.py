@@ -5,6 +5,7 @@ session file, and rendered here without any code of turnlog's pages.
 """
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -55,8 +56,12 @@ def _printed_call(call: Fields) -> Fields:
 
 
 def answers_of_page(page: Fields) -> list[tuple[int, str]]:
-    """The answers of a turn's page, each with its line."""
-    return [(row["line"], row["text"]) for row in page["rows"] if row["type"] == "answer"]
+    """The answers of a turn's page, each with its line, in the order of lines.
+
+    The page has them in the order of the branch, in which lines may be swapped.
+    """
+    found = [(row["line"], row["text"]) for row in page["rows"] if row["type"] == "answer"]
+    return sorted(found, key=lambda answer: answer[0])
 
 
 def answers_of_turn(turn: Fields, path: Path) -> list[tuple[int, str]]:
@@ -71,9 +76,28 @@ def answers_of_turn(turn: Fields, path: Path) -> list[tuple[int, str]]:
 
 
 def _said(line: bytes) -> list[str]:
-    content = json.loads(line)["message"].get("content") or []
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    texts = [block.get("text") for block in blocks if block.get("type") == "text"]
+    return [text for value in _values(line.decode("utf-8", "replace")) for text in _texts(value)]
+
+
+def _values(line: str) -> Iterator[Any]:
+    """Yield the JSON values of a line: a write that was cut off leaves several."""
+    at = 0
+    while line[at:].strip():
+        try:
+            value, at = json.JSONDecoder(strict=False).raw_decode(line, at)
+        except ValueError:
+            return
+        yield value
+        at += len(line[at:]) - len(line[at:].lstrip())
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts of an answer's blocks; fields of other types than usual count as absent."""
+    message = value.get("message") if isinstance(value, dict) else None
+    content = message.get("content") if isinstance(message, dict) else message
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+    objects = [block for block in blocks if isinstance(block, dict)]
+    texts = [block.get("text") for block in objects if block.get("type") == "text"]
     return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
