@@ -14,7 +14,7 @@ from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.config.memory import MemoryFiles
 from turnlog.agent.config.settings import load
 from turnlog.agent.permissions import ApprovalMode
-from turnlog.agent.permissions.asking import PermissionReply, Question
+from turnlog.agent.permissions.policy import PermissionReply, Question
 from turnlog.agent.permissions.trust import Trust, ask_for_imports, establish_trust, import_choices
 from turnlog.agent.workspace.project_directories import config_directories, local_folder
 from turnlog.errors import UsageError

@@ -13,11 +13,11 @@ from support.build import SESSION, assistant, encode, session, text, user
 from support.planted import PASTE, SECRETS, plant, write
 from support.two_homes import User, create_users, lines_of, record_session
 from turnlog.bundle.container import read_container
-from turnlog.bundle.manifest import Manifest, encode_manifest
+from turnlog.bundle.manifest import BundleManifest, encode_manifest
 from turnlog.bundle.members import gather
 from turnlog.bundle.merge import Relation
-from turnlog.bundle.tracked_files import without_foreign_files
 from turnlog.edit.journal import open_journal
+from turnlog.edit.tracked_files import without_foreign_files
 from turnlog.errors import Conflict, NotFound, Unavailable, Unredacted, Unresumable, UsageError
 from turnlog.format.decode import values_of
 from turnlog.format.jsonl import Line
@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "x.turnlog"
 
 
-def unpacked(path: Path) -> tuple[Manifest, dict[str, bytes]]:
+def unpacked(path: Path) -> tuple[BundleManifest, dict[str, bytes]]:
     """Everything in a bundle that is not encrypted."""
     found: list[bytes] = []
     with path.open("rb") as file:
@@ -244,10 +244,30 @@ def _tar(content: bytes) -> bytes:
     return file.getvalue()
 
 
+def _zip(content: bytes, method: int = 8) -> bytes:
+    import io
+    import zipfile
+
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        archive.writestr("a.txt", b"some text " * 20)
+        archive.writestr(".env", content)
+    return file.getvalue()
+
+
+def _encrypted_first(raw: bytes) -> bytes:
+    """Set the flag of an encrypted member on the first one."""
+    directory = raw.index(b"PK\x01\x02")
+    return raw[:6] + b"\1" + raw[7 : directory + 8] + b"\1" + raw[directory + 9 :]
+
+
 ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "short": base64.b64encode,
     "wrapped": lambda raw: base64.encodebytes(b"a line before it, of some length\n" + raw + b"\n!"),
     "archive": lambda raw: base64.b64encode(_tar(b"TOKEN=" + raw)),
+    "zip with an encrypted file": lambda raw: base64.b64encode(
+        _encrypted_first(_zip(b"TOKEN=" + raw))
+    ),
     "UTF-16": lambda raw: base64.b64encode(raw.decode().encode("utf-16-le")),
     "twice": lambda raw: base64.b64encode(base64.b64encode(raw)),
     "binary": lambda raw: base64.b64encode(bytes(range(99)) + raw + b"\xff\0" * 9),
@@ -265,6 +285,17 @@ def test_no_encoding_hides_a_secret(ada: User, path: Path, encoding: str) -> Non
     whole = b"".join(files.values())
     assert [line for line in said.split() if line.encode() in whole] == []
     assert b"please" in whole
+
+
+@pytest.mark.parametrize("method", [0, 8, 12, 14])
+def test_damaged_zips_stop_no_bundle(ada: User, path: Path, method: int) -> None:
+    sound = _zip(b"more text " * 20, method)
+    damaged = [
+        base64.b64encode(sound[:place] + bytes((sound[place] ^ 0x81,)) + sound[place + 1 :])
+        for place in range(4, len(sound), 3)
+    ]
+    write(ada.session, lines_of(ada, user(b"\n\n".join(damaged).decode())))
+    assert ada.bundle(path).manifest.sessions
 
 
 def test_nothing_is_written_if_a_secret_cannot_be_replaced(ada: User, path: Path) -> None:

@@ -24,8 +24,8 @@ from turnlog.conversation.session import Session, open_session
 from turnlog.format.json_values import is_array, is_object
 from turnlog.worktree.beliefs import Certainty
 from turnlog.worktree.moments import leaf_at
-from turnlog.worktree.places import Place
-from turnlog.worktree.worktree import FileVersion, Worktree, open_worktree
+from turnlog.worktree.places import SessionPosition
+from turnlog.worktree.worktree import FileRevision, Worktree, open_worktree
 
 PLAY = re.compile(r"PLAY:(\w+)")
 VARIABLES = {"IS_SANDBOX": "1", "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1"}
@@ -169,7 +169,7 @@ def compare(session: Path, seen: list[Snapshot], work: Path) -> tuple[Counter[st
     return counts, wrong
 
 
-def _moment(worktree: Worktree, call_id: str) -> tuple[Place, int | None] | None:
+def _moment(worktree: Worktree, call_id: str) -> tuple[SessionPosition, int | None] | None:
     for source in worktree.sources:
         call = source.session.find_call(call_id)
         if call and call.result:
@@ -179,7 +179,7 @@ def _moment(worktree: Worktree, call_id: str) -> tuple[Place, int | None] | None
     return None
 
 
-def _is_on_disk(state: FileVersion, content: bytes | None) -> bool:
+def _is_on_disk(state: FileRevision, content: bytes | None) -> bool:
     return content is None if state.is_absent else state.content == content
 
 

@@ -1,6 +1,7 @@
 """A DEST that anyone could have written to: what is refused is reported and not written."""
 
 import hashlib
+import json
 import time
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from support.build import SESSION, session, user
 from support.machines import SyncedMachine, machines
-from turnlog.errors import Damaged
+from turnlog.errors import Damaged, Unavailable
 from turnlog.exchange.machine_manifest import (
     FORMAT,
     FileVersion,
@@ -18,6 +19,7 @@ from turnlog.exchange.machine_manifest import (
     SessionVersion,
     encode_manifest,
 )
+from turnlog.format.age_files import load_pyrage
 
 LINE = session(user("hostile"))
 MAIN = "projects/{id}.jsonl"
@@ -266,3 +268,75 @@ def test_a_session_file_that_is_a_link_is_not_sent(machine: SyncedMachine, tmp_p
     report = machine.sync()
     assert [each.reason for each in report.problems] == ["is a symbolic link"]
     assert report.sessions == 1
+
+
+def hard_key(work: int) -> bytes:
+    """A key that takes 2**work rounds to open, and then turns out to be none."""
+    return (
+        b"age-encryption.org/v1\n-> scrypt " + b"A" * 22 + b" %d\n" % work + b"A" * 43
+        + b"\n--- " + b"A" * 43 + b"\n" + b"x" * 32
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("work", "count"), [(22, 1), (30, 1), (63, 3), (20, 40)])
+def test_keys_that_take_for_ever_to_open_are_not_opened(
+    machine: SyncedMachine,
+    attacker: Attacker,
+    monkeypatch: pytest.MonkeyPatch,
+    work: int,
+    count: int,
+) -> None:
+    machine.sync(password="correct horse")
+    for number in range(count):
+        attacker.put("keys", f"{number:064x}", hard_key(work))
+    rounds = opened_rounds(monkeypatch)
+    report = machine.sync(password="correct horse") if work > 21 else None
+    if report is None:
+        with pytest.raises(Unavailable, match="does not open"):
+            machine.sync(password="correct horse")
+    else:
+        assert len(report.problems) == count
+    assert sum(rounds) < 1 << 24
+
+
+def opened_rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rounds of scrypt of each key that is opened; hard ones are not really derived."""
+    pyrage = load_pyrage()
+    rounds: list[int] = []
+    really = pyrage.passphrase.decrypt
+
+    def decrypt(sealed: bytes, password: str) -> bytes:
+        rounds.append(1 << int(sealed.split(b"\n")[1].split()[-1]))
+        if b"A" * 43 in sealed:
+            raise pyrage.DecryptError("no key")
+        return really(sealed, password)
+
+    monkeypatch.setattr(pyrage.passphrase, "decrypt", decrypt)
+    return rounds
+
+
+def snapshot(path: Path | str) -> bytes:
+    """A line by which /rewind restores a file."""
+    backup = {"backupFileName": "0123456789abcdef@v1", "version": 1}
+    tracked = {"trackedFileBackups": {str(path): backup}}
+    return json.dumps({"type": "file-history-snapshot", "snapshot": tracked}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_files_that_rewind_would_change_outside_of_the_project_are_named(
+    machine: SyncedMachine, attacker: Attacker, is_known: bool
+) -> None:
+    (machine.home / "shop").mkdir()
+    if is_known:
+        there = f"{machine.home}/shop"
+        begun = session(user("hostile", cwd=there))
+        machine.write(begun + session(user("on", uuid="on")), directory=there)
+    first = session(user("hostile", cwd=f"{machine.home}/shop"))
+    lines = [first, *map(snapshot, ("src/app.py", "../.bashrc", "/nowhere/at/all", ".git/config"))]
+    version = FileVersion(MAIN, "~/shop", [attacker.piece(b"".join(lines))])
+    attacker.publish(SessionVersion(SESSION, "", [version]))
+    (found,) = machine.sync().rewinding
+    assert found.name == SESSION
+    assert found.reason == f"{machine.home}/shop/../.bashrc"
+    (machine.home / "shop" / ".git").mkdir()
+    assert machine.sync().rewinding == [], "nothing new"

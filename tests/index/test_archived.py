@@ -32,7 +32,7 @@ def said(name: str, word: str, number: int = 1) -> bytes:
     )
 
 
-class Place:
+class ArchivedStore:
     """A store, an archive and an index of both."""
 
     def __init__(self, folder: Path) -> None:
@@ -73,11 +73,11 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> ArchivedStore:
+    return ArchivedStore(tmp_path)
 
 
-def test_a_deleted_session_is_still_found(place: Place) -> None:
+def test_a_deleted_session_is_still_found(place: ArchivedStore) -> None:
     path = place.write("-p", f"{FIRST}.jsonl", said(FIRST, "apple"))
     agent = place.write("-p", f"{FIRST}/subagents/agent-a1.jsonl", said(FIRST, "pear", 2))
     place.keep()
@@ -90,7 +90,7 @@ def test_a_deleted_session_is_still_found(place: Place) -> None:
     assert place.rebuilt() == place.dump()
 
 
-def test_a_line_of_a_deleted_session_can_be_read(place: Place) -> None:
+def test_a_line_of_a_deleted_session_can_be_read(place: ArchivedStore) -> None:
     path = place.write("-p", f"{FIRST}.jsonl", said(FIRST, "apple"))
     lines = path.read_bytes().splitlines(keepends=True)
     place.keep()
@@ -105,7 +105,7 @@ def test_a_line_of_a_deleted_session_can_be_read(place: Place) -> None:
         assert place.archive.read_at(file, offset, size) == lines[line - 1]
 
 
-def test_what_was_never_archived_goes_with_its_file(place: Place) -> None:
+def test_what_was_never_archived_goes_with_its_file(place: ArchivedStore) -> None:
     path = place.write("-p", f"{FIRST}.jsonl", said(FIRST, "apple"))
     place.keep()
     append_lines(path, said(FIRST, "pear", 2).splitlines())
@@ -117,7 +117,7 @@ def test_what_was_never_archived_goes_with_its_file(place: Place) -> None:
     assert place.rebuilt() == place.dump()
 
 
-def test_a_restored_session_is_there_once(place: Place) -> None:
+def test_a_restored_session_is_there_once(place: ArchivedStore) -> None:
     path = place.write("-p", f"{FIRST}.jsonl", said(FIRST, "apple"))
     place.keep()
     place.sync()
@@ -130,7 +130,7 @@ def test_a_restored_session_is_there_once(place: Place) -> None:
     assert place.dump() == before
 
 
-def test_a_session_that_moved_is_there_once(place: Place) -> None:
+def test_a_session_that_moved_is_there_once(place: ArchivedStore) -> None:
     path = place.write("-p", f"{FIRST}.jsonl", said(FIRST, "apple"))
     place.keep()
     place.sync()
@@ -146,7 +146,7 @@ def test_a_session_that_moved_is_there_once(place: Place) -> None:
     assert place.rebuilt() == place.dump()
 
 
-def test_a_subagent_that_went_before_its_session_stays(place: Place) -> None:
+def test_a_subagent_that_went_before_its_session_stays(place: ArchivedStore) -> None:
     place.write("-p", f"{FIRST}.jsonl", said(FIRST, "apple"))
     agent = place.write("-p", "agent-1a2b3c4d.jsonl", said(FIRST, "pear", 2))
     place.keep()
@@ -157,7 +157,7 @@ def test_a_subagent_that_went_before_its_session_stays(place: Place) -> None:
     assert place.rebuilt() == place.dump()
 
 
-def test_what_the_archive_no_longer_has_goes(place: Place) -> None:
+def test_what_the_archive_no_longer_has_goes(place: ArchivedStore) -> None:
     path = place.write("-p", f"{FIRST}.jsonl", said(FIRST, "apple"))
     place.keep()
     path.unlink()
@@ -167,7 +167,7 @@ def test_what_the_archive_no_longer_has_goes(place: Place) -> None:
     assert place.found("apple") == []
 
 
-def test_damage_in_the_archive_stops_no_sync(place: Place) -> None:
+def test_damage_in_the_archive_stops_no_sync(place: ArchivedStore) -> None:
     for name in (FIRST, OTHER):
         place.write("-p", f"{name}.jsonl", said(name, f"fruit {name}"))
     place.keep()
@@ -178,7 +178,7 @@ def test_damage_in_the_archive_stops_no_sync(place: Place) -> None:
     assert [Path(path).stem for path in place.gone()] == [OTHER]
 
 
-def test_a_session_of_another_store_is_not_taken_in(place: Place) -> None:
+def test_a_session_of_another_store_is_not_taken_in(place: ArchivedStore) -> None:
     place.write("-p", f"{FIRST}.jsonl", said(FIRST, "apple"))
     archive_sessions(Store(place.folder / "store"), place.archive)
     with open_index(place.folder / "index.db") as index:
@@ -191,7 +191,7 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = Place(Path(tempfile.mkdtemp()))
+        self.place = ArchivedStore(Path(tempfile.mkdtemp()))
         self.number = 0
 
     def teardown(self) -> None:

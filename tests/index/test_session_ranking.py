@@ -15,9 +15,9 @@ from turnlog.index.search.selection import Selection
 from turnlog.index.search.session_ranking import (
     file_order,
     find_document,
-    last_places,
-    places_around,
+    last_texts,
     rank_sessions,
+    texts_around,
 )
 from turnlog.index.search.word_search import SearchTerms, parse_search
 from turnlog.index.sync_policy import sync_index
@@ -112,9 +112,9 @@ def test_the_best_text_of_a_session_and_its_surroundings(db: sqlite3.Connection)
     (found,) = rank_sessions(db, terms, file_order(db))
     assert found.document == find_document(db, found.number, terms.query)
     assert found.document is not None
-    places = places_around(db, found.document, ("prompt", "answer"), 2, 2)
+    places = texts_around(db, found.document, ("prompt", "answer"), 2, 2)
     assert [place.kind for place in places] == ["prompt", "answer"]
-    assert [place.kind for place in last_places(db, found.number, ("answer",), 3)] == ["answer"]
+    assert [place.kind for place in last_texts(db, found.number, ("answer",), 3)] == ["answer"]
     assert find_document(db, found.number, parse_search("zeppelin")) is None
 
 

@@ -22,8 +22,7 @@ from support.build import (
 from turnlog.errors import NotFound
 from turnlog.render.html.find_in_session import find_text
 from turnlog.render.html.lanes import agent_page, lanes_of
-from turnlog.render.html.page_options import PageOptions
-from turnlog.render.html.session_pages import SessionPages
+from turnlog.render.html.session_pages import PageOptions, SessionPages
 
 SECRET = "tr0ub4dor&3"
 

@@ -27,8 +27,9 @@ from support.page_texts import texts_of_page, texts_of_turn
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
 from turnlog.render.html.find_in_session import find_labels
-from turnlog.render.html.page_options import LONGEST, PageOptions
 from turnlog.render.html.session_pages import (
+    LONGEST,
+    PageOptions,
     SessionPages,
     count_masked,
     session_head,

@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from turnlog.picker.scopes import scopes_of
+from turnlog.picker.session_source import scopes_of
 from turnlog.store.worktrees import worktrees_of
 
 

@@ -53,15 +53,15 @@ class ChatProcess:
 
     def run(
         self, *arguments: str, prompts: Sequence[str] = (), largest: int | None = None
-    ) -> "Told":
+    ) -> "ProcessOutput":
         """Let it run to its end."""
         with self.start(*arguments, largest=largest) as running:
             out, err = running.communicate(typed(prompts), timeout=SECONDS)
-            return Told(running.returncode, out, err)
+            return ProcessOutput(running.returncode, out, err)
 
 
-class Told(NamedTuple):
-    """What a process printed, and how it ended."""
+class ProcessOutput(NamedTuple):
+    """The output and exit code of a process."""
 
     code: int
     out: str

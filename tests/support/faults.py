@@ -166,7 +166,7 @@ class Fault(NamedTuple):
     severity: str
     line: int | None
     whole: bytes = SOUND["straight"]
-    """What the repaired session says."""
+    """The session as it should be after the repair."""
 
 
 PLANTED: dict[str, Fault] = {

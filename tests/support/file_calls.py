@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from support.build import SESSION, Fields, assistant, call, result, session, text, user
+from support.build import SESSION, Fields, assistant, call, nth, result, session, text, user
 from turnlog.conversation.session import open_session
 from turnlog.worktree.moments import parse_moment
-from turnlog.worktree.worktree import FileVersion, Worktree, open_worktree
+from turnlog.worktree.worktree import FileRevision, Worktree, open_worktree
 
 ROOT = "/home/ada/shop"
 UPDATED = "The file {} has been updated successfully."
@@ -108,12 +108,31 @@ def recorded(folder: Path, *parts: list[bytes] | bytes) -> Path:
     return path
 
 
+def forked(folder: Path, calls: Calls, *second: bytes) -> Path:
+    """A session file with two branches: a.py is changed on the first; the second is given."""
+    path = recorded(folder)
+    path.write_bytes(
+        session(
+            user("start"),
+            *calls.write("a.py", "one\n"),
+            assistant(text("done")),
+            user("first way"),
+            *calls.write("a.py", "two\n", "one\n"),
+            assistant(text("done")),
+            user("second way", parent=nth(4)),
+            *second,
+            assistant(text("done")),
+        )
+    )
+    return path
+
+
 def worktree_of(folder: Path, *parts: list[bytes] | bytes) -> Worktree:
     """The files of a session with these lines."""
     return open_worktree(open_session(recorded(folder, *parts)))
 
 
-def state_of(worktree: Worktree, path: str, at: str | None = None) -> FileVersion:
+def state_of(worktree: Worktree, path: str, at: str | None = None) -> FileRevision:
     """A file at a moment, or at the end."""
     moment = parse_moment(worktree, at)
     return worktree.at(worktree.find(full_path(path)), moment.place, moment.leaf)

@@ -87,7 +87,7 @@ def told_in(lines: list[bytes]) -> set[str]:
 
 
 def name_of(block: Fields) -> str:
-    """What tells a block from others; thinking is sent only with what it led to."""
+    """Return the text or id that identifies a block; thinking has none, as it may be dropped."""
     names = ("text", "id", "tool_use_id")
     return next((f"{name}: {block[name].strip()}" for name in names if name in block), "")
 

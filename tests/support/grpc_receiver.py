@@ -24,7 +24,7 @@ SERVICE = "opentelemetry.proto.collector"
 
 @dataclass
 class GrpcReceiver:
-    """What was received, and how to answer."""
+    """Requests received over gRPC, and the answers to give."""
 
     url: str = ""
     requests: list[ExportTraceServiceRequest] = field(default_factory=list[Any])

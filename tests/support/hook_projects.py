@@ -38,7 +38,7 @@ class Project:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What `env` of the project's settings says."""
+        """The `env` object of the project's settings."""
         return {
             "TURNLOG_TRACE_TO": self.receiver.url,
             "TURNLOG_TRACE_CONTENT": self.content,
@@ -50,7 +50,7 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the client gives a hook in this project."""
+        """The environment of a hook in this project."""
         inherited = {name: value for name, value in os.environ.items() if "TRACE" not in name}
         places = {"CLAUDE_PROJECT_DIR": str(self.folder), "CLAUDE_CONFIG_DIR": str(self.store)}
         return inherited | places | self.settings
@@ -79,7 +79,7 @@ class ProjectSession:
         self._add(system("turn_duration", duration_ms=5), at)
 
     def payload(self, event: str, **more: Any) -> bytes:
-        """What the client passes to its hook, once the time of the last line has come."""
+        """Return the payload of a hook, once the time of the last line has come."""
         self.project.world[0].catch_up()
         told = {"hook_event_name": event, "session_id": self.path.stem}
         return json.dumps(told | {"transcript_path": str(self.path)} | more).encode()
@@ -155,7 +155,7 @@ def _leaks(project: Project) -> Iterator[str]:
 
 
 def turns_at(project: Project) -> int:
-    """How many turns the backend of a project has."""
+    """Count the turns that the backend of a project has."""
     return len({span.trace_id for span in roots_at(project)})
 
 

@@ -12,7 +12,7 @@ Fields = dict[str, Any]
 
 
 class Posted(NamedTuple):
-    """What a hook posted."""
+    """A request of a hook."""
 
     path: str
     headers: dict[str, str]
@@ -20,7 +20,7 @@ class Posted(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What is answered."""
+    """The response to a hook."""
 
     text: str = ""
     status: int = 200

@@ -75,7 +75,7 @@ class Client:
         self.id = self.names.uuid()
         self.project = PROJECT
         self.variables: dict[str, str] = {}
-        """What the client adds to the environment of its hooks."""
+        """Variables that the client adds to the environment of its hooks."""
 
     @property
     def path(self) -> Path:
@@ -90,7 +90,7 @@ class Client:
         self._write(self.path, session(encode(raw), session_id=self.id))
 
     def call_hooks(self, event: str, **told: Any) -> None:
-        """What the client tells its hooks at an event, noted as the hook notes it."""
+        """Spool the payload of an event, as the real hook does."""
         told |= {"session_id": self.id, "transcript_path": str(self.path)}
         told |= {"hook_event_name": event}
         time.sleep(max(0, (self.clock.last - datetime.now(UTC)).total_seconds()))
@@ -154,7 +154,7 @@ class Client:
             self.call_hooks("Stop", **(told if self.is_new else {}))
 
     def close(self) -> None:
-        """What the client writes when its hooks have run."""
+        """Write the lines that end a turn, after its hooks have run."""
         if self.is_new:
             self.add(system, "stop_hook_summary", hook_count=1, hook_infos=[])
             self.add(system, "turn_duration", duration_ms=50)

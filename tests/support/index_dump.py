@@ -1,4 +1,4 @@
-"""What an index says, without the ids that depend on how it came about."""
+"""Dump an index without row ids, so that two ways of building it can be compared."""
 
 import sqlite3
 from typing import Any

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from support.chat_process import ANYTHING, NEW, STREAM, ChatProcess, Told, typed
+from support.chat_process import ANYTHING, NEW, STREAM, ChatProcess, ProcessOutput, typed
 from support.going_on import GO_ON
 from support.scripted_api import Reply, called, said
 
@@ -20,7 +20,7 @@ PROMPTS = [f"TURN {turn}" for turn in range(1, TURNS + 1)]
 BEFORE = {"a.txt": "state 0\n", "b.txt": "state 0\n", "src/c.txt": "state 0\n"}
 
 
-def run_long(chat: ChatProcess) -> Told:
+def run_long(chat: ChatProcess) -> ProcessOutput:
     """Run the chat to its end."""
     lay_out(chat.work)
     return chat.run(*STREAM, *NEW, *ANYTHING, prompts=PROMPTS)
@@ -84,7 +84,7 @@ def steps_of(turn: int) -> list[list[Call]]:
 
 
 def answer_to(body: Fields) -> Reply | None:
-    """What the model says to a request."""
+    """Return the scripted answer to a request."""
     messages = body["messages"]
     first = json.dumps(messages[0])
     if "SUBTASK" in first:

@@ -4,7 +4,7 @@ from typing import Any
 
 from support.viewer_server import Query
 from turnlog.conversation.turn_blocks import BLOCK
-from turnlog.render.html.page_options import MOST_OUTLINED
+from turnlog.render.html.session_pages import MOST_OUTLINED
 
 Fields = dict[str, Any]
 LARGE = 500

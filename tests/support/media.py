@@ -7,7 +7,7 @@ from PIL import Image
 
 SEALED = "4 0 obj<</Filter/Standard/V 1/R 2/O<{owner}>/U<{user}>/P -4>>endobj\n"
 NO_PASSWORD = "72e13a911bf817749dbfbba7bb325fbdc339c40ca6104660c98660b07f3e5db7"
-"""What stands in a PDF that is encrypted, but opens without a password."""
+"""Key of an encrypted PDF that opens without a password."""
 
 
 def picture(width: int, height: int, form: str = "PNG", mode: str = "RGB", **options: Any) -> bytes:

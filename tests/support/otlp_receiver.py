@@ -1,4 +1,4 @@
-"""A backend for tests: takes OTLP over real HTTP, and can be told to be unwilling."""
+"""An OTLP backend over real HTTP that can be made to fail, delay or hang."""
 
 import gzip
 import time
@@ -41,7 +41,7 @@ class Received:
 
 @dataclass
 class Receiver:
-    """What was received, and how to answer: with 200 unless told otherwise."""
+    """Requests received, and the answers to give; 200 by default."""
 
     url: str = ""
     requests: list[Received] = field(default_factory=list[Received])
@@ -66,7 +66,7 @@ class Receiver:
 
     @property
     def asked(self) -> int:
-        """How many requests arrived."""
+        """The number of requests that arrived."""
         return len(self.asked_at)
 
     @property

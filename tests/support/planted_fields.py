@@ -29,7 +29,7 @@ STRUCTURAL = frozenset(
     """type subtype uuid parentUuid logicalParentUuid timestamp sessionId role id tool_use_id
     leafUuid messageId requestId isSidechain""".split()
 )
-"""What holds a session together; a secret there would make it another session."""
+"""Fields that identify a session; a secret there would make it another session."""
 DIRECTORY = "/home/ada/AKIA"
 CUTS = (80, 100, 120, 160, 200, 240, 300, 400, 1000, 4096)
 """Where something is cut; a secret stands across each."""
@@ -42,7 +42,7 @@ class Planter:
     def __init__(self, seed: int = 7) -> None:
         self._random = Random(seed)
         self.places: dict[str, str] = {}
-        """What must not be printed, and where it stands."""
+        """The place of each planted secret, by its first characters."""
 
     def token(self, place: str) -> str:
         """Return a token that is known by its form."""

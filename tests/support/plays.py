@@ -1,4 +1,4 @@
-"""What a scripted model says by what it is asked: scripts, each played step by step.
+"""Scripts for a model: a prompt names one, and each answer is its next step.
 
 The newest prompt that holds a script's name chooses it, the answers behind that prompt the step.
 """

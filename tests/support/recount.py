@@ -1,4 +1,4 @@
-"""What sessions took, counted a second time: line by line with json alone, by the written rules.
+"""Count usage a second time, line by line with json alone, by the documented rules.
 
 Of a message with several lines, or with copies in several files, each count is the largest that
 any of them tells; lines without an id are of one message if nothing stands between them. What the

@@ -23,21 +23,21 @@ _numbers = count(1)
 
 
 class Reply(NamedTuple):
-    """What the API says to one request."""
+    """The response to one request."""
 
     body: Fields
     status: int = 200
     cut_after: int | None = None
-    """How many events of the stream are sent before the connection is lost."""
+    """Events to send before the connection is lost."""
     hold_after: int | None = None
-    """How many events are sent before nothing more comes, until the API is closed."""
+    """Events to send before the stream stalls until the API is closed."""
     garbled_after: int | None = None
-    """How many events are sent before one that is not JSON."""
+    """Events to send before one that is not JSON."""
     headers: tuple[tuple[str, str], ...] = (("retry-after-ms", "1"),)
 
 
 class Request(NamedTuple):
-    """What the API was asked."""
+    """A request to the API."""
 
     path: str
     headers: dict[str, str]
@@ -199,7 +199,7 @@ def refused(status: int, message: str, kind: str = "error") -> Reply:
 
 
 def text_of(request: Request) -> str:
-    """What the user said in a request."""
+    """Return the text of the only message of a request."""
     (message,) = request.body["messages"]
     content = message["content"]
     assert not is_object(content)

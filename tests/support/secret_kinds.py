@@ -42,7 +42,7 @@ def uuid(random: Random) -> str:
 
 
 def password(random: Random) -> str:
-    """What a password manager makes: 14 characters of all classes."""
+    """Return a password like those of password managers: characters of all classes."""
     letters = [random.choice(each) for each in (string.ascii_letters, string.digits, "#$!%*+=?^~")]
     letters += random.choices(SYMBOLS, k=11)
     random.shuffle(letters)

@@ -22,10 +22,10 @@ from turnlog.format.kinds import ATTACHMENTS, KINDS
 Fields = dict[str, Any]
 
 EXAMPLES = int(os.environ.get("TURNLOG_EXAMPLES", "500"))
-"""How many examples each law is tried with."""
+"""Examples for each property."""
 MARK = b"\xef\xbb\xbf"
 DEPTHS = (10, 100, 400, 480, 900, 990, 1000, 1100, 5000)
-"""How deep values nest: around the limits of recursion, and far beyond."""
+"""Nesting depths of values: around the limits of recursion, and far beyond."""
 NESTS = (
     (b"[", b"]"),
     (b'{"a":', b"}"),

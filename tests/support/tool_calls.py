@@ -46,7 +46,7 @@ class Calls:
         return asyncio.run(self.admitted(grant, tool, fields))
 
     def text(self, tool: str, **fields: Any) -> str:
-        """What the model is told of a call that succeeds."""
+        """Run a call that succeeds; return the text that the model gets."""
         outcome = self.run(tool, **fields)
         assert not outcome.is_error
         assert isinstance(outcome.content, str)
@@ -60,7 +60,7 @@ class Calls:
         return outcome.content
 
     def refusal(self, tool: str, **fields: Any) -> str:
-        """What the model is told of a call that fails."""
+        """Run a call that fails; return the error that the model gets."""
         with pytest.raises(ToolError) as refused:
             self.run(tool, **fields)
         return str(refused.value)
@@ -73,7 +73,7 @@ class Calls:
         return path
 
     def unknown(self, path: Path) -> list[str]:
-        """What of the calls, kept as a session, has no place in the format's types."""
+        """Write the calls as a session; return fields that the format does not know."""
         path.write_bytes(session(*self.lines))
         found = survey_file(path)
         assert not found.problems

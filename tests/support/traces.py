@@ -47,7 +47,7 @@ def flat(folder: Path, *entries: Any) -> Session:
 
 
 def write_agent(folder: Path, name: str, *lines: bytes, **meta: Any) -> Path:
-    """The file of a sub-agent, with ids of its own, and what is told of it beside."""
+    """Write the file of a sub-agent with ids of its own, and its metadata file."""
     written = session(*lines, agent_id=name)
     own = written.replace(b"00000000-0000-4000-8000", b"a6e27000-0000-4000-8000")
     own = own.replace(b'"msg_', f'"msg_{name}_'.encode())
@@ -55,7 +55,7 @@ def write_agent(folder: Path, name: str, *lines: bytes, **meta: Any) -> Path:
 
 
 def write_agent_as_is(folder: Path, name: str, written: bytes, **meta: Any) -> Path:
-    """The file of a sub-agent, and what is told of it beside."""
+    """Write the file of a sub-agent as given, and its metadata file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"agent-{name}.jsonl"
     path.write_bytes(written)

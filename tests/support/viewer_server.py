@@ -15,8 +15,7 @@ from turnlog.render.html import session_pages
 from turnlog.render.html.find_in_session import find_labels, find_text
 from turnlog.render.html.lanes import agent_page, lanes_of
 from turnlog.render.html.line_views import context_at_line, lost_at, raw_line
-from turnlog.render.html.page_options import CLIP, PageOptions
-from turnlog.render.html.session_pages import SessionPages
+from turnlog.render.html.session_pages import CLIP, PageOptions, SessionPages
 from turnlog.web.file_times import file_at, files_at
 from turnlog.web.session_cache import OpenedSession
 
@@ -44,7 +43,7 @@ Query = dict[str, str]
 
 
 class Backend(Protocol):
-    """What answers the viewer's questions."""
+    """The interface that answers the viewer's requests."""
 
     def answer(self, path: str, query: Query) -> Any: ...
 

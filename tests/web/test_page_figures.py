@@ -19,8 +19,7 @@ from turnlog.index.database import DamagedIndex, index_path
 from turnlog.index.reports.session_list import ListFilters
 from turnlog.index.service import describe_sessions, match_sessions, report
 from turnlog.index.sync_policy import deferred_sync, refresh_index, sync_index
-from turnlog.render.html.page_options import PageOptions
-from turnlog.render.html.session_pages import SessionPages
+from turnlog.render.html.session_pages import PageOptions, SessionPages
 from turnlog.store.paths import Store
 from turnlog.web.cost_page import cost_page
 from turnlog.web.library import Library

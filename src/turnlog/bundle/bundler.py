@@ -24,19 +24,20 @@ from turnlog.bundle.manifest import (
     BundledFile,
     BundledProject,
     BundledSession,
-    Manifest,
+    BundleManifest,
     Omission,
     encode_manifest,
 )
-from turnlog.bundle.members import Member, gather, has_tokens
+from turnlog.bundle.members import BundleMember, gather, has_tokens
 from turnlog.bundle.path_tokens import PathTokens, first_free_prefix, prefixes_in
-from turnlog.bundle.sealing import encrypt, sign, signature_of
+from turnlog.bundle.sealing import sign, signature_of
 from turnlog.bundle.validation import OpenBundle, open_bundle
 from turnlog.edit.move import directory_of
 from turnlog.edit.redact.redaction import find_all, find_remaining
 from turnlog.edit.redact.replacement import Find, RedactedPart, RedactionFinds, redact_part
 from turnlog.edit.redact.secret_finder import Finder
 from turnlog.errors import Conflict, Damaged, Unredacted, UsageError
+from turnlog.format.age_files import encrypt_with_password
 from turnlog.format.atomic import written_beside
 from turnlog.format.decode import read_entries, split_values
 from turnlog.format.entries import ChainEntry
@@ -58,7 +59,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class BundleOptions:
-    """How a bundle is written."""
+    """Options for writing a bundle."""
 
     is_redacted: bool = True
     password: str | None = None
@@ -73,7 +74,7 @@ class BundleReport(NamedTuple):
     """A bundle that was written, or would be."""
 
     path: Path
-    manifest: Manifest
+    manifest: BundleManifest
     size: int
     """Its size in bytes."""
     signature: Path | None
@@ -99,7 +100,7 @@ def write_bundle(
             write_container(file, encode_manifest(manifest), members)
         _require_importable(packed, folder / "again", packing.finder)
         if options.password is not None:
-            packed.write_bytes(encrypt(packed.read_bytes(), options.password))
+            packed.write_bytes(encrypt_with_password(packed.read_bytes(), options.password))
         size = packed.stat().st_size
         if dry_run:
             return BundleReport(path, manifest, size, None)
@@ -148,7 +149,7 @@ class _Packing:
         self._suspects: dict[Path, set[int]] = {}
         """Lines with secrets: only these, and lines with known values, are searched again."""
 
-    def pack(self, progress: Progress) -> tuple[Manifest, list[PackedFile]]:
+    def pack(self, progress: Progress) -> tuple[BundleManifest, list[PackedFile]]:
         """Write the content of all files to the folder; return the manifest and the files."""
         members = self._gather()
         finds: list[Find] = []
@@ -168,15 +169,15 @@ class _Packing:
         chosen = [(path, transcripts[path], directories[path]) for path in self._sessions]
         return self._manifest(files, finds, chosen, tokens), packed
 
-    def _gather(self) -> list[Member]:
-        members: list[Member] = []
+    def _gather(self) -> list[BundleMember]:
+        members: list[BundleMember] = []
         for session in self._sessions:
             gathered = gather(self._store, session)
             self._omitted += gathered.omitted
             members += gathered.members
         if not self._options.is_redacted:
             return members
-        kept: list[Member] = []
+        kept: list[BundleMember] = []
         for member in members:
             if reason := _unsearchable(member):
                 self._omitted.append(Omission(member.name, reason))
@@ -184,7 +185,7 @@ class _Packing:
                 kept.append(member)
         return kept
 
-    def _find(self, members: Sequence[Member], progress: Progress) -> list[Find]:
+    def _find(self, members: Sequence[BundleMember], progress: Progress) -> list[Find]:
         found, self.finder = find_all(_parts(members), (), progress)
         for find in found.finds:
             self._suspects.setdefault(find.path, set()).add(find.line)
@@ -198,7 +199,7 @@ class _Packing:
             self.finder = replace(self.finder, kinds={**self.finder.kinds, **encoded})
         return found.finds + [Find(Path(), 0, kind, piece) for piece, kind in encoded.items()]
 
-    def _is_named_by_secret(self, member: Member) -> bool:
+    def _is_named_by_secret(self, member: BundleMember) -> bool:
         """Return whether a file is left out because of its name.
 
         Known after the search only: `hunter2-77.txt` is harmless, unless a prompt says
@@ -211,7 +212,9 @@ class _Packing:
             self._omitted.append(Omission(member.name, "its name contains a secret"))
         return is_named
 
-    def _tokens(self, members: list[Member], directories: dict[Path, str | None]) -> PathTokens:
+    def _tokens(
+        self, members: list[BundleMember], directories: dict[Path, str | None]
+    ) -> PathTokens:
         used: set[int] = set()
         for path in dict.fromkeys(m.path for m in members if has_tokens(m.name)):
             for raw in _pieces(path):
@@ -221,7 +224,7 @@ class _Packing:
         root = str(self._store.root.absolute())
         return PathTokens(first_free_prefix(used), home, root, dict(enumerate(known)))
 
-    def _content(self, member: Member, tokens: PathTokens) -> Iterator[bytes]:
+    def _content(self, member: BundleMember, tokens: PathTokens) -> Iterator[bytes]:
         prefix = tokens.prefix.encode()
         for raw in self._redacted(member):
             if not has_tokens(member.name):
@@ -233,7 +236,7 @@ class _Packing:
                 raise Conflict(f"{member.path} changed while it was read", hint)
             yield tokens.replace(raw)
 
-    def _redacted(self, member: Member) -> Iterator[bytes]:
+    def _redacted(self, member: BundleMember) -> Iterator[bytes]:
         part = RedactedPart(member.path, member.lines)
         if self._options.is_redacted:
             suspects = self._suspects.get(member.path, set[int]())
@@ -246,7 +249,7 @@ class _Packing:
         # The prompt history of all sessions: one piece per line.
         yield from (raw for number, raw in enumerate(pieces, 1) if number in member.lines)
 
-    def _without_torn_end(self, member: Member, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    def _without_torn_end(self, member: BundleMember, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Leave out a last line that the client is still writing; it would never be complete."""
         for raw in pieces:
             is_torn = member.path.suffix == ".jsonl" and not raw.endswith(b"\n")
@@ -261,7 +264,7 @@ class _Packing:
         finds: list[Find],
         chosen: list[tuple[Path, Path, str | None]],
         tokens: PathTokens,
-    ) -> Manifest:
+    ) -> BundleManifest:
         places = [*dict.fromkeys(directory or "" for _, _, directory in chosen)]
         known = [*tokens.projects.values()]
         # Tokens are numbered by known directories, so an unknown one comes last.
@@ -275,7 +278,7 @@ class _Packing:
             for path, packed, directory in chosen
         ]
         omitted = [Omission(mask(self._shown(each.path)), each.reason) for each in self._omitted]
-        return Manifest(
+        return BundleManifest(
             format=FORMAT,
             version=VERSION,
             turnlog=__version__,
@@ -318,7 +321,7 @@ def _valid(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _parts(members: Iterable[Member]) -> list[RedactedPart]:
+def _parts(members: Iterable[BundleMember]) -> list[RedactedPart]:
     return [RedactedPart(member.path, member.lines) for member in members]
 
 
@@ -329,7 +332,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
     return iter([path.read_bytes()])
 
 
-def _unsearchable(member: Member) -> str | None:
+def _unsearchable(member: BundleMember) -> str | None:
     """Return why a file cannot be redacted; None if it is text, or an image without secrets."""
     # Logs may contain bytes that are no UTF-8, and are searched line by line nevertheless.
     if member.path.suffix == ".jsonl" and TOOL_RESULTS not in member.path.parts:
@@ -383,7 +386,7 @@ def _require_clean(bundle: OpenBundle, folder: Path, finder: Finder) -> None:
         raise Unredacted("secrets are left that cannot be replaced; no bundle written", rows, hint)
 
 
-def _without_hashes(manifest: Manifest) -> Manifest:
+def _without_hashes(manifest: BundleManifest) -> BundleManifest:
     from msgspec.structs import replace as replaced
 
     return replaced(manifest, files=[replaced(each, sha256="") for each in manifest.files])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from turnlog.bundle.manifest import MANIFEST, Manifest, decode_manifest
+from turnlog.bundle.manifest import MANIFEST, BundleManifest, decode_manifest
 from turnlog.errors import Damaged
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _padding(size: int) -> bytes:
     return bytes(-size % BLOCK)
 
 
-class _Frame:
+class _FrameReader:
     """The decompressed bytes of a file that consists of one zstd frame."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -133,37 +133,43 @@ class _Frame:
         """Raise `Damaged` if anything follows."""
         if self.read_some(1):
             raise Damaged("data follows the end of the archive")
+        # A second frame or appended bytes would be a hiding place that no check has seen.
         if self._source.unused_data or self._file.read(1):
             raise Damaged("data follows the end of the frame")
 
 
-Require = Callable[[Manifest], None]
+Require = Callable[[BundleManifest], None]
 Sink = Callable[[int, Iterator[bytes]], None]
 """Takes the number of a file in the manifest, and its content."""
 
 
-def read_container(file: BinaryIO, require: Require, sink: Sink) -> Manifest:
+def read_container(file: BinaryIO, require: Require, sink: Sink) -> BundleManifest:
     """Read a container; call `require` with the manifest before anything else is unpacked.
 
     `sink` gets each file and must consume it. Raise `Damaged` for a file that is not exactly as
     turnlog would have written it.
     """
+    # Before decompressing: the name says .turnlog, but the file may be anything.
     if file.read(len(MAGIC)) != MAGIC:
         raise Damaged("the file is not a bundle")
     file.seek(0)
-    frame = _Frame(file)
+    frame = _FrameReader(file)
     name, size = parse_header(frame.read(BLOCK))
     if name != MANIFEST:
         raise Damaged(f"the first file is {name!r} instead of the manifest")
     if size > LARGEST_MANIFEST:
         raise Damaged(f"the manifest has {size:,} bytes")
     manifest = decode_manifest(b"".join(_content(frame, size)))
+    # Names and sizes are checked before a byte of any file reaches the disk: a bomb or
+    # `../../.bashrc` stops here.
     require(manifest)
     for number, expected in enumerate(manifest.files):
         name, size = parse_header(frame.read(BLOCK))
+        # The order counts as well: each file is unpacked once, under the name that was checked.
         if (name, size) != (expected.path, expected.size):
             raise Damaged(f"{name!r} of {size:,} bytes is not what the manifest names next")
         sink(number, _verified(frame, size, expected.sha256, name))
+    # A tar archive ends with two blocks of zeros; anything else is one more header.
     if any(frame.read(2 * BLOCK)):
         raise Damaged("a file follows that the manifest does not name")
     frame.require_end()
@@ -201,20 +207,22 @@ def _name_in(block: bytes) -> str:
         raise Damaged("a file has a name that is not UTF-8") from None
 
 
-def _content(frame: _Frame, size: int) -> Iterator[bytes]:
+def _content(frame: _FrameReader, size: int) -> Iterator[bytes]:
     left = size
     while left:
         chunk = frame.read(min(CHUNK, left))
         left -= len(chunk)
         yield chunk
+    # The padding is up to 511 bytes per file that no reader shows.
     if any(frame.read(-size % BLOCK)):
         raise Damaged("data is hidden between two files")
 
 
-def _verified(frame: _Frame, size: int, expected: str, name: str) -> Iterator[bytes]:
+def _verified(frame: _FrameReader, size: int, expected: str, name: str) -> Iterator[bytes]:
     digest = hashlib.sha256()
     for chunk in _content(frame, size):
         digest.update(chunk)
         yield chunk
+    # After the last chunk: the sink must not use a file before all of it was yielded.
     if digest.hexdigest() != expected:
         raise Damaged(f"{name!r} does not match its checksum")

@@ -7,6 +7,7 @@ decoded, and what is compressed within it is unpacked, up to a limit.
 import base64
 import binascii
 import io
+import lzma
 import re
 import zipfile
 import zlib
@@ -18,7 +19,7 @@ from turnlog.secrets import find_secrets
 
 ENCODED = re.compile(rb"[A-Za-z0-9+/_-]{24,}={0,2}")
 BREAK = re.compile(rb"(?:\\r|\r)?(?:\\n|\n)[ \t]*")
-"""What may be between two lines of base64."""
+"""A line break in base64, with indentation; escaped in JSON."""
 LAST_LINE = re.compile(rb"(?:\\r|\r)?(?:\\n|\n)[ \t]*([A-Za-z0-9+/_-]{2,23}={0,2})(?![\w+/-])")
 LONG = 100
 """Length from which base64 is also decoded from its second, third and fourth character on."""
@@ -31,7 +32,17 @@ UNPACKED = 4 << 20
 """Bytes of compressed data that are searched."""
 GZIP = b"\x1f\x8b"
 ZIP = b"PK\x03\x04"
-UNREADABLE = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError)
+# Found by damaging zips at random: encrypted members and unknown methods (RuntimeError), bad bzip2
+# data (OSError), offsets before the start and names that are not UTF-8 (ValueError).
+UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+)
 ZSTD = b"\x28\xb5\x2f\xfd"
 IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"RIFF")
 
@@ -155,5 +166,6 @@ def _unpacked(data: bytes) -> Iterator[bytes]:
     elif data.startswith(ZIP):
         with suppress(*UNREADABLE), zipfile.ZipFile(io.BytesIO(data)) as archive:
             for name in archive.namelist()[:100]:
-                with archive.open(name) as file:
+                # Each by itself: an encrypted first member must not hide the token in the second.
+                with suppress(*UNREADABLE), archive.open(name) as file:
                     yield file.read(UNPACKED)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnlog.bundle.layout import LaidOut, lay_out
-from turnlog.bundle.manifest import BundledProject, BundledSession, Manifest
+from turnlog.bundle.manifest import BundledProject, BundledSession, BundleManifest
 from turnlog.bundle.members import PLANS, TRANSCRIPT
 from turnlog.bundle.merge import LineComparison, Relation, extended, relation_of
 from turnlog.bundle.path_tokens import PathTokens
@@ -37,7 +37,7 @@ from turnlog.store.paths import TOOL_RESULTS, Store
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """How a bundle is imported."""
+    """Options for importing a bundle."""
 
     into: Path | None = None
     """The project's directory; for several projects, the directory that contains them."""
@@ -51,7 +51,7 @@ class ImportOptions:
 
 
 class ImportedSession(NamedTuple):
-    """What an import does with a session."""
+    """The effect of an import on one session."""
 
     id: str
     new_id: str
@@ -61,7 +61,7 @@ class ImportedSession(NamedTuple):
     relation: Relation
     added_lines: int
     findings: list[Finding]
-    """What `check` reports about the result; empty if the store stays as it is."""
+    """Findings of `check` about the result; empty if the store stays as it is."""
 
     @property
     def is_fork(self) -> bool:
@@ -77,7 +77,7 @@ class ImportedSession(NamedTuple):
 class ImportPlan:
     """The changes that import a bundle."""
 
-    manifest: Manifest
+    manifest: BundleManifest
     sessions: list[ImportedSession] = field(default_factory=list[ImportedSession])
     changes: list[Change] = field(default_factory=list[Change])
     kept: list[Path] = field(default_factory=list[Path])

@@ -61,7 +61,7 @@ class Omission(Struct, frozen=True, forbid_unknown_fields=True):
     reason: Text
 
 
-class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
+class BundleManifest(Struct, frozen=True, forbid_unknown_fields=True):
     """The first file of a bundle."""
 
     format: Text
@@ -71,22 +71,23 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     masked: Annotated[dict[Text, Number], Meta(max_length=10_000)]
     """Number of replaced secrets by kind."""
     tokens: Text
-    """What tokens start with."""
+    """The prefix of tokens that replace paths."""
     projects: Annotated[list[BundledProject], Meta(max_length=MOST_SESSIONS)]
     sessions: Annotated[list[BundledSession], Meta(min_length=1, max_length=MOST_SESSIONS)]
     files: Annotated[list[BundledFile], Meta(min_length=1, max_length=MOST_FILES)]
     omitted: Annotated[list[Omission], Meta(max_length=MOST_OMISSIONS)]
 
 
-def encode_manifest(manifest: Manifest) -> bytes:
+def encode_manifest(manifest: BundleManifest) -> bytes:
     """Return the JSON of a manifest; equal manifests have equal bytes."""
     return msgspec.json.format(msgspec.json.encode(manifest, order="deterministic")) + b"\n"
 
 
-def decode_manifest(raw: bytes) -> Manifest:
+def decode_manifest(raw: bytes) -> BundleManifest:
     """Parse a manifest; raise `Damaged` for what turnlog would not have written."""
     try:
-        head = msgspec.json.decode(raw, type=_Head)
+        # The version first: a newer manifest may have other fields, and the advice is to upgrade.
+        head = msgspec.json.decode(raw, type=_ManifestHead)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(f"the manifest is not valid: {_reason(error)}") from error
     if head.format != FORMAT:
@@ -94,14 +95,14 @@ def decode_manifest(raw: bytes) -> Manifest:
     if head.version != VERSION:
         raise Damaged(f"version {head.version} is unknown", "pip install --upgrade turnlog")
     try:
-        manifest = msgspec.json.decode(raw, type=Manifest)
+        manifest = msgspec.json.decode(raw, type=BundleManifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(f"the manifest is not valid: {_reason(error)}") from error
     _require_consistent(manifest)
     return manifest
 
 
-class _Head(Struct):
+class _ManifestHead(Struct):
     format: str
     version: int
 
@@ -110,11 +111,12 @@ def _reason(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else one_line(str(error))
 
 
-def _require_consistent(manifest: Manifest) -> None:
+def _require_consistent(manifest: BundleManifest) -> None:
     """Raise `Damaged` if parts of a manifest contradict each other."""
     ids = [session.id for session in manifest.sessions]
     if strange := next((name for name in ids if not ID.fullmatch(name)), None):
         raise Damaged(f"{strange!r} is not a session id")
+    # Where file names ignore case, as on a Mac, `ABC…` would overwrite `abc…`.
     if len({name.lower() for name in ids}) < len(ids):
         raise Damaged("a session occurs twice")
     if any(session.project >= len(manifest.projects) for session in manifest.sessions):
@@ -127,7 +129,7 @@ def _require_consistent(manifest: Manifest) -> None:
         _require_plain_project(manifest, project)
 
 
-def _require_plain_project(manifest: Manifest, project: BundledProject) -> None:
+def _require_plain_project(manifest: BundleManifest, project: BundledProject) -> None:
     """Raise `Damaged` unless a project's path is empty or below the home token."""
     home = f"{manifest.tokens}home}}"
     rest = project.path.removeprefix(home)
@@ -135,6 +137,7 @@ def _require_plain_project(manifest: Manifest, project: BundledProject) -> None:
     if NAMED_TOKEN.search(rest) or PREFIX.search(rest) or PREFIX.search(project.name):
         raise Damaged(f"project {project.path!r} has a token in the wrong place")
     is_below = project.path.startswith(home) and rest[:1] in ("", "/", "\\")
+    # The path becomes a directory of the receiver: `{turnlog:home}/../bob` must not leave the home.
     is_odd = "\0" in rest or ".." in re.split(r"[/\\]", rest)
     if project.path and (is_odd or not is_below):
         raise Damaged(f"project {project.path!r} is not a directory")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from turnlog.bundle.container import fits_header
 from turnlog.bundle.manifest import Omission
 from turnlog.bundle.path_tokens import PREFIX
+from turnlog.edit.tracked_files import BACKUP
 from turnlog.store.archive.allowed_paths import is_session_id, name_problem, path_problem
 from turnlog.store.footprint import NICKNAME, footprint_of
 from turnlog.store.paths import TOOL_RESULTS, Store, is_subagent_name, sidecar_folder
@@ -37,8 +38,6 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
 }
 """Suffixes of files in the client's folders with one subfolder per session."""
 TEXTS = (".json", ".jsonl", ".md", ".txt")
-BACKUP = re.compile(r"[0-9a-f]{8,64}@v[0-9]{1,9}")
-"""A copy of an edited file: `<hash of its path>@v<n>` (observed: 2.0.42 to 2.1.325)."""
 PASTE = re.compile(r"[0-9a-f]{8,64}\.txt")
 SIDECAR = re.compile(
     r"custom-title\.json"
@@ -52,7 +51,7 @@ LARGEST = (1 << 33) - 1
 """The largest size that the header of a tar archive can state."""
 
 
-class Member(NamedTuple):
+class BundleMember(NamedTuple):
     """A file of a session, and its name in the bundle."""
 
     name: str
@@ -65,7 +64,7 @@ class Member(NamedTuple):
 class Gathered:
     """The files of a session: those for the bundle, and the others with a reason."""
 
-    members: list[Member] = field(default_factory=list[Member])
+    members: list[BundleMember] = field(default_factory=list[BundleMember])
     omitted: list[Omission] = field(default_factory=list[Omission])
 
 
@@ -84,12 +83,12 @@ def gather(store: Store, session: Path) -> Gathered:
     named += [(f"{TODOS}/{path.name}", path) for path in found.todos]
     named += [(f"{PLANS}/{path.name}", path) for path in found.plans]
     named += [(f"{PASTES}/{path.name}", path) for path in pastes]
-    gathered = Gathered([Member(f"{name}/{TRANSCRIPT}", session)])
+    gathered = Gathered([BundleMember(f"{name}/{TRANSCRIPT}", session)])
     for inner, path in sorted(named):
         _add(gathered, f"{name}/{inner}", path)
     if prompts:
         lines = frozenset(prompt.line for prompt in prompts)
-        gathered.members.append(Member(f"{name}/{PROMPTS}", store.history, lines))
+        gathered.members.append(BundleMember(f"{name}/{PROMPTS}", store.history, lines))
     omitted = [*found.logs, *found.outputs]
     gathered.omitted += [Omission(f"{name}/{path.name}", _kind(store, path)) for path in omitted]
     return gathered
@@ -112,7 +111,7 @@ def _add(gathered: Gathered, name: str, path: Path) -> None:
     if reason:
         gathered.omitted.append(Omission(name, reason))
     else:
-        gathered.members.append(Member(name, path))
+        gathered.members.append(BundleMember(name, path))
 
 
 def member_problem(name: str) -> str | None:

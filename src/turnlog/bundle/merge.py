@@ -10,17 +10,17 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from turnlog.bundle.tracked_files import without_foreign_files
 from turnlog.edit.redact.redaction import find_all
 from turnlog.edit.redact.replacement import RedactedPart, redact_json
 from turnlog.edit.redact.secret_finder import Finder
+from turnlog.edit.tracked_files import without_foreign_files
 from turnlog.format.jsonl import read_lines
 from turnlog.store.footprint import footprint_of
 from turnlog.store.paths import Store
 
 
 class Relation(StrEnum):
-    """How a session of a bundle relates to the store."""
+    """The relation of a bundled session to that of the store."""
 
     NEW = "new"
     """The store has no session with this id."""

@@ -1,55 +1,17 @@
-"""Encrypt bundles with a password (age), and sign them with an SSH key.
+"""Sign bundles with an SSH key.
 
 A signature is a file next to the bundle, made and verified by `ssh-keygen -Y`: it can be checked
 without turnlog, and covers the bytes as they were sent, encrypted or not.
 """
 
-import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from turnlog.errors import Damaged, NotFound, Unavailable
 
-AGE = b"age-encryption.org/v1\n"
 NAMESPACE = "turnlog"
 """Signatures for another purpose, such as git commits, are not valid for bundles."""
-HARDEST = 21
-"""log2 of the work to derive a key: 2 GiB of memory. age writes what takes a second: 17 to 20."""
-HEADER_LIMIT = 4096
-STANZA = re.compile(rb"-> scrypt [A-Za-z0-9+/]{22} ([1-9][0-9]?)\n[A-Za-z0-9+/]{43}\n--- ")
-
-
-def encrypt(raw: bytes, password: str) -> bytes:
-    """Encrypt the bytes of a bundle in the age format."""
-    return _pyrage().passphrase.encrypt(raw, password)
-
-
-def decrypt(raw: bytes, password: str) -> bytes:
-    """Decrypt the bytes of a bundle; raise `Damaged` if the password or the file is wrong."""
-    header = STANZA.match(raw[len(AGE) : HEADER_LIMIT])
-    # A file can ask for 2**63 rounds to derive its key: the reader would never finish.
-    if not header or int(header[1]) > HARDEST:
-        raise Damaged("the file is not encrypted with a password as turnlog does it")
-    try:
-        return _pyrage().passphrase.decrypt(raw, password)
-    except Exception as error:  # pyrage's own; it depends on what is wrong
-        raise Damaged("the password is wrong, or the file was changed") from error
-
-
-def is_encrypted(start: bytes) -> bool:
-    """Return whether a file starts like one that age encrypted."""
-    return start.startswith(AGE)
-
-
-def _pyrage() -> Any:
-    try:
-        import pyrage  # pyright: ignore[reportMissingTypeStubs]
-    except ModuleNotFoundError as error:
-        hint = "pip install 'turnlog[encryption]'"
-        raise Unavailable("encryption is not installed", hint) from error
-    return pyrage
 
 
 def signature_of(bundle: Path) -> Path:

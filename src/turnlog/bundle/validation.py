@@ -22,7 +22,7 @@ from typing import BinaryIO
 import msgspec
 
 from turnlog.bundle.container import read_container
-from turnlog.bundle.manifest import Manifest
+from turnlog.bundle.manifest import BundleManifest
 from turnlog.bundle.members import (
     PROMPTS,
     TRANSCRIPT,
@@ -31,8 +31,8 @@ from turnlog.bundle.members import (
     member_problem,
 )
 from turnlog.bundle.path_tokens import NAMED_TOKEN
-from turnlog.bundle.sealing import decrypt, is_encrypted
 from turnlog.errors import Damaged, NotFound, Unavailable, UsageError
+from turnlog.format.age_files import decrypt_with_password, is_age_file
 from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import read_lines
 from turnlog.format.regular_files import open_regular
@@ -61,7 +61,7 @@ class OpenBundle:
     """A bundle whose files were unpacked and validated."""
 
     path: Path
-    manifest: Manifest
+    manifest: BundleManifest
     folder: Path
     """Contains the files under their numbers in the manifest."""
 
@@ -92,11 +92,12 @@ def open_bundle(
         source = _decrypted(path, file, password)
         folder = Path(place)
 
-        def require(manifest: Manifest) -> None:
+        def require(manifest: BundleManifest) -> None:
             _require_names(manifest)
             _require_sizes(manifest, size, max_size, path)
 
         def unpack(number: int, chunks: Iterator[bytes]) -> None:
+            # Numbered names: nothing that the sender chose is used as a path before it was checked.
             with (folder / str(number)).open("wb") as target:
                 target.writelines(_bounded(chunks))
 
@@ -114,6 +115,7 @@ def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield chunks; raise `Damaged` for a line that is too long to be read into memory."""
     length = 0
     for chunk in chunks:
+        # Only the last line of a chunk can still grow; the others are shorter than the chunk.
         _, newline, rest = chunk.rpartition(b"\n")
         length = len(rest) if newline else length + len(chunk)
         if length > LONGEST_LINE:
@@ -136,7 +138,7 @@ def _read(path: Path) -> Generator[BinaryIO]:
 def needs_password(path: Path) -> bool:
     """Return whether a bundle is encrypted."""
     with _read(path) as file:
-        return is_encrypted(_dearmored(path, file).read(HEAD))
+        return is_age_file(_dearmored(path, file).read(HEAD))
 
 
 def _dearmored(path: Path, file: BinaryIO) -> BinaryIO:
@@ -154,17 +156,17 @@ def _decrypted(path: Path, armored: BinaryIO, password: str | None) -> BinaryIO:
     file = _dearmored(path, armored)
     start = file.read(HEAD)
     file.seek(0)
-    if not is_encrypted(start):
+    if not is_age_file(start):
         return file
     if password is None:
         raise UsageError(f"{path} is encrypted", f"turnlog unbundle {path} --password-file FILE")
     try:
-        return BytesIO(decrypt(file.read(), password))
+        return BytesIO(decrypt_with_password(file.read(), password))
     except Damaged as error:
         raise Damaged(f"{path}: {error.message}", error.hint) from error
 
 
-def _require_names(manifest: Manifest) -> None:
+def _require_names(manifest: BundleManifest) -> None:
     """Raise `Damaged` for a name that is not on the allowlist, or that occurs twice."""
     ids = {session.id for session in manifest.sessions}
     for file in manifest.files:
@@ -181,9 +183,10 @@ def _require_names(manifest: Manifest) -> None:
         raise Damaged(f"session {missing} has no transcript")
 
 
-def _require_sizes(manifest: Manifest, packed: int, limit: int | None, path: Path) -> None:
+def _require_sizes(manifest: BundleManifest, packed: int, limit: int | None, path: Path) -> None:
     """Raise `Damaged` for a decompression bomb, `Unavailable` if there is not enough space."""
     total = sum(file.size for file in manifest.files)
+    # A few kB of zstd can hold gigabytes of zeros; sessions are text and compress far less.
     allowed = limit if limit is not None else min(max(ALWAYS_ALLOWED, RATIO * packed), LARGEST)
     if total > allowed:
         message = f"it would expand from {packed:,} to {total:,} bytes"
@@ -209,7 +212,7 @@ def require_contents(bundle: OpenBundle) -> None:
         _require_transcript(bundle, session.id, session.lines)
 
 
-def _known_tokens(manifest: Manifest) -> set[str]:
+def _known_tokens(manifest: BundleManifest) -> set[str]:
     count = range(len(manifest.projects))
     numbered = {f"{kind}-{number}" for kind in ("project", "folder") for number in count}
     return {"home", "store", *numbered}
@@ -259,6 +262,7 @@ def _depths(raw: bytes, depth: int) -> tuple[int, int]:
             depth += 1
             deepest = max(deepest, depth)
         elif mark in b"}]":
+            # Invalid JSON may close more than it opened; it must not earn depth that way.
             depth = max(0, depth - 1)
     return deepest, depth
 
@@ -291,6 +295,7 @@ def _object_in(raw: bytes) -> dict[str, object] | None:
     try:
         value = _decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        # msgspec refuses lone surrogates, which the standard library reads.
         try:
             value = json.loads(raw)
         except (ValueError, RecursionError):

@@ -15,7 +15,7 @@ from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.timestamps import age
-from turnlog.store.archive.archive import Archive, Manifest, open_archive
+from turnlog.store.archive.archive import Archive, ArchiveManifest, open_archive
 from turnlog.store.archive.update import Archived, archive_sessions, preview
 from turnlog.store.archive.verification import check_archive
 from turnlog.store.paths import Store
@@ -184,14 +184,14 @@ def _list(archive: Archive, as_json: bool) -> None:
     echo_table(with_rows(COLUMNS, map(_cells, reversed(manifests))))
 
 
-def _cells(manifest: Manifest) -> list[str]:
+def _cells(manifest: ArchiveManifest) -> list[str]:
     when = age(manifest.last_active) if manifest.last_active else ""
     state = "" if manifest.is_in_store else "gone"
     title = plain(manifest.title) or "(empty)"
     return [manifest.session[:8], when, title, state, file_size(manifest.size)]
 
 
-def _as_json(manifest: Manifest) -> dict[str, Any]:
+def _as_json(manifest: ArchiveManifest) -> dict[str, Any]:
     return {
         "id": manifest.session,
         "title": manifest.title,

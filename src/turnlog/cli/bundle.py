@@ -8,8 +8,7 @@ import click
 
 from turnlog.bundle.bundler import BundleOptions, BundleReport, write_bundle
 from turnlog.bundle.container import MAGIC
-from turnlog.bundle.manifest import BundledSession, Manifest
-from turnlog.bundle.sealing import AGE
+from turnlog.bundle.manifest import BundledSession, BundleManifest
 from turnlog.cli.arguments import dry_run_option, json_option, since_option
 from turnlog.cli.completions import complete_project, complete_session
 from turnlog.cli.output import echo_json, plain, progress_bar
@@ -19,6 +18,7 @@ from turnlog.cli.sessions import only_store, own_files
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import echo, style
 from turnlog.errors import NotFound
+from turnlog.format.age_files import AGE
 from turnlog.format.atomic import require_replaceable
 from turnlog.store.catalog import select_sessions
 from turnlog.store.paths import Store
@@ -140,7 +140,7 @@ def _print(report: BundleReport, dry_run: bool) -> None:
         echo(f"  turnlog unbundle {plain(shlex.quote(str(report.path)))}")
 
 
-def print_contents(manifest: Manifest, err: bool = False) -> None:
+def print_contents(manifest: BundleManifest, err: bool = False) -> None:
     """Print what a bundle contains, what was masked and what was left out."""
     for session in manifest.sessions:
         count = sum(file.path.startswith(f"{session.id}/") for file in manifest.files)
@@ -155,7 +155,7 @@ def print_contents(manifest: Manifest, err: bool = False) -> None:
         echo(f"  left out: {plural(len(manifest.omitted) - MANY, 'more file')}", err=err)
 
 
-def _title(session: BundledSession, manifest: Manifest) -> str:
+def _title(session: BundledSession, manifest: BundleManifest) -> str:
     """Return a title with readable names for the tokens that stand for directories."""
     title, prefix = session.title or "", manifest.tokens
     names = {"home": "~", "store": "~/.claude"}

@@ -23,23 +23,23 @@ HOURS = 24
 
 
 def draw_report(
-    told: Report, rows: list[Row], room: int, drawn: str | None, by: tuple[str, ...] = ()
+    report: Report, rows: list[Row], room: int, drawn: str | None, by: tuple[str, ...] = ()
 ) -> Iterator[str]:
     """Draw `rows` of a report; `drawn` is the figure that bars and a map of the week show."""
-    if told.name == "hour" and not by:
-        yield from _draw_week(told, room, drawn or "turns")
+    if report.name == "hour" and not by:
+        yield from _draw_week(report, room, drawn or "turns")
         if drawn not in LOWERED:
             return
     else:
-        if told.name in STEPS and not by and len(told.rows) >= WORTH_A_LINE:
-            yield from _draw_line(told, room)
-        layout = layout_of(told.name, by)
+        if report.name in STEPS and not by and len(report.rows) >= WORTH_A_LINE:
+            yield from _draw_line(report, room)
+        layout = layout_of(report.name, by)
         if layout.bar and drawn and any(number(row, drawn) is not None for row in rows):
             layout = replace(layout, bar=drawn)
-        yield from _draw_rows(told, rows, layout, room)
-    if told.name == "blocks" and told.rows[-1]["is_active"]:
-        yield from _remark(_outlook(told.rows[-1]), room, "green")
-    for note in _notes(told):
+        yield from _draw_rows(report, rows, layout, room)
+    if report.name == "blocks" and report.rows[-1]["is_active"]:
+        yield from _remark(_outlook(report.rows[-1]), room, "green")
+    for note in _notes(report):
         yield from _remark(note, room)
 
 
@@ -48,8 +48,8 @@ def _remark(text: str, room: int, look: Look | None = None) -> Iterator[str]:
         yield style(line, look)
 
 
-def _draw_rows(told: Report, rows: list[Row], layout: ReportLayout, room: int) -> Iterator[str]:
-    last = told.total
+def _draw_rows(report: Report, rows: list[Row], layout: ReportLayout, room: int) -> Iterator[str]:
+    last = report.total
     marked = [_marked(row, last) for row in (*rows, last)]
     columns = [
         Column(
@@ -87,11 +87,11 @@ def _marked(row: Row, total: Row) -> Row:
     return row | {"marks": "".join(shown)}
 
 
-def _draw_line(told: Report, room: int) -> Iterator[str]:
+def _draw_line(report: Report, room: int) -> Iterator[str]:
     """Draw a sparkline of the cost of every period, including those without activity."""
-    name = told.columns[0]
-    costs = {text(row, name): number(row, "cost_usd") or 0 for row in told.rows if row[name]}
-    line = [costs.get(each, 0) for each in _steps(min(costs), max(costs), STEPS[told.name])]
+    name = report.columns[0]
+    costs = {text(row, name): number(row, "cost_usd") or 0 for row in report.rows if row[name]}
+    line = [costs.get(each, 0) for each in _steps(min(costs), max(costs), STEPS[report.name])]
     head = f"cost by {name}, at most {money(max(line))}  "
     if (cells := room - len(head)) > 0:
         yield dim(head) + style(sparkline(line[-cells:]), "cyan")
@@ -106,9 +106,9 @@ def _steps(first: str, last: str, days: int) -> Iterator[str]:
         step = step.replace(day=1) if days > 7 else step
 
 
-def _draw_week(told: Report, room: int, name: str) -> Iterator[str]:
+def _draw_week(report: Report, room: int, name: str) -> Iterator[str]:
     grid = [[0.0] * HOURS for _ in DAYS]
-    for row in told.rows:
+    for row in report.rows:
         day, hour = number(row, "weekday"), number(row, "hour")
         if day is not None and hour is not None:
             grid[int(day)][int(hour)] = number(row, name) or 0
@@ -134,13 +134,13 @@ def _outlook(row: Row) -> str:
     return f"{end}; at this rate {tokens} tokens, {cost}"
 
 
-def _notes(told: Report) -> Iterator[str]:
-    if told.name == CARRYING:
+def _notes(report: Report) -> Iterator[str]:
+    if report.name == CARRYING:
         yield "Estimated: the cost of each request, distributed by the size of what it sent."
-        if told.unpriced_models:
-            names = plain(", ".join(told.unpriced_models))
+        if report.unpriced_models:
+            names = plain(", ".join(report.unpriced_models))
             yield f"Not in the total, as no price is known: {names}"
-    yield from map(plain, footnotes_of(told))
+    yield from map(plain, footnotes_of(report))
 
 
 STEPS = {"daily": 1, "weekly": 7, "monthly": 31}

@@ -36,7 +36,7 @@ from turnlog.worktree.state_views import (
     step_view,
     text_of,
 )
-from turnlog.worktree.worktree import FileVersion, Worktree, open_worktree
+from turnlog.worktree.worktree import FileRevision, Worktree, open_worktree
 
 DIFF_COLOURS: dict[str, Look] = {"+": "green", "-": "red", "@": "cyan"}
 LOOKS: dict[str, Look] = {"exact": "green", "derived": "yellow", "gap": "red"}
@@ -215,7 +215,7 @@ def _named(worktree: Worktree, options: FilesOptions) -> FileName:
     return worktree.find(options.path or "")
 
 
-def _note(state: FileVersion, moment: FileMoment) -> None:
+def _note(state: FileRevision, moment: FileMoment) -> None:
     """Print to stderr how well a state is known."""
     what = "did not exist" if state.is_absent else WORDS[state.certainty]
     known = f", {plain(state.tool)} in line {state.line}" if state.tool else ""
@@ -224,7 +224,7 @@ def _note(state: FileVersion, moment: FileMoment) -> None:
     echo(dim(text) if sys.stderr.isatty() else text, err=True)
 
 
-def _print_known(state: FileVersion) -> None:
+def _print_known(state: FileRevision) -> None:
     """Print the known lines of a gap with their numbers."""
     known = state.belief.known
     lines = dict(zip(known, mask_lines(list(known.values())), strict=True))
@@ -242,14 +242,14 @@ def _print_diff(diff: Sequence[str], reveal: bool, indent: str = "") -> None:
         echo(f"{indent}{style(plain(line, keep_indent=True), DIFF_COLOURS.get(line[:1]))}")
 
 
-def _state_cells(state: FileVersion) -> list[str]:
+def _state_cells(state: FileRevision) -> list[str]:
     size = "absent" if state.is_absent else _size(state)
     line = str(state.line) if state.line else ""
     note = "" if state.certainty is Certainty.EXACT else plain(state.belief.reason)
     return [plain(state.path), state.certainty, size, plain(state.tool), line, note]
 
 
-def _version_cells(version: FileVersion, places: TurnPlaces) -> list[str]:
+def _version_cells(version: FileRevision, places: TurnPlaces) -> list[str]:
     by = f"{version.tool}, sub-agent" if version.agent_id else version.tool
     note = "" if version.certainty is Certainty.EXACT else version.belief.reason
     if version.certainty is Certainty.GAP:
@@ -260,11 +260,11 @@ def _version_cells(version: FileVersion, places: TurnPlaces) -> list[str]:
     return [_time(version.time), *map(plain, cells)]
 
 
-def _size(version: FileVersion) -> str:
+def _size(version: FileRevision) -> str:
     return "" if version.content is None else file_size(len(version.content))
 
 
-def _ranges(version: FileVersion) -> str:
+def _ranges(version: FileRevision) -> str:
     shown = [_range(*each) for each in version.gaps[:4]]
     more = ", …" if len(version.gaps) > 4 else ""
     return f"{', '.join(shown)}{more}" if shown else "nothing"
@@ -276,7 +276,7 @@ def _range(first: int, last: int | None) -> str:
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
-def _turn_of(places: TurnPlaces, version: FileVersion) -> int | None:
+def _turn_of(places: TurnPlaces, version: FileRevision) -> int | None:
     turn = places.turn_at(version.place)
     return turn.n if turn else None
 

@@ -10,7 +10,7 @@ from turnlog.cli.arguments import AliasedOption, json_option
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
-from turnlog.store.archive.archive import Manifest, open_archive
+from turnlog.store.archive.archive import ArchiveManifest, open_archive
 from turnlog.store.archive.restore import find_archived, restore_session
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
@@ -37,7 +37,7 @@ def parse_size(ctx: click.Context, param: click.Parameter, value: str | None) ->
     return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]]
 
 
-def _store_of(stores: Stores, manifest: Manifest) -> Store:
+def _store_of(stores: Stores, manifest: ArchiveManifest) -> Store:
     """Return the store that a session was archived from; the first one if that is another."""
     # A manifest from elsewhere may name any directory: only the user's own stores are written to.
     known = {str(store.root.resolve()): store for store in stores}

@@ -45,7 +45,7 @@ COPY = "ID_OF_THE_COPY"
 
 @dataclass(frozen=True)
 class ResumeOptions:
-    """How a session is resumed."""
+    """Options for resuming a session."""
 
     is_chat: bool = False
     arguments: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """turnlog sync-with: exchange sessions with other machines."""
 
 from dataclasses import asdict
+from shlex import quote
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from turnlog.cli.terminal import dim, echo
 from turnlog.errors import UsageError
 from turnlog.exchange.options import Exchanged, ExchangeOptions, NotExchanged
 from turnlog.exchange.run import sync_with
+from turnlog.secrets import mask
 from turnlog.store.paths import Store, expand_user
 from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
@@ -42,6 +44,8 @@ MOST_NAMED = 5
     metavar="LOCAL=SHARED",
     help="The directory LOCAL is SHARED elsewhere; remembered.",
 )
+@click.option("--init", is_flag=True, help="Start at a new DEST; creates the directory.")
+@click.option("--verify", is_flag=True, help="Read all packs at DEST; send damaged ones again.")
 @click.option("--password", is_flag=True, help="Encrypt everything at DEST; asks for a password.")
 @password_file_option
 @yes_option
@@ -52,17 +56,17 @@ MOST_NAMED = 5
 def command(ctx: click.Context, dest: str, quiet: bool, as_json: bool, **given: Any) -> None:
     """Exchange all sessions with other machines through DEST.
 
-    DEST is a directory, ssh:HOST:PATH, rclone:REMOTE:PATH, or a git repository (git:URL). Run the
-    same command on each machine: afterwards each of them has every line of every session. Sessions
-    that went on in two places get two branches; edited ones are kept next to each other as forks.
-    Nothing is deleted, settings and credentials are never exchanged, and `turnlog undo` undoes what
-    a sync changed here.
+    DEST is a directory, ssh:HOST:PATH, rclone:REMOTE:PATH, or a git repository (git:URL); the first
+    sync with a new one needs --init. Run the same command on each machine: afterwards each of them
+    has every line of every session. Sessions that went on in two places get two branches; edited
+    ones are kept next to each other as forks. Nothing is deleted, settings and credentials are
+    never exchanged, and `turnlog undo` undoes what a sync changed here.
 
     \b
     Examples:
+      turnlog sync-with /mnt/share/sessions --init
       turnlog sync-with /mnt/share/sessions
       turnlog sync-with ssh:ada@desk:sessions --dry-run
-      turnlog sync-with git:git@example.org:ada/sessions.git
       turnlog sync-with rclone:gdrive:sessions --password
     """
     store = _one_store(stores_in(ctx))
@@ -74,8 +78,14 @@ def command(ctx: click.Context, dest: str, quiet: bool, as_json: bool, **given: 
         consent=consent_of(given["yes"]),
         mapped=dict(map(_mapping, given["mapped"])),
         password=password_from(
-            given["password_file"], given["password"], PASSWORD, "turnlog sync-with", confirm=False
+            given["password_file"],
+            given["password"],
+            PASSWORD,
+            f"turnlog sync-with {quote(mask(dest))}",
+            confirm=False,
         ),
+        may_start=given["init"],
+        is_verifying=given["verify"],
         progress=progress,
     )
     try:
@@ -159,10 +169,21 @@ def _print(done: Exchanged, is_dry_run: bool) -> None:
 
 
 def _print_problems(done: Exchanged, quiet: bool) -> None:
+    for remark in () if quiet else done.started:
+        echo(f"turnlog: {plain(remark)}", err=True)
+    for name in () if quiet else done.repaired:
+        echo(f"turnlog: {plain(name)} was damaged at DEST: sent again", err=True)
+    for each in () if quiet else done.rewinding:
+        hint = f"turnlog files {each.name}"
+        echo(
+            f"turnlog: {each.name}: received lines let /rewind change {plain(each.reason)}"
+            f" (try: {hint})",
+            err=True,
+        )
     for path in done.set_aside:
         echo(f"turnlog: another machine's version is in {plain(path)}", err=True)
     for each in () if quiet else done.skipped:
-        _print_one("not changed here", each)
+        _print_one("not changed here", each, f"turnlog sync-with {plain(done.dest)}")
     for each in done.problems:
         _print_one("not exchanged", each)
     if done.returned and not quiet:
@@ -171,5 +192,6 @@ def _print_problems(done: Exchanged, quiet: bool) -> None:
         echo(f"turnlog: {count} came back (try: {hint})", err=True)
 
 
-def _print_one(what: str, each: NotExchanged) -> None:
-    echo(f"turnlog: {what}: {plain(each.name)}: {plain(each.reason)}", err=True)
+def _print_one(what: str, each: NotExchanged, hint: str | None = None) -> None:
+    command = f" (try: {hint})" if hint else ""
+    echo(f"turnlog: {what}: {plain(each.name)}: {plain(each.reason)}{command}", err=True)

@@ -38,7 +38,7 @@ class Call:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ran and failed."""
+        """Return whether the call ran and failed."""
         return self.is_error and not self.is_rejected
 
 

@@ -142,10 +142,10 @@ class _FollowedSession:
     def read(self, now: float, budget: ReadBudget) -> LiveSession:
         registration, file = self.client.registration, self._refresh(now, budget)
         figures = file.figures if file else LiveFigures()
-        told = self._reported(figures, now)
+        reported = self._reported(figures, now)
         running = [each for each in self._agents.values() if each.is_running(self._began, now)]
-        agents = [each.lane(self._state_of(each.file.figures, now, told)) for each in running]
-        state = told or self._inferred(figures, agents, now)
+        agents = [each.lane(self._state_of(each.file.figures, now, reported)) for each in running]
+        state = reported or self._inferred(figures, agents, now)
         files = [each.file for each in self._agents.values()] + ([file] if file else [])
         hour = max(now - HOUR, self._began)
         recent = sum(each.figures.cost_since(hour) for each in files)
@@ -234,16 +234,17 @@ class _FollowedSession:
         return reported_state(registration, figures.changed, now)
 
     def _state_of(
-        self, figures: LiveFigures, now: float, told: StateSince | None = None
+        self, figures: LiveFigures, now: float, reported: StateSince | None = None
     ) -> StateSince:
         has_child = None
-        if may_run_command(figures) and (told is None or told.state is not LiveState.PERMISSION):
+        is_asking = reported is not None and reported.state is LiveState.PERMISSION
+        if may_run_command(figures) and not is_asking:
             has_child = has_child_since(self.client.pid, figures.changed or now)
         state = inferred_state(figures, self._began, now, has_child)
-        if told and told.state is not LiveState.PERMISSION and state.state is LiveState.PERMISSION:
+        if reported and not is_asking and state.state is LiveState.PERMISSION:
             # The client would have reported a question: it is a call that takes long.
             return state._replace(state=LiveState.WORKING)
-        if told and told.state is LiveState.PERMISSION and may_ask(figures):
+        if is_asking and may_ask(figures):
             return state._replace(state=LiveState.PERMISSION)
         return state
 

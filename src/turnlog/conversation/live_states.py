@@ -71,15 +71,15 @@ class StateSince(NamedTuple):
 def reported_state(status: Registration, changed: float | None, now: float) -> StateSince | None:
     """Return the state that a client reports; None if it reports none that is known."""
     since = status.status_since or status.started or now
-    told = STATUSES.get(status.status or "")
-    if told is None:
+    state = STATUSES.get(status.status or "")
+    if state is None:
         return None
     if status.status == "waiting":
-        told = WAITING_FOR.get(status.waiting_for or "", LiveState.INPUT)
+        state = WAITING_FOR.get(status.waiting_for or "", LiveState.INPUT)
     elif status.status == "idle" and now - max(since, changed or 0.0) >= IDLE_SECONDS:
         # The client calls its prompt idle from the first second on.
-        told = LiveState.IDLE
-    return StateSince(told, StateSource.REPORTED, since, status.waiting_for)
+        state = LiveState.IDLE
+    return StateSince(state, StateSource.REPORTED, since, status.waiting_for)
 
 
 def inferred_state(

@@ -16,7 +16,7 @@ import msgspec
 from turnlog.conversation.node_log import NodeLog
 from turnlog.conversation.nodes import BoundaryNode, ChainNode, Node
 from turnlog.edit.effect import Tally
-from turnlog.format.decode import Piece, split_values
+from turnlog.format.decode import JsonPiece, split_values
 from turnlog.format.json_values import Fields, is_object
 from turnlog.format.jsonl import Line, line_end, read_lines
 
@@ -230,7 +230,7 @@ def _rewritten(plan: Plan, line: Line, nodes: list[Node], tally: Tally) -> Itera
         yield b" ".join([*kept, rest] if is_rest else kept).rstrip() + line_end(line.raw)
 
 
-def _one(plan: Plan, node: Node, piece: Piece, tally: Tally) -> Iterator[bytes]:
+def _one(plan: Plan, node: Node, piece: JsonPiece, tally: Tally) -> Iterator[bytes]:
     if node.index in plan.dropped:
         tally.drop(node, piece.raw)
         return

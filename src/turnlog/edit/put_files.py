@@ -24,7 +24,7 @@ class PlannedFile(NamedTuple):
 
 
 class PutResult(NamedTuple):
-    """What was written."""
+    """The files that were written, and those left alone."""
 
     written: list[Path]
     unchanged: list[Path]

@@ -35,11 +35,11 @@ class ResumePlan:
     directory: str | None
     """The directory that the session belongs to; None if no entry names one."""
     findings: tuple[Finding, ...] = ()
-    """What keeps the client from resuming it in full, the worst first."""
+    """Reasons why the client cannot resume it in full, the worst first."""
     is_open: bool = False
-    """Whether a running client has it open."""
+    """True if a running client has it open."""
     is_misplaced: bool = False
-    """Whether its file is not where the client looks when it is started in the directory."""
+    """True if its file is not where the client looks when it is started in the directory."""
 
     @property
     def id(self) -> str:
@@ -47,18 +47,18 @@ class ResumePlan:
 
     @property
     def has_directory(self) -> bool:
-        """Whether the session can be resumed where it was started."""
+        """Return whether the session can be resumed where it was started."""
         return self.directory is not None and Path(self.directory).is_dir()
 
     @property
     def is_refused(self) -> bool:
-        """Whether the client, or the API, would refuse the session."""
+        """Return whether the client, or the API, would refuse the session."""
         return any(finding.severity is Severity.FATAL for finding in self.findings)
 
 
 @dataclass(frozen=True)
 class ResumeProgram:
-    """What resumes a session."""
+    """The program that resumes a session: the client or `turnlog chat`."""
 
     words: tuple[str, ...]
     """The client with its path, or `turnlog chat`."""

@@ -112,6 +112,10 @@ class MachineManifest(Struct):
     places: list[tuple[Hash, int, int]]
     """The pack and the offset of every piece, by its hash."""
     sessions: list[SessionVersion]
+    sizes: list[int] = msgspec.field(default_factory=list[int])
+    """The sizes of the packs at DEST."""
+    unreadable: list[Piece] = msgspec.field(default_factory=list[Piece])
+    """Pieces that the machine could not read: whoever has them sends them again."""
 
 
 class ManifestName(NamedTuple):

@@ -6,7 +6,7 @@ verified by its name, and each piece by its own hash.
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import NamedTuple
@@ -38,15 +38,24 @@ class Place(NamedTuple):
 class PackWriter:
     """Collects new pieces and writes them in packs; compression runs in the background."""
 
-    def __init__(self, transport: Transport, known: dict[bytes, Place], is_dry: bool) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        known: dict[bytes, Place],
+        is_dry: bool,
+        damaged: Collection[str] = (),
+    ) -> None:
         self.known = known
         """The places of all pieces at DEST, by hash."""
+        self.names: set[str] = set()
+        """Packs that were written."""
         self.bytes = 0
         """Bytes of new pieces."""
         self.written = 0
         """Bytes of new packs."""
         self._transport = transport
         self._is_dry = is_dry
+        self._damaged = frozenset(damaged)
         self._sizes = transport.list()
         self._open: list[tuple[bytes, bytes]] = []
         self._waiting: dict[bytes, bytes] = {}
@@ -102,9 +111,10 @@ class PackWriter:
         name = hashlib.sha256(packed).hexdigest()
         # A transport without renames may have left a part of the pack in an interrupted sync. With
         # encryption, sizes differ; such a pack is written again.
-        if self._sizes.get(f"packs/{name}") != len(packed):
+        if self._sizes.get(f"packs/{name}") != len(packed) or name in self._damaged:
             self._transport.write(f"packs/{name}", packed)
             self.written += len(packed)
+        self.names.add(name)
         return name
 
 
@@ -114,6 +124,8 @@ class PieceReader:
     def __init__(self, transport: Transport, writer: PackWriter) -> None:
         self.places: Mapping[bytes, Place] = writer.known
         self._writer = writer
+        self.unreadable: set[tuple[bytes, int]] = set()
+        """Pieces that could not be read: hash and size."""
         self.fetched = 0
         """Bytes of packs read."""
         self._transport = transport
@@ -124,6 +136,13 @@ class PieceReader:
         """Return the bytes of a piece; raise `Damaged` if they do not match its hash."""
         if (raw := self._writer.waiting(digest)) is not None:
             return raw
+        try:
+            return self._read(digest, size)
+        except Damaged:
+            self.unreadable.add((digest, size))
+            raise
+
+    def _read(self, digest: bytes, size: int) -> bytes:
         place = self.places.get(digest)
         if place is None:
             raise Damaged(f"piece {digest.hex()} is in no pack")

@@ -5,15 +5,18 @@ listed the older one can still read it.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from turnlog.errors import Damaged
 from turnlog.exchange.machine_manifest import (
     FORMAT,
     MachineManifest,
     ManifestName,
+    Piece,
     SessionVersion,
     decode_manifest,
     encode_manifest,
@@ -21,7 +24,8 @@ from turnlog.exchange.machine_manifest import (
 )
 from turnlog.exchange.machine_state import State, new_machine, save_state
 from turnlog.exchange.options import NotExchanged
-from turnlog.exchange.packs import PackWriter, Place, read_verified
+from turnlog.exchange.pack_damage import Contents, Placed, find_contents, places_of
+from turnlog.exchange.packs import PackWriter, PieceReader, read_verified
 from turnlog.exchange.transports import Transport
 
 LARGEST_PACKED = 128 << 20
@@ -35,13 +39,19 @@ class Others:
     manifests: dict[ManifestName, MachineManifest] = field(
         default_factory=dict[ManifestName, MachineManifest]
     )
-    places: dict[bytes, Place] = field(default_factory=dict[bytes, Place])
-    """Where the pieces at DEST are."""
+    own: MachineManifest | None = None
+    """The newest manifest of this machine; None if it has none, or that is damaged."""
+    damaged: list[str] = field(default_factory=list[str])
+    """Manifests of this machine that are damaged."""
+    contents: Contents = field(default_factory=Contents)
     problems: list[NotExchanged] = field(default_factory=list[NotExchanged])
 
 
-def read_manifests(transport: Transport, state: State) -> Others:
-    """Read the newest manifest of each machine; this machine gets a new id if its own is taken."""
+def read_manifests(transport: Transport, state: State, is_verifying: bool = False) -> Others:
+    """Read the newest manifest of each machine; this machine gets a new id if its own is taken.
+
+    Packs that seem to be damaged are read, or all of them.
+    """
     listed = transport.list()
     names = sorted(filter(None, map(ManifestName.parse, listed)))
     own = {str(name) for name in names if name.machine == state.machine}
@@ -50,62 +60,75 @@ def read_manifests(transport: Transport, state: State) -> Others:
         # with one id would remove each other's manifests.
         state.machine, state.sequence, state.names = new_machine(), 0, []
     others = Others()
+    ours: list[MachineManifest] = []
     for machine in sorted({name.machine for name in names}):
-        ours = machine == state.machine
         newest = [name for name in reversed(names) if name.machine == machine]
-        _read_newest(transport, newest, others, is_own=ours)
-    packs = {name.removeprefix("packs/") for name in listed if name.startswith("packs/")}
-    others.places = {each: at for each, at in others.places.items() if at.pack in packs}
+        failed: list[NotExchanged] = []
+        name, manifest = _read_newest(transport, newest, failed)
+        if machine == state.machine:
+            others.damaged = [each.name for each in failed]
+            others.own = None if failed else manifest
+            ours = [manifest] if manifest else []
+            continue
+        others.problems += failed
+        if name and manifest:
+            others.manifests[name] = manifest
+    packs = {
+        name.removeprefix("packs/"): size
+        for name, size in listed.items()
+        if name.startswith("packs/")
+    }
+    # Our own places win: a hostile manifest must not keep us from uploading a piece by claiming
+    # that it is somewhere else.
+    manifests = [*reversed(others.manifests.values()), *ours]
+    others.contents = find_contents(transport, packs, manifests, is_verifying)
     return others
 
 
 def _read_newest(
-    transport: Transport, names: list[ManifestName], others: Others, is_own: bool
-) -> None:
+    transport: Transport, names: list[ManifestName], failed: list[NotExchanged]
+) -> tuple[ManifestName | None, MachineManifest | None]:
     for name in names:
         try:
             packed = read_verified(transport, str(name), name.hash, LARGEST_PACKED)
             manifest = decode_manifest(packed, name)
-            places = _places(manifest)
+            places_of(manifest)
         except Damaged as error:
-            others.problems.append(NotExchanged(str(name), str(error)))
+            failed.append(NotExchanged(str(name), str(error)))
             continue
-        # Our own places win: a hostile manifest must not keep us from uploading a piece by
-        # claiming that it is somewhere else.
-        others.places = others.places | places if is_own else places | others.places
-        if not is_own:
-            others.manifests[name] = manifest
-        return
-
-
-def _places(manifest: MachineManifest) -> dict[bytes, Place]:
-    try:
-        return {
-            digest: Place(manifest.packs[pack].hex(), offset)
-            for digest, pack, offset in manifest.places
-            if pack >= 0 and offset >= 0
-        }
-    except IndexError as error:
-        raise Damaged("a piece is in a pack that the manifest does not name") from error
+        return name, manifest
+    return None, None
 
 
 def publish(
     transport: Transport,
-    writer: PackWriter,
+    packs: tuple[PackWriter, PieceReader],
     states: tuple[State, State],
     folder: Path,
-    is_listed: Callable[[str], bool],
+    others: Others,
 ) -> bool:
     """Write the manifest unless it would equal the last one; save the state in either case.
 
     `states` are the last state and the new one.
     """
     old, new = states
+    writer, reader = packs
     writer.finish()
-    sessions = [version for version in map(_published(writer), new.sessions) if version.files]
-    is_same = old.names and is_listed(old.names[-1]) and sessions == old.sessions
+    listed = transport.list()
+    # A piece in a damaged pack stays listed: the pack may be intact again, such as after another
+    # program has copied the rest of it.
+    places = others.contents.lost | writer.known
+    sessions = [version for version in map(_published(places), new.sessions) if version.files]
+    manifest = others.own if old.names and old.names[-1] in listed else None
+    is_moved = bool(writer.names or others.contents.damaged or others.contents.lost)
+    if manifest is None or is_moved or sessions != old.sessions:
+        manifest = _manifest(old.machine, sessions, places)
+    unreadable = sorted(Piece(*each) for each in reader.unreadable)
+    sizes = _sizes(manifest, listed, others.contents.damaged - writer.names)
+    manifest = replace(manifest, sizes=sizes, unreadable=unreadable)
+    is_same = manifest == others.own and old.names[-1] in listed
     if not is_same:
-        packed = encode_manifest(_manifest(old.machine, sessions, writer))
+        packed = encode_manifest(manifest)
         digest = hashlib.sha256(packed).hexdigest()
         name = str(ManifestName(old.machine, old.sequence + 1, digest))
         older, old.names = old.names[:-1], [*old.names, name]
@@ -121,20 +144,24 @@ def publish(
     return not is_same
 
 
-def _published(writer: PackWriter) -> Callable[[SessionVersion], SessionVersion]:
+def _sizes(
+    manifest: MachineManifest, listed: Mapping[str, int], damaged: Collection[str]
+) -> list[int]:
+    """Return the sizes of the packs; 0, which none has, keeps a damaged one suspected."""
+    names = (digest.hex() for digest in manifest.packs)
+    return [0 if name in damaged else listed.get(f"packs/{name}", 0) for name in names]
+
+
+def _published(places: Placed) -> Callable[[SessionVersion], SessionVersion]:
     """Return a function that leaves out files with pieces that DEST has lost."""
 
     def published(version: SessionVersion) -> SessionVersion:
         files = [
-            file
-            for file in version.files
-            if all(piece.hash in writer.known for piece in file.pieces)
+            file for file in version.files if all(piece.hash in places for piece in file.pieces)
         ]
         for file in files:
             file.former = [
-                former
-                for former in file.former
-                if all(piece.hash in writer.known for piece in former)
+                former for former in file.former if all(piece.hash in places for piece in former)
             ]
         return SessionVersion(
             version.session, version.label, files, version.local, version.is_deleted
@@ -143,14 +170,10 @@ def _published(writer: PackWriter) -> Callable[[SessionVersion], SessionVersion]
     return published
 
 
-def _manifest(
-    machine: str, sessions: Iterable[SessionVersion], writer: PackWriter
-) -> MachineManifest:
+def _manifest(machine: str, sessions: Iterable[SessionVersion], places: Placed) -> MachineManifest:
     listed = list(sessions)
     hashes = sorted({piece.hash for piece in pieces_of(listed)})
-    packs = sorted({writer.known[each].pack for each in hashes})
+    packs = sorted({places[each].pack for each in hashes})
     numbers = {name: number for number, name in enumerate(packs)}
-    places = [
-        (each, numbers[writer.known[each].pack], writer.known[each].offset) for each in hashes
-    ]
-    return MachineManifest(FORMAT, machine, list(map(bytes.fromhex, packs)), places, listed)
+    rows = [(each, numbers[places[each].pack], places[each].offset) for each in hashes]
+    return MachineManifest(FORMAT, machine, list(map(bytes.fromhex, packs)), rows, listed)

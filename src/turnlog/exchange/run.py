@@ -17,8 +17,14 @@ from turnlog.edit.journal import Journal, open_journal
 from turnlog.edit.open_sessions import open_files
 from turnlog.errors import Damaged, TurnlogError, UsageError
 from turnlog.exchange.application import Applier
-from turnlog.exchange.destinations import open_transport
-from turnlog.exchange.editions import MAIN, OwnFile, OwnSession, known_forks, own_version
+from turnlog.exchange.destinations import initialize, open_transport
+from turnlog.exchange.editions import (
+    MAIN,
+    OwnFile,
+    OwnSession,
+    fork_aliases,
+    own_version,
+)
 from turnlog.exchange.local_scan import LocalSession, Scan
 from turnlog.exchange.machine_manifest import Piece, SessionVersion
 from turnlog.exchange.machine_state import (
@@ -26,6 +32,7 @@ from turnlog.exchange.machine_state import (
     State,
     load_state,
     only_sync,
+    sessions_elsewhere,
     state_folder,
 )
 from turnlog.exchange.options import Exchanged, ExchangeOptions, NotExchanged
@@ -54,11 +61,17 @@ def sync_with(
     folder = state_folder(dest, store.root)
     with only_sync(folder, dest):
         transport = open_transport(dest, folder)
+        started = initialize(transport, dest, options.may_start)
+        problems: list[NotExchanged] = []
         if options.password is None:
-            require_plain(transport)
+            require_plain(transport, quote(mask(dest)))
         else:
-            transport = SealedTransport(transport, options.password, options.is_dry_run)
+            shown = quote(mask(dest))
+            transport = SealedTransport(transport, options.password, options.is_dry_run, shown)
+            problems = transport.problems
         sync = _Sync(store, dest, options, transport, folder)
+        sync.report.problems += problems
+        sync.report.started = started
         with closing(sync):
             return sync.carry_out(journal or open_journal())
 
@@ -82,20 +95,29 @@ class _Sync:
         self.store = Store(store.root.resolve())
         self.options, self.transport, self.folder = options, transport, folder
         self.state = _with_mapping(load_state(folder), options)
-        self.others: Others = read_manifests(transport, self.state)
+        self.others: Others = read_manifests(transport, self.state, options.is_verifying)
+        contents = self.others.contents
         # A URL may contain a password: https://ada:secret@example.org/sessions.git
         shown = quote(mask(dest))
         self.report = Exchanged(shown, self.state.machine, len(self.others.manifests))
         self.report.problems += self.others.problems
-        self._at_dest = frozenset(self.others.places)
+        self._at_dest = frozenset(contents.places)
         """Hashes of the pieces that were at DEST before."""
-        self.writer = PackWriter(transport, self.others.places, options.is_dry_run)
+        self.writer = PackWriter(transport, contents.places, options.is_dry_run, contents.damaged)
         self.reader = PieceReader(transport, self.writer)
         self.places = Places(Path.home(), self.state.mapped)
         self.versions: dict[str, list[SessionVersion]] = {}
         """The versions of other machines by session."""
+        self.elsewhere = sessions_elsewhere(folder, self.store.root)
+        """Sessions of this store as they are known at other DESTs."""
+        listed = [each for m in self.others.manifests.values() for each in m.sessions]
+        self.aliases = fork_aliases([*listed, *self.elsewhere, *self.state.sessions])
+        """Editions that someone took for sessions of their own, by the ids of their forks."""
         for manifest in self.others.manifests.values():
             for version in manifest.sessions:
+                key = self.aliases.get(version.session)
+                if key and not version.label:
+                    version.session, version.label = key
                 self.versions.setdefault(version.session, []).append(version)
         self.unmerged: set[tuple[str, str]] = set()
         """Sessions of machines that have to be merged again by the next sync."""
@@ -126,6 +148,10 @@ class _Sync:
             if key not in applier.failed:
                 note()
         self._count(receiver)
+        self._report_damage()
+        if self.options.password is not None:
+            # Nobody without the password can add lines.
+            self.report.rewinding.clear()
         return self.report
 
     def _own_sessions(
@@ -134,15 +160,19 @@ class _Sync:
         """Return this machine's sessions, and the logs of each that were rewritten."""
         sessions = self.state.sessions
         known = {version.local: version for version in sessions if version.local is not None}
-        forks: dict[str, tuple[str, str]] = {}
-        if local.keys() - known.keys():
-            theirs = (version for versions in self.versions.values() for version in versions)
-            forks = known_forks(theirs) | known_forks(sessions)
+        names = {name: self.aliases[name] for name in local if name in self.aliases}
+        for version in self.elsewhere if local.keys() - known.keys() else ():
+            if version.local in local and version.local not in known:
+                names[version.local] = version.key
         owns: list[OwnSession] = []
         lost: dict[int, dict[str, list[Piece]]] = {}
         for name, session in local.items():
             before = known.pop(name, None)
-            key = before.key if before else forks.get(name, (name, ""))
+            key = before.key if before else (name, "")
+            # A fork that came from another DEST, or before the edition was known, is no session
+            # of its own.
+            if key == (name, ""):
+                key = names.get(name, key)
             own = OwnSession(*key, name)
             own.files = _files_of(self.store.root, session, before)
             owns.append(own)
@@ -159,7 +189,8 @@ class _Sync:
 
     def _detect_edits(self, receiver: Receiver, lost: dict[int, dict[str, list[Piece]]]) -> None:
         known = {version.local for version in self.state.sessions}
-        for own in list(receiver.owns):
+        # Edited sessions first: they leave their labels to the forks of what they were.
+        for own in sorted(receiver.owns, key=lambda own: id(own) not in lost):
             try:
                 if rewritten := lost.get(id(own)):
                     others = [each.as_version() for each in receiver.of_session(own.session)]
@@ -260,7 +291,7 @@ class _Sync:
                 # A time in the future says nothing: the clock was wrong, now or then.
                 age = time.time() - file.state.mtime_ns / 1e9 if file.state else -1
                 if 0 <= age < self.options.settle:
-                    return "it was written to a moment ago"
+                    return "it was written to a moment ago, perhaps by a client that is running"
         return None
 
     def _delete(self, receiver: Receiver, applier: Applier) -> None:
@@ -340,9 +371,11 @@ class _Sync:
         }
         versions = [own.as_version() for own in receiver.owns]
         versions.sort(key=lambda version: (version.session, version.label, version.local or ""))
-        listed = self.transport.list()
-        new = msgspec.structs.replace(state, seen=scan.seen, merged=merged, sessions=versions)
-        publish(self.transport, self.writer, (state, new), self.folder, listed.__contains__)
+        new = msgspec.structs.replace(
+            state, seen=scan.seen, merged=merged, sessions=versions, store=str(self.store.root)
+        )
+        packs = (self.writer, self.reader)
+        publish(self.transport, packs, (state, new), self.folder, self.others)
 
     def _merged_manifest(
         self, name: str, machine: str, versions: list[SessionVersion]
@@ -362,6 +395,22 @@ class _Sync:
         report.sessions = sum(own.is_here and bool(own.session) for own in receiver.owns)
         report.sent = sum(map(self._is_new_at_dest, receiver.owns))
         report.sent_bytes, report.written_bytes = self.writer.bytes, self.writer.written
+
+    def _report_damage(self) -> None:
+        """Report what was damaged at DEST: sent again, or waiting for a machine that has it."""
+        contents, writer = self.others.contents, self.writer
+        missing = {
+            place.pack
+            for digest, place in contents.lost.items()
+            if digest not in writer.known and place.pack not in writer.names
+        }
+        for name in sorted({place.pack for place in contents.lost.values()}):
+            if name in missing:
+                reason = "is damaged; it is sent again when a machine that has its lines syncs"
+                self.report.problems.append(NotExchanged(f"packs/{name}", reason))
+            else:
+                self.report.repaired.append(f"packs/{name}")
+        self.report.repaired += self.others.damaged
 
     def _is_new_at_dest(self, own: OwnSession) -> bool:
         """Return whether a session has something that no machine had sent."""

@@ -9,24 +9,39 @@ from collections.abc import Iterable
 from typing import Any
 
 from turnlog.errors import Damaged, Unavailable, UsageError
+from turnlog.exchange.options import NotExchanged
 from turnlog.exchange.transports import Transport
+from turnlog.format.age_files import (
+    decrypt_with_password,
+    encrypt_with_password,
+    key_work,
+    load_pyrage,
+)
 
 OVERHEAD = 1 << 16
 """Bytes that encryption adds at most: a header, and 16 bytes for every 64 KiB."""
 LARGEST_KEY = 1 << 12
-MOST_KEYS = 16
+MOST_WORK = 1 << 23
+"""Rounds of scrypt for all keys together; a machine that starts alone adds a key of up to 2²⁰."""
 
 
 class SealedTransport:
     """A transport whose files are encrypted; names and sizes are not."""
 
-    def __init__(self, inner: Transport, password: str, is_dry_run: bool) -> None:
+    def __init__(self, inner: Transport, password: str, is_dry_run: bool, dest: str) -> None:
+        """`dest` is what the user calls it, for hints."""
         self._inner = inner
         listed = inner.list()
         names = sorted(name for name in listed if name.startswith("keys/"))
         if not names and listed:
-            raise UsageError("DEST is not encrypted", "turnlog sync-with DEST")
-        self._identities = [_opened(inner, name, password) for name in names[:MOST_KEYS]]
+            raise UsageError(f"{dest} is not encrypted", f"turnlog sync-with {dest}")
+        self.problems: list[NotExchanged] = []
+        """Keys that were not used."""
+        self._identities = _open_keys(inner, names, password, self.problems)
+        if names and not self._identities:
+            first = self.problems[0]
+            hint = f"turnlog sync-with {dest} --password-file FILE"
+            raise Unavailable(f"the password does not open {first.name}: {first.reason}", hint)
         if not names:
             self._identities = [_new_key(inner, password, is_dry_run)]
 
@@ -34,7 +49,7 @@ class SealedTransport:
         return self._inner.list()
 
     def read(self, name: str, limit: int) -> bytes:
-        pyrage = _pyrage()
+        pyrage = load_pyrage()
         sealed = self._inner.read(name, limit + OVERHEAD + limit // 4096)
         try:
             return pyrage.decrypt(sealed, self._identities)
@@ -42,7 +57,7 @@ class SealedTransport:
             raise Damaged(f"{name} cannot be decrypted") from error
 
     def write(self, name: str, content: bytes) -> None:
-        pyrage = _pyrage()
+        pyrage = load_pyrage()
         self._inner.write(name, pyrage.encrypt(content, [self._identities[0].to_public()]))
 
     def remove(self, names: Iterable[str]) -> None:
@@ -52,35 +67,43 @@ class SealedTransport:
         self._inner.finish()
 
 
-def require_plain(transport: Transport) -> None:
+def require_plain(transport: Transport, dest: str) -> None:
     """Raise `UsageError` if DEST is encrypted."""
     if any(name.startswith("keys/") for name in transport.list()):
-        raise UsageError("DEST is encrypted", "turnlog sync-with DEST --password")
+        raise UsageError(f"{dest} is encrypted", f"turnlog sync-with {dest} --password")
 
 
-def _opened(inner: Transport, name: str, password: str) -> Any:
-    pyrage = _pyrage()
-    sealed = inner.read(name, LARGEST_KEY)
+def _open_keys(
+    inner: Transport, names: Iterable[str], password: str, problems: list[NotExchanged]
+) -> list[Any]:
+    """Return the keys that the password opens; the others are problems."""
+    found: list[Any] = []
+    work = 0
+    for name in names:
+        try:
+            sealed = inner.read(name, LARGEST_KEY)
+            work += key_work(sealed)
+            # Every key costs a second or more before anyone knows whether it is one of ours: a
+            # hostile DEST could have thousands.
+            if work > MOST_WORK:
+                raise Damaged("all keys together take too long to open")
+            found.append(_identity(decrypt_with_password(sealed, password)))
+        except Damaged as error:
+            problems.append(NotExchanged(name, str(error)))
+    return found
+
+
+def _identity(secret: bytes) -> Any:
+    pyrage = load_pyrage()
     try:
-        secret = pyrage.passphrase.decrypt(sealed, password)
         return pyrage.x25519.Identity.from_str(secret.decode())
-    except (pyrage.DecryptError, pyrage.IdentityError, ValueError) as error:
-        raise Unavailable(f"the password does not open {name}") from error
+    except (pyrage.IdentityError, ValueError) as error:
+        raise Damaged("it contains no key") from error
 
 
 def _new_key(inner: Transport, password: str, is_dry_run: bool) -> Any:
-    pyrage = _pyrage()
-    identity = pyrage.x25519.Identity.generate()
+    identity = load_pyrage().x25519.Identity.generate()
     if not is_dry_run:
-        sealed = pyrage.passphrase.encrypt(str(identity).encode(), password)
+        sealed = encrypt_with_password(str(identity).encode(), password)
         inner.write(f"keys/{hashlib.sha256(sealed).hexdigest()}", sealed)
     return identity
-
-
-def _pyrage() -> Any:
-    try:
-        import pyrage  # pyright: ignore[reportMissingTypeStubs]
-    except ModuleNotFoundError as error:
-        hint = "pip install 'turnlog[encryption]'"
-        raise Unavailable("encryption is not installed", hint) from error
-    return pyrage

@@ -46,7 +46,7 @@ NOTHING = Decoded(())
 """The contents of a blank line."""
 
 
-class Piece(NamedTuple):
+class JsonPiece(NamedTuple):
     """A JSON value and its bytes."""
 
     value: Any
@@ -96,14 +96,14 @@ def values_of(line: Line) -> list[Any]:
     return [piece.value for piece in split_values(line)[0]]
 
 
-def split_values(line: Line) -> tuple[list[Piece], bytes]:
+def split_values(line: Line) -> tuple[list[JsonPiece], bytes]:
     """Return the JSON values on a line, and the unreadable rest after the last one."""
     try:
-        return [Piece(_decode_any(line.raw), line.raw)], b""
+        return [JsonPiece(_decode_any(line.raw), line.raw)], b""
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         text = _text(line.raw, [])
         spans, rest = _spans(text, line.is_whole, [])
-        pieces = [Piece(value, text[start:end].encode()) for value, start, end in spans]
+        pieces = [JsonPiece(value, text[start:end].encode()) for value, start, end in spans]
         return pieces, text[rest:].rstrip().encode()
 
 

@@ -27,7 +27,7 @@ class SessionQuery(NamedTuple):
     """A line as it was typed, parsed."""
 
     text: str = ""
-    """What to search for; empty to list sessions."""
+    """Words to search for; empty to list sessions."""
     filters: ListFilters = ListFilters()
     live: str | None = None
     """The start of a state such as `idle`; empty for any state, None without the filter."""

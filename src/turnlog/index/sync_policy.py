@@ -212,11 +212,11 @@ def _bring_up_to_date(
     *,
     words: bool = True,
 ) -> "Synced":
-    from turnlog.index.ingest.sync import Scan, sync_scanned
+    from turnlog.index.ingest.sync import StoreScan, sync_scanned
     from turnlog.store.archive.archive import open_archive
 
     with feedback.progress() as progress:
-        scan = Scan(stores, scan_store(stores) if states is None else states)
+        scan = StoreScan(stores, scan_store(stores) if states is None else states)
         done = sync_scanned(index, scan, progress, archive=open_archive(), words=words)
     touch_private(_stamp(index.path))
     return done

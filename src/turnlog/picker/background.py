@@ -1,4 +1,4 @@
-"""What the picker does in the background: refresh the index, watch running sessions, check health.
+"""Background work of the picker: refresh the index, watch running sessions, check health.
 
 None of it delays the screen: each runs in a thread, which imports what it needs, and what it found
 is delivered to the screen's.

@@ -25,7 +25,6 @@ from turnlog.picker.background import Background, BackgroundCallbacks
 from turnlog.picker.cells import shown
 from turnlog.picker.picker_state import PickerMode, PickerState
 from turnlog.picker.query_worker import Databases, QueryWorker, QuestionKind
-from turnlog.picker.scopes import scopes_of
 from turnlog.picker.session_actions import ActionResult
 from turnlog.picker.session_source import (
     ListQuestion,
@@ -33,13 +32,14 @@ from turnlog.picker.session_source import (
     SessionNumbers,
     SessionSource,
     describe_keys,
+    scopes_of,
 )
 from turnlog.store.client_settings import kept_days
 from turnlog.store.paths import Store
 from turnlog.store.resume_command import pasteable_command
 
 if TYPE_CHECKING:
-    from turnlog.picker.session_preview import Preview
+    from turnlog.picker.session_preview import SessionPreview
 
 POLL = 1.0
 """Seconds between two looks at an index that is being brought up to date."""
@@ -48,10 +48,10 @@ FIRST_WAIT = 0.1
 
 
 class PickerOptions(NamedTuple):
-    """How a picker behaves."""
+    """Options of a picker."""
 
     query: str = ""
-    """What is typed already."""
+    """The initial query."""
     purpose: str | None = None
     """The command that the session is chosen for; None for the picker of its own."""
     every_project: bool = False
@@ -61,7 +61,7 @@ class PickerOptions(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What was chosen."""
+    """The chosen session and what to do with it."""
 
     action: str
     """`resume`, `chat`, `web`, or `choose` for another command."""
@@ -79,7 +79,7 @@ class Picker:
         self.stores = stores
         self.options = options
         self._early: list[Callable[[], None]] | None = []
-        """What arrived before there was a screen; None from then on."""
+        """Updates that arrived before there was a screen; None from then on."""
         self._lock = Lock()
         self._answered = Event()
         self.state = PickerState(scopes_of(Path.cwd()))
@@ -87,7 +87,7 @@ class Picker:
             self.state.scope = len(self.state.scopes) - 1
         self.query = Buffer(multiline=False, on_text_changed=lambda _: self.search())
         self.answer = Buffer(multiline=False)
-        """What is typed for a title or a file name."""
+        """The input line for a title or a file name."""
         self._source = SessionSource()
         self._worker = QueryWorker([index_path(store) for store in stores])
         self._height = 40
@@ -127,7 +127,9 @@ class Picker:
         assert self.app is not None
         # Otherwise the terminal stays in raw mode, with the picker on it.
         if self.app.loop:
-            with suppress(NotImplementedError, RuntimeError, ValueError):  # on Windows; in a thread
+            # Outside the main thread (RuntimeError), and on Windows (NotImplementedError, which is
+            # a RuntimeError), no handler can be added: the picker works without.
+            with suppress(RuntimeError):
                 self.app.loop.add_signal_handler(signal.SIGTERM, self.leave)
         # The threads start after the first paint: they would compete with it.
         self.app.after_render += self._begin_once
@@ -209,7 +211,7 @@ class Picker:
         deliver = partial(self._later, partial(self._take_preview, number))
         self._worker.ask(QuestionKind.PREVIEW, lambda dbs: _preview_of(dbs, number, found), deliver)
 
-    def _take_preview(self, number: SessionKey, preview: "Preview | None") -> None:
+    def _take_preview(self, number: SessionKey, preview: "SessionPreview | None") -> None:
         if number == self.state.selected:
             self.state.preview, self.state.preview_of = preview, number
 
@@ -418,7 +420,7 @@ class _FirstPage(NamedTuple):
 
     found: SessionNumbers
     rows: dict[SessionKey, ListedSession]
-    preview: "Preview | None"
+    preview: "SessionPreview | None"
     """That of the first session; with the list, it takes one drawing less."""
 
 
@@ -435,7 +437,7 @@ def _first_page(
     return _FirstPage(found, rows, _preview_of(dbs, first, found) if first else None)
 
 
-def _preview_of(dbs: Databases, key: SessionKey, found: SessionNumbers) -> "Preview | None":
+def _preview_of(dbs: Databases, key: SessionKey, found: SessionNumbers) -> "SessionPreview | None":
     from turnlog.picker.session_preview import read_preview
 
     store, number = key

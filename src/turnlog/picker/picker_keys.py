@@ -1,4 +1,4 @@
-"""What the keys of the picker do.
+"""Key bindings of the picker.
 
 Typing searches, so letters are commands only after Esc. A terminal sends Alt-c as Esc and c: the
 same two keys, at once. Where Esc leaves the picker, it therefore waits for a second key.

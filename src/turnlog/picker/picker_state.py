@@ -1,4 +1,4 @@
-"""What the picker shows: the sessions that match, the selected one, and what is being asked.
+"""State of the picker: the sessions that match, the selected one, the open question.
 
 Only the screen's thread changes it. An answer from another thread counts if nothing was typed since
 it was asked for: its generation is the current one.
@@ -9,15 +9,14 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from turnlog.index.reports.session_list import ListedSession
-from turnlog.picker.scopes import EVERYTHING, Scope
-from turnlog.picker.session_source import SessionKey, SessionNumbers
+from turnlog.picker.session_source import EVERYTHING, Scope, SessionKey, SessionNumbers
 
 if TYPE_CHECKING:
-    from turnlog.picker.session_preview import Preview
+    from turnlog.picker.session_preview import SessionPreview
 
 
 class PickerMode(Enum):
-    """What a key does."""
+    """Input modes; the mode decides what a key does."""
 
     SEARCH = "search"
     """Characters are typed into the query."""
@@ -47,10 +46,10 @@ class PickerState:
     top: int = 0
     """The first row on the screen."""
     is_pinned: bool = False
-    """Whether the user chose the selected session, so that it stays selected while it matches."""
+    """True if the user chose the selected session, so that it stays selected while it matches."""
     wanted: str | None = None
     """The file of a session to select as soon as it is listed."""
-    preview: "Preview | None" = None
+    preview: "SessionPreview | None" = None
     preview_of: SessionKey | None = None
     live: dict[str, str] = field(default_factory=dict[str, str])
     asked: tuple[int, ListedSession] | None = None

@@ -43,7 +43,7 @@ class QueryWorker:
         self._running: QuestionKind | None = None
         self._is_closed = False
         self._is_outdated = False
-        """Whether the running question was replaced, or a more urgent one is waiting."""
+        """True if the running question was replaced, or a more urgent one is waiting."""
         self._changed = Condition()
         self._thread = Thread(target=self._work, daemon=True, name="picker queries")
         self._thread.start()

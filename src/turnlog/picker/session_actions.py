@@ -14,7 +14,7 @@ from turnlog.text import plural
 
 
 class ActionResult(NamedTuple):
-    """What an action did."""
+    """The outcome of an action."""
 
     message: str
     change: str | None = None

@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.index.known_files import Files
+from turnlog.index.search.candidates import IndexedText
 from turnlog.index.search.hit_lines import Reader
 from turnlog.index.search.query import Query
-from turnlog.index.search.session_ranking import Place, find_document, last_places, places_around
+from turnlog.index.search.session_ranking import (
+    find_document,
+    last_texts,
+    texts_around,
+)
 from turnlog.index.search.snippets import Snippet, finder_of, snippet_of
 from turnlog.index.searchable_texts import texts_in
 from turnlog.secrets import mask_start
@@ -29,12 +34,12 @@ LONGEST = 600
 class PreviewText(NamedTuple):
     """A text of a preview."""
 
-    place: Place
+    place: IndexedText
     snippet: Snippet
     is_match: bool
 
 
-class Preview(NamedTuple):
+class SessionPreview(NamedTuple):
     """Texts around a match, or the last ones of a session."""
 
     path: str
@@ -44,14 +49,14 @@ class Preview(NamedTuple):
 
 def read_preview(
     db: sqlite3.Connection, number: int, query: Query | None, document: int | None
-) -> Preview | None:
+) -> SessionPreview | None:
     """Return the texts around the best match in a session, or its last ones; secrets masked."""
     if query and document is None:
         document = find_document(db, number, query)
     if document is not None:
-        places = places_around(db, document, SHOWN_KINDS, BEFORE, AFTER)
+        places = texts_around(db, document, SHOWN_KINDS, BEFORE, AFTER)
     else:
-        places = last_places(db, number, SHOWN_KINDS, LAST)
+        places = last_texts(db, number, SHOWN_KINDS, LAST)
     if not places:
         return None
     file = Files(db)[places[0].file]
@@ -62,10 +67,10 @@ def read_preview(
         for place, raw in lines
         if (snippet := _snippet(place, raw, query if place.id == document else None)).text
     ]
-    return Preview(str(Path(file.path)), texts)
+    return SessionPreview(str(Path(file.path)), texts)
 
 
-def _snippet(place: Place, raw: bytes, query: Query | None) -> Snippet:
+def _snippet(place: IndexedText, raw: bytes, query: Query | None) -> Snippet:
     texts = texts_in(raw, place.kind)
     if query is None:
         return Snippet(mask_start("\n".join(texts), LONGEST), [])

@@ -1,13 +1,15 @@
-"""Find the sessions that the picker lists, in the index as it is.
+"""Find the sessions that the picker lists, in the index as it is, and the scopes of the list.
 
 This runs in a worker thread and never waits for a sync. Without a search, as for the first paint,
 nothing of the search is imported.
 """
 
+import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from heapq import merge
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnlog.errors import TurnlogError
@@ -24,7 +26,8 @@ from turnlog.index.session_query import (
     with_last_prefix,
 )
 from turnlog.picker.query_worker import Databases
-from turnlog.picker.scopes import Scope
+from turnlog.store.paths import last_part
+from turnlog.store.worktrees import worktrees_of
 
 if TYPE_CHECKING:
     from turnlog.index.search.query import Query
@@ -36,11 +39,42 @@ MOST_FOUND = 500
 """Sessions that a search returns."""
 
 
+class Scope(NamedTuple):
+    """A limit on the sessions that are listed."""
+
+    name: str
+    directories: tuple[str, ...] | None = None
+    """Only sessions of these directories and of directories below; None for all."""
+
+
+EVERYTHING = Scope("all projects")
+
+
+def scopes_of(directory: Path) -> list[Scope]:
+    """Return the scopes of a directory, from narrow to wide.
+
+    Worktrees are left out if there is only one, which the directory is in.
+    """
+    own = (_spelled(directory),)
+    scopes = [Scope(last_part(own[0]) or "/", own)]
+    worktrees = tuple(map(str, worktrees_of(Path(own[0]))))
+    if worktrees and worktrees != own:
+        count = len(worktrees)
+        name = f"{last_part(worktrees[-1])}: {count} worktrees" if count > 1 else "repository"
+        scopes.append(Scope(name, worktrees))
+    return [*scopes, EVERYTHING]
+
+
+def _spelled(directory: Path) -> str:
+    # The client records the resolved directory; /tmp/shop may be a link to /private/tmp/shop.
+    return os.path.realpath(directory)
+
+
 class ListQuestion(NamedTuple):
-    """What to list."""
+    """A request for a list of sessions."""
 
     line: str
-    """What was typed: words to search for and filters."""
+    """The typed query: words to search for and filters."""
     scope: Scope
     live: Mapping[str, str]
     """The states of running sessions, by id."""
@@ -53,7 +87,7 @@ class SessionNumbers(NamedTuple):
     documents: dict[SessionKey, int]
     """The best matching text of a session, where it is known already."""
     query: "Query | None"
-    """What was searched for; None if sessions were only listed."""
+    """The parsed query; None if sessions were only listed."""
     problem: str | None = None
     """A filter or a part of the query that was ignored."""
 

@@ -1,4 +1,4 @@
-"""Split work into batches of about equal size."""
+"""Split work into batches of about equal size; does not import multiprocessing, which is slow."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar

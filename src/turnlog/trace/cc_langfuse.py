@@ -9,12 +9,12 @@ from typing import Any
 from turnlog.conversation.session import Session
 from turnlog.format.json_values import is_object
 from turnlog.store.paths import Store
-from turnlog.trace.sent_state import State
+from turnlog.trace.sent_state import SentState
 from turnlog.trace.spans import SpanOptions, spans_of
 from turnlog.trace.work import Work, turns_of
 
 
-def adopt_sent(store: Store, session: Session, options: SpanOptions, state: State) -> None:
+def adopt_sent(store: Store, session: Session, options: SpanOptions, state: SentState) -> None:
     """Mark turns that cc-langfuse sent as sent, when a session is first sent to Langfuse.
 
     Later its state is ignored: it would also count turns that turnlog has sent.

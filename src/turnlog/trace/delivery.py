@@ -20,7 +20,7 @@ from turnlog.trace.content import ContentPolicy
 from turnlog.trace.ownership import Ownership
 from turnlog.trace.progress import SendProgress, load_progress, save_progress
 from turnlog.trace.send import SendReport, add_links, send_session
-from turnlog.trace.sent_state import State, open_state
+from turnlog.trace.sent_state import SentState, open_state
 from turnlog.trace.settle import Patience, wait_for_end, wait_for_turn
 from turnlog.trace.span import Span, parse_traceparent
 from turnlog.trace.spans import SpanOptions, first_trace, spans_of
@@ -209,7 +209,7 @@ class Delivery(NamedTuple):
             running=frozenset() if has_ended else last.running,
         )
 
-    def _send(self, session: Session, state: State, options: SpanOptions) -> SendReport:
+    def _send(self, session: Session, state: SentState, options: SpanOptions) -> SendReport:
         """Send the final spans; continue after a batch that was permanently refused."""
         content = ContentPolicy(self.settings.content, self.settings.max_chars)
         reports = [SendReport(session.id)]

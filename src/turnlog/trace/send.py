@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from turnlog.conversation.session import Session
 from turnlog.trace.content import ContentPolicy
-from turnlog.trace.sent_state import State
+from turnlog.trace.sent_state import SentState
 from turnlog.trace.span import Span, Trace
 from turnlog.trace.spans import SpanOptions, spans_of
 from turnlog.trace.targets import Target
@@ -53,7 +53,7 @@ class SendReport(Struct):
 def send_session(
     session: Session,
     exporter: Sending,
-    state: State,
+    state: SentState,
     options: SpanOptions,
     content: ContentPolicy,
     skip: Set[str],

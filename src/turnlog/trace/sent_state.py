@@ -19,7 +19,7 @@ from turnlog.format.private_files import secure_folder
 from turnlog.format.regular_files import read_object
 
 
-class State:
+class SentState:
     """The spans of a conversation that a target has; changed only under its lock."""
 
     def __init__(self, path: Path) -> None:
@@ -49,7 +49,7 @@ class State:
 
 
 @contextmanager
-def open_state(folder: Path, target: str, name: str, wait: bool = True) -> Generator[State]:
+def open_state(folder: Path, target: str, name: str, wait: bool = True) -> Generator[SentState]:
     """Open and lock the state of a conversation; without `wait`, raise `Conflict` if it is locked.
 
     `name` is the id of the conversation's first trace, so that forks and resumed copies share the
@@ -62,7 +62,7 @@ def open_state(folder: Path, target: str, name: str, wait: bool = True) -> Gener
     descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _lock(descriptor, path, wait)
-        yield State(path)
+        yield SentState(path)
     finally:
         os.close(descriptor)
 

@@ -29,9 +29,8 @@ from turnlog.web.live_page import LiveFeed
 from turnlog.web.pages import render, static_files
 from turnlog.web.parameters import PageRequest
 from turnlog.web.report_pages import REPORT_PAGES
-from turnlog.web.session_api import SESSION_API
+from turnlog.web.session_api import SESSION_API, session_values
 from turnlog.web.session_list_page import filter_values, list_rows, search_rows
-from turnlog.web.session_page import session_values
 from turnlog.web.worker_threads import run_in_thread
 
 STATUSES: dict[type[TurnlogError], int] = {

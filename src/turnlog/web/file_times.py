@@ -6,11 +6,11 @@ from turnlog.errors import NotFound, UsageError
 from turnlog.format.json_values import Fields
 from turnlog.secrets import mask
 from turnlog.web.session_cache import OpenedSession
-from turnlog.worktree.file_names import FileName, file_name
+from turnlog.worktree.file_names import FileName
 from turnlog.worktree.file_steps import TurnPlaces, diff_versions
 from turnlog.worktree.moments import FileMoment, at_line, parse_moment
 from turnlog.worktree.state_views import mask_lines, state_view
-from turnlog.worktree.worktree import FileVersion, Worktree
+from turnlog.worktree.worktree import FileRevision, Worktree
 
 LARGEST = 256 << 20
 """Bytes of a session whose files are shown here."""
@@ -89,7 +89,7 @@ def _files_in(worktree: Worktree, line: int | None) -> list[str]:
 
 def _named(worktree: Worktree, file: int | str) -> FileName:
     if isinstance(file, str):
-        found = worktree.files.get(file_name(file, worktree.root).key)
+        found = worktree.known(file)
     else:
         names = list(worktree.files.values())
         found = names[file] if 0 <= file < len(names) else None
@@ -98,7 +98,7 @@ def _named(worktree: Worktree, file: int | str) -> FileName:
     return found
 
 
-def _version(version: FileVersion, places: TurnPlaces) -> Fields:
+def _version(version: FileRevision, places: TurnPlaces) -> Fields:
     turn = places.turn_at(version.place)
     return {
         "line": None if version.agent_id else version.line,
@@ -111,7 +111,7 @@ def _version(version: FileVersion, places: TurnPlaces) -> Fields:
     }
 
 
-def _clipped(state: FileVersion) -> Fields:
+def _clipped(state: FileRevision) -> Fields:
     view = to_builtins(state_view(state))
     content: str = view["content"] or ""
     view["is_cut"] = len(content) > CLIP

@@ -125,7 +125,7 @@ def render(template: str, page: str, /, **values: Any) -> str:
 
 
 TURNS_NOTE = "on all branches; turns copied from another session count there"
-"""What the number of turns in a list covers: the page of a session shows one branch."""
+"""The scope of the number of turns in a list: the page of a session shows one branch."""
 GLOBALS: dict[str, Any] = {
     "turns_note": TURNS_NOTE,
     "navigation": NAVIGATION,

@@ -1,8 +1,9 @@
-"""The JSON of one session, as the viewer asks for it: a head, turns on demand, and details."""
+"""The page of one session, and the JSON that its viewer asks for: a head, turns, and details."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from msgspec import to_builtins
 
@@ -13,9 +14,10 @@ from turnlog.format.json_values import Fields
 from turnlog.render.html.find_in_session import find_labels, find_text
 from turnlog.render.html.lanes import agent_page, lanes_of
 from turnlog.render.html.line_views import context_at_line, lost_at, raw_line
-from turnlog.render.html.page_options import CLIP, MOST_ROWS, PageOptions
 from turnlog.render.html.prose import prose_html
+from turnlog.render.html.session_pages import CLIP, MOST_ROWS, PageOptions
 from turnlog.secrets import mask, mask_value
+from turnlog.store.catalog import title_of
 from turnlog.web.file_times import file_at, files_at
 from turnlog.web.pages import static_files
 from turnlog.web.parameters import PageRequest
@@ -29,6 +31,8 @@ MOST_LABELLED = 1_000
 ANY = 100_000_000
 CHECKED = 64 << 20
 """Bytes of a session that is checked while its page waits."""
+PLACES = ("leaf", "turn", "line")
+"""Parameters that say where a session is opened."""
 
 
 def load_libraries() -> None:
@@ -45,6 +49,24 @@ def _opened(request: PageRequest) -> Generator[OpenedSession]:
         yield opened
 
 
+def session_values(request: PageRequest) -> Fields:
+    """Return the values of the page that holds the viewer; raise `NotFound` for an unknown key."""
+    found = request.library.find(request.path["key"])
+    title = None
+    # The file may have been deleted since it was found; its id is shown instead.
+    with suppress(OSError):
+        title = title_of(found.path)
+    key = request.path["key"]
+    return {"key": key, "title": mask(title or found.path.stem), "opening": _opening(request, key)}
+
+
+def _opening(request: PageRequest, key: str) -> str:
+    """Return the address of what the viewer shows first, which loads along with its script."""
+    given = {name: value for name in PLACES if (value := request.text(name))}
+    query = f"?{urlencode(given)}" if given else ""
+    return f"/api/sessions/{quote(key, safe='')}/opening{query}"
+
+
 def head(request: PageRequest) -> Fields:
     """Return the facts, branches, outline and sub-agents of a session."""
     with _opened(request) as opened:
@@ -55,6 +77,7 @@ def _head(request: PageRequest, opened: OpenedSession) -> Fields:
     found = opened.pages(request.text("leaf")).head(request.number("since", 1, ANY))
     store = str(request.library.find(request.path["key"]).store.root)
     live = request.library.live_sessions()
+    # By store and id: a copy of the session in another store is not running.
     found["session"]["is_live"] = (store, opened.session.id) in live
     found["reading"] = opened.reading and opened.reading._asdict()
     return found
@@ -151,6 +174,7 @@ def lanes(request: PageRequest) -> list[Fields]:
 def findings(request: PageRequest) -> list[Fields]:
     """Return what would break if the session were resumed, each with its line."""
     with _opened(request) as opened:
+        # A check reads the whole file while the page waits for it.
         if opened.session.state.size > CHECKED:
             raise UsageError("too large to check here", f"turnlog check {opened.session.id}")
         return [mask_value(to_builtins(found)) for found in check_session(opened.session)]
@@ -178,6 +202,7 @@ def _line_or_none(request: PageRequest) -> int | None:
 def _row_range(request: PageRequest) -> tuple[int, int]:
     """Return the first row and the number of rows that a request asks for."""
     first = request.number("first", 0, ANY)
+    # The URL may ask for any number of rows; no response has more than the viewer ever requests.
     count = request.number("last", first + MOST_ROWS, ANY) - first
     return first, max(0, min(count, MOST_ROWS))
 

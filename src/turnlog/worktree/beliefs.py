@@ -1,4 +1,4 @@
-"""What is known of a file's content, and how each observation changes it.
+"""Knowledge about a file's content, and the rules by which observations change it.
 
 `exact` means that the recorded lines prove every byte. Anything that rests on an assumption is
 `derived`, and content of which lines are missing is a `gap`. No rule here makes up bytes.
@@ -35,7 +35,7 @@ UNRECORDED = "line endings and byte-order mark are not recorded"
 
 
 class Certainty(StrEnum):
-    """How well a state of a file is known."""
+    """Degrees of certainty about a state of a file."""
 
     EXACT = "exact"
     DERIVED = "derived"
@@ -66,7 +66,7 @@ NOTHING = Belief()
 
 
 class WriteRule(StrEnum):
-    """What a client does to the line endings of a text that it writes."""
+    """Treatment of line endings by a client that writes a text."""
 
     VERBATIM = "verbatim"
     """2.1.100 on (observed: 2.1.100, 2.1.150, 2.1.209, 2.1.325)."""

@@ -5,7 +5,7 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from turnlog.worktree.text_style import decode_file
-from turnlog.worktree.worktree import FileVersion
+from turnlog.worktree.worktree import FileRevision
 
 LARGEST = 20_000
 """Changed lines up to which texts are compared line by line."""
@@ -15,11 +15,11 @@ class BlamedLine(NamedTuple):
     """A line of a file and the version that first has it."""
 
     text: str
-    version: FileVersion | None
+    version: FileRevision | None
     """None for lines that were there before the first change."""
 
 
-def blame_lines(versions: Sequence[FileVersion], base: FileVersion | None) -> list[BlamedLine]:
+def blame_lines(versions: Sequence[FileRevision], base: FileRevision | None) -> list[BlamedLine]:
     """Return the lines of the last version, each with the version that wrote it.
 
     `base` is the content before the first version. A gap ends what is known: lines after it are
@@ -37,7 +37,7 @@ def blame_lines(versions: Sequence[FileVersion], base: FileVersion | None) -> li
     return lines
 
 
-def _merge(old: list[BlamedLine], new: list[str], version: FileVersion) -> list[BlamedLine]:
+def _merge(old: list[BlamedLine], new: list[str], version: FileRevision) -> list[BlamedLine]:
     before = [line.text for line in old]
     # Most edits change a few lines of a long file: compare only what lies between the equal ends.
     head = _common(before, new)
@@ -65,7 +65,7 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     return count
 
 
-def _lines(version: FileVersion) -> list[str]:
+def _lines(version: FileRevision) -> list[str]:
     raw = version.content
     if not raw:
         return []

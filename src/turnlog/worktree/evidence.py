@@ -1,4 +1,4 @@
-"""What the lines of a session say about files: calls with their results, and attachments.
+"""Evidence about files in the lines of a session: calls with their results, and attachments.
 
 Results are read on demand: a session of 100 MB may have thousands of them, and most questions
 concern one file.
@@ -287,4 +287,4 @@ OBSERVERS = {
     "MultiEdit": _observe_multi_edit,
     "NotebookEdit": _observe_notebook,
 }
-"""What each file tool says about its file."""
+"""Evidence from a call of each file tool."""

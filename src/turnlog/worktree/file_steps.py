@@ -10,9 +10,9 @@ from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.format.entries import User
 from turnlog.worktree.file_names import FileName
-from turnlog.worktree.places import Place
+from turnlog.worktree.places import SessionPosition
 from turnlog.worktree.text_style import decode_file
-from turnlog.worktree.worktree import FileVersion, Worktree
+from turnlog.worktree.worktree import FileRevision, Worktree
 
 LARGEST = 2_000_000
 """Bytes up to which contents are compared line by line."""
@@ -22,8 +22,8 @@ LARGEST = 2_000_000
 class FileStep:
     """A change of a file's known content."""
 
-    version: FileVersion
-    before: FileVersion
+    version: FileRevision
+    before: FileRevision
     turn: int | None
     """The turn of the branch; None if it is in none."""
     prompt: str
@@ -39,7 +39,7 @@ class TurnPlaces:
         self.turns: Sequence[Turn] = session.turns if leaf is None else session.turns_to(leaf)
         self._ends = [worktree.place_of_turn(turn.nodes) for turn in self.turns]
 
-    def turn_at(self, place: Place) -> Turn | None:
+    def turn_at(self, place: SessionPosition) -> Turn | None:
         """Return the first turn that ends at a place or later; the last one for later places."""
         for turn, end in zip(self.turns, self._ends, strict=True):
             if place <= end:
@@ -88,7 +88,7 @@ def all_steps(worktree: Worktree, name: FileName) -> list[FileStep]:
     return sorted(found.values(), key=lambda step: step.version.place)
 
 
-def is_same(one: FileVersion, other: FileVersion) -> bool:
+def is_same(one: FileRevision, other: FileRevision) -> bool:
     """Return whether two states of a file are the same as far as they are known."""
     mine, others = one.belief, other.belief
     return (mine.raw, mine.is_absent, dict(mine.known)) == (
@@ -98,7 +98,7 @@ def is_same(one: FileVersion, other: FileVersion) -> bool:
     )
 
 
-def diff_versions(before: FileVersion, after: FileVersion, context: int = 3) -> list[str]:
+def diff_versions(before: FileRevision, after: FileRevision, context: int = 3) -> list[str]:
     """Return a unified diff of two states without its head; empty if one of them is a gap."""
     one, other = _text(before), _text(after)
     if one is None or other is None:
@@ -109,7 +109,7 @@ def diff_versions(before: FileVersion, after: FileVersion, context: int = 3) -> 
     return list(lines)[2:]
 
 
-def _text(version: FileVersion) -> str | None:
+def _text(version: FileRevision) -> str | None:
     if version.is_absent:
         return ""
     if version.content is None:

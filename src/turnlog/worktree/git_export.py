@@ -18,10 +18,10 @@ from turnlog.format.timestamps import seconds_of
 from turnlog.secrets import mask
 from turnlog.text import drop_unsafe, one_line
 from turnlog.worktree.beliefs import Certainty
-from turnlog.worktree.fast_import import IMPORT_REF, Stream, branch_names, run_git
+from turnlog.worktree.fast_import import IMPORT_REF, FastImportStream, branch_names, run_git
 from turnlog.worktree.file_steps import TurnPlaces, branch_leaves
 from turnlog.worktree.safe_paths import SPECIAL_IN_GIT, safe_paths
-from turnlog.worktree.worktree import FileVersion, Worktree
+from turnlog.worktree.worktree import FileRevision, Worktree
 
 SUBJECT = 72
 Tree = dict[str, bytes]
@@ -30,7 +30,7 @@ Tree = dict[str, bytes]
 
 @dataclass
 class GitExport:
-    """What was exported."""
+    """The outcome of an export."""
 
     path: Path
     commits: int = 0
@@ -50,11 +50,11 @@ class _Commit:
 class _Exporter:
     """Writes the commits of all branches to a stream."""
 
-    def __init__(self, worktree: Worktree, stream: Stream) -> None:
+    def __init__(self, worktree: Worktree, stream: FastImportStream) -> None:
         self.worktree = worktree
         self.stream = stream
         self.names = worktree.changed_files
-        self.paths = safe_paths(self.names, worktree.root, SPECIAL_IN_GIT)
+        self.paths = safe_paths(self.names, worktree.root_of, SPECIAL_IN_GIT)
         self.gaps: set[str] = set()
         self.commits = 0
         self._made: dict[tuple[int, int, int], _Commit] = {}
@@ -93,12 +93,12 @@ class _Exporter:
             commit = self._made[key]
         return commit
 
-    def _versions(self, leaf: int | None) -> Iterator[FileVersion]:
+    def _versions(self, leaf: int | None) -> Iterator[FileRevision]:
         for name in self.names:
             yield from self.worktree.versions(name, leaf)
 
     def _turn(
-        self, turn: Turn, prompt: str, seconds: int, parent: _Commit, new: list[FileVersion]
+        self, turn: Turn, prompt: str, seconds: int, parent: _Commit, new: list[FileRevision]
     ) -> _Commit:
         """Write the commit of a turn and those of its sub-agents; none if nothing changed."""
         tree = self._applied(parent.tree, new)
@@ -110,7 +110,7 @@ class _Exporter:
         return self._write(message, seconds, [parent.mark, *merged], parent.tree, tree)
 
     def _side(
-        self, agent_id: str, seconds: int, parent: _Commit, new: list[FileVersion]
+        self, agent_id: str, seconds: int, parent: _Commit, new: list[FileRevision]
     ) -> _Commit | None:
         own = [version for version in new if version.agent_id == agent_id]
         tree = self._applied(parent.tree, own)
@@ -119,7 +119,7 @@ class _Exporter:
         last = int(seconds_of(own[-1].time) or seconds)
         return self._write(self._agent_message(agent_id), last, [parent.mark], parent.tree, tree)
 
-    def _applied(self, tree: Tree, new: list[FileVersion]) -> Tree:
+    def _applied(self, tree: Tree, new: list[FileRevision]) -> Tree:
         found = dict(tree)
         for version in new:
             key = version.name.key
@@ -145,7 +145,7 @@ class _Exporter:
         self.commits += 1
         return _Commit(self.stream.commit(message, seconds, parents, changes), tree)
 
-    def _message(self, turn: Turn, prompt: str, new: list[FileVersion]) -> str:
+    def _message(self, turn: Turn, prompt: str, new: list[FileRevision]) -> str:
         cost = cost_of_messages([each for each in turn.messages if not each.is_synthetic])[0]
         states = [version.certainty for version in new if version.is_change]
         counts = [f"{states.count(each)} {each}" for each in Certainty if each in states]
@@ -197,7 +197,7 @@ def _build(worktree: Worktree, folder: Path, bare: bool) -> GitExport:
     run_git(folder, "init", "--quiet", "--template=", "--initial-branch=main", *where)
     stream = folder.parent / "stream"
     with stream.open("wb") as output:
-        exporter, tips = _write_stream(worktree, Stream(output))
+        exporter, tips = _write_stream(worktree, FastImportStream(output))
     options = ("--quiet", "--done", "--date-format=raw", "--force")
     run_git(folder, "fast-import", *options, source=stream)
     stream.unlink()
@@ -213,7 +213,7 @@ def _build(worktree: Worktree, folder: Path, bare: bool) -> GitExport:
     return GitExport(folder, exporter.commits, {tip: branches[tip] for tip in tips}, files, gaps)
 
 
-def _write_stream(worktree: Worktree, stream: Stream) -> tuple[_Exporter, list[str]]:
+def _write_stream(worktree: Worktree, stream: FastImportStream) -> tuple[_Exporter, list[str]]:
     exporter = _Exporter(worktree, stream)
     leaves = branch_leaves(worktree.session)
     start = exporter.start()
@@ -231,7 +231,7 @@ def _suffix(worktree: Worktree, leaf: int | None) -> str:
     return "".join(char for char in uuid[:8] if char.isascii() and char.isalnum()) or "x"
 
 
-def _agents_in(versions: list[FileVersion]) -> list[str]:
+def _agents_in(versions: list[FileRevision]) -> list[str]:
     return list(dict.fromkeys(v.agent_id for v in versions if v.agent_id))
 
 

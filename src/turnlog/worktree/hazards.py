@@ -21,7 +21,7 @@ from turnlog.format.file_views import FileAttachment
 from turnlog.format.fit import fit
 from turnlog.format.json_values import Fields, is_object
 from turnlog.format.tools import CHANGING
-from turnlog.worktree.places import AT, BEFORE, BEHIND, END, Place
+from turnlog.worktree.places import AT, BEFORE, BEHIND, END, SessionPosition
 
 HARMLESS = CHANGING | frozenset(
     """Read Glob Grep LS NotebookRead TodoRead TodoWrite WebFetch WebSearch TaskCreate TaskUpdate
@@ -54,15 +54,15 @@ RAN_BY_USER = frozenset(
     {PromptKind.BASH_INPUT, PromptKind.BASH_OUTPUT, PromptKind.COMMAND, PromptKind.COMMAND_OUTPUT}
 )
 
-Placing = Callable[[Node], Place]
+Placing = Callable[[Node], SessionPosition]
 
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
     """Something that may have changed files between two places."""
 
-    start: Place
-    end: Place
+    start: SessionPosition
+    end: SessionPosition
     what: str
 
 
@@ -80,7 +80,7 @@ class Hazards:
     def __iter__(self) -> Iterator[Hazard]:
         return iter(self._all)
 
-    def between(self, seen: Place, until: Place) -> Hazard | None:
+    def between(self, seen: SessionPosition, until: SessionPosition) -> Hazard | None:
         """Return the first hazard after a place where a file was seen, up to another place."""
         first = bisect_right(self._ends, seen)
         if first >= len(self._all) or self._earliest[first] > until:
@@ -157,7 +157,7 @@ def _is_background(session: Session, call: Call, arguments: Fields) -> bool:
     )
 
 
-def _background_end(session: Session, place: Placing, call: Call) -> Place:
+def _background_end(session: Session, place: Placing, call: Call) -> SessionPosition:
     """Return where a background command is reported to have ended."""
     assert call.result
     raw = next(line.raw for _, line in session.lines_of([call.result]))
@@ -199,8 +199,8 @@ def _prompt_hazards(session: Session, place: Placing) -> Iterator[Hazard]:
             continue
         if node.prompt in ASKING | LOCAL:
             # The user may have edited anything while nothing was running.
-            idle = Place(place(node).line, BEFORE)
+            idle = SessionPosition(place(node).line, BEFORE)
             yield Hazard(idle, idle, f"the user, before line {node.line},")
         if node.prompt in RAN_BY_USER:
-            ran = Place(place(node).line, BEHIND)
+            ran = SessionPosition(place(node).line, BEHIND)
             yield Hazard(ran, ran, f"the user's command in line {node.line}")

@@ -9,7 +9,7 @@ from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.timestamps import parse_timestamp, parse_until
 from turnlog.text import plural
-from turnlog.worktree.places import AMONG, END, Place
+from turnlog.worktree.places import AMONG, END, SessionPosition
 from turnlog.worktree.worktree import Worktree
 
 TURN = re.compile(r"(?:turn[: ]?)?(\d{1,9})", re.IGNORECASE)
@@ -25,7 +25,7 @@ SPELLINGS = "a turn such as 3, a line such as line:120, or a time"
 class FileMoment:
     """A moment of a branch."""
 
-    place: Place
+    place: SessionPosition
     leaf: int | None
     """Rank of the branch's leaf; None for the active one."""
     label: str
@@ -93,7 +93,7 @@ def _at_time(worktree: Worktree, text: str, leaf: int | None) -> FileMoment:
     if leaf is None and line:
         leaf = leaf_at(worktree.session, line)
     # Sub-agents' lines lie between those of the session, ordered by milliseconds.
-    place = Place(line, AMONG, int(seconds * 1000), 2**62)
+    place = SessionPosition(line, AMONG, int(seconds * 1000), 2**62)
     return FileMoment(place, leaf, f"{moment.astimezone():%Y-%m-%d %H:%M:%S}")
 
 
@@ -107,7 +107,7 @@ def _dated(session: Session, text: str) -> str:
     return f"{last.astimezone():%Y-%m-%d}T{clock}" if last else text
 
 
-def _end_of(worktree: Worktree, leaf: int | None) -> Place:
+def _end_of(worktree: Worktree, leaf: int | None) -> SessionPosition:
     if leaf is None:
         return END._replace(line=worktree.session.last_line)
     return worktree.place_of_turn(worktree.session.branch_to(leaf))

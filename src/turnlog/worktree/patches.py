@@ -35,7 +35,7 @@ def edited_text(
 ) -> Edited | None:
     """Return a text after an edit; None if the edit does not fit the text.
 
-    The recorded patch decides: a client may replace more than it was told to, such as the newline
+    The recorded patch decides: a client may replace more than `old_string`, such as the newline
     after a deleted line, or keep the curly quotes of the text (observed: 2.1.325).
     """
     if not patch:

@@ -19,7 +19,7 @@ BEFORE, AT, AMONG, BEHIND = -1, 0, 1, 2
 """Before a line, at it, between it and the next (sub-agents), and behind all of those."""
 
 
-class Place(NamedTuple):
+class SessionPosition(NamedTuple):
     """A moment of a session; comparable."""
 
     line: int
@@ -30,8 +30,8 @@ class Place(NamedTuple):
     """The line in the sub-agent's own file."""
 
 
-END = Place(2**62, BEHIND)
-START = Place(0, BEFORE)
+END = SessionPosition(2**62, BEHIND)
+START = SessionPosition(0, BEFORE)
 
 
 class MainClock:
@@ -41,9 +41,9 @@ class MainClock:
         self._places = _places_of(session.tree)
         self._starts = _running_times(session.nodes)
 
-    def place(self, node: Node) -> Place:
+    def place(self, node: Node) -> SessionPosition:
         """Return the place of a node."""
-        return self._places.get(node.index) or Place(node.line)
+        return self._places.get(node.index) or SessionPosition(node.line)
 
     def line_at(self, seconds: float) -> int:
         """Return the last line that was written by some time."""
@@ -65,22 +65,25 @@ class AgentClock:
             latest = max(latest, seconds_of(node.time) or latest)
             self._times[node.index] = latest
 
-    def place(self, node: Node) -> Place:
+    def place(self, node: Node) -> SessionPosition:
         """Return the place of a node."""
         seconds = self._times.get(node.index, 0.0)
+        # Clocks of two files may differ: no agent works before the call that started it.
         line = max(self._main.line_at(seconds), self._earliest)
-        return Place(line, AMONG, int(seconds * 1000), node.line)
+        return SessionPosition(line, AMONG, int(seconds * 1000), node.line)
 
 
-def _places_of(tree: Tree) -> dict[int, Place]:
+def _places_of(tree: Tree) -> dict[int, SessionPosition]:
     """Return the place of every node of a tree, by index."""
-    found: dict[int, Place] = {}
+    found: dict[int, SessionPosition] = {}
     waiting = [(rank, 0, 0) for rank in tree.roots]
     while waiting:
         rank, line, depth = waiting.pop()
         node: ChainNode = tree.chain[rank]
+        # A parent may be written after its child: the child then counts as just as late, and the
+        # depth orders the two.
         line = max(line, node.line)
-        found[node.index] = Place(line, AT, depth)
+        found[node.index] = SessionPosition(line, AT, depth)
         waiting += [(child, line, depth + 1) for child in tree.children.get(rank, [])]
     return found
 
@@ -91,6 +94,8 @@ def _running_times(nodes: Iterable[Node]) -> tuple[list[float], list[int]]:
     lines: list[int] = []
     for node in nodes:
         seconds = seconds_of(node.time)
+        # Only rising times: bisect needs them sorted, and a line with an earlier time was
+        # written late.
         if seconds is not None and (not times or seconds >= times[-1]):
             times.append(seconds)
             lines.append(node.line)

@@ -10,7 +10,7 @@ from turnlog.worktree.file_names import FileName
 from turnlog.worktree.file_steps import branch_leaves
 from turnlog.worktree.moments import FileMoment
 from turnlog.worktree.safe_paths import safe_paths
-from turnlog.worktree.worktree import FileVersion, Worktree
+from turnlog.worktree.worktree import FileRevision, Worktree
 
 
 class RestoredFile(NamedTuple):
@@ -28,17 +28,17 @@ class RestorePlan:
     """The files to restore, and those that cannot be."""
 
     files: list[RestoredFile] = field(default_factory=list[RestoredFile])
-    states: list[FileVersion] = field(default_factory=list[FileVersion])
+    states: list[FileRevision] = field(default_factory=list[FileRevision])
     """The states of `files`."""
-    absent: list[FileVersion] = field(default_factory=list[FileVersion])
+    absent: list[FileRevision] = field(default_factory=list[FileRevision])
     """Files that did not exist then."""
-    gaps: list[FileVersion] = field(default_factory=list[FileVersion])
+    gaps: list[FileRevision] = field(default_factory=list[FileRevision])
 
 
 def plan_restore(worktree: Worktree, moment: FileMoment, names: Iterable[FileName]) -> RestorePlan:
     """Return what to write to restore some files as of a moment."""
     plan = RestorePlan()
-    paths = safe_paths(worktree.files.values(), worktree.root)
+    paths = safe_paths(worktree.files.values(), worktree.root_of)
     for name in names:
         state = worktree.at(name, moment.place, moment.leaf)
         if state.is_absent:

@@ -10,7 +10,7 @@ from turnlog.worktree.beliefs import Certainty
 from turnlog.worktree.blame import BlamedLine
 from turnlog.worktree.file_steps import FileStep, diff_versions
 from turnlog.worktree.text_style import decode_file
-from turnlog.worktree.worktree import FileVersion
+from turnlog.worktree.worktree import FileRevision
 
 MASKED = "[masked]"
 
@@ -32,7 +32,7 @@ class FileStateView(Struct, kw_only=True):
     is_absent: bool
     """True if there was no such file."""
     tool: str
-    """What showed it: a tool, `file history`, `attachment` or `edited outside`."""
+    """The source that showed it: a tool, `file history`, `attachment` or `edited outside`."""
     line: int
     """The line that showed it; in the sub-agent's file if there is one."""
     time: str | None
@@ -77,7 +77,7 @@ class BlameView(Struct):
 
 
 def state_view(
-    version: FileVersion, reveal: bool = False, with_content: bool = True
+    version: FileRevision, reveal: bool = False, with_content: bool = True
 ) -> FileStateView:
     """Return the view of a state, masked unless `reveal` is set."""
     shown = _unmasked if reveal else mask
@@ -171,7 +171,7 @@ def text_of(raw: bytes) -> str | None:
     return raw.decode() if styled.style.encoding == "utf-8" else styled.text
 
 
-def _reason(version: FileVersion) -> str:
+def _reason(version: FileRevision) -> str:
     """Return why a state is not exact; it may name another file."""
     return version.belief.reason if version.certainty is not Certainty.EXACT else ""
 

@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, zip_longest
 from pathlib import Path
 
 from turnlog.conversation.nodes import ChainNode
@@ -28,32 +27,32 @@ from turnlog.worktree.beliefs import (
     doubted,
     gaps_of,
 )
-from turnlog.worktree.file_names import FileName, matches, may_be_same
+from turnlog.worktree.file_names import FileName, file_name, matches, may_be_same
 from turnlog.worktree.hazards import Hazard, Hazards, hazards_of
-from turnlog.worktree.history_blobs import backups_of, history_folder
-from turnlog.worktree.places import AT, BEHIND, END, START, AgentClock, MainClock, Place
+from turnlog.worktree.history_blobs import BackedUp, backups_of, history_folder
+from turnlog.worktree.moved_roots import former_roots, moved_name, working_root
+from turnlog.worktree.places import AT, BEHIND, END, START, AgentClock, MainClock, SessionPosition
 from turnlog.worktree.sightings import (
     FILE_HISTORY,
     Sighting,
     Source,
+    lost_changes,
+    overlapping_changes,
     sightings_in,
     unfinished,
 )
 
 REDACTED = re.compile(MASKED.encode())
-MOST_CHANGES = 400
-"""Changes of one file by several agents that are compared with each other; later ones may all
-overlap."""
 DEEPEST = 8
 """Levels of sub-agents that start sub-agents."""
 
 
 @dataclass(frozen=True, slots=True)
-class FileVersion:
+class FileRevision:
     """A state of a file, and the line that shows it."""
 
     name: FileName
-    place: Place
+    place: SessionPosition
     belief: Belief
     tool: str
     """The tool, `file history`, `attachment` or `edited outside`."""
@@ -116,7 +115,7 @@ class Worktree:
         self._clock = MainClock(session)
         self._observed: dict[int, Observation | None] = {}
         self._branches: dict[int | None, Branch] = {}
-        self._versions: dict[tuple[str, int | None], list[FileVersion]] = {}
+        self._versions: dict[tuple[str, int | None], list[FileRevision]] = {}
 
     @cached_property
     def root(self) -> str | None:
@@ -158,28 +157,34 @@ class Worktree:
             if not each.backup
         ]
 
+    def known(self, path: str) -> FileName | None:
+        """Return the file with a path, also with one from before the session was moved."""
+        name = moved_name(file_name(path, self.root), self._former_roots, self.root)
+        return self.files.get(name.key)
+
     def find(self, path: str) -> FileName:
         """Return the file that a user means: by its path, or the last parts of it."""
+        if known := self.known(path):
+            return known
         found = [name for name in self.files.values() if matches(name, path, self.root)]
-        exact = [name for name in found if matches(name, name.path, None) and name.path == path]
-        if len(found) > 1 and not exact:
+        if len(found) > 1:
             paths = [name.path for name in found]
             raise Ambiguous(f"{path!r} matches {len(found)} files", paths)
         if not found:
             hint = f"turnlog files {self.session.id}"
             raise NotFound(f"{self.session.id} neither read nor changed {path}", hint)
-        return (exact or found)[0]
+        return found[0]
 
     def versions(
-        self, name: FileName, leaf: int | None = None, until: Place = END
-    ) -> list[FileVersion]:
+        self, name: FileName, leaf: int | None = None, until: SessionPosition = END
+    ) -> list[FileRevision]:
         """Return the states of a file on a branch, in order, up to a place."""
         key = (name.key, leaf)
         if key not in self._versions:
             self._versions[key] = list(self._fold(name, leaf))
         return [version for version in self._versions[key] if version.place <= until]
 
-    def _fold(self, name: FileName, leaf: int | None) -> Iterator[FileVersion]:
+    def _fold(self, name: FileName, leaf: int | None) -> Iterator[FileRevision]:
         earlier: list[Belief] = []
         previous = START
         belief = NOTHING
@@ -188,13 +193,15 @@ class Worktree:
             seen = self._observe(sighting)
             if seen is None:
                 continue
+            # First doubt, then observe: a command in between may have changed the file, but the
+            # next read proves its content again.
             belief = self._aged(belief, previous, sighting.place, hazards)
             belief = _unless_redacted(belief_after(belief, seen, earlier))
             earlier.append(belief)
             previous = sighting.place
             yield _version(sighting, belief)
 
-    def at(self, name: FileName, place: Place, leaf: int | None = None) -> FileVersion:
+    def at(self, name: FileName, place: SessionPosition, leaf: int | None = None) -> FileRevision:
         """Return the state of a file at a place of a branch."""
         versions = self.versions(name, leaf, place)
         if not versions:
@@ -203,24 +210,24 @@ class Worktree:
         belief = self._aged(last.belief, last.place, place, self._hazards_for(name, leaf))
         return replace(last, belief=belief)
 
-    def base(self, name: FileName, leaf: int | None = None) -> FileVersion:
+    def base(self, name: FileName, leaf: int | None = None) -> FileRevision:
         """Return the state of a file just before the first line that shows or changes it."""
         for sighting in self._on_branch(name, leaf):
             seen = self._observe(sighting)
             if seen is not None:
                 version = _version(sighting, belief_before(NOTHING, seen))
                 return replace(version, is_change=False)
-        return FileVersion(name, START, NOTHING, "", 0, None, is_change=False)
+        return FileRevision(name, START, NOTHING, "", 0, None, is_change=False)
 
-    def place_of_line(self, line: int) -> Place:
+    def place_of_line(self, line: int) -> SessionPosition:
         """Return the place of a line: everything up to it has happened."""
         node = self.session.node_at(line)
-        return self._clock.place(node) if node else Place(line, AT)
+        return self._clock.place(node) if node else SessionPosition(line, AT)
 
-    def place_of_turn(self, nodes: Iterable[ChainNode]) -> Place:
+    def place_of_turn(self, nodes: Iterable[ChainNode]) -> SessionPosition:
         """Return the place of a turn's end, given its nodes."""
         last = max((self._clock.place(node).line for node in nodes), default=0)
-        return Place(last, BEHIND)
+        return SessionPosition(last, BEHIND)
 
     def line_at(self, seconds: float) -> int:
         """Return the last line that was written by some time."""
@@ -237,6 +244,7 @@ class Worktree:
         for agent in session.subagents if depth else []:
             opened = session.open_subagent(agent)
             call = session.find_call(agent.call_id)
+            # Its lines are in the session's own file, so they have places there already.
             if agent.root is not None:
                 found.append(Source(opened, self._clock.place, agent, call))
                 continue
@@ -248,19 +256,36 @@ class Worktree:
     @cached_property
     def _sightings(self) -> dict[str, list[Sighting]]:
         found: dict[str, list[Sighting]] = {}
-        for source in self.sources:
-            for sighting in sightings_in(source):
-                found.setdefault(sighting.name.key, []).append(sighting)
-        for sighting in self._backups():
+        for sighting in (*map(self._after_move, self._recorded), *self._backups()):
             found.setdefault(sighting.name.key, []).append(sighting)
         for sightings in found.values():
             sightings.sort(key=lambda each: each.place)
         order = sorted(found, key=lambda key: found[key][0].place)
         return {key: found[key] for key in order}
 
+    @cached_property
+    def _recorded(self) -> list[Sighting]:
+        return [each for source in self.sources for each in sightings_in(source)]
+
+    @cached_property
+    def _former_roots(self) -> list[str]:
+        return former_roots(self._recorded, self._listed_backups, self.root)
+
+    @cached_property
+    def _listed_backups(self) -> list[BackedUp]:
+        return backups_of(self.session, self.root)
+
+    def _after_move(self, sighting: Sighting) -> Sighting:
+        name = moved_name(sighting.name, self._former_roots, self.root)
+        return replace(sighting, name=name, recorded=sighting.name)
+
+    def root_of(self, name: FileName) -> str | None:
+        """Return the directory below which a file belongs, such as the session's."""
+        return working_root(self._sightings.get(name.key, []), self.root)
+
     def _backups(self) -> Iterable[Sighting]:
         main = self.sources[0]
-        for backup in backups_of(self.session, self.root):
+        for backup in self._listed_backups:
             node = self._message(backup.message_id) or self.session.node_at(backup.line)
             if node is None:
                 continue
@@ -274,7 +299,7 @@ class Worktree:
                 backup.name, place, node, main, FILE_HISTORY, is_change=False, backup=backup
             )
 
-    def _agent_place(self, uuid: str | None) -> Place | None:
+    def _agent_place(self, uuid: str | None) -> SessionPosition | None:
         """Return the place of a sub-agent's message: its backups are listed by the session."""
         for source in self.sources[1:]:
             rank = source.session.tree.rank_of(uuid)
@@ -320,7 +345,8 @@ class Worktree:
     def _unfinished(self) -> dict[str, list[Hazard]]:
         found: dict[str, list[Hazard]] = {}
         for source in self.sources:
-            for name, hazard in unfinished(source):
+            for recorded, hazard in unfinished(source):
+                name = moved_name(recorded, self._former_roots, self.root)
                 found.setdefault(name.key, []).append(hazard)
         return found
 
@@ -333,8 +359,10 @@ class Worktree:
             if sighting.is_change and not branch.holds(sighting, None):
                 what = f"{sighting.tool} in line {sighting.node.line} of another branch"
                 own.append(Hazard(sighting.place, sighting.place, what))
-        own += _overlaps(sightings)
-        own += _lost_changes(sightings)
+        # Agents at the same time, changes that a stripped clone lost, and what others did while a
+        # call ran.
+        own += overlapping_changes(sightings)
+        own += lost_changes(sightings)
         own += self._parallel_hazards(sightings)
         for other in self._by_case.get(_loose(name.key), []):
             # One file where names are compared without case and Unicode form, as on a Mac.
@@ -366,8 +394,13 @@ class Worktree:
         return found
 
     def _aged(
-        self, belief: Belief, seen: Place, until: Place, hazards: Sequence[Hazards]
+        self,
+        belief: Belief,
+        seen: SessionPosition,
+        until: SessionPosition,
+        hazards: Sequence[Hazards],
     ) -> Belief:
+        # Doubt is never removed by waiting, and a second reason adds nothing.
         if belief.certainty is not Certainty.EXACT:
             return belief
         for each in hazards:
@@ -376,7 +409,9 @@ class Worktree:
                 return doubted(belief, where)
         return belief
 
-    def _in_hindsight(self, name: FileName, place: Place, leaf: int | None) -> FileVersion:
+    def _in_hindsight(
+        self, name: FileName, place: SessionPosition, leaf: int | None
+    ) -> FileRevision:
         """Return the state before the first evidence, as far as that shows it."""
         hazards = self._hazards_for(name, leaf)
         for sighting in self._on_branch(name, leaf):
@@ -385,12 +420,14 @@ class Worktree:
                 continue
             belief = belief_before(NOTHING, seen)
             reason = f"first seen in line {sighting.node.line}"
+            # `make` before the first read may have written the file, so the read says nothing
+            # about the state before that.
             if any(each.between(place, sighting.place) for each in hazards):
                 belief = replace(NOTHING, reason=f"{reason}, and it may have changed before")
             elif belief.certainty is not Certainty.GAP:
                 belief = replace(belief, certainty=Certainty.DERIVED, reason=reason)
             return replace(_version(sighting, belief), is_change=False)
-        return FileVersion(name, place, NOTHING, "", 0, None, is_change=False)
+        return FileRevision(name, place, NOTHING, "", 0, None, is_change=False)
 
     def _on_branch(self, name: FileName, leaf: int | None) -> list[Sighting]:
         branch = self._branch(leaf)
@@ -408,6 +445,7 @@ class Worktree:
         return self._branches[leaf]
 
     def _observe(self, sighting: Sighting) -> Observation | None:
+        # By identity: `_sightings` keeps every sighting alive, so no id is used twice.
         key = id(sighting)
         if key not in self._observed:
             self._observed[key] = sighting.observe(self.folder)
@@ -427,41 +465,13 @@ def _unless_redacted(belief: Belief) -> Belief:
     return belief
 
 
-def _overlaps(sightings: list[Sighting]) -> Iterator[Hazard]:
-    """Yield a hazard for changes by two agents that overlap: either may have come last."""
-    found = [
-        (each.source.place(each.call.use), each.place, each.agent_id)
-        for each in sightings
-        if each.is_change and each.call
-    ]
-    if len({agent for _, _, agent in found}) < 2:
-        return
-    for start, end, _ in found[MOST_CHANGES:]:
-        yield Hazard(start, end._replace(order=end.order + 1), "another agent at the same time")
-    for (start, end, agent), (other, until, who) in combinations(found[:MOST_CHANGES], 2):
-        if agent != who and start <= until and other <= end:
-            last = max(end, until)
-            behind = last._replace(order=last.order + 1)
-            yield Hazard(min(start, other), behind, "another agent at the same time")
-
-
-def _lost_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
-    """Yield a hazard for backups before changes that are not recorded, as in a stripped clone."""
-    told = [each for each in sightings if each.tool != "Read"]
-    for backup, after in zip_longest(told, told[1:]):
-        if backup.backup and backup.backup.is_before_change and not (after and after.is_change):
-            behind = backup.place._replace(order=backup.place.order + 1)
-            what = f"the change after the backup in line {backup.backup.line}"
-            yield Hazard(behind, behind, what)
-
-
 def open_worktree(session: Session, folder: Path | None = None) -> Worktree:
     """Return the files of a session; `folder` has its backups, by default that of its store."""
     return Worktree(session, folder)
 
 
-def _version(sighting: Sighting, belief: Belief) -> FileVersion:
-    return FileVersion(
+def _version(sighting: Sighting, belief: Belief) -> FileRevision:
+    return FileRevision(
         sighting.name,
         sighting.place,
         belief,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.chat_process import ChatProcess, Told
+from support.chat_process import ChatProcess, ProcessOutput
 from support.scripted_api import ScriptedApi, called, said, scripted_api
 from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.config.agent_memory import memory_folder
@@ -27,7 +27,9 @@ def notes_of_user(home: Path) -> Path:
     return path
 
 
-def start_reviewer(api: ScriptedApi, chat: ChatProcess, notes: Path, *options: str) -> Told:
+def start_reviewer(
+    api: ScriptedApi, chat: ChatProcess, notes: Path, *options: str
+) -> ProcessOutput:
     """Let the agent `reviewer` read, change and add notes."""
     task = {"description": "d", "prompt": "go", "subagent_type": "reviewer"}
     edit = {"file_path": str(notes), "old_string": "- ", "new_string": "INJECTED "}

@@ -20,8 +20,7 @@ from support.scripted_api import ScriptedApi, answered, called, refused, said
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.events import CallStarted, Event, Printed, Recorded, Retrying, Streamed
 from turnlog.agent.loop.loop import Loop
-from turnlog.agent.permissions.asking import PermissionReply, Question
-from turnlog.agent.permissions.policy import VerdictKind
+from turnlog.agent.permissions.policy import PermissionReply, Question, VerdictKind
 from turnlog.agent.session.entry_builders import REJECTED_TEXT, STOPPED, STOPPED_AT_CALL
 from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields

@@ -7,7 +7,7 @@ import pytest
 from support.chatting import hold_chat, lines_in
 from support.scripted_api import ScriptedApi, called, said
 from turnlog.agent.chat.assembly import ChatOptions
-from turnlog.agent.loop.pull_requests import find_pull_request
+from turnlog.agent.loop.turn_records import find_pull_request
 from turnlog.agent.session.entry_builders import PullRequest
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store

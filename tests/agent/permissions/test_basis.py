@@ -8,8 +8,8 @@ import pytest
 
 from support.chatting import make_parts, rules_of
 from turnlog.agent.permissions import ApprovalMode, Basis, Policy, VerdictKind, decide, parse_rule
-from turnlog.agent.permissions.asking import PermissionReply, Question
 from turnlog.agent.permissions.gate import admit
+from turnlog.agent.permissions.policy import PermissionReply, Question
 from turnlog.agent.tools.toolbox import TOOLS
 from turnlog.agent.workspace.access import Access, Runs, Uses, Writes
 from turnlog.store.paths import Store

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from support.chatting import FACTS, SESSION
-from turnlog.agent.session.entry_builders import STOPPED
+from turnlog.agent.session.entry_builders import STOPPED, new_agent_id, new_slug
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import go_on, reopen
-from turnlog.agent.workspace.ids import new_agent_id, new_slug
 from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session

@@ -16,9 +16,9 @@ from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.events import CallStarted, Inside, Printed, TurnEnded
 from turnlog.agent.loop.loop import Loop
 from turnlog.agent.permissions import ApprovalMode, VerdictKind
-from turnlog.agent.permissions.asking import PermissionReply as Consented
-from turnlog.agent.permissions.asking import Question
 from turnlog.agent.permissions.consent import Consent
+from turnlog.agent.permissions.policy import PermissionReply as Consented
+from turnlog.agent.permissions.policy import Question
 from turnlog.agent.session.entry_builders import STOPPED_AT_CALL
 from turnlog.agent.subagents.overrides import rules_for
 from turnlog.agent.subagents.runner import NAME, Agents

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from turnlog.agent.permissions import Verdict
-from turnlog.agent.permissions.asking import PermissionReply, Question
-from turnlog.agent.permissions.policy import VerdictKind
+from turnlog.agent.permissions.policy import PermissionReply, Question, VerdictKind
 from turnlog.agent.terminal.menu import Choices, Item, Menu
 from turnlog.agent.terminal.permission_prompt import ACCEPT, Asking
 from turnlog.agent.terminal.styled_text import cells, make_style

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.agent.permissions import Verdict
-from turnlog.agent.permissions.asking import Question
-from turnlog.agent.permissions.policy import AccessDecision, VerdictKind, strictest
+from turnlog.agent.permissions.policy import AccessDecision, Question, VerdictKind, strictest
 from turnlog.agent.terminal.call_preview import CallPlace, preview
 from turnlog.agent.terminal.event_text import EntryRenderer
 from turnlog.agent.terminal.folding import LEAST, PAGE, Unfolding, fold_rows

@@ -5,9 +5,8 @@ from typing import Any
 
 from support.build import assistant, session, text, user
 from turnlog.agent.permissions import ApprovalMode, Policy, Verdict, parse_rule
-from turnlog.agent.permissions.asking import Question
 from turnlog.agent.permissions.gate import REJECTED
-from turnlog.agent.permissions.policy import VerdictKind
+from turnlog.agent.permissions.policy import Question, VerdictKind
 from turnlog.agent.session.entry_builders import REJECTED_TEXT, STOPPED
 from turnlog.agent.terminal.chat_driver import last_turns
 from turnlog.agent.terminal.event_text import EntryRenderer

@@ -15,8 +15,7 @@ from support.chatting import chat, recorded, rules_of
 from support.scripted_api import ScriptedApi, called, said
 from support.tool_calls import Calls
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.permissions.asking import PermissionReply, Question
-from turnlog.agent.permissions.policy import VerdictKind
+from turnlog.agent.permissions.policy import PermissionReply, Question, VerdictKind
 from turnlog.agent.tools.toolbox import TOOLS
 from turnlog.agent.workspace.access import Basis, Reads, Writes, targets_of
 from turnlog.agent.workspace.tool import Grant, ToolError

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from turnlog.agent.config.memory_text import PUNCTUATION
 from turnlog.agent.permissions import Verdict, VerdictKind
-from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.consent import Rules
+from turnlog.agent.permissions.policy import Ask, Question
 from turnlog.agent.tools.files.pdf import count_pages
 from turnlog.agent.tools.read import READ
 from turnlog.agent.workspace.access import Reads

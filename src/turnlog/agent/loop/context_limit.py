@@ -45,20 +45,20 @@ def compacting(
     """
     is_possible = environment.get("DISABLE_COMPACT") not in SET
     is_kept_off = environment.get("DISABLE_AUTO_COMPACT") in SET or is_enabled is False
-    told = environment.get("CLAUDE_CODE_AUTO_COMPACT_WINDOW") or window
+    wanted = environment.get("CLAUDE_CODE_AUTO_COMPACT_WINDOW") or window
     return Compacting(
         is_possible and not is_kept_off,
         is_possible,
-        _window(told),
+        _window(wanted),
         _share(environment.get("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", "")),
     )
 
 
-def _window(told: int | str | None) -> int | None:
-    number = re.match(r"\d+", str(told))
+def _window(setting: int | str | None) -> int | None:
+    number = re.match(r"\d+", str(setting))
     return min(max(int(number[0]), SMALLEST), LARGEST) if number else None
 
 
-def _share(told: str) -> float:
-    is_number = re.fullmatch(r"\d+(\.\d+)?", told) is not None
-    return float(told) / 100 if is_number and 0 < float(told) <= 100 else 1.0
+def _share(percent: str) -> float:
+    is_number = re.fullmatch(r"\d+(\.\d+)?", percent) is not None
+    return float(percent) / 100 if is_number and 0 < float(percent) <= 100 else 1.0

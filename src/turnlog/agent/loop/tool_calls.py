@@ -24,9 +24,9 @@ from turnlog.agent.loop.call_hooks import (
 )
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.events import CallStarted, Printed
-from turnlog.agent.loop.pull_requests import link_pull_request
-from turnlog.agent.permissions.asking import Ask, PermissionReply, Question
+from turnlog.agent.loop.turn_records import link_pull_request
 from turnlog.agent.permissions.gate import REJECTED, Admitted, Invalid, Refused, admit, plain_input
+from turnlog.agent.permissions.policy import Ask, PermissionReply, Question
 from turnlog.agent.session.entry_builders import (
     REJECTED_DATA,
     REJECTED_TEXT,
@@ -84,7 +84,8 @@ async def run_calls(
     stop = batch.stop or (outcome and (BATCH, outcome))
     if stop:
         note_stop(turn, stop[1], stop[0])
-    return "done" if stop else None
+    has_answered = any(outcome.ends_turn for _, outcome in batch.outcomes)
+    return "done" if stop or has_answered else None
 
 
 def stop_here(turn: RunningTurn, was_call: bool = False) -> None:
@@ -204,7 +205,7 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
         )
     except ToolError as error:
         outcome = _failed(str(error))
-    except Exception as error:  # whatever a tool does, the model is told and the loop goes on
+    except Exception as error:  # whatever a tool raises is a result for the model
         outcome = _failed(f"{type(error).__name__}: {error}")
     link_pull_request(parts.recorder, call["name"], admitted.input, outcome)
     # Before the hooks of the call, so that their payload names the new directory.

@@ -1,16 +1,23 @@
-"""Record the start and end of a turn."""
+"""Record the start and end of a turn, and the pull requests that its commands create."""
 
-from uuid import uuid4
+import re
+from typing import Any
 
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.lifecycle_hooks import SHELL, Prompt
 from turnlog.agent.loop.notifications import NOTICE
 from turnlog.agent.loop.system_prompt import PLAN
 from turnlog.agent.permissions import ApprovalMode
-from turnlog.agent.session.entry_builders import text_of
+from turnlog.agent.session.entry_builders import PullRequest, text_of
+from turnlog.agent.session.recorder import Recorder
+from turnlog.agent.tools.bash import BASH
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.prompts import label_of
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
+
+CREATES_PULL_REQUEST = re.compile(r"(?:^|[\s;&|(/])gh\s+pr\s+create\b")
+PULL_REQUEST_URL = re.compile(r"https://[\w.-]+/([\w.-]+/[\w.-]+)/pull/([0-9]{1,9})\b")
 
 
 def record_prompt(turn: RunningTurn, prompt: Prompt, source: str, context: list[Prompt]) -> None:
@@ -35,7 +42,7 @@ def record_prompt(turn: RunningTurn, prompt: Prompt, source: str, context: list[
 
 def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
     """Record the user's prompt after a snapshot of the changed files; return its entries."""
-    uuid = str(uuid4())
+    uuid = parts.recorder.take_uuid()
     # Before the prompt, so that rewinding to it finds the files as they were when it was sent.
     if parts.backups:
         parts.recorder.aside(parts.backups.snapshot_line(uuid))
@@ -46,7 +53,9 @@ def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
 
 def record_failure(turn: RunningTurn, error: ModelError) -> str:
     """Record an API error; return the message for the user."""
-    message = f"API Error: {error.line}"
+    # Programs look for the status right behind the prefix, as the client writes it.
+    status = f"{error.status} " if error.status else ""
+    message = f"API Error: {status}{error.line}"
     recorder = turn.parts.recorder
     if recorder.prompt_id:
         turn.record(recorder.failure(message, error.status, error.request_id))
@@ -65,3 +74,29 @@ def not_written(parts: Parts, error: OSError, answer: str) -> str:
     """Return the answer followed by the reason why the session could not be written."""
     place = error.filename or parts.recorder.path
     return f"{answer}\n{place}: {error.strerror or error}".strip()
+
+
+def link_pull_request(recorder: Recorder, tool: str, given: Fields, outcome: ToolOutcome) -> None:
+    """Record the pull request that a call created, if any, as a `pr-link` entry.
+
+    A command counts if it names `gh pr create` and succeeds; the address is the last one it prints.
+    """
+    command: Any = given.get("command")
+    if tool != BASH.name or outcome.is_error or not isinstance(command, str):
+        return
+    if made := find_pull_request(command, text_of(outcome.content)):
+        recorder.pull_request(made)
+
+
+def find_pull_request(command: str, printed: str) -> PullRequest | None:
+    """Return the pull request that a command created, according to its output.
+
+    >>> find_pull_request("gh pr create --fill", "https://github.com/octo/shop/pull/7").number
+    7
+    >>> find_pull_request("gh pr view", "https://github.com/octo/shop/pull/7")
+    """
+    if not CREATES_PULL_REQUEST.search(command.replace("\\\n", " ")):
+        return None
+    # `gh` prints the address last; the body of the request may name others before.
+    found = [*PULL_REQUEST_URL.finditer(printed)][-1:]
+    return next((PullRequest(int(each[2]), each[0], each[1]) for each in found), None)

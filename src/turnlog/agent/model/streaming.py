@@ -59,7 +59,7 @@ class Faltered(ModelError):
 
 
 @dataclass
-class Stream:
+class AnswerStream:
     """An answer being received."""
 
     request_id: str | None
@@ -90,13 +90,13 @@ class Model:
             raise self._provider.unusable(error) from error
 
     @asynccontextmanager
-    async def ask(self, request: Fields) -> AsyncGenerator[Stream]:
+    async def ask(self, request: Fields) -> AsyncGenerator[AnswerStream]:
         """Send a request; yield its answer as a stream of API events."""
         from anthropic import APIError
 
         try:
             async with await self._begin(request) as stream:
-                yield Stream(stream.response.headers.get("request-id"), _events(stream))
+                yield AnswerStream(stream.response.headers.get("request-id"), _events(stream))
         except APIError as error:
             raise _failed(error, request["model"]) from error
         except (json.JSONDecodeError, _Lost, *_transport_errors()) as error:

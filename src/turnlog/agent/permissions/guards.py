@@ -55,7 +55,7 @@ from turnlog.agent.permissions.programs import (
 )
 from turnlog.agent.permissions.removals import Places, name_pattern, removed_by, takes_much
 from turnlog.agent.permissions.restrictions import evaluates
-from turnlog.agent.workspace.protected_files import AMBIGUOUS_NAMES
+from turnlog.agent.workspace.access import AMBIGUOUS_NAMES
 
 MOST_GUESSES = 100
 """Maximum number of texts of one call that are looked up as paths."""

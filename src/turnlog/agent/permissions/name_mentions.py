@@ -11,7 +11,7 @@ from unicodedata import normalize
 from urllib.parse import unquote
 
 from turnlog.agent.permissions.rules import Rule
-from turnlog.agent.workspace.protected_files import (
+from turnlog.agent.workspace.access import (
     AMBIGUOUS_NAMES,
     PROTECTED_CONFIG,
     PROTECTED_FILES,

@@ -16,12 +16,12 @@ from turnlog.agent.permissions.bash import UnknownValue
 from turnlog.agent.permissions.git_repository import hook_directories
 from turnlog.agent.permissions.links import PROCESS, real_path, ways_of
 from turnlog.agent.permissions.rules import Rule
-from turnlog.agent.workspace.project_directories import CONFIG, SERVERS, definition_directories
-from turnlog.agent.workspace.protected_files import (
+from turnlog.agent.workspace.access import (
     PROTECTED_CONFIG,
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
 )
+from turnlog.agent.workspace.project_directories import CONFIG, SERVERS, definition_directories
 from turnlog.agent.workspace.shell.command_environment import search_path
 from turnlog.store.directories import config_directory, data_directory
 from turnlog.store.paths import BY_SESSION, is_there, open_store

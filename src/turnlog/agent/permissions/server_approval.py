@@ -16,8 +16,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from turnlog.agent.mcp.server_config import ServerConfig, Servers, read_own_servers, read_servers
-from turnlog.agent.permissions.asking import Ask, Question
-from turnlog.agent.permissions.policy import Verdict, VerdictKind
+from turnlog.agent.permissions.policy import Ask, Question, Verdict, VerdictKind
 from turnlog.agent.permissions.saving import change_settings, with_name
 from turnlog.agent.workspace.project_directories import LOCAL_SETTINGS, SERVERS, project_root
 from turnlog.agent.workspace.project_environment import without_credentials

@@ -14,8 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.asking import Ask, Question
-from turnlog.agent.permissions.policy import Verdict, VerdictKind
+from turnlog.agent.permissions.policy import Ask, Question, Verdict, VerdictKind
 from turnlog.agent.workspace.project_directories import ConfigDirectory, is_within, project_root
 from turnlog.errors import UsageError
 from turnlog.format.atomic import write_atomic

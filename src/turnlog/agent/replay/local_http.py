@@ -40,7 +40,7 @@ class ClientLimits(NamedTuple):
     """Levels of JSON: deeper ones would exhaust Python's stack later on."""
 
 
-class RefusedRequest(Exception):
+class RequestError(Exception):
     """A request that gets an error response."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
@@ -146,7 +146,7 @@ class LocalHandler(BaseHTTPRequestHandler):
         try:
             self._require_local()
             self._require_plain()
-        except RefusedRequest as refusal:
+        except RequestError as refusal:
             self.refuse(refusal)
             return False
         if self.command != "POST" and self.headers.get("Content-Length", "0") != "0":
@@ -157,7 +157,7 @@ class LocalHandler(BaseHTTPRequestHandler):
         """Read the body of a request: a JSON object of bounded size and depth."""
         length = self.headers.get("Content-Length") or ""
         if not LENGTH.fullmatch(length) or int(length) > self.server.limits.body:
-            raise RefusedRequest(413, "request_too_large", "no length, or too much of it")
+            raise RequestError(413, "request_too_large", "no length, or too much of it")
         body = self.rfile.read(int(length))
         # Reading has set it to what was left of the request's time; the response gets its own.
         self.connection.settimeout(self.server.limits.request_seconds)
@@ -165,14 +165,14 @@ class LocalHandler(BaseHTTPRequestHandler):
             value = json.loads(body)
         except (ValueError, RecursionError) as error:
             message = "nested too deeply" if isinstance(error, RecursionError) else error
-            raise RefusedRequest(400, "invalid_request_error", f"not JSON: {message}") from error
+            raise RequestError(400, "invalid_request_error", f"not JSON: {message}") from error
         if not is_object(value):
-            raise RefusedRequest(400, "invalid_request_error", "not an object")
+            raise RequestError(400, "invalid_request_error", "not an object")
         if _is_deeper(value, self.server.limits.depth):
-            raise RefusedRequest(400, "invalid_request_error", "not JSON: nested too deeply")
+            raise RequestError(400, "invalid_request_error", "not JSON: nested too deeply")
         return value
 
-    def refuse(self, refusal: RefusedRequest) -> None:
+    def refuse(self, refusal: RequestError) -> None:
         """Send an error and close the connection."""
         self.close_connection = True
         self.send_object(refusal.status, refusal.body)
@@ -201,21 +201,21 @@ class LocalHandler(BaseHTTPRequestHandler):
         """
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or hosts[0] not in self.server.hosts:
-            raise RefusedRequest(403, "permission_error", "this Host is not served")
+            raise RequestError(403, "permission_error", "this Host is not served")
         origins = self.headers.get_all("Origin") or []
         sites = self.headers.get_all("Sec-Fetch-Site") or []
         is_foreign = any(origin != f"http://{hosts[0]}" for origin in origins)
         if is_foreign or any(site not in SAME_SITE for site in sites):
-            raise RefusedRequest(403, "permission_error", "cross-origin requests are not served")
+            raise RequestError(403, "permission_error", "cross-origin requests are not served")
 
     def _require_plain(self) -> None:
         """Refuse requests whose end two readers could see in different places."""
         names = [name.lower() for name in self.headers.keys()]  # noqa: SIM118 (repeats count)
         is_odd = self.headers.defects or not all(map(TOKEN.fullmatch, names))
         if is_odd or any("\n" in value or "\r" in value for value in self.headers.values()):
-            raise RefusedRequest(400, "invalid_request_error", "malformed headers")
+            raise RequestError(400, "invalid_request_error", "malformed headers")
         if "transfer-encoding" in names or names.count("content-length") > 1:
-            raise RefusedRequest(
+            raise RequestError(
                 400, "invalid_request_error", "send one Content-Length and nothing else"
             )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from turnlog.agent.replay.answer_events import encode_event, stream_events
-from turnlog.agent.replay.local_http import ClientLimits, LocalHandler, LocalServer, RefusedRequest
+from turnlog.agent.replay.local_http import ClientLimits, LocalHandler, LocalServer, RequestError
 from turnlog.agent.replay.recorded_answers import (
     RecordedAnswer,
     Track,
@@ -52,7 +52,7 @@ class ReplayServer(LocalServer):
         return self._key is None or hmac.compare_digest(self._key.encode(), key.encode())
 
     def answer(self, request: Fields) -> RecordedAnswer:
-        """Return the message for a request; raise `RefusedRequest` if strict and it differs."""
+        """Return the message for a request; raise `RequestError` if strict and it differs."""
         messages = request.get("messages")
         with self._lock:
             # Connections have threads of their own, and sub-agents send requests in parallel.
@@ -65,7 +65,7 @@ class ReplayServer(LocalServer):
             if why and self._strict:
                 # A refused request does not count: once corrected, it gets this answer.
                 track.played, track.last = was
-                raise RefusedRequest(400, "invalid_request_error", why)
+                raise RequestError(400, "invalid_request_error", why)
         if why:
             self._report(why)
         return found or over(str(request.get("model")))
@@ -98,9 +98,9 @@ class _Handler(LocalHandler):
                 self.send_object(200, {"input_tokens": self.server.count(request)})
                 return
             if path != MESSAGES:
-                raise RefusedRequest(404, "not_found_error", f"no such path: {self.path}")
+                raise RequestError(404, "not_found_error", f"no such path: {self.path}")
             answer = self.server.answer(request)
-        except RefusedRequest as refusal:
+        except RequestError as refusal:
             self.refuse(refusal)
             return
         if request.get("stream"):
@@ -109,7 +109,7 @@ class _Handler(LocalHandler):
             self.send_object(200, answer.body, answer.request_id)
 
     def do_GET(self) -> None:  # noqa: N802
-        self.refuse(RefusedRequest(404, "not_found_error", f"no such path: {self.path}"))
+        self.refuse(RequestError(404, "not_found_error", f"no such path: {self.path}"))
 
     def do_HEAD(self) -> None:  # noqa: N802
         """Answer the availability check of some clients."""
@@ -126,7 +126,7 @@ class _Handler(LocalHandler):
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         bearer = token.strip() if scheme.lower() == "bearer" else ""
         if not any(map(self.server.is_admitted, (self.headers.get("x-api-key", ""), bearer))):
-            raise RefusedRequest(401, "authentication_error", WRONG_KEY)
+            raise RequestError(401, "authentication_error", WRONG_KEY)
 
     def _stream(self, answer: RecordedAnswer) -> None:
         self.send_response(200)

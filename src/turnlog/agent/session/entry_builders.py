@@ -4,6 +4,8 @@ A builder returns the fields specific to its entry. `chained` adds those common 
 conversation: parent, time, directory.
 """
 
+import random
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +27,22 @@ REJECTED_TEXT = (
     "for the user to tell you how to proceed."
 )
 REJECTED_DATA = "User rejected tool use"
+MANNERS = (
+    "brisk calm candid careful cheerful clever crisp curious daring deft eager earnest fair gentle "
+    "glad hardy honest keen kind lively lucid merry mild neat nimble patient placid plucky polite "
+    "quick quiet ready robust sharp sincere smooth snug steady sunny swift tidy upbeat warm wise"
+).split()
+COLOURS = (
+    "amber ashen azure beige bronze coral cobalt copper cream crimson ebony emerald golden green "
+    "hazel indigo ivory jade khaki lemon lilac lime maroon mauve navy ochre olive opal pearl pink "
+    "plum ruby russet sandy scarlet sepia silver tan teal topaz umber violet white yellow"
+).split()
+SURNAMES = (
+    "abel allen babbage bell boole cantor cori curie darwin dijkstra euler fermi franklin galois "
+    "gauss germain goodall hamilton haskell hilbert hopper hypatia kepler knuth kovalevskaya "
+    "lamarr liskov lovelace mcclintock meitner mendel noether pascal perlman ramanujan ritchie "
+    "shannon sutherland thompson torvalds turing wilkes wing wirth yonath"
+).split()
 
 
 class EntryDefaults(Struct, frozen=True):
@@ -288,3 +306,13 @@ def text_of(blocks: str | Sequence[Fields]) -> str:
         return blocks
     texts: list[Any] = [block["text"] for block in blocks if block.get("type") == "text"]
     return "\n".join(map(str, texts))
+
+
+def new_slug() -> str:
+    """Return a slug for a session: two adjectives and a surname."""
+    return "-".join(random.choice(words) for words in (MANNERS, COLOURS, SURNAMES))
+
+
+def new_agent_id() -> str:
+    """Return a sub-agent id in the form used since 2.1.101."""
+    return "a" + secrets.token_hex(8)

@@ -41,7 +41,7 @@ Line = tuple[str, str]
 """A role and one line of visible text."""
 
 
-class Preview(Struct, frozen=True):
+class CallPreview(Struct, frozen=True):
     """The preview of a call."""
 
     title: str
@@ -66,7 +66,7 @@ class CallPlace(Struct, frozen=True):
         return spelled(str(path.relative_to(self.root) if path.is_relative_to(self.root) else path))
 
 
-def preview(tool: str, given: Fields, place: CallPlace) -> Preview:
+def preview(tool: str, given: Fields, place: CallPlace) -> CallPreview:
     """Return everything that a call would do."""
     return PREVIEWS.get(tool, _preview_any(tool))(given, place)
 
@@ -95,7 +95,7 @@ def spelled_lines(text: str) -> list[str]:
     return shown
 
 
-def _command(given: Fields, place: CallPlace) -> Preview:
+def _command(given: Fields, place: CallPlace) -> CallPreview:
     lines = spelled_lines(str(given.get("command", "")))
     body = [("output", line) for line in lines] if len(lines) > 1 else []
     if in_order := _in_order(lines):
@@ -105,7 +105,7 @@ def _command(given: Fields, place: CallPlace) -> Preview:
         body.append(("note", f"in {place.shown(place.cwd)}"))
     others = {name: given[name] for name in given if name not in ("command", "description")}
     title = f"{lines[0]} …" if len(lines) > 1 else lines[0]
-    return Preview(title, body + _fields(others), spelled(_text(given.get("description"))))
+    return CallPreview(title, body + _fields(others), spelled(_text(given.get("description"))))
 
 
 def _in_order(lines: list[str]) -> list[str]:
@@ -121,13 +121,13 @@ def _in_order(lines: list[str]) -> list[str]:
     return ordered.split("\n") if ordered != text else []
 
 
-def _write(given: Fields, place: CallPlace) -> Preview:
+def _write(given: Fields, place: CallPlace) -> CallPreview:
     path = place.path_of(given.get("file_path", ""))
     old, notes = _current(path)
     return _change(place, path, notes, old.text, _text(given.get("content")))
 
 
-def _edit(given: Fields, place: CallPlace) -> Preview:
+def _edit(given: Fields, place: CallPlace) -> CallPreview:
     path = place.path_of(given.get("file_path", ""))
     old, notes = _current(path)
     try:
@@ -139,7 +139,7 @@ def _edit(given: Fields, place: CallPlace) -> Preview:
         return _change(place, path, notes, *pieces)
 
 
-def _notebook(given: Fields, place: CallPlace) -> Preview:
+def _notebook(given: Fields, place: CallPlace) -> CallPreview:
     path = place.path_of(given.get("notebook_path", ""))
     old, notes = _current(path)
     cell = _cell(old.text, path, given.get("cell_id"))
@@ -148,7 +148,7 @@ def _notebook(given: Fields, place: CallPlace) -> Preview:
     # A notebook is JSON with outputs and images: only the source of the cell is compared.
     change = _change(place, path, notes, "" if is_new else cell, new)
     others = {name: given[name] for name in given if name not in ("notebook_path", "new_source")}
-    return Preview(change.title, _fields(others) + change.lines, change.facts)
+    return CallPreview(change.title, _fields(others) + change.lines, change.facts)
 
 
 def _cell(text: str, path: Path, name: object) -> str:
@@ -185,14 +185,14 @@ def _current(path: Path) -> tuple[TextFile, list[str]]:
     return text, [*notes, *(["all lines end with CR LF"] if text.newline != "\n" else [])]
 
 
-def _change(place: CallPlace, path: Path, notes: list[str], old: str, new: str) -> Preview:
+def _change(place: CallPlace, path: Path, notes: list[str], old: str, new: str) -> CallPreview:
     lines = list(_diff(old, new))
     added, removed = (sum(role == kind for role, _ in lines) for kind in ("added", "removed"))
     notes += [] if lines else ["the content stays as it is"]
     # Any other mode is worth a look: 0755 is a script, 0600 a secret.
     usual = [note for note in notes if note != "mode 0644"]
     head = [("note", note) for note in usual]
-    return Preview(place.shown(path), head + lines, f"+{added} -{removed}")
+    return CallPreview(place.shown(path), head + lines, f"+{added} -{removed}")
 
 
 def _diff(old: str, new: str) -> Iterator[Line]:
@@ -216,22 +216,24 @@ def _spelled_end(line: str) -> str:
     return spelled(body) + end
 
 
-def _preview_any(tool: str) -> Callable[[Fields, CallPlace], Preview]:
-    def show(given: Fields, place: CallPlace) -> Preview:
+def _preview_any(tool: str) -> Callable[[Fields, CallPlace], CallPreview]:
+    def show(given: Fields, place: CallPlace) -> CallPreview:
         title = call_title(tool, given)
         # A title may stand for an input only if it says all of it: `1 items` does not.
         values = list(given.values())
         is_whole = not values or (len(values) == 1 and str(values[0]) in title)
         says_all = is_whole and "\n" not in title
-        return Preview(spelled(title) if says_all else "", [] if says_all else _fields(given))
+        return CallPreview(spelled(title) if says_all else "", [] if says_all else _fields(given))
 
     return show
 
 
-def _page(given: Fields, place: CallPlace) -> Preview:
+def _page(given: Fields, place: CallPlace) -> CallPreview:
     url = _text(given.get("url"))
     others = {name: value for name, value in given.items() if name != "url"}
-    return Preview(spelled(url), [("note", note) for note in _host_notes(url)] + _fields(others))
+    return CallPreview(
+        spelled(url), [("note", note) for note in _host_notes(url)] + _fields(others)
+    )
 
 
 def _host_notes(url: str) -> list[str]:
@@ -281,7 +283,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-PREVIEWS: dict[str, Callable[[Fields, CallPlace], Preview]] = {
+PREVIEWS: dict[str, Callable[[Fields, CallPlace], CallPreview]] = {
     "Bash": _command,
     "Edit": _edit,
     "Write": _write,

@@ -14,7 +14,7 @@ from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.loop.notifications import NOTICE, Arrival, listen, next_notice
 from turnlog.agent.loop.spending import context_tokens
 from turnlog.agent.permissions import ApprovalMode
-from turnlog.agent.permissions.asking import PermissionReply, Question
+from turnlog.agent.permissions.policy import PermissionReply, Question
 from turnlog.agent.session.resume import go_on, reopen
 from turnlog.agent.session.rewind import Rewound
 from turnlog.agent.terminal.event_view import TurnDisplay

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.asking import Question
 from turnlog.agent.permissions.gate import REJECTED
+from turnlog.agent.permissions.policy import Question
 from turnlog.agent.session.entry_builders import REJECTED_TEXT, text_of
 from turnlog.agent.terminal.call_preview import EDITS, CallPlace, preview
 from turnlog.agent.terminal.permission_prompt import long_reasons

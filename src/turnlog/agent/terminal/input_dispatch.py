@@ -5,7 +5,7 @@ import asyncio
 from turnlog.agent.chat.prompt_expansion import TYPED
 from turnlog.agent.loop.events import CallStarted, Printed
 from turnlog.agent.loop.lifecycle_hooks import SHELL
-from turnlog.agent.loop.pull_requests import link_pull_request
+from turnlog.agent.loop.turn_records import link_pull_request
 from turnlog.agent.terminal.chat_driver import ChatDriver
 from turnlog.agent.terminal.screen_protocol import TypedInput
 from turnlog.agent.terminal.slash_commands import COMMANDS

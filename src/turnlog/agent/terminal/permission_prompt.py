@@ -3,7 +3,7 @@
 Whatever a reply would save as rules is part of the reply's label, in full.
 """
 
-from turnlog.agent.permissions.asking import PermissionReply, Question
+from turnlog.agent.permissions.policy import PermissionReply, Question
 from turnlog.agent.permissions.trust import IMPORTS, TRUST
 from turnlog.agent.terminal.call_preview import EDITS, spelled, spelled_lines
 from turnlog.agent.terminal.menu import Choices, Item

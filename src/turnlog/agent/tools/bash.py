@@ -9,7 +9,6 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from turnlog.agent.workspace.access import Basis, Runs
-from turnlog.agent.workspace.ids import new_output_name
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
 from turnlog.agent.workspace.shell.bubblewrap import FAILURE, wrapper_of
 from turnlog.agent.workspace.shell.command_environment import (
@@ -28,7 +27,12 @@ from turnlog.agent.workspace.shell.processes import (
     follow,
     launch,
 )
-from turnlog.agent.workspace.spilled_results import EXTRACT, extract, results_folder
+from turnlog.agent.workspace.spilled_results import (
+    EXTRACT,
+    extract,
+    new_output_name,
+    results_folder,
+)
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError

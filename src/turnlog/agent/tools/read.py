@@ -48,7 +48,7 @@ class ReadInput(Input, frozen=True):
     ] = None
 
 
-class LineRange(Struct, frozen=True):
+class FileLines(Struct, frozen=True):
     """A range of lines of a file."""
 
     lines: list[str]
@@ -105,7 +105,7 @@ def _lines(text: TextIOWrapper) -> Iterator[str]:
         yield line if len(line) <= WIDEST else f"{line[:WIDEST]}... [line is longer]"
 
 
-def _take(lines: Iterator[str], start: int, limit: int) -> LineRange:
+def _take(lines: Iterator[str], start: int, limit: int) -> FileLines:
     skipped = sum(1 for _ in islice(lines, start - 1))
     taken: list[str] = []
     room = MOST
@@ -116,10 +116,10 @@ def _take(lines: Iterator[str], start: int, limit: int) -> LineRange:
         if len(taken) < limit and room > 0 and len(taken) == total - skipped - 1:
             taken.append(line)
             room -= len(line) + 8
-    return LineRange(taken, total, room <= 0 and len(taken) < min(limit, total - skipped))
+    return FileLines(taken, total, room <= 0 and len(taken) < min(limit, total - skipped))
 
 
-def _numbered(part: LineRange, start: int) -> str:
+def _numbered(part: FileLines, start: int) -> str:
     if not part.total:
         return "The file is empty."
     if not part.lines:
@@ -133,7 +133,7 @@ def _numbered(part: LineRange, start: int) -> str:
     return text
 
 
-def _described(path: Path, part: LineRange, start: int) -> dict[str, object]:
+def _described(path: Path, part: FileLines, start: int) -> dict[str, object]:
     file: dict[str, object] = {
         "filePath": str(path),
         "content": "\n".join(part.lines),

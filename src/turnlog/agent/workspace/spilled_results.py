@@ -3,9 +3,10 @@
 Its first line is as the client writes it, so that readers find the saved file.
 """
 
+import secrets
+import string
 from pathlib import Path
 
-from turnlog.agent.workspace.ids import new_output_name
 from turnlog.format.json_values import Fields
 from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.store.paths import TOOL_RESULTS
@@ -14,6 +15,7 @@ LIMIT = 50_000
 """Maximum characters of a result that the model gets in full."""
 EXTRACT = 2_000
 """Characters of an extract's start, and of its end."""
+LETTERS = string.ascii_lowercase + string.digits
 
 
 def results_folder(folder: Path) -> Path:
@@ -62,3 +64,8 @@ def size_text(size: int) -> str:
             break
         amount, unit = amount / 1024, larger
     return f"{amount:.1f}{unit}".replace(".0", "")
+
+
+def new_output_name() -> str:
+    """Return a name for a saved output or a background command, in the client's form."""
+    return "b" + "".join(secrets.choice(LETTERS) for _ in range(8))

@@ -20,7 +20,7 @@ from msgspec.structs import replace as replaced
 
 from turnlog.bundle.bundler import BundleOptions, write_bundle
 from turnlog.bundle.layout import lay_out
-from turnlog.bundle.manifest import BundledProject, Manifest
+from turnlog.bundle.manifest import BundledProject, BundleManifest
 from turnlog.bundle.path_tokens import PathTokens
 from turnlog.bundle.sharing.gists import create_gist, delete_gist
 from turnlog.bundle.sharing.object_storage import (
@@ -80,7 +80,7 @@ class PreparedShare(NamedTuple):
 
     path: Path
     form: str
-    manifest: Manifest
+    manifest: BundleManifest
     is_encrypted: bool
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from turnlog.index.ingest.figure_writer import SourceFile
-from turnlog.store.archive.archive import Archive, ArchivedCopy, Manifest
+from turnlog.store.archive.archive import Archive, ArchivedCopy, ArchiveManifest
 from turnlog.store.paths import Store, is_session_name
 from turnlog.store.stores import AnyStores, each_store
 
@@ -26,7 +26,7 @@ def _role(source: SourceFile) -> tuple[str, ...]:
 
 
 def _sources(
-    archive: Archive, store: Store, manifest: Manifest, roles: set[tuple[str, ...]]
+    archive: Archive, store: Store, manifest: ArchiveManifest, roles: set[tuple[str, ...]]
 ) -> Iterator[SourceFile]:
     for file in manifest.current:
         # A manifest from elsewhere may name any path, such as "../../.ssh/id_rsa".

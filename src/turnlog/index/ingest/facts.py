@@ -1,12 +1,41 @@
-"""The facts of a part of a session file, and the state carried from part to part."""
+"""The facts of a part of a session file, the figures of a message, and the carried state."""
 
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from turnlog.conversation.cost import cache_writes, cost_on, searches
 from turnlog.format.blocks import Usage
 from turnlog.format.jsonl import Bookmark
-from turnlog.index.ingest.figures import Figures
+
+FIGURES = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "searches", "cost")
+"""Columns of `messages` with figures."""
+
+LARGEST = 10**12
+"""Larger or negative numbers are discarded as implausible; `Tokens` has the same bounds."""
+
+DAY = 86400
+Figures = tuple[float | None, ...]
+
+
+def figures_of(model: str | None, at: float | None, usage: Usage) -> Figures:
+    """Return the figures of a message in the order of `FIGURES`."""
+    return (
+        usage.input_tokens or 0,
+        usage.output_tokens or 0,
+        *cache_writes(usage),
+        usage.cache_read_input_tokens or 0,
+        searches(usage),
+        cost_on(model, usage, None if at is None else _day(at // DAY)),
+    )
+
+
+# Prices depend on the day alone, and a million messages fall on few days.
+@lru_cache(4096)
+def _day(number: float) -> str:
+    return datetime.fromtimestamp(number * DAY, UTC).date().isoformat()
 
 
 class Carry(Struct):
@@ -147,3 +176,5 @@ class FileFacts(Struct):
     """Model of the first answer in that turn within this part."""
     is_last: bool = True
     """True if the end of the file was reached."""
+    malformed: int = 0
+    """Number of lines that are not one JSON object each."""

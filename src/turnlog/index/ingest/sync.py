@@ -49,7 +49,7 @@ class Synced(NamedTuple):
     bytes: int
 
 
-class Scan(NamedTuple):
+class StoreScan(NamedTuple):
     """One or several stores and the states of their files."""
 
     stores: AnyStores
@@ -69,12 +69,14 @@ def sync(
 
     Files that are gone from the store stay indexed if they are archived.
     """
-    return sync_scanned(index, Scan(stores, scan_store(stores)), progress, limits, archive, words)
+    return sync_scanned(
+        index, StoreScan(stores, scan_store(stores)), progress, limits, archive, words
+    )
 
 
 def sync_scanned(
     index: Index,
-    scan: Scan,
+    scan: StoreScan,
     progress: Progress,
     limits: BatchLimits = USUAL,
     archive: Archive | None = None,

@@ -179,7 +179,7 @@ def _members(db: sqlite3.Connection, ids: list[int]) -> dict[int, list[int]]:
 
 
 class _ModelUsage(NamedTuple):
-    """What a model took in one file."""
+    """Tokens and cost of a model in one file."""
 
     model: str | None
     tokens: int

@@ -28,8 +28,8 @@ COLUMNS = (
 JOINED = "docs d JOIN files f ON f.id = d.file LEFT JOIN prompts p ON p.id = d.prompt"
 
 
-class Candidate(Struct, frozen=True):
-    """A text that may be shown, and its position in a file."""
+class IndexedText(Struct, frozen=True):
+    """A text of the index, and its position in a file."""
 
     id: int
     file: int
@@ -40,6 +40,11 @@ class Candidate(Struct, frozen=True):
     tool: str | None
     is_error: bool
     at: float | None
+
+
+class Candidate(IndexedText, frozen=True):
+    """A text that may be shown."""
+
     prompt: int | None
     counts: bool
     owner: str

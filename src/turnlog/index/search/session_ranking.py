@@ -12,7 +12,7 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.index.search.candidates import KIND_WEIGHTS
+from turnlog.index.search.candidates import KIND_WEIGHTS, IndexedText
 from turnlog.index.search.query import Query
 from turnlog.index.search.selection import conditions
 from turnlog.index.search.word_search import SearchTerms, begin, rank
@@ -32,20 +32,6 @@ class RankedSession(Struct, frozen=True):
     """The number of its file in the index."""
     document: int | None = None
     """The best matching text, which may be in a sub-agent's file; None if it was not looked for."""
-
-
-class Place(Struct, frozen=True):
-    """A text of a session and its position in a file."""
-
-    id: int
-    file: int
-    line: int
-    offset: int
-    size: int
-    kind: str
-    tool: str | None
-    is_error: bool
-    at: float | None
 
 
 class FileOrder(Struct, frozen=True):
@@ -95,37 +81,37 @@ def find_document(db: sqlite3.Connection, number: int, query: Query) -> int | No
     return None
 
 
-def places_around(
+def texts_around(
     db: sqlite3.Connection, document: int, kinds: Sequence[str], before: int, after: int
-) -> list[Place]:
+) -> list[IndexedText]:
     """Return a text and those before and after it in its file, of some kinds, in order."""
     row = db.execute("SELECT file FROM docs WHERE id = ?", (document,)).fetchone()
     if row is None:
         return []
-    found = _places(db, row[0], (document - NEAR, document + NEAR))
+    found = _texts(db, row[0], (document - NEAR, document + NEAR))
     chosen = [each for each in found if each.id == document or each.kind in kinds]
     middle = next((n for n, each in enumerate(chosen) if each.id == document), None)
     return [] if middle is None else chosen[max(0, middle - before) : middle + after + 1]
 
 
-def last_places(
+def last_texts(
     db: sqlite3.Connection, number: int, kinds: Sequence[str], count: int
-) -> list[Place]:
+) -> list[IndexedText]:
     """Return the last texts of a session's file, in order."""
     row = db.execute("SELECT max(id) FROM docs WHERE file = ?", (number,)).fetchone()
     if row[0] is None:
         return []
-    found = _places(db, number, (row[0] - NEAR, row[0]))
+    found = _texts(db, number, (row[0] - NEAR, row[0]))
     return [each for each in found if each.kind in kinds][-count:]
 
 
-def _places(db: sqlite3.Connection, file: int, between: tuple[int, int]) -> list[Place]:
+def _texts(db: sqlite3.Connection, file: int, between: tuple[int, int]) -> list[IndexedText]:
     rows = db.execute(
         "SELECT id, file, line, offset, size, kind, tool, is_error, at FROM docs"
         " WHERE id BETWEEN ? AND ? AND file = ? ORDER BY id",
         (*between, file),
     )
-    return [Place(*row) for row in rows]
+    return [IndexedText(*row) for row in rows]
 
 
 def _by_relevance(

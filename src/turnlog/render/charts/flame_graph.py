@@ -47,7 +47,7 @@ class FlameCell:
 
 
 @dataclass(frozen=True)
-class _Frame:
+class _FlameLayout:
     options: ChartOptions
     link: PathLink | None
     total: float
@@ -60,7 +60,7 @@ def flame_graph(
     """Return a flame graph of a tree; `link` returns the address for the keys down to a cell."""
     if root.value <= 0:
         return empty_chart("flame", options)
-    frame = _Frame(options, link, root.value, levels)
+    frame = _FlameLayout(options, link, root.value, levels)
     drawn = [*_draw(root, (0.0, float(WIDTH)), 0, (), frame)]
     return chart("flame", _depth(root, levels) * CELL, drawn, options)
 
@@ -76,7 +76,7 @@ def _draw(
     span: tuple[float, float],
     level: int,
     path: tuple[str, ...],
-    frame: _Frame,
+    frame: _FlameLayout,
 ) -> Iterable[str]:
     left, width = span
     yield _cell(cell, span, level, path, frame)
@@ -104,7 +104,7 @@ def _cell(
     span: tuple[float, float],
     level: int,
     path: tuple[str, ...],
-    frame: _Frame,
+    frame: _FlameLayout,
 ) -> str:
     left, width = span
     share = cell.value / frame.total

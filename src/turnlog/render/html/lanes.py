@@ -11,8 +11,7 @@ from turnlog.conversation.turn_figures import cost_of_messages
 from turnlog.errors import NotFound
 from turnlog.format.json_values import Fields
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.render.html.page_options import PageOptions
-from turnlog.render.html.session_pages import SessionPages, find_masked
+from turnlog.render.html.session_pages import PageOptions, SessionPages, find_masked
 from turnlog.render.json_views import usage_view
 from turnlog.secrets import mask
 

@@ -19,9 +19,9 @@ from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.jsonl import Line
 from turnlog.format.portable import read_at
 from turnlog.format.regular_files import open_descriptor
-from turnlog.render.html.page_options import LONGEST
 from turnlog.render.html.page_rows import message_json
 from turnlog.render.html.prose import prose_html
+from turnlog.render.html.session_pages import LONGEST
 from turnlog.secrets import cut_texts, mask, mask_start, mask_value
 
 LONGEST_LINE = 2_000_000

@@ -15,9 +15,8 @@ from turnlog.format.json_values import Fields
 from turnlog.render.depth import Depth, page_at, view_at
 from turnlog.render.html.encryption import PageKey
 from turnlog.render.html.page_file import Frame, PageWriter, share_texts, slim_turn
-from turnlog.render.html.page_options import PageOptions
 from turnlog.render.html.script_bundle import bundle_scripts
-from turnlog.render.html.session_pages import SessionPages, find_masked
+from turnlog.render.html.session_pages import PageOptions, SessionPages, find_masked
 from turnlog.render.json_views import turn_view
 from turnlog.secrets import mask_value
 

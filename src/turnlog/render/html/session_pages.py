@@ -6,7 +6,7 @@ the size of results. All texts are masked.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 
@@ -23,14 +23,22 @@ from turnlog.conversation.turns import Turn
 from turnlog.errors import NotFound
 from turnlog.format.entries import User
 from turnlog.format.json_values import Fields, is_array, is_object
-from turnlog.render.html.page_options import LONGEST, PageOptions
 from turnlog.render.html.page_rows import message_json, row_json
 from turnlog.render.rows import AnswerRow, Row, RowBuilder, TurnEndRow, ViewOptions
 from turnlog.secrets import MASKED, mask, mask_start
 from turnlog.store.catalog import describe, locate_session
+from turnlog.store.paths import Store
 from turnlog.store.resume_command import resume_command
 from turnlog.text import one_line
 
+CLIP = 50_000
+"""Characters of a text that a page contains; the rest is loaded on demand."""
+LONGEST = 1_000_000
+"""Maximum characters of a text to mask and send, unless complete texts are exported."""
+MOST_ROWS = 200
+"""Maximum number of rows of a turn in a page; the rest is loaded on demand."""
+MOST_OUTLINED = 512
+"""Maximum number of turns whose outline is part of the head; a longer one comes in blocks."""
 LABEL = 120
 """Characters of a turn's label in the outline."""
 MOST_BRANCHES = 200
@@ -53,6 +61,30 @@ COLUMNS = {
 }
 """Columns of the outline, and the figures that they show."""
 BLOCK_COLUMNS = ("line", "errors", "edits", "compactions", "context")
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """Options for the pages of a session."""
+
+    leaf: str | None = None
+    """uuid of the entry at which the branch ends; the active branch by default."""
+    thinking: bool = True
+    full: bool = False
+    """Include injected texts."""
+    clip: int | None = CLIP
+    """Cut texts after so many characters; None for whole texts, as in an exported file."""
+    first: int = 0
+    """The first row of a turn."""
+    count: int | None = MOST_ROWS
+    """The number of rows of a turn; None for all."""
+    outline: int | None = MOST_OUTLINED
+    """Include the whole outline of a session of so many turns; None for always."""
+    store: Store | None = None
+    """The store that the command to resume names if the client reads another one.
+
+    None in exports: the path would be of no use elsewhere.
+    """
 
 
 class SessionPages:

@@ -76,7 +76,7 @@ class ArchivedFile(Struct, omit_defaults=True):
         return "/".join(parts[2:]) if parts[0] == "projects" else self.path
 
 
-class Manifest(Struct, omit_defaults=True):
+class ArchiveManifest(Struct, omit_defaults=True):
     """The archived files of a session."""
 
     session: str
@@ -125,7 +125,7 @@ class _Envelope(Struct):
 
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
-_decode_manifest = msgspec.json.Decoder(Manifest).decode
+_decode_manifest = msgspec.json.Decoder(ArchiveManifest).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -174,7 +174,7 @@ class Archive:
         found = (path.name.removesuffix(".json") for path in self.sessions.glob("[!.]*.json"))
         return sorted(name for name in found if session_problem(name) is None)
 
-    def load(self, session: str) -> Manifest:
+    def load(self, session: str) -> ArchiveManifest:
         """Read the manifest of a session; raise `Damaged` if it is not as turnlog wrote it."""
         path = self.sessions / f"{session}.json"
         try:
@@ -191,7 +191,7 @@ class Archive:
             pass
         raise Damaged(f"{path} is damaged")
 
-    def save(self, manifest: Manifest) -> None:
+    def save(self, manifest: ArchiveManifest) -> None:
         raw = _encode(manifest)
         envelope = _encode(_Envelope(FORMAT, hash_of(raw), msgspec.Raw(raw)))
         write_atomic(self.sessions / f"{manifest.session}.json", envelope + b"\n")
@@ -217,7 +217,7 @@ class Archive:
             self.objects.remove(sizes.keys() - needed)
         return sum(sizes[name] for name in sizes.keys() - needed)
 
-    def manifests(self) -> Iterator[Manifest]:
+    def manifests(self) -> Iterator[ArchiveManifest]:
         """Yield the manifests of all sessions, skipping damaged ones."""
         for name in self.names():
             try:
@@ -317,7 +317,7 @@ def open_archive(
     return Archive(folder.absolute() if folder else archive_folder(environment))
 
 
-def _require_consistent(manifest: Manifest, session: str, path: Path) -> Manifest:
+def _require_consistent(manifest: ArchiveManifest, session: str, path: Path) -> ArchiveManifest:
     """Return a manifest; raise `Damaged` if it contradicts itself."""
     if manifest.session != session:
         raise Damaged(f"{path} belongs to another session: {manifest.session!r}")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from turnlog.errors import Ambiguous, Conflict, Damaged, NotFound, Unavailable
 from turnlog.store.archive.allowed_paths import collision, is_run_by_client, session_problem
-from turnlog.store.archive.archive import Archive, ArchivedFile, Manifest
+from turnlog.store.archive.archive import Archive, ArchivedFile, ArchiveManifest
 from turnlog.store.archive.objects import hash_of
 from turnlog.store.destination import Destination
 
@@ -31,7 +31,7 @@ class Restored(NamedTuple):
     """Files that the client would execute, by their paths in the archive."""
 
 
-def find_archived(archive: Archive, text: str) -> Manifest:
+def find_archived(archive: Archive, text: str) -> ArchiveManifest:
     """Return the archived session that `text` names by id, prefix of an id, or title."""
     start = text.lower()
     names = [name for name in archive.names() if name.lower().startswith(start)]
@@ -49,7 +49,7 @@ def find_archived(archive: Archive, text: str) -> Manifest:
 
 def restore_session(
     archive: Archive,
-    manifest: Manifest,
+    manifest: ArchiveManifest,
     root: Path,
     is_kept_fresh: bool = False,
     max_size: int | None = None,
@@ -83,14 +83,14 @@ def restore_session(
     return Restored(sorted(written.path for written in staged), existing, left_out)
 
 
-def _with_title(archive: Archive, text: str) -> list[Manifest]:
+def _with_title(archive: Archive, text: str) -> list[ArchiveManifest]:
     titled = [(manifest, (manifest.title or "").casefold()) for manifest in archive.manifests()]
     exact = [manifest for manifest, title in titled if title == text]
     return exact or [manifest for manifest, title in titled if text in title]
 
 
 def _require_valid(
-    archive: Archive, manifest: Manifest, files: list[ArchivedFile], max_size: int | None
+    archive: Archive, manifest: ArchiveManifest, files: list[ArchivedFile], max_size: int | None
 ) -> None:
     """Raise `Damaged` if anything about a session is not as turnlog would have written it."""
     name = manifest.session
@@ -115,7 +115,7 @@ def _require_valid(
                 raise _with_path(error, manifest, file) from error
 
 
-def _content(archive: Archive, manifest: Manifest, file: ArchivedFile) -> Iterator[bytes]:
+def _content(archive: Archive, manifest: ArchiveManifest, file: ArchivedFile) -> Iterator[bytes]:
     """Yield the content of a file, comparing each piece with its hash again."""
     try:
         yield from archive.chunks(file)
@@ -123,11 +123,13 @@ def _content(archive: Archive, manifest: Manifest, file: ArchivedFile) -> Iterat
         raise _with_path(error, manifest, file) from error
 
 
-def _with_path(error: Damaged, manifest: Manifest, file: ArchivedFile) -> Damaged:
+def _with_path(error: Damaged, manifest: ArchiveManifest, file: ArchivedFile) -> Damaged:
     return Damaged(f"{manifest.session}: {file.path}: {error.message}", "turnlog archive --check")
 
 
-def _exists_unchanged(destination: Destination, file: ArchivedFile, manifest: Manifest) -> bool:
+def _exists_unchanged(
+    destination: Destination, file: ArchivedFile, manifest: ArchiveManifest
+) -> bool:
     """Return whether a file exists as it was archived, or has grown since."""
     descriptor = destination.open_existing(file.path.split("/"))
     if descriptor is None:

@@ -17,7 +17,7 @@ from turnlog.format.jsonl import FileState
 from turnlog.format.portable import sync_folder
 from turnlog.format.regular_files import open_regular
 from turnlog.store.archive.allowed_paths import path_problem
-from turnlog.store.archive.archive import Archive, ArchivedFile, Manifest
+from turnlog.store.archive.archive import Archive, ArchivedFile, ArchiveManifest
 from turnlog.store.archive.object_writer import ObjectWriter, cut
 from turnlog.store.archive.objects import PIECE, Chunk, hash_of
 from turnlog.store.archive.session_groups import Files, Found, files_by_session
@@ -42,7 +42,7 @@ class ArchiveJob(NamedTuple):
     """A session that has changed."""
 
     session: str
-    old: Manifest | None
+    old: ArchiveManifest | None
     found: Files
     changed: dict[str, ArchivedFile | None]
     """The files to read, with their archived versions."""
@@ -259,7 +259,7 @@ class _Run:
             sync_folder(self.archive.sessions)
         self.manifests |= {manifest.session: manifest for manifest in manifests}
 
-    def _manifest(self, job: ArchiveJob, copies: dict[str, _Copied]) -> Manifest:
+    def _manifest(self, job: ArchiveJob, copies: dict[str, _Copied]) -> ArchiveManifest:
         files = {file.path: file for file in job.old.files} if job.old else {}
         before = {piece for file in files.values() for piece in file.pieces}
         for path, file in files.items():
@@ -269,7 +269,9 @@ class _Run:
         self.dropped |= {piece.hash for piece in before - after}
         self.done.bytes += sum(piece.size for piece in after - before)
         self.done.sessions += after != before or job.old is None
-        manifest = Manifest(job.session, str(self.root), sorted(files.values(), key=_by_path))
+        manifest = ArchiveManifest(
+            job.session, str(self.root), sorted(files.values(), key=_by_path)
+        )
         _describe(manifest, job.old)
         return manifest
 
@@ -289,7 +291,7 @@ class _Run:
         return done
 
 
-def _is_older(found: Files, manifest: Manifest) -> bool:
+def _is_older(found: Files, manifest: ArchiveManifest) -> bool:
     """Return whether the archive has a newer version than a store.
 
     Example: the client deleted a session from the store it was archived from, and another store
@@ -301,7 +303,7 @@ def _is_older(found: Files, manifest: Manifest) -> bool:
     return bool(archived and stored) and max(archived) > max(stored)
 
 
-def _describe(manifest: Manifest, old: Manifest | None) -> None:
+def _describe(manifest: ArchiveManifest, old: ArchiveManifest | None) -> None:
     """Set title, directory and time from the transcript that was modified last."""
     transcripts = [file for file in manifest.current if manifest.is_transcript(file)]
     try:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from turnlog.errors import Damaged
-from turnlog.store.archive.archive import Archive, Manifest
+from turnlog.store.archive.archive import Archive, ArchiveManifest
 from turnlog.store.archive.objects import Chunk
 
 
@@ -48,7 +48,7 @@ def check_archive(archive: Archive, progress: Callable[[], None] = lambda: None)
 
 
 def _damages(
-    archive: Archive, manifest: Manifest, outcomes: dict[Chunk, str | None]
+    archive: Archive, manifest: ArchiveManifest, outcomes: dict[Chunk, str | None]
 ) -> Iterator[Damage]:
     """Yield the damages of a session; `outcomes` caches what is wrong with each piece read."""
     for file in manifest.files:

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from turnlog.agent.permissions.bash.parser import parse_printed, parse_script
 from turnlog.agent.permissions.bash.syntax import HOLE, Script, SimpleCommand, Word
-from turnlog.agent.permissions.bash.version import version_of
+from turnlog.agent.workspace.shell.command_environment import bash_version
 
 PRINTING = (5, 0)
 """The first version of bash that documents `--pretty-print`."""
@@ -38,7 +38,7 @@ def find_disagreement(command: str, script: Script, bash: str) -> str | None:
 
     `script` is our parse of the command. Bash before 5.0 cannot be asked.
     """
-    version = version_of(bash)
+    version = bash_version(bash)
     if version is None:
         return "the version of bash is unknown"
     if version < PRINTING:

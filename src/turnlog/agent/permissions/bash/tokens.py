@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from turnlog.agent.permissions.bash.lexer import JOINED, UNFINISHED, Lexer, SyntaxFault, WordBuilder
 from turnlog.agent.permissions.bash.syntax import Script, detached
-from turnlog.agent.permissions.bash.version import is_modern_bash
+from turnlog.agent.workspace.shell.command_environment import is_modern_bash
 
 PLAIN_WORD = re.compile(r"[^\s;&|<>()\\'\"$`]+")
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.agent.workspace.access import Basis
-from turnlog.agent.workspace.protected_files import (
+from turnlog.agent.workspace.access import (
     PROTECTED_CONFIG,
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
     REPOSITORIES,
+    Basis,
 )
 from turnlog.agent.workspace.shell.command_environment import CONFINED, find_program
 from turnlog.agent.workspace.shell.sandbox_settings import NO_HOSTS, Confinement, is_pattern

@@ -1,4 +1,4 @@
-"""The environment of shell commands: the narrower the basis of a call, the less it inherits.
+"""The environment and shell of commands: the narrower the basis of a call, the less it inherits.
 
 A command that nobody confirmed must not be steered by variables: a project's settings, a hook or a
 shell's startup file may have set `BASH_ENV`, `PATH` or `GIT_EXTERNAL_DIFF`.
@@ -7,7 +7,9 @@ shell's startup file may have set `BASH_ENV`, `PATH` or `GIT_EXTERNAL_DIFF`.
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -24,6 +26,8 @@ UNCONFIRMED = (Basis.UNDERSTOOD, Basis.EDITS, Basis.RULE)
 CONFINED = (Basis.UNDERSTOOD, Basis.EDITS)
 """Bases of calls that the analysis alone allowed."""
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+MODERN_BASH = (4, 4)
+"""The first version that parses `$(…)` as turnlog's parser does; macOS has 3.2."""
 
 # An allowlist, because no list of harmful variables is complete: GCONV_PATH loads libraries,
 # POSIXLY_CORRECT changes which words are options, EXECIGNORE which programs are found.
@@ -120,3 +124,27 @@ def _absolute_path(path: str, folders: Iterable[Path]) -> str:
         for entry in entries
         if not any(Path(os.path.realpath(entry)).is_relative_to(folder) for folder in inside)
     )
+
+
+def bash_version(program: str) -> tuple[int, int] | None:
+    """Return the major and minor version of a bash; None if that cannot be found out."""
+    try:
+        shown = _show_version(program)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"version ([0-9]+)\.([0-9]+)", shown)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+@lru_cache(maxsize=8)
+def _show_version(program: str) -> str:
+    command = [program, "--norc", "--noprofile", "--version"]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=5, check=False, env={}
+    ).stdout
+
+
+def is_modern_bash() -> bool:
+    """Return whether bash is 4.4 or newer; False if its version is unknown."""
+    version = bash_version(find_program("bash") or "bash")
+    return version is not None and version >= MODERN_BASH

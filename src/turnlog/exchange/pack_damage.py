@@ -1,0 +1,102 @@
+"""Find pieces that were truncated or changed at DEST after they were written.
+
+A listing shows sizes only, so a pack is suspected if its size is not the recorded one, or if a
+machine could not read a piece in it. Only suspects are read and compared with their names.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from turnlog.errors import Damaged
+from turnlog.exchange.machine_manifest import MachineManifest, Piece
+from turnlog.exchange.packs import LARGEST_PACK, Place, read_verified, unpacked
+from turnlog.exchange.transports import Transport
+
+Placed = dict[bytes, Place]
+"""The places of pieces, by their hashes."""
+
+
+@dataclass
+class Contents:
+    """What is at DEST."""
+
+    places: Placed = field(default_factory=Placed)
+    damaged: set[str] = field(default_factory=set[str])
+    """Packs that do not match their names."""
+    lost: Placed = field(default_factory=Placed)
+    """Pieces that are nowhere but in a damaged pack, or not where they should be."""
+
+
+def find_contents(
+    transport: Transport,
+    sizes: Mapping[str, int],
+    manifests: Iterable[MachineManifest],
+    is_verifying: bool,
+) -> Contents:
+    """Return where the pieces at DEST are; `sizes` are those of the packs.
+
+    The places of the last manifest win.
+    """
+    listed = [(manifest, places_of(manifest)) for manifest in manifests]
+    reported = {piece for manifest, _ in listed for piece in manifest.unreadable}
+    found = Contents()
+    wrong: set[tuple[bytes, Place]] = set()
+    checks = _checks([places for _, places in listed], reported)
+    suspects = _of_wrong_size([manifest for manifest, _ in listed], sizes) | checks.keys()
+    for name in sorted(sizes if is_verifying else suspects & sizes.keys()):
+        raw = _read_pack(transport, name)
+        if raw is None:
+            found.damaged.add(name)
+            continue
+        for piece, place in checks.get(name, ()):
+            content = raw[place.offset : place.offset + piece.size]
+            if hashlib.sha256(content).digest() != piece.hash:
+                wrong.add((piece.hash, place))
+    for _, places in listed:
+        for digest, place in places.items():
+            if place.pack in found.damaged or (digest, place) in wrong:
+                found.lost[digest] = place
+            elif place.pack in sizes:
+                found.places[digest] = place
+    found.lost = {digest: at for digest, at in found.lost.items() if digest not in found.places}
+    return found
+
+
+def places_of(manifest: MachineManifest) -> Placed:
+    """Return the places that a manifest names; raise `Damaged` if it does not name the pack."""
+    try:
+        return {
+            digest: Place(manifest.packs[pack].hex(), offset)
+            for digest, pack, offset in manifest.places
+            if pack >= 0 and offset >= 0
+        }
+    except IndexError as error:
+        raise Damaged("a piece is in a pack that the manifest does not name") from error
+
+
+def _checks(listed: list[Placed], reported: Iterable[Piece]) -> dict[str, set[tuple[Piece, Place]]]:
+    """Return what was reported as unreadable, by pack."""
+    found: dict[str, set[tuple[Piece, Place]]] = {}
+    for piece in reported:
+        for places in listed:
+            if place := places.get(piece.hash):
+                found.setdefault(place.pack, set()).add((piece, place))
+    return found
+
+
+def _of_wrong_size(manifests: Iterable[MachineManifest], sizes: Mapping[str, int]) -> set[str]:
+    recorded: dict[str, set[int]] = {}
+    for manifest in manifests:
+        for digest, size in zip(manifest.packs, manifest.sizes, strict=False):
+            recorded.setdefault(digest.hex(), set()).add(size)
+    # Two machines that encrypt the same pack write different sizes, and the last one stays.
+    return {name for name, known in recorded.items() if sizes.get(name) not in known}
+
+
+def _read_pack(transport: Transport, name: str) -> bytes | None:
+    try:
+        packed = read_verified(transport, f"packs/{name}", name, LARGEST_PACK)
+    except Damaged:
+        return None
+    return unpacked(packed, LARGEST_PACK)

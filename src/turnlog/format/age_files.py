@@ -1,0 +1,53 @@
+"""Encrypt with a password in the age format; bound the work that decrypting may take.
+
+Whoever wrote a file chose how hard it is to derive its key, so the header is read first.
+"""
+
+import re
+from typing import Any
+
+from turnlog.errors import Damaged, Unavailable
+
+AGE = b"age-encryption.org/v1\n"
+HARDEST = 21
+"""log2 of the work to derive a key: 2 GiB of memory. age writes what takes a second: 17 to 20."""
+HEADER_LIMIT = 4096
+STANZA = re.compile(rb"-> scrypt [A-Za-z0-9+/]{22} ([1-9][0-9]?)\n[A-Za-z0-9+/]{43}\n--- ")
+
+
+def is_age_file(start: bytes) -> bool:
+    """Return whether a file starts like one that age encrypted."""
+    return start.startswith(AGE)
+
+
+def encrypt_with_password(raw: bytes, password: str) -> bytes:
+    """Encrypt bytes in the age format."""
+    return load_pyrage().passphrase.encrypt(raw, password)
+
+
+def decrypt_with_password(raw: bytes, password: str) -> bytes:
+    """Decrypt bytes; raise `Damaged` if the password or the file is wrong."""
+    key_work(raw)
+    try:
+        return load_pyrage().passphrase.decrypt(raw, password)
+    except Exception as error:  # pyrage's own; it depends on what is wrong
+        raise Damaged("the password is wrong, or the file was changed") from error
+
+
+def key_work(raw: bytes) -> int:
+    """Return the rounds of scrypt that a file asks for; raise `Damaged` if they are too many."""
+    header = STANZA.match(raw[len(AGE) : HEADER_LIMIT])
+    # A file can ask for 2**63 rounds to derive its key: the reader would never finish.
+    if not is_age_file(raw) or not header or int(header[1]) > HARDEST:
+        raise Damaged("the file is not encrypted with a password as turnlog does it")
+    return 1 << int(header[1])
+
+
+def load_pyrage() -> Any:
+    """Import pyrage; raise `Unavailable` if it is not installed."""
+    try:
+        import pyrage  # pyright: ignore[reportMissingTypeStubs]
+    except ModuleNotFoundError as error:
+        hint = "pip install 'turnlog[encryption]'"
+        raise Unavailable("encryption is not installed", hint) from error
+    return pyrage
