@@ -229,7 +229,7 @@ function showCount() {
   const items = current.items;
   const text =
     items instanceof SearchResults
-      ? `${items.found.length}${items.hasMore ? "+" : ""} sessions with matches`
+      ? `${items.found.length}${items.hasMore ? "+" : ""} ${items.found.length === 1 ? "session" : "sessions"} with matches`
       : `${items.total.toLocaleString("en")} ${items.total === 1 ? "session" : "sessions"}`;
   document.getElementById("count").textContent = items.isIndexing ? `${text}, indexing…` : text;
 }
