@@ -12,6 +12,7 @@ from turnlog.cli.arguments import dry_run_option, json_option, since_option, yes
 from turnlog.cli.extras import require_extra
 from turnlog.cli.forget import consent_of
 from turnlog.cli.indexing import ON_STDERR
+from turnlog.cli.lake_ingest import ddl_command, ingest_command, scout_command
 from turnlog.cli.lake_install import install_command, push_in_background, uninstall_command
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.store_options import store_option, stores_in
@@ -403,3 +404,6 @@ def forget_command(ctx: click.Context, dest: str | None, as_json: bool, **given:
 
 command.add_command(install_command)
 command.add_command(uninstall_command)
+command.add_command(ingest_command)
+command.add_command(ddl_command)
+command.add_command(scout_command)

@@ -17,7 +17,6 @@ from turnlog.index.database import current_version
 from turnlog.index.sync_policy import SILENT, Feedback, synced_index
 from turnlog.lake.lake_names import NameFilter
 from turnlog.lake.lake_parts import refuse_copy, require_version
-from turnlog.lake.lake_rows import file_rows
 from turnlog.lake.lake_settings import (
     LakeMachine,
     LakeSettings,
@@ -28,6 +27,7 @@ from turnlog.lake.lake_settings import (
     this_machine,
 )
 from turnlog.lake.lake_storage import LakeStorage, open_storage, require_dest
+from turnlog.lake.lake_texts import all_rows
 from turnlog.lake.lake_units import Unit, UnitKey, units_of
 from turnlog.lake.live_units import UnitRow, list_unit_parts, read_unit_parts, unit_rows
 from turnlog.lake.push_state import PushState, open_push_state
@@ -205,7 +205,7 @@ class _Push:
             if not unit.is_retracted
         }
         written: list[Unit] = []
-        for found in file_rows(db, list(by_number), self.keep):
+        for found in all_rows(db, list(by_number), self.keep):
             file = by_number[found.number].file
             for unit in units_of(self.machine.id, found.table, file, found.rows):
                 missing.discard(unit.key)

@@ -89,7 +89,7 @@ def _session(values: list[Any], keep: NameFilter) -> _Row:
     opened_by, session, is_subagent, is_gone, project, path, store, *rest = values
     started, ended, size, title, slug = rest
     row = (
-        *(keep.identifier(opened_by), keep.identifier(session), bool(is_subagent), bool(is_gone)),
+        *(keep.opener(opened_by), keep.identifier(session), bool(is_subagent), bool(is_gone)),
         *(keep.user, keep.host, keep.project(project), keep.key_of(project)),
         *(keep.hashed(path), keep.hashed(store), started, ended, size),
         *(keep.path(path), keep.path(store), keep.text(title), keep.text(slug)),

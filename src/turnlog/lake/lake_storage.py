@@ -58,7 +58,7 @@ class LakeStorage:
 
     def full(self, path: str) -> str:
         """Return the path within the file system."""
-        return f"{self.base}/{path}"
+        return f"{self.base}/{path}" if path else self.base
 
     def walk(self, folder: str) -> list[StoredFile]:
         """Return all files below a folder; none if it is missing."""

@@ -8,10 +8,10 @@ from turnlog.index.sync_policy import SILENT, Feedback, synced_index
 from turnlog.lake.lake_names import NameFilter
 from turnlog.lake.lake_parts import complete, decode_part, parse_place, require_version
 from turnlog.lake.lake_push import SourceRow, batches_of, file_id, source_rows
-from turnlog.lake.lake_rows import file_rows
 from turnlog.lake.lake_schema import ROOT, TABLE_OF_UNITS
 from turnlog.lake.lake_settings import LakeMachine, LakeSettings, names_for, this_machine
 from turnlog.lake.lake_storage import LakeStorage, PartGone, open_storage, require_dest
+from turnlog.lake.lake_texts import all_rows
 from turnlog.lake.lake_units import UnitKey, read_units, units_of
 from turnlog.lake.live_units import (
     UnitRow,
@@ -161,7 +161,7 @@ def _compare_sources(
             by_number = {source.number: source for source in batch}
             differing = {
                 number
-                for found in file_rows(index.db, list(by_number), keep)
+                for found in all_rows(index.db, list(by_number), keep)
                 for unit in units_of(
                     machine.id, found.table, by_number[found.number].file, found.rows
                 )
