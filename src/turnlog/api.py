@@ -191,12 +191,15 @@ class Log:
         return open_journal().undo(change).title
 
     def sync_with(
-        self, dest: str, *, dry_run: bool = False, leave_removed: bool = False
+        self, dest: str, *, init: bool = False, dry_run: bool = False, leave_removed: bool = False
     ) -> PlainRow:
-        """Exchange the sessions of the first store with other machines; return what was done."""
+        """Exchange the sessions of the first store with other machines; return what was done.
+
+        `init` for the first sync with a new DEST.
+        """
         from turnlog.exchange import ExchangeOptions, sync_with
 
-        options = ExchangeOptions(is_dry_run=dry_run, leave_removed=leave_removed)
+        options = ExchangeOptions(is_dry_run=dry_run, leave_removed=leave_removed, may_start=init)
         return asdict(sync_with(self._stores[0], dest, options))
 
     def push_to_lake(self, dest: str, *, dry_run: bool = False, again: bool = False) -> PlainRow:

@@ -30,7 +30,7 @@ COMMANDS = [
     ["statusline"],
     ["archive"],
     ["archive", "--check"],
-    ["sync-with", "shared"],
+    ["sync-with", "shared", "--init"],
     ["lake", "push", "lake"],
     ["lake", "verify", "lake"],
     ["rename", SESSION, "another"],

@@ -32,6 +32,7 @@ def figures_of(model: str | None, at: float | None, usage: Usage) -> Figures:
     )
 
 
+# Prices depend on the day alone, and a million messages fall on few days.
 @lru_cache(4096)
 def _day(number: float) -> str:
     return datetime.fromtimestamp(number * DAY, UTC).date().isoformat()
