@@ -7,6 +7,7 @@ from typing import NamedTuple
 from turnlog.errors import UsageError
 from turnlog.index.reports.groupings import DIMENSIONS
 from turnlog.index.reports.reports import CARRYING, REPORTS, Report, ReportRequest, compute_report
+from turnlog.lake.anonymity import anonymous_report
 from turnlog.lake.lake_storage import LakeStorage, PartGone, open_storage
 from turnlog.lake.lake_tables import LakeEngine, LakeTables
 from turnlog.lake.teams import read_teams
@@ -30,6 +31,8 @@ class LakeSource(NamedTuple):
     """URL of a Spark cluster; by default the one that spark-submit was told, or this machine."""
     teams: Mapping[str, str] | None = None
     """Team of each user; by default teams.toml of the lake."""
+    k: int | None = None
+    """Report only groups of at least this many people."""
 
 
 def lake_report(source: LakeSource, request: ReportRequest, now: float | None = None) -> Report:
@@ -43,15 +46,28 @@ def lake_report_batch(
     """Compute several reports on one state of a lake."""
     for request in requests:
         _require_known(request.name)
+    if source.k is not None and source.teams is not None:
+        # The cells depend on the teams: other ones would cut them differently.
+        raise UsageError(
+            "with --k, the teams are those of the lake", f"ls {source.dest}/teams.toml"
+        )
     for is_last in (False, True):
         try:
             with opened_lake(source) as tables:
-                return [compute_report(tables.run, each, now, LAKE_DIMENSIONS) for each in requests]
+                return [_compute(tables, source, each, now) for each in requests]
         except PartGone:
             # A compaction has replaced a part since it was listed.
             if is_last:
                 raise
     raise AssertionError
+
+
+def _compute(
+    tables: LakeTables, source: LakeSource, request: ReportRequest, now: float | None
+) -> Report:
+    if source.k is not None:
+        return anonymous_report(tables, request, source.k, LAKE_DIMENSIONS)
+    return compute_report(tables.run, request, now, LAKE_DIMENSIONS)
 
 
 @contextmanager
@@ -60,7 +76,7 @@ def opened_lake(source: LakeSource) -> Generator[LakeTables]:
     storage = open_storage(source.dest)
     teams = read_teams(storage) if source.teams is None else source.teams
     with closing(_engine(source, storage)) as engine:
-        yield LakeTables(storage, engine, teams)
+        yield LakeTables(storage, engine, teams, is_utc=source.k is not None)
 
 
 def _engine(source: LakeSource, storage: LakeStorage) -> LakeEngine:
