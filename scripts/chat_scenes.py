@@ -7,8 +7,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent.terminal.tmux import Pane, terminal
 from support.scripted_api import Fields, Reply, ScriptedApi, answered, called, scripted_api
+from support.tmux import Pane, terminal
 
 ROWS = 50
 HOME = "/home/ada"

@@ -191,13 +191,24 @@ class Log:
         return open_journal().undo(change).title
 
     def sync_with(
-        self, dest: str, *, dry_run: bool = False, leave_removed: bool = False
+        self, dest: str, *, init: bool = False, dry_run: bool = False, leave_removed: bool = False
     ) -> PlainRow:
-        """Exchange the sessions of the first store with other machines; return what was done."""
+        """Exchange the sessions of the first store with other machines; return what was done.
+
+        `init` for the first sync with a new DEST.
+        """
         from turnlog.exchange import ExchangeOptions, sync_with
 
-        options = ExchangeOptions(is_dry_run=dry_run, leave_removed=leave_removed)
+        options = ExchangeOptions(is_dry_run=dry_run, leave_removed=leave_removed, may_start=init)
         return asdict(sync_with(self._stores[0], dest, options))
+
+    def push_to_lake(self, dest: str, *, dry_run: bool = False, again: bool = False) -> PlainRow:
+        """Push new and changed sessions to a lake, as configured; return what was done."""
+        from turnlog.lake.lake_push import PushOptions, push
+        from turnlog.lake.lake_settings import read_settings
+
+        options = PushOptions(is_dry_run=dry_run, again=again)
+        return asdict(push(self._stores, dest, read_settings(), options))
 
     def _logged(self, path: Path) -> "LoggedSession":
         return LoggedSession(holder_of(self._stores, path), path, self._reveal)

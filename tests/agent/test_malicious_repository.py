@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import socket
 import sys
 from collections.abc import Iterator
@@ -13,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from agent.terminal.tmux import Pane, terminal
 from support.chat_process import ChatProcess
 from support.scripted_api import ScriptedApi, called, said, scripted_api
+from support.tmux import Pane, needs_tmux, terminal
 from turnlog.agent.workspace.repository import CEILINGS
 
 KEY = "not-a-key"
@@ -330,7 +329,6 @@ def test_a_checkout_elsewhere_brings_nothing_along_when_a_command_goes_there(
     assert not repository.canary.exists()
 
 
-needs_tmux = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 QUESTION = "Do you trust the files in this folder?"
 
 

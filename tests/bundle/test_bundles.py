@@ -16,8 +16,8 @@ from turnlog.bundle.container import read_container
 from turnlog.bundle.manifest import BundleManifest, encode_manifest
 from turnlog.bundle.members import gather
 from turnlog.bundle.merge import Relation
-from turnlog.bundle.tracked_files import without_foreign_files
 from turnlog.edit.journal import open_journal
+from turnlog.edit.tracked_files import without_foreign_files
 from turnlog.errors import Conflict, NotFound, Unavailable, Unredacted, Unresumable, UsageError
 from turnlog.format.decode import values_of
 from turnlog.format.jsonl import Line

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
+from support.build import assistant, call, session
+from turnlog.cli.inspect import MANY
 from turnlog.cli.root import COMMANDS
 
 ID = "3f2a9c1e-0000-4000-8000-00000000000a"
@@ -242,6 +244,24 @@ def test_inspect_reports_an_invented_type_and_field(project: Path, turnlog: Run)
     rows = [line.split() for line in turnlog("inspect", ID).out.splitlines()]
     assert ["1", "sparkle", "unknown"] in rows
     assert ["1", "user.mood", "unknown"] in rows
+
+
+@pytest.mark.parametrize(("tools", "rest"), [(MANY, []), (MANY + 1, ["1"])])
+def test_inspect_lists_unknown_then_frequent_tools_and_counts_the_rest(
+    project: Path, turnlog: Run, tools: int, rest: list[str]
+) -> None:
+    # Each one more often than the next, except that the last two unknown ones are equals.
+    counts = {f"mend_{n:02}": max(3, tools - n) for n in range(tools - 1)}
+    names = [name for name, count in reversed(counts.items()) for _ in range(count)]
+    calls = [assistant(call(name, {}, f"toolu_{n}")) for n, name in enumerate([*names, "Bash"])]
+    write(project, content=session(*calls))
+    out = turnlog("inspect", ID).out
+    listed = out.partition("  Tools")[2].partition("\n\n")[0].splitlines()[1:]
+    expected = [f"{count:>10}  {name}  unknown" for name, count in counts.items()]
+    expected.append(f"{1:>10}  Bash")
+    assert [line.rstrip() for line in listed[:MANY]] == expected[:MANY]
+    assert [line.split()[0] for line in listed[MANY:]] == rest
+    assert "\n\n\n" not in out
 
 
 def test_inspect_covers_sub_agents_unless_a_session_is_named(project: Path, turnlog: Run) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agent.terminal.tmux import terminal
 from support.build import Fields, assistant, call, text, user
 from support.live_store import RunningSession, running_sessions
+from support.tmux import terminal
 
 USAGE: Fields = {
     "stop_reason": "tool_use",

@@ -60,6 +60,7 @@ def test_bars_over_time(turnlog: Run, name: str, by: str | None, figure: str) ->
     [
         ("session", ["session"]),
         ("project", ["project"]),
+        ("store", ["store"]),
         ("model", ["model"]),
         ("tool", ["name"]),
         ("file", ["path"]),

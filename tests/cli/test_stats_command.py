@@ -142,6 +142,29 @@ def test_stats_draws_the_hours_of_the_week(project: Path, turnlog: Run) -> None:
     assert drawn[-2:] == NOTES[1:]
 
 
+def test_stats_draws_no_hour_of_turns_without_a_time(project: Path, turnlog: Run) -> None:
+    write_days(project)
+    drawn = turnlog("stats", "hour").out
+    timeless = json.loads(user("When?")) | {"uuid": OTHER, "timestamp": None}
+    (project / f"{OTHER}.jsonl").write_text(json.dumps(timeless) + "\n")
+    assert None in [
+        row["hour"] for row in json.loads(turnlog("stats", "hour", "--json").out)["rows"]
+    ]
+    assert turnlog("stats", "hour").out == drawn
+
+
+@pytest.mark.parametrize(
+    ("columns", "cells"), [(20, 1), (63, 1), (64, 2), (111, 3), (112, 4), (200, 4)]
+)
+def test_an_hour_of_the_week_is_as_wide_as_the_terminal_allows(
+    project: Path, turnlog: Run, monkeypatch: pytest.MonkeyPatch, columns: int, cells: int
+) -> None:
+    write_days(project)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = turnlog("stats", "hour").out.splitlines()
+    assert f"Tue  {'·' * 24 * cells}      0" in lines
+
+
 def test_stats_shows_the_costs_of_all_days_above_the_last_ones(project: Path, turnlog: Run) -> None:
     days = [said(f"m{n}", START + timedelta(days=n), output=40_000 * n) for n in (*range(9), 10)]
     (project / f"{SESSION}.jsonl").write_bytes(session(*days))

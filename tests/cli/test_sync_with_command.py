@@ -14,6 +14,11 @@ from support.machines import SyncedMachine, machines
 START = session(user("hi"))
 
 
+def start(machine: SyncedMachine, *options: str) -> None:
+    """Sync with a new DEST."""
+    assert turnlog(machine, machine.dest, "--init", *options).returncode == 0
+
+
 def turnlog(machine: SyncedMachine, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run the command in a process of its own, with the machine's home."""
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
@@ -38,11 +43,16 @@ def two(tmp_path: Path) -> list[SyncedMachine]:
 
 def test_it_tells_what_was_sent_and_received(two: list[SyncedMachine]) -> None:
     a, b = two
-    assert turnlog(a, a.dest, "--dry-run").stdout.startswith("1 session would be sent, ")
-    sent = turnlog(a, a.dest)
-    assert (sent.returncode, sent.stderr) == (0, "")
+    preview = turnlog(a, a.dest, "--dry-run", "--init")
+    assert preview.stdout.startswith("1 session would be sent, ")
+    assert not Path(a.dest).exists()
+    sent = turnlog(a, a.dest, "--init")
+    assert sent.returncode == 0
+    assert sent.stderr.startswith(f"turnlog: creating {a.dest}\n")
     assert sent.stdout.startswith("1 session sent, ")
-    assert turnlog(a, a.dest).stdout.startswith("nothing has changed\n")
+    again = turnlog(a, a.dest)
+    assert again.stdout.startswith("nothing has changed\n")
+    assert (again.returncode, again.stderr) == (0, "")
     preview = turnlog(b, b.dest, "--dry-run")
     assert " sent, " not in preview.stdout
     assert "1 session would be new here" in preview.stdout
@@ -55,7 +65,7 @@ def test_it_tells_what_was_sent_and_received(two: list[SyncedMachine]) -> None:
 
 def test_json_has_every_session(two: list[SyncedMachine]) -> None:
     a, b = two
-    turnlog(a, a.dest, "--quiet")
+    start(a, "--quiet")
     report = json.loads(turnlog(b, b.dest, "--json").stdout)
     assert report["created"] == [SESSION]
     assert report["problems"] == []
@@ -66,7 +76,7 @@ def test_sessions_that_come_back_are_named_with_a_way_to_avoid_it(
     two: list[SyncedMachine],
 ) -> None:
     a, _ = two
-    turnlog(a, a.dest)
+    start(a)
     a.path().unlink()
     done = turnlog(a, a.dest)
     assert "1 removed session came back (try: turnlog sync-with " in done.stderr
@@ -75,7 +85,7 @@ def test_sessions_that_come_back_are_named_with_a_way_to_avoid_it(
 
 def test_deleting_needs_consent(two: list[SyncedMachine]) -> None:
     a, _ = two
-    turnlog(a, a.dest)
+    start(a)
     a.path().unlink()
     refused = turnlog(a, a.dest, "--delete")
     assert refused.returncode == 2
@@ -121,7 +131,7 @@ def test_a_password_file_encrypts(two: list[SyncedMachine]) -> None:
     a, b = two
     secret = a.home / "secret"
     secret.write_text("correct horse\n")
-    assert turnlog(a, a.dest, "--password-file", str(secret)).returncode == 0
+    start(a, "--password-file", str(secret))
     done = turnlog(b, b.dest)
     assert done.returncode == 2
     assert "DEST is encrypted" in done.stderr
@@ -139,8 +149,51 @@ def test_two_stores_are_refused(two: list[SyncedMachine]) -> None:
 
 def test_a_machine_without_a_store_gets_one(two: list[SyncedMachine]) -> None:
     a, b = two
-    turnlog(a, a.dest)
+    start(a)
     b.store.projects.rmdir()
     b.store.root.rmdir()
     assert turnlog(b, b.dest).returncode == 0
     assert b.path().read_bytes() == START
+
+
+def test_a_typo_creates_no_directory(two: list[SyncedMachine]) -> None:
+    a, _ = two
+    done = turnlog(a, a.dest)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"turnlog: {a.dest} does not exist (try: turnlog sync-with {a.dest} --init)\n"
+    )
+    assert not Path(a.dest).exists()
+    below = f"{a.dest}/x/y"
+    done = turnlog(a, below, "--init")
+    assert f"{a.dest}/x does not exist (try: mkdir -p {a.dest}/x)" in done.stderr
+    assert not Path(a.dest).exists()
+
+
+def test_an_unmounted_share_is_not_filled(two: list[SyncedMachine]) -> None:
+    a, _ = two
+    Path(a.dest).mkdir()
+    done = turnlog(a, a.dest)
+    assert done.returncode == 1
+    assert "has no sessions of turnlog yet" in done.stderr
+    assert list(Path(a.dest).iterdir()) == []
+
+
+def test_a_directory_with_other_files_is_refused(two: list[SyncedMachine]) -> None:
+    a, _ = two
+    project = Path(a.dest)
+    project.mkdir()
+    (project / "main.py").write_text("")
+    done = turnlog(a, a.dest, "--init")
+    assert done.returncode == 1
+    assert f"(try: turnlog sync-with {a.dest}/turnlog --init)" in done.stderr
+    assert [path.name for path in project.iterdir()] == ["main.py"]
+
+
+def test_a_directory_in_a_repository_is_named(two: list[SyncedMachine]) -> None:
+    a, _ = two
+    repository = Path(a.dest)
+    (repository / ".git" / "info").mkdir(parents=True)
+    done = turnlog(a, f"{repository}/synced", "--init")
+    assert done.returncode == 0
+    assert f"(try: echo /synced/ >> {repository}/.git/info/exclude)" in done.stderr

@@ -231,6 +231,38 @@ def test_the_table_is_used_for_a_tail_that_is_one_prompt(scratch: Path) -> None:
     assert_same(fast, slow)
 
 
+NO_LEAF = "00000000-0000-0000-0000-000000000000"
+PRESERVING = {"preservedMessages": {"anchorUuid": nth(19), "uuids": [nth(15), nth(16)]}}
+REPLACED = [
+    user("aside", parent=nth(12)),
+    *compaction("so far", logical_parent=nth(16), compact_metadata=PRESERVING),
+    line("last-prompt", leaf_uuid=nth(17)),
+]
+"""Records a tip that a compaction replaced, so that it does not overrule the lines so far."""
+RECORDED_TIPS: dict[str, tuple[list[bytes], bool]] = {
+    "none": ([], True),
+    "above": ([line("last-prompt", leaf_uuid=nth(8))], True),
+    "replaced": (REPLACED, False),
+    "replaced, then none": (
+        [*REPLACED, line("last-prompt", leaf_uuid=NO_LEAF, explicit=True)],
+        False,
+    ),
+    "replaced, then above": ([*REPLACED, line("last-prompt", leaf_uuid=nth(19))], True),
+    "replaced, then unknown": ([*REPLACED, line("last-prompt", leaf_uuid=nth(99))], True),
+    "replaced, then a compaction": ([*REPLACED, *compaction("and now")], True),
+}
+
+
+@pytest.mark.parametrize("notes", RECORDED_TIPS)
+def test_a_table_grows_unless_a_recorded_tip_may_overrule_later_lines(
+    scratch: Path, notes: str
+) -> None:
+    lines, can_grow = RECORDED_TIPS[notes]
+    scratch.write_bytes(session(*TURNS[:16], *lines, *turn(5)))
+    longest = max(tables_of(scratch), key=lambda table: table.head.offset)
+    assert longest.head.can_grow == can_grow
+
+
 def test_entries_before_the_first_prompt_wait_for_its_turn(scratch: Path) -> None:
     lines = [user("a note", uuid=nth(1), is_meta=True), user("hi", uuid=nth(2))]
     content = session(*lines)

@@ -1,6 +1,7 @@
 """A DEST that anyone could have written to: what is refused is reported and not written."""
 
 import hashlib
+import json
 import time
 from pathlib import Path
 
@@ -312,3 +313,30 @@ def opened_rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(pyrage.passphrase, "decrypt", decrypt)
     return rounds
+
+
+def snapshot(path: Path | str) -> bytes:
+    """A line by which /rewind restores a file."""
+    backup = {"backupFileName": "0123456789abcdef@v1", "version": 1}
+    tracked = {"trackedFileBackups": {str(path): backup}}
+    return json.dumps({"type": "file-history-snapshot", "snapshot": tracked}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_files_that_rewind_would_change_outside_of_the_project_are_named(
+    machine: SyncedMachine, attacker: Attacker, is_known: bool
+) -> None:
+    (machine.home / "shop").mkdir()
+    if is_known:
+        there = f"{machine.home}/shop"
+        begun = session(user("hostile", cwd=there))
+        machine.write(begun + session(user("on", uuid="on")), directory=there)
+    first = session(user("hostile", cwd=f"{machine.home}/shop"))
+    lines = [first, *map(snapshot, ("src/app.py", "../.bashrc", "/nowhere/at/all", ".git/config"))]
+    version = FileVersion(MAIN, "~/shop", [attacker.piece(b"".join(lines))])
+    attacker.publish(SessionVersion(SESSION, "", [version]))
+    (found,) = machine.sync().rewinding
+    assert found.name == SESSION
+    assert found.reason == f"{machine.home}/shop/../.bashrc"
+    (machine.home / "shop" / ".git").mkdir()
+    assert machine.sync().rewinding == [], "nothing new"

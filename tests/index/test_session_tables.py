@@ -139,6 +139,21 @@ def test_tables_are_deleted_although_there_is_no_index(store: Store, path: Path)
     assert tables(store) == []
 
 
+def test_discarding_an_absent_index_leaves_no_files(store: Store, path: Path) -> None:
+    index = index_path(store)
+    index.parent.mkdir(parents=True)
+    discard_index(index)
+    assert list(index.parent.iterdir()) == []
+
+
+def test_an_index_without_tables_is_deleted(store: Store, path: Path) -> None:
+    index = index_path(store)
+    index.parent.mkdir(parents=True)
+    index.touch()
+    discard_index(index)
+    assert not index.exists()
+
+
 def test_tables_of_deleted_sessions_and_too_many_tables_are_removed(
     store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from support.build import assistant, call, line, result, session, text, user
 from support.index_dump import dump, found
-from turnlog.index.database import open_index
+from turnlog.index.database import Index, open_index
+from turnlog.index.ingest import workers
 from turnlog.index.ingest.change_check import is_current
 from turnlog.index.ingest.file_states import scan_store
 from turnlog.index.ingest.sync import sync
@@ -201,3 +203,28 @@ def test_words_of_both_phases_are_those_of_one_sync(tmp_path: Path) -> None:
         sync(index, store, limits=BatchLimits(part=700, transaction=1))
         sync(one, store)
         assert dump(index.db) == dump(one.db)
+
+
+def test_a_file_that_another_process_left_behind_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other process was faster, so this one's parts were dropped; then it was killed."""
+    store = Store(tmp_path / "store")
+    path = store.projects / "-a" / f"{IDS[0]}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(session(*blocks(0, "a"), session_id=IDS[0]))
+    calls: list[int] = []
+
+    def ingest(index: Index, phase: Any, jobs: list[Any], *options: Any) -> int:
+        calls.append(len(jobs))
+        return 0 if len(calls) == 1 else workers.ingest(index, phase, jobs, *options)
+
+    monkeypatch.setattr("turnlog.index.ingest.sync.ingest", ingest)
+    with open_index(tmp_path / "index.db") as index:
+        assert sync(index, store, words=False).bytes == path.stat().st_size
+        assert index.db.execute("SELECT count(*) FROM messages").fetchone() == (1,)
+        assert calls == [1, 1]
+        with path.open("ab") as file:
+            file.write(session(*blocks(1, "a"), session_id=IDS[0]))
+        sync(index, store, words=False)
+        assert calls == [1, 1, 1]

@@ -18,6 +18,7 @@ from turnlog.lake.lake_status import lake_status, pull
 from turnlog.lake.lake_storage import open_storage
 from turnlog.lake.lake_verification import VerifiedLake, verify
 from turnlog.lake.live_units import all_winners, read_unit_parts, unit_rows
+from turnlog.lake.unit_writer import write_rows
 from turnlog.store.deletion_consent import agreed
 
 A = "5e551011-0000-4000-8000-00000000000a"
@@ -171,7 +172,7 @@ def test_compaction_removes_parts_of_killed_pushes(machine: PushingMachine, dest
 
 def _has(dest: str, path: str, rank: tuple[int, int, str]) -> bool:
     ((_, table),) = read_unit_parts(open_storage(dest), [path])
-    return any(row.rank == rank for row in unit_rows(table))
+    return any(row.rank == rank for row in unit_rows(path, table))
 
 
 def test_compaction_leaves_foreign_files_alone(machine: PushingMachine, dest: str) -> None:
@@ -267,9 +268,9 @@ def test_verify_finds_damage_and_a_push_heals_it(
 ) -> None:
     totals = lake_totals(dest)
     live = [row.path for row in all_winners(open_storage(dest)).values() if row.path]
-    chosen = [path for path in live if f"/{table}/" in path] or [
-        path for path in parts(dest) if "/units/" in path
-    ]
+    newest = max(row.rank for row in all_winners(open_storage(dest)).values())
+    units = [path for path in parts(dest) if "/units/" in path and _has(dest, path, newest)]
+    chosen = [path for path in live if f"/{table}/" in path] or units
     harm(Path(dest, sorted(chosen)[-1]))
     found = verified(machine)
     assert not found.is_sound
@@ -332,6 +333,35 @@ def test_pull_never_replaces_another_lake(
     machine.dest = str(tmp_path / "copy")
     with pytest.raises(UsageError, match="is a copy of"):
         machine.push()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"day": "../../../../outside"},
+        {"table": "../outside"},
+        {"part": "../../../../../outside"},
+        {"machine": "another"},
+    ],
+)
+def test_hostile_units_reach_nothing_outside(
+    machine: PushingMachine, dest: str, tmp_path: Path, change: dict[str, str]
+) -> None:
+    totals = lake_totals(dest)
+    rows = list(all_winners(open_storage(dest)).values())
+    own = rows[0].machine
+    hostile = [row._replace(version=99, **change) for row in rows if row.table == "messages"]
+    write_rows(open_storage(dest), own, hostile)
+    for path in {row.path for row in hostile if row.path}:
+        target = Path(dest, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(b"mine")
+    planted = sorted(tmp_path.rglob("outside*"))
+    assert lake_totals(dest) == totals
+    pull(dest, str(tmp_path / "deep" / "er" / "copy"))
+    with machine.environment():
+        forget(dest, machine.settings, ForgetRequest(user="ada", consent=agreed))
+    assert sorted(tmp_path.rglob("outside*")) == planted
 
 
 def test_places_are_parsed_as_they_are_written(machine: PushingMachine, dest: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from support.build import SESSION, assistant, call, result, session, text, user
 from support.lake_machines import PushingMachine, lake_totals, live_rows
 from turnlog.errors import Conflict
-from turnlog.lake.lake_settings import lake_folder
+from turnlog.lake.lake_settings import lake_folder, this_machine
 from turnlog.lake.lake_storage import open_storage
 from turnlog.lake.push_state import open_push_state
 
@@ -137,7 +137,7 @@ def test_again_writes_everything_once_more(machine: PushingMachine, dest: str) -
 def test_second_push_at_the_same_time_is_refused(machine: PushingMachine, dest: str) -> None:
     with (
         machine.environment(),
-        open_push_state(lake_folder(), open_storage(dest)),
+        open_push_state(lake_folder(), open_storage(dest), this_machine().id),
         pytest.raises(Conflict, match="another push"),
     ):
         machine.push()

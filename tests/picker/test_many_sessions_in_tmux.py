@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from datetime import timedelta
@@ -10,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.terminal.tmux import Pane, terminal
 from support.build import START, assistant, encode, session, stamp, text, user
+from support.tmux import Pane, needs_tmux, terminal
 
-pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+pytestmark = needs_tmux
 COUNT = 10_000
 SIZES = pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 50)])
 TURNLOG = [sys.executable, "-P", "-m", "turnlog"]

@@ -2,23 +2,23 @@
 
 import json
 import os
-import shutil
 import signal
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from agent.terminal.tmux import Pane, terminal
 from picker.conftest import FIRST, SECOND, THIRD, Put
 from support.build import moment, user
 from support.live_store import running_sessions
+from support.tmux import Pane, needs_tmux, terminal
 from turnlog.cli.main import run
 from turnlog.picker.cells import width_of
 from turnlog.picker.help_text import HELP
 from turnlog.store.paths import Store
 
-pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+pytestmark = needs_tmux
 SIZES = pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 50)])
 
 
@@ -27,6 +27,13 @@ def three(put: Put) -> None:
     put(FIRST, "Fix the rounding bug in invoices", "The total was rounded twice, by zeppelins.")
     put(SECOND, "日本語の請求書を直してください", "直しました。")
     put(THIRD, "Rename the shop", "Renamed.")
+
+
+def printing(turnlog: list[str], project: Path) -> AbstractContextManager[Pane]:
+    """A picker whose exit code and stdout are shown when it ends."""
+    words = " ".join([*turnlog, "pick", "--print"])
+    shown = f'id=$({words}); echo "code $? <$id>"; read x'
+    return terminal(["sh", "-c", shown], project, 80, 24)
 
 
 def test_enter_resumes_the_selected_session_in_its_directory(
@@ -65,15 +72,12 @@ def test_filters_and_words_narrow_the_list(
 def test_print_writes_only_the_id_to_stdout(
     three: None, turnlog: list[str], project: Path, tmp_path: Path
 ) -> None:
-    words = " ".join([*turnlog, "pick", "--print"])
-    with terminal(
-        ["sh", "-c", f'id=$({words}); echo "got <$id>"; read x'], project, 80, 24
-    ) as pane:
+    with printing(turnlog, project) as pane:
         pane.see("3 sessions", "Enter print")
         pane.type("invoices")
         pane.see("1 session")
         pane.keys("Enter")
-        pane.see(f"got <{FIRST}>")
+        pane.see(f"code 0 <{FIRST}>")
 
 
 def test_sigterm_leaves_the_terminal_as_it_was(
@@ -104,10 +108,7 @@ def test_json_names_the_command_that_resumes(
 
 
 def test_esc_leaves_without_a_choice(three: None, turnlog: list[str], project: Path) -> None:
-    words = " ".join([*turnlog, "pick", "--print"])
-    with terminal(
-        ["sh", "-c", f'x=$({words}); echo "code $? <$x>"; read x'], project, 80, 24
-    ) as pane:
+    with printing(turnlog, project) as pane:
         pane.see("3 sessions")
         pane.keys("Escape")
         pane.see("c chat")

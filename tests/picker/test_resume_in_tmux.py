@@ -1,21 +1,20 @@
 """turnlog resume in a real terminal: questions about damaged, moved and missing sessions."""
 
 import os
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agent.terminal.tmux import Pane, terminal
 from picker.conftest import FIRST, Put
 from support.build import moment
 from support.live_store import running_sessions
+from support.tmux import Pane, needs_tmux, terminal
 from turnlog.cli.main import run
 from turnlog.store.paths import Store, folder_name
 
-pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+pytestmark = needs_tmux
 
 
 def see_joined(pane: Pane, text: str) -> str:

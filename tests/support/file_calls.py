@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from support.build import SESSION, Fields, assistant, call, result, session, text, user
+from support.build import SESSION, Fields, assistant, call, nth, result, session, text, user
 from turnlog.conversation.session import open_session
 from turnlog.worktree.moments import parse_moment
 from turnlog.worktree.worktree import FileRevision, Worktree, open_worktree
@@ -105,6 +105,25 @@ def recorded(folder: Path, *parts: list[bytes] | bytes) -> Path:
     path = folder / "projects" / "-home-ada-shop" / f"{SESSION}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(session(*lines, assistant(text("Done."))))
+    return path
+
+
+def forked(folder: Path, calls: Calls, *second: bytes) -> Path:
+    """A session file with two branches: a.py is changed on the first; the second is given."""
+    path = recorded(folder)
+    path.write_bytes(
+        session(
+            user("start"),
+            *calls.write("a.py", "one\n"),
+            assistant(text("done")),
+            user("first way"),
+            *calls.write("a.py", "two\n", "one\n"),
+            assistant(text("done")),
+            user("second way", parent=nth(4)),
+            *second,
+            assistant(text("done")),
+        )
+    )
     return path
 
 

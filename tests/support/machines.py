@@ -27,7 +27,7 @@ class SyncedMachine:
     def sync(self, **options: Any) -> Exchanged:
         """Run a sync; files may have been written a moment ago."""
         with self.environment():
-            chosen: dict[str, Any] = {"settle": 0, **options}
+            chosen: dict[str, Any] = {"settle": 0, "may_start": True, **options}
             return sync_with(self.store, self.dest, ExchangeOptions(**chosen))
 
     @contextmanager

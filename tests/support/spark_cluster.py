@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).parent.parent.parent
 SPARK = ROOT / ".cache/spark"
 """An environment with pyspark: `make .cache/spark/installed`."""
-PATIENCE = 120
+PATIENCE = 600
 """Seconds until a process has to have started; a JVM alone takes two."""
 PACKAGE = "org.apache.spark.deploy"
 

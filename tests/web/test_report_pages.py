@@ -252,6 +252,20 @@ def test_rows_of_two_stores_are_added_up(store: Store) -> None:
     tokens = {key: value for (key,), value in marks(models["chart"], "key").items()}
     before = {row["model"]: row["tokens"] for row in report(SAMPLES, "model").rows}
     assert tokens["claude-opus-5"] == before["claude-opus-5"] + 1000  # pyright: ignore[reportOperatorIssue]
+    stores = cost_page(both, {"by": "store", "figure": "tokens"})
+    tokens = {key: value for (key,), value in marks(stores["chart"], "key").items()}
+    assert tokens == {
+        str(SAMPLES.root): report(SAMPLES, "store").total["tokens"],
+        str(store.root): 1000,
+    }
+    assert [row["link"] for row in stores["table"]["rows"]] == [None, None]
+
+
+def test_costs_are_grouped_by_store_if_there_are_several(store: Store) -> None:
+    for stores, expected in ([SAMPLES], False), ([SAMPLES, store], True):
+        values = cost_page(stores, {})
+        for choices in (values["views"], values["splits"]):
+            assert ("store" in [name for name, _, _ in choices]) is expected
 
 
 def test_sessions_are_filtered_by_the_hours_of_the_week() -> None:

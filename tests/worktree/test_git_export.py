@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from support.build import assistant, call, line, moment, nth, result, session, text, user
-from support.file_calls import CREATED, Calls, full_path, recorded
+from support.build import assistant, call, line, moment, result, session, text, user
+from support.file_calls import CREATED, Calls, forked, full_path, recorded
 from turnlog.conversation.session import open_session
 from turnlog.errors import Conflict, NotFound
 from turnlog.worktree.file_names import file_name
@@ -130,19 +130,7 @@ def test_the_users_git_settings_have_no_effect(
 
 def test_branches_of_the_conversation_are_branches(tmp_path: Path) -> None:
     calls = Calls()
-    path = recorded(tmp_path)
-    lines = [
-        user("start"),
-        *calls.write("a.py", "one\n"),
-        assistant(text("done")),
-        user("first way"),
-        *calls.write("a.py", "two\n", "one\n"),
-        assistant(text("done")),
-        user("second way", parent=nth(4)),
-        *calls.write("b.py", "three\n"),
-        assistant(text("done")),
-    ]
-    path.write_bytes(session(*lines))
+    path = forked(tmp_path, calls, *calls.write("b.py", "three\n"))
     target = tmp_path / "repository"
     done = export(path, target)
     main, other = done.branches

@@ -19,7 +19,16 @@ from support.build import (
     text,
     user,
 )
-from support.file_calls import ROOT, UPDATED, Calls, full_path, recorded, state_of, worktree_of
+from support.file_calls import (
+    ROOT,
+    UPDATED,
+    Calls,
+    forked,
+    full_path,
+    recorded,
+    state_of,
+    worktree_of,
+)
 from turnlog.conversation.session import open_session
 from turnlog.edit.transforms import with_short_results
 from turnlog.worktree.beliefs import Certainty
@@ -544,19 +553,7 @@ def test_windows_paths_ignore_case_and_separators(tmp_path: Path) -> None:
 
 
 def test_an_abandoned_branch_is_no_evidence_but_a_hazard(tmp_path: Path) -> None:
-    calls = Calls()
-    lines = [
-        user("one"),
-        *calls.write("a.py", "one\n"),
-        assistant(text("done")),
-        user("two"),
-        *calls.write("a.py", "two\n", "one\n"),
-        assistant(text("done")),
-        user("three", parent=nth(4)),
-        assistant(text("fine")),
-    ]
-    path = recorded(tmp_path)
-    path.write_bytes(session(*lines))
+    path = forked(tmp_path, Calls())
     worktree = open_worktree(open_session(path))
     now, there = state_of(worktree, "a.py"), state_of(worktree, "a.py", "line:7")
     assert (now.certainty, now.content) == (DERIVED, b"one\n")

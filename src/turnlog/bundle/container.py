@@ -133,6 +133,7 @@ class _FrameReader:
         """Raise `Damaged` if anything follows."""
         if self.read_some(1):
             raise Damaged("data follows the end of the archive")
+        # A second frame or appended bytes would be a hiding place that no check has seen.
         if self._source.unused_data or self._file.read(1):
             raise Damaged("data follows the end of the frame")
 
@@ -148,6 +149,7 @@ def read_container(file: BinaryIO, require: Require, sink: Sink) -> BundleManife
     `sink` gets each file and must consume it. Raise `Damaged` for a file that is not exactly as
     turnlog would have written it.
     """
+    # Before decompressing: the name says .turnlog, but the file may be anything.
     if file.read(len(MAGIC)) != MAGIC:
         raise Damaged("the file is not a bundle")
     file.seek(0)
@@ -158,12 +160,16 @@ def read_container(file: BinaryIO, require: Require, sink: Sink) -> BundleManife
     if size > LARGEST_MANIFEST:
         raise Damaged(f"the manifest has {size:,} bytes")
     manifest = decode_manifest(b"".join(_content(frame, size)))
+    # Names and sizes are checked before a byte of any file reaches the disk: a bomb or
+    # `../../.bashrc` stops here.
     require(manifest)
     for number, expected in enumerate(manifest.files):
         name, size = parse_header(frame.read(BLOCK))
+        # The order counts as well: each file is unpacked once, under the name that was checked.
         if (name, size) != (expected.path, expected.size):
             raise Damaged(f"{name!r} of {size:,} bytes is not what the manifest names next")
         sink(number, _verified(frame, size, expected.sha256, name))
+    # A tar archive ends with two blocks of zeros; anything else is one more header.
     if any(frame.read(2 * BLOCK)):
         raise Damaged("a file follows that the manifest does not name")
     frame.require_end()
@@ -207,6 +213,7 @@ def _content(frame: _FrameReader, size: int) -> Iterator[bytes]:
         chunk = frame.read(min(CHUNK, left))
         left -= len(chunk)
         yield chunk
+    # The padding is up to 511 bytes per file that no reader shows.
     if any(frame.read(-size % BLOCK)):
         raise Damaged("data is hidden between two files")
 
@@ -216,5 +223,6 @@ def _verified(frame: _FrameReader, size: int, expected: str, name: str) -> Itera
     for chunk in _content(frame, size):
         digest.update(chunk)
         yield chunk
+    # After the last chunk: the sink must not use a file before all of it was yielded.
     if digest.hexdigest() != expected:
         raise Damaged(f"{name!r} does not match its checksum")

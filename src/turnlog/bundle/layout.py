@@ -7,9 +7,9 @@ from pathlib import Path
 from turnlog.bundle.manifest import BundledSession
 from turnlog.bundle.members import PROMPTS, has_tokens, is_json_name, place_problem, store_path
 from turnlog.bundle.path_tokens import PathTokens
-from turnlog.bundle.tracked_files import without_foreign_files
 from turnlog.bundle.validation import OpenBundle
 from turnlog.edit.journal import chunks_of
+from turnlog.edit.tracked_files import without_foreign_files
 from turnlog.errors import Damaged
 from turnlog.format.decode import values_of
 from turnlog.format.json_values import is_object

@@ -86,6 +86,7 @@ def encode_manifest(manifest: BundleManifest) -> bytes:
 def decode_manifest(raw: bytes) -> BundleManifest:
     """Parse a manifest; raise `Damaged` for what turnlog would not have written."""
     try:
+        # The version first: a newer manifest may have other fields, and the advice is to upgrade.
         head = msgspec.json.decode(raw, type=_ManifestHead)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(f"the manifest is not valid: {_reason(error)}") from error
@@ -115,6 +116,7 @@ def _require_consistent(manifest: BundleManifest) -> None:
     ids = [session.id for session in manifest.sessions]
     if strange := next((name for name in ids if not ID.fullmatch(name)), None):
         raise Damaged(f"{strange!r} is not a session id")
+    # Where file names ignore case, as on a Mac, `ABC…` would overwrite `abc…`.
     if len({name.lower() for name in ids}) < len(ids):
         raise Damaged("a session occurs twice")
     if any(session.project >= len(manifest.projects) for session in manifest.sessions):
@@ -135,6 +137,7 @@ def _require_plain_project(manifest: BundleManifest, project: BundledProject) ->
     if NAMED_TOKEN.search(rest) or PREFIX.search(rest) or PREFIX.search(project.name):
         raise Damaged(f"project {project.path!r} has a token in the wrong place")
     is_below = project.path.startswith(home) and rest[:1] in ("", "/", "\\")
+    # The path becomes a directory of the receiver: `{turnlog:home}/../bob` must not leave the home.
     is_odd = "\0" in rest or ".." in re.split(r"[/\\]", rest)
     if project.path and (is_odd or not is_below):
         raise Damaged(f"project {project.path!r} is not a directory")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from turnlog.bundle.container import fits_header
 from turnlog.bundle.manifest import Omission
 from turnlog.bundle.path_tokens import PREFIX
+from turnlog.edit.tracked_files import BACKUP
 from turnlog.store.archive.allowed_paths import is_session_id, name_problem, path_problem
 from turnlog.store.footprint import NICKNAME, footprint_of
 from turnlog.store.paths import TOOL_RESULTS, Store, is_subagent_name, sidecar_folder
@@ -37,8 +38,6 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
 }
 """Suffixes of files in the client's folders with one subfolder per session."""
 TEXTS = (".json", ".jsonl", ".md", ".txt")
-BACKUP = re.compile(r"[0-9a-f]{8,64}@v[0-9]{1,9}")
-"""A copy of an edited file: `<hash of its path>@v<n>` (observed: 2.0.42 to 2.1.325)."""
 PASTE = re.compile(r"[0-9a-f]{8,64}\.txt")
 SIDECAR = re.compile(
     r"custom-title\.json"

@@ -10,10 +10,10 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from turnlog.bundle.tracked_files import without_foreign_files
 from turnlog.edit.redact.redaction import find_all
 from turnlog.edit.redact.replacement import RedactedPart, redact_json
 from turnlog.edit.redact.secret_finder import Finder
+from turnlog.edit.tracked_files import without_foreign_files
 from turnlog.format.jsonl import read_lines
 from turnlog.store.footprint import footprint_of
 from turnlog.store.paths import Store

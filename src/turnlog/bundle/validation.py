@@ -97,6 +97,7 @@ def open_bundle(
             _require_sizes(manifest, size, max_size, path)
 
         def unpack(number: int, chunks: Iterator[bytes]) -> None:
+            # Numbered names: nothing that the sender chose is used as a path before it was checked.
             with (folder / str(number)).open("wb") as target:
                 target.writelines(_bounded(chunks))
 
@@ -114,6 +115,7 @@ def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield chunks; raise `Damaged` for a line that is too long to be read into memory."""
     length = 0
     for chunk in chunks:
+        # Only the last line of a chunk can still grow; the others are shorter than the chunk.
         _, newline, rest = chunk.rpartition(b"\n")
         length = len(rest) if newline else length + len(chunk)
         if length > LONGEST_LINE:
@@ -184,6 +186,7 @@ def _require_names(manifest: BundleManifest) -> None:
 def _require_sizes(manifest: BundleManifest, packed: int, limit: int | None, path: Path) -> None:
     """Raise `Damaged` for a decompression bomb, `Unavailable` if there is not enough space."""
     total = sum(file.size for file in manifest.files)
+    # A few kB of zstd can hold gigabytes of zeros; sessions are text and compress far less.
     allowed = limit if limit is not None else min(max(ALWAYS_ALLOWED, RATIO * packed), LARGEST)
     if total > allowed:
         message = f"it would expand from {packed:,} to {total:,} bytes"
@@ -259,6 +262,7 @@ def _depths(raw: bytes, depth: int) -> tuple[int, int]:
             depth += 1
             deepest = max(deepest, depth)
         elif mark in b"}]":
+            # Invalid JSON may close more than it opened; it must not earn depth that way.
             depth = max(0, depth - 1)
     return deepest, depth
 
@@ -291,6 +295,7 @@ def _object_in(raw: bytes) -> dict[str, object] | None:
     try:
         value = _decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        # msgspec refuses lone surrogates, which the standard library reads.
         try:
             value = json.loads(raw)
         except (ValueError, RecursionError):

@@ -12,6 +12,7 @@ from turnlog.cli.arguments import dry_run_option, json_option, since_option, yes
 from turnlog.cli.extras import require_extra
 from turnlog.cli.forget import consent_of
 from turnlog.cli.indexing import ON_STDERR
+from turnlog.cli.lake_ingest import ddl_command, ingest_command, scout_command
 from turnlog.cli.lake_install import install_command, push_in_background, uninstall_command
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.store_options import store_option, stores_in
@@ -140,7 +141,7 @@ def push_command(ctx: click.Context, dest: str | None, **given: Any) -> None:
     if given["background"]:
         push_in_background(ctx, lambda: push(stores, target, settings))
         return
-    progress = _Bar("pushing", given["quiet"] or given["as_json"])
+    progress = _LakeBar("pushing", given["quiet"] or given["as_json"])
     options = PushOptions(
         since=since and since.timestamp(),
         is_dry_run=given["dry_run"],
@@ -157,7 +158,7 @@ def push_command(ctx: click.Context, dest: str | None, **given: Any) -> None:
         _print_pushed(done, would="would be " if given["dry_run"] else "")
 
 
-class _Bar:
+class _LakeBar:
     """A progress bar that appears with the first step."""
 
     def __init__(self, label: str, is_hidden: bool) -> None:
@@ -292,7 +293,7 @@ def verify_command(ctx: click.Context, dest: str | None, as_json: bool, **given:
     if not any(given.values()):
         with suppress(Conflict):
             settings = last_settings(target) or settings
-    bar = _Bar("verifying", as_json)
+    bar = _LakeBar("verifying", as_json)
     try:
         found = verify(stores_in(ctx), target, settings, bar, ON_STDERR)
     finally:
@@ -403,3 +404,6 @@ def forget_command(ctx: click.Context, dest: str | None, as_json: bool, **given:
 
 command.add_command(install_command)
 command.add_command(uninstall_command)
+command.add_command(ingest_command)
+command.add_command(ddl_command)
+command.add_command(scout_command)

@@ -21,6 +21,7 @@ from turnlog.format.jsonl import FileState
 from turnlog.format.private_files import secure_folder
 from turnlog.format.regular_files import read_regular
 from turnlog.lake.lake_settings import lake_folder, parse_consents, read_settings
+from turnlog.lake.lake_storage import require_dest
 from turnlog.store.paths import Store
 
 HOOK = ClientHook(("lake", "push", "--background"), ("SessionEnd",))
@@ -74,6 +75,7 @@ def install_command(store: Store, dest: str | None, as_json: bool, **given: Any)
     if not target:
         raise UsageError("name a lake", "turnlog lake install s3://team/lake")
     parse_consents(given["consents"])
+    require_dest(target)
     words = [_fixed(target), *(f"--with={each}" for each in given["consents"])]
     if given["dry_run"]:
         action = shlex.join([*program(), "lake", "push", *words])
@@ -133,7 +135,9 @@ def _timer_files() -> tuple[Path, Path]:
 
 def _install_timer(words: list[str], every: str, as_json: bool) -> None:
     if not every.isalnum():
-        raise UsageError(f"--every {every} is not a time such as 30min", "turnlog lake install -h")
+        raise UsageError(
+            f"--every {every!r} is not a time such as 30min", "turnlog lake install -h"
+        )
     # systemd expands % and $ in commands: a folder named 100% would be another one.
     command = shlex.join([*program(), "lake", "push", "--quiet", *words])
     command = command.replace("%", "%%").replace("$", "$$")

@@ -184,6 +184,12 @@ def _period(name: str) -> ReportLayout:
     return ReportLayout((step, *counts, *KINDS, *rest), bar="cost_usd", is_timeline=True)
 
 
+def _place(name: str) -> ReportLayout:
+    counts = (SESSIONS, TURNS, _count("calls", "calls", 96), _count("tokens", "tokens"))
+    columns = (_path(name, name), *counts, COST, AGENTS, _span("time", "seconds"), *LINES)
+    return ReportLayout(columns, bar="cost_usd")
+
+
 LAYOUTS = {
     "daily": _period("day"),
     "weekly": _period("week"),
@@ -204,20 +210,8 @@ LAYOUTS = {
         ),
         ("project", "ended", "calls", "time", "└ agents", "tokens", "turns"),
     ),
-    "project": ReportLayout(
-        (
-            _path("project", "project"),
-            SESSIONS,
-            TURNS,
-            _count("calls", "calls", 96),
-            _count("tokens", "tokens"),
-            COST,
-            AGENTS,
-            _span("time", "seconds"),
-            *LINES,
-        ),
-        bar="cost_usd",
-    ),
+    "project": _place("project"),
+    "store": _place("store"),
     "model": ReportLayout(
         (
             ReportColumn(

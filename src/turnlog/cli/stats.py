@@ -122,10 +122,10 @@ class StatsOptions(NamedTuple):
 def command(stores: Stores, report: str, **options: Any) -> None:
     """Report tokens, cost, time and calls over all sessions.
 
-    REPORT is daily (the default), weekly, monthly, session, project, model, tool, file, branch,
-    hour, blocks, errors, latency, rereads, cache or carrying. Each message, prompt and call counts
-    once, even if several files contain it. Days and hours are in your time zone; a block is a
-    window of five hours. --format svg draws a chart for web pages and documents.
+    REPORT is daily (the default), weekly, monthly, session, project, store, model, tool, file,
+    branch, hour, blocks, errors, latency, rereads, cache or carrying. Each message, prompt and
+    call counts once, even if several files contain it. Days and hours are in your time zone; a
+    block is a window of five hours. --format svg draws a chart for web pages and documents.
 
     Every request pays again for everything in its context. The carrying report shows what each
     tool cost that way, or with --by each project, session or file; --since and --until select

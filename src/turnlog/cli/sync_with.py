@@ -42,6 +42,7 @@ MOST_NAMED = 5
     metavar="LOCAL=SHARED",
     help="The directory LOCAL is SHARED elsewhere; remembered.",
 )
+@click.option("--init", is_flag=True, help="Start at a new DEST; creates the directory.")
 @click.option("--verify", is_flag=True, help="Read all packs at DEST; send damaged ones again.")
 @click.option("--password", is_flag=True, help="Encrypt everything at DEST; asks for a password.")
 @password_file_option
@@ -53,17 +54,17 @@ MOST_NAMED = 5
 def command(ctx: click.Context, dest: str, quiet: bool, as_json: bool, **given: Any) -> None:
     """Exchange all sessions with other machines through DEST.
 
-    DEST is a directory, ssh:HOST:PATH, rclone:REMOTE:PATH, or a git repository (git:URL). Run the
-    same command on each machine: afterwards each of them has every line of every session. Sessions
-    that went on in two places get two branches; edited ones are kept next to each other as forks.
-    Nothing is deleted, settings and credentials are never exchanged, and `turnlog undo` undoes what
-    a sync changed here.
+    DEST is a directory, ssh:HOST:PATH, rclone:REMOTE:PATH, or a git repository (git:URL); the first
+    sync with a new one needs --init. Run the same command on each machine: afterwards each of them
+    has every line of every session. Sessions that went on in two places get two branches; edited
+    ones are kept next to each other as forks. Nothing is deleted, settings and credentials are
+    never exchanged, and `turnlog undo` undoes what a sync changed here.
 
     \b
     Examples:
+      turnlog sync-with /mnt/share/sessions --init
       turnlog sync-with /mnt/share/sessions
       turnlog sync-with ssh:ada@desk:sessions --dry-run
-      turnlog sync-with git:git@example.org:ada/sessions.git
       turnlog sync-with rclone:gdrive:sessions --password
     """
     store = _one_store(stores_in(ctx))
@@ -77,6 +78,7 @@ def command(ctx: click.Context, dest: str, quiet: bool, as_json: bool, **given: 
         password=password_from(
             given["password_file"], given["password"], PASSWORD, "turnlog sync-with", confirm=False
         ),
+        may_start=given["init"],
         is_verifying=given["verify"],
         progress=progress,
     )
@@ -161,8 +163,17 @@ def _print(done: Exchanged, is_dry_run: bool) -> None:
 
 
 def _print_problems(done: Exchanged, quiet: bool) -> None:
+    for remark in () if quiet else done.started:
+        echo(f"turnlog: {plain(remark)}", err=True)
     for name in () if quiet else done.repaired:
         echo(f"turnlog: {plain(name)} was damaged at DEST: sent again", err=True)
+    for each in () if quiet else done.rewinding:
+        hint = f"turnlog files {each.name}"
+        echo(
+            f"turnlog: {each.name}: received lines let /rewind change {plain(each.reason)}"
+            f" (try: {hint})",
+            err=True,
+        )
     for path in done.set_aside:
         echo(f"turnlog: another machine's version is in {plain(path)}", err=True)
     for each in () if quiet else done.skipped:

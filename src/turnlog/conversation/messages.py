@@ -143,6 +143,12 @@ def _larger(first: Any, second: Any) -> Any:
     return second
 
 
+def sum_tokens(usage: Usage) -> int:
+    """Return the sum of the four billed token counts."""
+    cached = (usage.cache_creation_input_tokens or 0) + (usage.cache_read_input_tokens or 0)
+    return (usage.input_tokens or 0) + (usage.output_tokens or 0) + cached
+
+
 def add_usage(usages: Iterable[Usage]) -> dict[str, int]:
     """Return the sums of the four billed token counts."""
     names = (

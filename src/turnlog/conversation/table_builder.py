@@ -25,7 +25,7 @@ from turnlog.conversation.node_table import (
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, Node, TipNode
 from turnlog.conversation.prompts import ASKING
 from turnlog.conversation.session import Session, version_of
-from turnlog.conversation.session_tail import is_independent, names_of
+from turnlog.conversation.session_tail import is_independent, names_within
 from turnlog.conversation.table_outline import encode_figures
 from turnlog.conversation.table_reader import MICROSECOND, ROUNDS, UNKNOWN_IDLE
 from turnlog.conversation.table_session import TableSession
@@ -58,6 +58,8 @@ class Cut(NamedTuple):
     nodes: int
     turns: int
     boundary: ChainNode
+    names: set[str] | None = None
+    """The ids in the lines before it, if they were collected."""
 
 
 def build_table(session: Session, version: str) -> TableParts | None:
@@ -102,12 +104,12 @@ def _cut_at(session: Session, turn: Turn) -> Cut | None:
         return None
     boundary = session.tree.chain[rank]
     early, late = session.nodes[: prompt.index], session.nodes[prompt.index :]
-    names = {name for node in early for name in names_of(node)}
+    names = _names(early)
     if boundary.index >= prompt.index or not is_independent(
         late, boundary.uuid, names.__contains__
     ):
         return None
-    return Cut(prompt.offset, prompt.line - 1, prompt.index, turn.n - 1, boundary)
+    return Cut(prompt.offset, prompt.line - 1, prompt.index, turn.n - 1, boundary, names)
 
 
 def _is_equal(session: Session, cut: Cut, table: NodeTable) -> bool:
@@ -175,7 +177,7 @@ class _Builder:
             for node in turn.nodes:
                 turn_of[node.index] = turn.n
         self._add("turn_of", turn_of)
-        names = {name for node in nodes for name in names_of(node)}
+        names = _names(nodes) if self.cut.names is None else self.cut.names
         self._add("names", sorted(set(map(hash_name, names))))
 
     def _add_turns(self) -> None:
@@ -271,15 +273,27 @@ def _starts(lengths: Iterable[int]) -> list[int]:
     return starts
 
 
+def _names(nodes: Sequence[Node]) -> set[str]:
+    """Return every id that some nodes have or refer to."""
+    chain = [node for node in nodes if isinstance(node, ChainNode)]
+    found = {node.uuid for node in chain}
+    found |= {node.parent for node in chain}
+    found |= {node.logical_parent for node in chain}
+    found |= {name for node in chain for name in names_within(node)}
+    found |= {node.leaf for node in nodes if isinstance(node, TipNode)}
+    return {name for name in found if name}
+
+
 def _checksums(path: Path, nodes: Sequence[Node]) -> Iterator[int]:
-    at, raw = -1, b""
+    at, end, checksum = -1, 0, 0
     with open_regular(path, 1 << 20) as file:
         for node in nodes:
             if node.offset != at:
-                if file.tell() != node.offset:
+                if end != node.offset:
                     file.seek(node.offset)
-                at, raw = node.offset, file.read(node.size)
-            yield zlib.crc32(raw)
+                raw = file.read(node.size)
+                at, end, checksum = node.offset, node.offset + len(raw), zlib.crc32(raw)
+            yield checksum
 
 
 def _parents(tree: Tree, nodes: Sequence[Node]) -> list[int]:
@@ -289,6 +303,8 @@ def _parents(tree: Tree, nodes: Sequence[Node]) -> list[int]:
     for rank, node in enumerate(tree.chain):
         if node.index < len(nodes) and above[rank] >= 0:
             parents[node.index] = tree.chain[above[rank]].index
+    if len(tree.chain) == sum(isinstance(node, ChainNode) for node in nodes):
+        return parents
     # An entry that was written again is in the tree once; earlier copies share its place.
     for node in nodes:
         rank = tree.rank_of(node.uuid) if isinstance(node, ChainNode) else None

@@ -16,6 +16,7 @@ from turnlog.exchange.machine_manifest import FileVersion
 from turnlog.exchange.machine_state import UNSETTLED, SeenFile
 from turnlog.exchange.options import Exchanged, NotExchanged
 from turnlog.exchange.reception import Receiver
+from turnlog.exchange.rewind_targets import RewindTargets
 from turnlog.exchange.shared_paths import set_aside
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import open_regular
@@ -122,9 +123,14 @@ class Applier:
                 self._apply_batch([each for each in batch if id(each.own) == key])
 
     def _write(self, batch: list[Writing]) -> None:
-        fetch = self.receiver.fetch
+        targets = {each.path: self._targets(each) for each in batch}
         changes = [
-            Change(each.path, each.file.content(fetch), each.file.state, is_log=_is_shared(each))
+            Change(
+                each.path,
+                each.file.content(targets[each.path].watched(self.receiver.fetch)),
+                each.file.state,
+                is_log=_is_shared(each),
+            )
             for each in batch
         ]
         root = self.receiver.root
@@ -132,6 +138,11 @@ class Applier:
         self.report.changes += [record.id] if record else []
         for each in batch:
             self._note(each)
+            if (found := targets[each.path].describe()) and each.own.local:
+                self.report.rewinding.append(NotExchanged(each.own.local, found))
+
+    def _targets(self, each: Writing) -> RewindTargets:
+        return RewindTargets(each.file, self.receiver.places)
 
     def _note(self, each: Writing) -> None:
         """Remember the state of a file, so that the next sync need not read it."""

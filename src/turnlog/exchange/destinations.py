@@ -2,16 +2,21 @@
 
 import re
 from pathlib import Path
+from shlex import quote
 
-from turnlog.errors import UsageError
+from turnlog.errors import Conflict, NotFound, UsageError
 from turnlog.exchange.directory_transport import DirectoryTransport
 from turnlog.exchange.git_transport import GitTransport
 from turnlog.exchange.rclone_transport import RcloneTransport
 from turnlog.exchange.ssh_transport import SshTransport
-from turnlog.exchange.transports import Transport
+from turnlog.exchange.transports import FOLDERS, Transport
+from turnlog.secrets import mask
 from turnlog.store.paths import expand_user
+from turnlog.store.worktrees import root_of
 
 HOST = re.compile(r"[\w.@-]{2,}:", re.ASCII)
+JUNK = frozenset({"lost+found", "System Volume Information", "$RECYCLE.BIN"})
+"""What a new file system has in its root; hidden files besides `.git` do not count either."""
 
 
 def open_transport(dest: str, folder: Path) -> Transport:
@@ -27,6 +32,41 @@ def open_transport(dest: str, folder: Path) -> Transport:
     if "://" in dest or dest.endswith(".git") or _is_bare_repository(path):
         return GitTransport(_url(dest, dest if "://" in dest else str(path)), folder / "git")
     return DirectoryTransport(path)
+
+
+def initialize(transport: Transport, dest: str, may_start: bool) -> list[str]:
+    """Require files of turnlog at DEST, or permission to start there; return what is to be said."""
+    if transport.list():
+        return []
+    shown = quote(mask(dest))
+    root = transport.root if isinstance(transport, DirectoryTransport) else None
+    if root is not None:
+        _require_unused(root)
+    # A typo, and the mount point of a share that is not mounted, look like a new DEST.
+    if not may_start:
+        exists = root is None or root.exists()
+        problem = "has no sessions of turnlog yet" if exists else "does not exist"
+        raise NotFound(f"{shown} {problem}", f"turnlog sync-with {shown} --init")
+    if root is None:
+        return [f"starting at {shown}"]
+    if not root.parent.is_dir():
+        raise NotFound(f"{root.parent} does not exist", f"mkdir -p {quote(str(root.parent))}")
+    found = [f"starting in {shown}" if root.exists() else f"creating {shown}"]
+    if repository := root_of(root.resolve()):
+        # `git add .` would commit every conversation, and `git push` publish it.
+        below = quote(f"/{root.resolve().relative_to(repository)}/")
+        exclude = quote(str(repository / ".git" / "info" / "exclude"))
+        found.append(f"{shown} is in a git repository (try: echo {below} >> {exclude})")
+    return found
+
+
+def _require_unused(root: Path) -> None:
+    """Raise `Conflict` for a directory with other files."""
+    entries = [entry.name for entry in root.iterdir()] if root.is_dir() else []
+    other = {name for name in entries if name == ".git" or not name.startswith(".")}
+    if other - JUNK - set(FOLDERS):
+        hint = f"turnlog sync-with {quote(str(root / 'turnlog'))} --init"
+        raise Conflict(f"{root} has other files, and no sessions of turnlog", hint)
 
 
 def _local_path(dest: str) -> Path:

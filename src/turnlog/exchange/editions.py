@@ -17,6 +17,8 @@ from turnlog.format.regular_files import open_regular
 
 MAIN = "projects/{id}.jsonl"
 """The role of a session's own log."""
+MOST_LEVELS = 3
+"""How often a fork's id is derived from another one, because that was taken."""
 
 
 @dataclass
@@ -166,10 +168,19 @@ def contested_label(session: str, label: str, uuid: str, line: bytes) -> str:
     return digest.hexdigest()[:32]
 
 
-def known_forks(versions: Iterable[SessionVersion]) -> dict[str, tuple[str, str]]:
-    """Return the editions by the ids that their forks have."""
-    keys = {version.key for version in versions if version.session}
-    return {fork_id(*key): key for key in keys}
+def fork_aliases(versions: Iterable[SessionVersion]) -> dict[str, tuple[str, str]]:
+    """Return the editions by the ids that their forks may have; empty if there are no forks."""
+    known = list(versions)
+    names = {version.session for version in known} | {version.local or "" for version in known}
+    forks: dict[str, tuple[str, str]] = {}
+    # Ids of forks are of version 5, those of the client are random (version 4).
+    if any(name[14:15] == "5" for name in names):
+        for session, label in {version.key for version in known if version.session}:
+            name = session
+            for _ in range(MOST_LEVELS):
+                name = fork_id(name, label)
+                forks[name] = session, label
+    return forks
 
 
 def lines_of(segments: Iterable[Segment]) -> set[bytes]:

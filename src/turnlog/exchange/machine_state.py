@@ -64,6 +64,8 @@ class State(Struct):
     merged: dict[str, MergedManifest] = msgspec.field(default_factory=dict[str, MergedManifest])
     """By machine."""
     mapped: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    store: str = ""
+    """The directory of the store."""
 
 
 ENCODER = msgspec.msgpack.Encoder()
@@ -89,6 +91,16 @@ def load_state(folder: Path) -> State:
     except (OSError, msgspec.MsgspecError):
         return State(FORMAT, new_machine())
     return state if state.format == FORMAT else State(FORMAT, new_machine())
+
+
+def sessions_elsewhere(folder: Path, store: Path) -> list[SessionVersion]:
+    """Return the sessions of a store as they are known at its other DESTs."""
+    found: list[SessionVersion] = []
+    for other in sorted(folder.parent.glob("*/state")):
+        if other.parent != folder:
+            state = load_state(other.parent)
+            found += state.sessions if state.store == str(store) else []
+    return found
 
 
 def save_state(folder: Path, state: State) -> None:

@@ -29,6 +29,8 @@ class ExchangeOptions:
     mapped: Mapping[str, str] = field(default_factory=dict[str, str])
     """Directories of this machine with the names they have on all machines."""
     password: str | None = None
+    may_start: bool = False
+    """Whether DEST may be a place without files of turnlog."""
     is_verifying: bool = False
     """Read all packs at DEST, and send again what is damaged there."""
     settle: float = RECENT
@@ -72,8 +74,12 @@ class Exchanged:
     lines: int = 0
     """Lines received for logs that this machine had."""
     received_bytes: int = 0
+    started: list[str] = field(default_factory=list[str])
+    """Remarks about a DEST that was new."""
     repaired: list[str] = field(default_factory=list[str])
     """Files at DEST that were damaged and are sent again."""
+    rewinding: list[NotExchanged] = field(default_factory=list[NotExchanged])
+    """Sessions with received lines by which `/rewind` changes files outside of the project."""
     set_aside: list[str] = field(default_factory=list[str])
     """Documents of other machines that are kept next to ours."""
     removed: list[str] = field(default_factory=list[str])

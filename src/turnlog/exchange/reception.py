@@ -143,7 +143,7 @@ class Receiver:
         """Merge a version into the edition that it belongs to, or make that a new session here."""
         version, label = incoming.version, incoming.version.label
         for _ in range(MOST_LABELS):
-            targets = self._targets(version.session, label)
+            targets = self._targets(version, label)
             drafts = [self._drafts(own, version) for own in targets]
             found = list(zip(targets, drafts, strict=True))
             contested = [(own, each) for own, each in found if isinstance(each, Contest)]
@@ -187,15 +187,30 @@ class Receiver:
                     return False
         return True
 
-    def _targets(self, session: str, label: str) -> list[OwnSession]:
+    def _targets(self, version: SessionVersion, label: str) -> list[OwnSession]:
         """Return this machine's sessions for an edition: usually one, which may be new."""
+        session = version.session
         found = [own for own in self.of_session(session) if own.label == label]
+        found = found or [own for own in self.of_session(session) if self._is_same(own, version)]
         if not found:
             found = [OwnSession(session, label, None, is_new=True)]
             self._add(found[0])
         for own in found:
             self._name(own)
         return found
+
+    def _is_same(self, own: OwnSession, version: SessionVersion) -> bool:
+        """Return whether an edition came here another way, and so got another label.
+
+        Machines that meet at two places name an edition at each of them.
+        """
+        mine = own.files.get(MAIN)
+        theirs = next((file for file in version.files if file.role == MAIN), None)
+        if mine is None or theirs is None or not own.is_here:
+            return False
+        if mine.version.pieces == theirs.pieces:
+            return True
+        return lines_of(mine.load(self.fetch)) == lines_of(self._segments(theirs.pieces))
 
     def _name(self, own: OwnSession) -> None:
         if own.local is None:

@@ -17,8 +17,14 @@ from turnlog.edit.journal import Journal, open_journal
 from turnlog.edit.open_sessions import open_files
 from turnlog.errors import Damaged, TurnlogError, UsageError
 from turnlog.exchange.application import Applier
-from turnlog.exchange.destinations import open_transport
-from turnlog.exchange.editions import MAIN, OwnFile, OwnSession, known_forks, own_version
+from turnlog.exchange.destinations import initialize, open_transport
+from turnlog.exchange.editions import (
+    MAIN,
+    OwnFile,
+    OwnSession,
+    fork_aliases,
+    own_version,
+)
 from turnlog.exchange.local_scan import LocalSession, Scan
 from turnlog.exchange.machine_manifest import Piece, SessionVersion
 from turnlog.exchange.machine_state import (
@@ -26,6 +32,7 @@ from turnlog.exchange.machine_state import (
     State,
     load_state,
     only_sync,
+    sessions_elsewhere,
     state_folder,
 )
 from turnlog.exchange.options import Exchanged, ExchangeOptions, NotExchanged
@@ -54,6 +61,7 @@ def sync_with(
     folder = state_folder(dest, store.root)
     with only_sync(folder, dest):
         transport = open_transport(dest, folder)
+        started = initialize(transport, dest, options.may_start)
         problems: list[NotExchanged] = []
         if options.password is None:
             require_plain(transport)
@@ -62,6 +70,7 @@ def sync_with(
             problems = transport.problems
         sync = _Sync(store, dest, options, transport, folder)
         sync.report.problems += problems
+        sync.report.started = started
         with closing(sync):
             return sync.carry_out(journal or open_journal())
 
@@ -98,8 +107,16 @@ class _Sync:
         self.places = Places(Path.home(), self.state.mapped)
         self.versions: dict[str, list[SessionVersion]] = {}
         """The versions of other machines by session."""
+        self.elsewhere = sessions_elsewhere(folder, self.store.root)
+        """Sessions of this store as they are known at other DESTs."""
+        listed = [each for m in self.others.manifests.values() for each in m.sessions]
+        self.aliases = fork_aliases([*listed, *self.elsewhere, *self.state.sessions])
+        """Editions that someone took for sessions of their own, by the ids of their forks."""
         for manifest in self.others.manifests.values():
             for version in manifest.sessions:
+                key = self.aliases.get(version.session)
+                if key and not version.label:
+                    version.session, version.label = key
                 self.versions.setdefault(version.session, []).append(version)
         self.unmerged: set[tuple[str, str]] = set()
         """Sessions of machines that have to be merged again by the next sync."""
@@ -131,6 +148,9 @@ class _Sync:
                 note()
         self._count(receiver)
         self._report_damage()
+        if self.options.password is not None:
+            # Nobody without the password can add lines.
+            self.report.rewinding.clear()
         return self.report
 
     def _own_sessions(
@@ -139,15 +159,19 @@ class _Sync:
         """Return this machine's sessions, and the logs of each that were rewritten."""
         sessions = self.state.sessions
         known = {version.local: version for version in sessions if version.local is not None}
-        forks: dict[str, tuple[str, str]] = {}
-        if local.keys() - known.keys():
-            theirs = (version for versions in self.versions.values() for version in versions)
-            forks = known_forks(theirs) | known_forks(sessions)
+        names = {name: self.aliases[name] for name in local if name in self.aliases}
+        for version in self.elsewhere if local.keys() - known.keys() else ():
+            if version.local in local and version.local not in known:
+                names[version.local] = version.key
         owns: list[OwnSession] = []
         lost: dict[int, dict[str, list[Piece]]] = {}
         for name, session in local.items():
             before = known.pop(name, None)
-            key = before.key if before else forks.get(name, (name, ""))
+            key = before.key if before else (name, "")
+            # A fork that came from another DEST, or before the edition was known, is no session
+            # of its own.
+            if key == (name, ""):
+                key = names.get(name, key)
             own = OwnSession(*key, name)
             own.files = _files_of(self.store.root, session, before)
             owns.append(own)
@@ -164,7 +188,8 @@ class _Sync:
 
     def _detect_edits(self, receiver: Receiver, lost: dict[int, dict[str, list[Piece]]]) -> None:
         known = {version.local for version in self.state.sessions}
-        for own in list(receiver.owns):
+        # Edited sessions first: they leave their labels to the forks of what they were.
+        for own in sorted(receiver.owns, key=lambda own: id(own) not in lost):
             try:
                 if rewritten := lost.get(id(own)):
                     others = [each.as_version() for each in receiver.of_session(own.session)]
@@ -345,7 +370,9 @@ class _Sync:
         }
         versions = [own.as_version() for own in receiver.owns]
         versions.sort(key=lambda version: (version.session, version.label, version.local or ""))
-        new = msgspec.structs.replace(state, seen=scan.seen, merged=merged, sessions=versions)
+        new = msgspec.structs.replace(
+            state, seen=scan.seen, merged=merged, sessions=versions, store=str(self.store.root)
+        )
         packs = (self.writer, self.reader)
         publish(self.transport, packs, (state, new), self.folder, self.others)
 

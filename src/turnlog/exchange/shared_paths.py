@@ -43,10 +43,14 @@ class Places:
         """Return the name of a project's folder on this machine."""
         if project.startswith(LITERAL):
             return project.removeprefix(LITERAL)
+        return folder_name(self.local_directory(project))
+
+    def local_directory(self, project: str) -> str:
+        """Return a project's directory on this machine; if it is unknown, one that is nowhere."""
         for local, shared in self._pairs:
             if _is_at_or_below(project, shared):
-                return folder_name(local + project[len(shared) :])
-        return folder_name(project)
+                return local + project[len(shared) :]
+        return project
 
     def _to_shared(self, directory: str) -> str:
         for local, shared in self._pairs:

@@ -97,7 +97,7 @@ class NameFilter:
 
     def opener(self, text: str) -> str:
         """Return the id that opens a file, which is the file's name and so part of its path."""
-        return text if PATHS in self.names.consents else str(self.identifier(text))
+        return self.path(text) or str(self.identifier(text))
 
     def known(self, text: str | None, values: frozenset[str]) -> str | None:
         """Return a word of a vocabulary as it is."""
@@ -129,7 +129,7 @@ class NameFilter:
     def project(self, folder: str | None) -> str | None:
         """Return a working directory: its name, or all of it with consent."""
         if folder is None or PATHS in self.names.consents:
-            return folder
+            return self.path(folder)
         return self.personal(last_part(folder.rstrip("/\\"))) if folder.strip("/\\") else folder
 
     def path(self, text: str | None) -> str | None:

@@ -17,7 +17,6 @@ from turnlog.index.database import current_version
 from turnlog.index.sync_policy import SILENT, Feedback, synced_index
 from turnlog.lake.lake_names import NameFilter
 from turnlog.lake.lake_parts import refuse_copy, require_version
-from turnlog.lake.lake_rows import file_rows
 from turnlog.lake.lake_settings import (
     LakeMachine,
     LakeSettings,
@@ -27,7 +26,8 @@ from turnlog.lake.lake_settings import (
     names_for,
     this_machine,
 )
-from turnlog.lake.lake_storage import LakeStorage, open_storage
+from turnlog.lake.lake_storage import LakeStorage, open_storage, require_dest
+from turnlog.lake.lake_texts import all_rows
 from turnlog.lake.lake_units import Unit, UnitKey, units_of
 from turnlog.lake.live_units import UnitRow, list_unit_parts, read_unit_parts, unit_rows
 from turnlog.lake.push_state import PushState, open_push_state
@@ -102,30 +102,32 @@ def push(
 ) -> Pushed:
     """Bring a lake up to date with the sessions of this machine."""
     options = options or PushOptions()
-    storage, machine = open_storage(dest), this_machine()
-    keep = NameFilter(names_for(settings, machine))
-    require_version(storage)
-    refuse_copy(storage)
-    done = Pushed(dest, machine.id)
-    with open_push_state(lake_folder(), storage) as state:
-        _load(storage, machine.id, state, done, again=options.again)
-        with synced_index(stores, feedback=feedback) as index:
+    require_dest(dest)
+    # The index first: bringing it up to date may fork, which pyarrow's threads would not survive.
+    with synced_index(stores, feedback=feedback) as index:
+        storage, machine = open_storage(dest), this_machine()
+        keep = NameFilter(names_for(settings, machine))
+        require_version(storage)
+        refuse_copy(storage)
+        done = Pushed(dest, machine.id)
+        with open_push_state(lake_folder(), storage, machine.id) as state:
+            _load(storage, machine.id, state, done, again=options.again)
             # One transaction: the rows of a file are of the state that its fingerprint tells.
             index.db.execute("BEGIN")
             try:
                 _Push(storage, machine, keep, state, options, done).run(index.db, stores)
             finally:
                 index.db.execute("COMMIT")
-        if not options.is_dry_run:
-            state.note_settings(encode_settings(settings))
-            for path in done.damaged:
-                storage.delete(path)
+            if not options.is_dry_run:
+                state.note_settings(encode_settings(settings))
+                for path in done.damaged:
+                    storage.delete(path)
     return done
 
 
 def last_settings(dest: str) -> LakeSettings | None:
     """Return the settings of the last push to a lake from this machine."""
-    with open_push_state(lake_folder(), open_storage(dest)) as state:
+    with open_push_state(lake_folder(), open_storage(dest), this_machine().id) as state:
         return decode_settings(state.settings) if state.settings else None
 
 
@@ -142,7 +144,9 @@ def _load(
         if path in known:
             continue
         try:
-            found |= {name: list(unit_rows(t)) for name, t in read_unit_parts(storage, [path])}
+            found |= {
+                name: list(unit_rows(name, t)) for name, t in read_unit_parts(storage, [path])
+            }
         except Damaged:
             # Its units are unknown now, so their rows are written again.
             done.damaged.append(path)
@@ -201,7 +205,7 @@ class _Push:
             if not unit.is_retracted
         }
         written: list[Unit] = []
-        for found in file_rows(db, list(by_number), self.keep):
+        for found in all_rows(db, list(by_number), self.keep):
             file = by_number[found.number].file
             for unit in units_of(self.machine.id, found.table, file, found.rows):
                 missing.discard(unit.key)

@@ -19,6 +19,7 @@ from turnlog.lake.lake_schema import pyarrow
 from turnlog.store.paths import expand_user
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "file")
+NAMED_SCHEMES = ("s3", "gs", "abfs")
 PATIENCE = 20
 """Seconds to wait for an answer of an object store."""
 ATTEMPTS = 3
@@ -57,7 +58,7 @@ class LakeStorage:
 
     def full(self, path: str) -> str:
         """Return the path within the file system."""
-        return f"{self.base}/{path}"
+        return f"{self.base}/{path}" if path else self.base
 
     def walk(self, folder: str) -> list[StoredFile]:
         """Return all files below a folder; none if it is missing."""
@@ -150,14 +151,11 @@ class LakeStorage:
 
 def open_storage(dest: str, environment: Mapping[str, str] = os.environ) -> LakeStorage:
     """Return the storage of a lake: a directory, or a URL of an object store."""
+    require_dest(dest)
     scheme, colon, rest = dest.partition("://")
     if not colon:
         folder = Path(os.path.abspath(expand_user(dest)))  # noqa: PTH100
         return LakeStorage(dest, pyarrow("fs").LocalFileSystem(), folder.as_posix(), is_local=True)
-    if scheme not in SCHEMES or not rest.strip("/"):
-        known = ", ".join(f"{each}://" for each in SCHEMES[:4])
-        hint = "turnlog lake push s3://bucket/lake"
-        raise UsageError(f"{dest} is not a directory or a URL with {known}", hint)
     if scheme == "file":
         return open_storage(urlsplit(dest).path, environment)
     if scheme == "s3":
@@ -168,6 +166,20 @@ def open_storage(dest: str, environment: Mapping[str, str] = os.environ) -> Lake
         reason = str(error).partition("\n")[0]
         raise Unavailable(f"cannot open {dest}: {reason}", "turnlog lake push --help") from error
     return LakeStorage(dest, files, base.rstrip("/"), is_local=False)
+
+
+def require_dest(dest: str) -> None:
+    """Raise `UsageError` if a text names neither a directory nor an object store."""
+    scheme, colon, rest = dest.partition("://")
+    is_printable = all(sign.isprintable() for sign in dest)
+    if not dest.strip() or not is_printable or (colon and not _is_known(scheme, rest)):
+        known = ", ".join(f"{each}://" for each in NAMED_SCHEMES)
+        hint = "turnlog lake push s3://bucket/lake"
+        raise UsageError(f"{dest!r} is not a directory or a URL with {known}", hint)
+
+
+def _is_known(scheme: str, rest: str) -> bool:
+    return scheme in SCHEMES and bool(rest.strip("/"))
 
 
 def _s3(environment: Mapping[str, str]) -> Any:

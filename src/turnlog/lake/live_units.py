@@ -90,10 +90,23 @@ def read_unit_parts(storage: LakeStorage, paths: Sequence[str]) -> Iterator[tupl
             continue  # someone else's file, which cannot make anything live
 
 
-def unit_rows(table: Any) -> Iterator[UnitRow]:
-    """Yield the rows of an Arrow table of units."""
+def unit_rows(path: str, table: Any) -> Iterator[UnitRow]:
+    """Yield the rows of a part of `units` that are about its own machine."""
     columns = (table.column(column.name).to_pylist() for column in UNITS)
-    return map(UnitRow._make, zip(*columns, strict=True))
+    place = parse_place(path)
+    for row in map(UnitRow._make, zip(*columns, strict=True)):
+        if place and row.machine == place.machine and _is_sound(row):
+            yield row
+
+
+def _is_sound(row: UnitRow) -> bool:
+    """Return whether a row names a part within the lake.
+
+    Whoever may write to a lake may write anything: the day `../../../home/ada` would let `pull`
+    create files there, and `forget` delete them.
+    """
+    place = PartPlace(row.table, row.day, row.machine, row.part or "0" * 64)
+    return parse_place(place.path) == place
 
 
 def read_all_units(storage: LakeStorage, machine: str | None = None) -> dict[str, list[UnitRow]]:
@@ -105,7 +118,7 @@ def read_all_units(storage: LakeStorage, machine: str | None = None) -> dict[str
         try:
             paths = list_unit_parts(storage, machine)
             parts = read_unit_parts(storage, paths)
-            return {path: list(unit_rows(table)) for path, table in parts}
+            return {path: list(unit_rows(path, table)) for path, table in parts}
         except PartGone:
             if is_last:
                 raise

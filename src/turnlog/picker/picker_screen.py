@@ -63,6 +63,7 @@ class SessionListControl(UIControl):
 
     def create_content(self, width: int, height: int) -> UIContent:
         picker, state = self._picker, self._picker.state
+        # Only here is the height of the list known; paging and the rows to load depend on it.
         picker.set_height(max(1, height))
         layout = RowLayout(width)
         now = time.time()
@@ -70,6 +71,7 @@ class SessionListControl(UIControl):
         rows: list[StyleAndTextTuples] = []
         for place, number in enumerate(state.visible(max(1, height)), state.top):
             row, is_selected = state.rows.get(number), place == state.cursor
+            # A row that is still being read keeps its line, so that nothing moves when it arrives.
             pieces = layout.waiting(is_selected)
             if row:
                 pieces = layout.row(row, facts[number[0]], is_selected)
@@ -174,6 +176,7 @@ class PickerScreen:
         state = self._picker.state
         found = state.found
         count = plural(len(found.numbers), "session")
+        # A search stops at its limit, so the count is a lower bound.
         if found.query and len(found.numbers) == MOST_FOUND:
             count = f"the first {count}"
         busy = " ⟳" if self._picker.background.is_refreshing else ""
@@ -183,6 +186,7 @@ class PickerScreen:
         ]
 
     def _heading(self) -> StyleAndTextTuples:
+        # The width of the list at the last paint; before the first one, that of the terminal.
         info = self._list.render_info
         return [*RowLayout(info.window_width if info else self._columns()).heading()]
 
@@ -203,6 +207,7 @@ class PickerScreen:
     def _footer(self) -> StyleAndTextTuples:
         state, columns = self._picker.state, self._columns()
         if state.mode is PickerMode.DELETE and state.asked:
+            # The session that was asked about, not the one now selected: the list moves by itself.
             session = state.asked[1]
             title = fit(shown(session.title or session.id), columns - 40).rstrip()
             return [("class:broken", f"Delete {title}? "), ("", "y yes · n no (undoable)")]

@@ -78,6 +78,7 @@ class RowLayout:
     def __init__(self, width: int) -> None:
         self.width = width
         chosen = list(COLUMNS)
+        # Drop the least important column until the rest fits; the title always stays.
         while len(chosen) > 1 and _needed(chosen, width) > width:
             chosen.remove(max(chosen, key=lambda each: each.rank))
         self.cells = {each.name: each.wide if width >= WIDE else each.narrow for each in chosen}
@@ -114,6 +115,7 @@ class RowLayout:
 
     def _cell(self, column: RowColumn, text: str) -> str:
         cells = self.cells[column.name]
+        # Projects often share a prefix, so their ends are kept.
         if column.name == "project":
             return fit_end(text, cells)
         return fit(text, cells, is_right=column.is_right)
@@ -146,6 +148,7 @@ def _style(name: str, text: str) -> str:
         return "class:broken" if text == HEALTH_MARKS["broken"] else "class:dim"
     if name == "live" and text.startswith("◆"):
         return "class:waiting"
+    # Two characters are at most nine days: `9d`.
     if (name == "left" and text in ("now", "<1d")) or (name == "left" and len(text) == 2):
         return "class:waiting"
     return STYLES.get(name, "")

@@ -15,7 +15,7 @@ MOST = 1000
 
 def worktrees_of(directory: Path) -> list[Path]:
     """Return the worktrees of the repository around a directory, its own first; [] if none."""
-    own = _root_of(directory)
+    own = root_of(directory)
     if own is None:
         return []
     common = _common_folder(own)
@@ -28,7 +28,7 @@ def worktrees_of(directory: Path) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _root_of(directory: Path) -> Path | None:
+def root_of(directory: Path) -> Path | None:
     """Return the top directory of the worktree that contains a directory."""
     return next(
         (each for each in (directory, *directory.parents) if (each / ".git").exists()), None

@@ -1,6 +1,6 @@
-"""The cost page: by period, model, project, branch, session or block; cache use; a plan's value."""
+"""The cost page: by period, model, project, store, …; cache use; a plan's value."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from turnlog.format.timestamps import parse_timestamp
@@ -40,7 +40,9 @@ from turnlog.web.report_data import (
 SHOWN = 200
 """Rows of the table; the CSV has all."""
 FIGURES = ("cost_usd", "tokens", "output", "cache_read", "agent_cost_usd")
-SPLITS = ("model", "project", "branch", "none")
+SPLITS = ("model", "project", "store", "branch", "none")
+STORE = "store"
+"""A grouping that is offered if there are several."""
 AGES = (("7 days", "7d"), ("30 days", "30d"), ("90 days", "90d"), ("year", "365d"), ("all", None))
 
 
@@ -66,6 +68,7 @@ VIEWS = {
     "month": CostGrouping("monthly", "month", ("month",), "month"),
     "model": CostGrouping("model", "model", ("model",)),
     "project": CostGrouping("project", "project", ("project",)),
+    STORE: CostGrouping("store", "store", ("store",)),
     "branch": CostGrouping("branch", "branch", ("branch", "project")),
     "session": CostGrouping("session", "session", ("title", "project")),
     "block": CostGrouping("blocks", "five-hour block", ("started",), "block"),
@@ -92,8 +95,10 @@ def cost_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
     figure = figure if figure in table.columns else "cost_usd"
     return {
         "view": view,
-        "views": [(each.name, links.to(by=name), name == by) for name, each in VIEWS.items()],
-        "splits": [(name, links.to(split=name), name == split) for name in SPLITS],
+        "views": [(VIEWS[name].name, links.to(by=name), name == by) for name in _offered(stores)],
+        "splits": [
+            (name, links.to(split=name), name == split) for name in _offered(stores, SPLITS)
+        ],
         "figures": _figures(links, table, figure),
         "ages": [(name, links.to(since=age, until=None)) for name, age in AGES],
         "params": {name: params.get(name, "") for name in (*FILTERS, "plan")},
@@ -111,6 +116,10 @@ def cost_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
         "carrying": carrying_section(stores, params),
         "plan": _plan(monthly, number_in(params, "plan"), params),
     }
+
+
+def _offered(stores: Sequence[Store], names: Iterable[str] = VIEWS) -> list[str]:
+    return [name for name in names if name != STORE or len(stores) > 1]
 
 
 def cost_csv(stores: Sequence[Store], params: Params) -> str:
@@ -174,7 +183,7 @@ def _row_link(row: Row, view: CostGrouping) -> str | None:
         return address("/sessions", **names)
     key = view.keys[0]
     value = str(row[key]) if row[key] else None
-    if value is None or view.unit in ("month", "week"):
+    if value is None or view.unit in ("month", "week") or key == STORE:
         return None
     if view.unit == "block":
         return address("/sessions", since=str(row["started"]), until=str(row["ends"]))

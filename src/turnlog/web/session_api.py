@@ -45,7 +45,7 @@ def load_libraries() -> None:
 @contextmanager
 def _opened(request: PageRequest) -> Generator[OpenedSession]:
     found = request.library.find(request.path["key"])
-    with request.library.sessions.use(found.store, found.path) as opened:
+    with request.library.sessions.use(found.store, found.path, is_early=True) as opened:
         yield opened
 
 
@@ -53,6 +53,7 @@ def session_values(request: PageRequest) -> Fields:
     """Return the values of the page that holds the viewer; raise `NotFound` for an unknown key."""
     found = request.library.find(request.path["key"])
     title = None
+    # The file may have been deleted since it was found; its id is shown instead.
     with suppress(OSError):
         title = title_of(found.path)
     key = request.path["key"]
@@ -76,8 +77,16 @@ def _head(request: PageRequest, opened: OpenedSession) -> Fields:
     found = opened.pages(request.text("leaf")).head(request.number("since", 1, ANY))
     store = str(request.library.find(request.path["key"]).store.root)
     live = request.library.live_sessions()
+    # By store and id: a copy of the session in another store is not running.
     found["session"]["is_live"] = (store, opened.session.id) in live
+    found["reading"] = opened.reading and opened.reading._asdict()
     return found
+
+
+def reading(request: PageRequest) -> Fields:
+    """Return how much of a large session was read; null when all of it is shown."""
+    with _opened(request) as opened:
+        return {"reading": opened.reading and opened.reading._asdict()}
 
 
 def opening(request: PageRequest) -> Fields:
@@ -165,6 +174,7 @@ def lanes(request: PageRequest) -> list[Fields]:
 def findings(request: PageRequest) -> list[Fields]:
     """Return what would break if the session were resumed, each with its line."""
     with _opened(request) as opened:
+        # A check reads the whole file while the page waits for it.
         if opened.session.state.size > CHECKED:
             raise UsageError("too large to check here", f"turnlog check {opened.session.id}")
         return [mask_value(to_builtins(found)) for found in check_session(opened.session)]
@@ -192,6 +202,7 @@ def _line_or_none(request: PageRequest) -> int | None:
 def _row_range(request: PageRequest) -> tuple[int, int]:
     """Return the first row and the number of rows that a request asks for."""
     first = request.number("first", 0, ANY)
+    # The URL may ask for any number of rows; no response has more than the viewer ever requests.
     count = request.number("last", first + MOST_ROWS, ANY) - first
     return first, max(0, min(count, MOST_ROWS))
 
@@ -204,6 +215,7 @@ def _range(request: PageRequest, most: int) -> tuple[int, int]:
 SESSION_API: dict[str, Any] = {
     "opening": opening,
     "head": head,
+    "reading": reading,
     "turns": turns,
     "rows": rows,
     "outline": outline,

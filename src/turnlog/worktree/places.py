@@ -68,6 +68,7 @@ class AgentClock:
     def place(self, node: Node) -> SessionPosition:
         """Return the place of a node."""
         seconds = self._times.get(node.index, 0.0)
+        # Clocks of two files may differ: no agent works before the call that started it.
         line = max(self._main.line_at(seconds), self._earliest)
         return SessionPosition(line, AMONG, int(seconds * 1000), node.line)
 
@@ -79,6 +80,8 @@ def _places_of(tree: Tree) -> dict[int, SessionPosition]:
     while waiting:
         rank, line, depth = waiting.pop()
         node: ChainNode = tree.chain[rank]
+        # A parent may be written after its child: the child then counts as just as late, and the
+        # depth orders the two.
         line = max(line, node.line)
         found[node.index] = SessionPosition(line, AT, depth)
         waiting += [(child, line, depth + 1) for child in tree.children.get(rank, [])]
@@ -91,6 +94,8 @@ def _running_times(nodes: Iterable[Node]) -> tuple[list[float], list[int]]:
     lines: list[int] = []
     for node in nodes:
         seconds = seconds_of(node.time)
+        # Only rising times: bisect needs them sorted, and a line with an earlier time was
+        # written late.
         if seconds is not None and (not times or seconds >= times[-1]):
             times.append(seconds)
             lines.append(node.line)

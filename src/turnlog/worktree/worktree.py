@@ -161,6 +161,7 @@ class Worktree:
     def find(self, path: str) -> FileName:
         """Return the file that a user means: by its path, or the last parts of it."""
         found = [name for name in self.files.values() if matches(name, path, self.root)]
+        # `a.py` also matches `src/a.py`; the path exactly as typed wins.
         exact = [name for name in found if matches(name, name.path, None) and name.path == path]
         if len(found) > 1 and not exact:
             paths = [name.path for name in found]
@@ -188,6 +189,8 @@ class Worktree:
             seen = self._observe(sighting)
             if seen is None:
                 continue
+            # First doubt, then observe: a command in between may have changed the file, but the
+            # next read proves its content again.
             belief = self._aged(belief, previous, sighting.place, hazards)
             belief = _unless_redacted(belief_after(belief, seen, earlier))
             earlier.append(belief)
@@ -237,6 +240,7 @@ class Worktree:
         for agent in session.subagents if depth else []:
             opened = session.open_subagent(agent)
             call = session.find_call(agent.call_id)
+            # Its lines are in the session's own file, so they have places there already.
             if agent.root is not None:
                 found.append(Source(opened, self._clock.place, agent, call))
                 continue
@@ -333,6 +337,8 @@ class Worktree:
             if sighting.is_change and not branch.holds(sighting, None):
                 what = f"{sighting.tool} in line {sighting.node.line} of another branch"
                 own.append(Hazard(sighting.place, sighting.place, what))
+        # Agents at the same time, changes that a stripped clone lost, and what others did while a
+        # call ran.
         own += _overlaps(sightings)
         own += _lost_changes(sightings)
         own += self._parallel_hazards(sightings)
@@ -372,6 +378,7 @@ class Worktree:
         until: SessionPosition,
         hazards: Sequence[Hazards],
     ) -> Belief:
+        # Doubt is never removed by waiting, and a second reason adds nothing.
         if belief.certainty is not Certainty.EXACT:
             return belief
         for each in hazards:
@@ -391,6 +398,8 @@ class Worktree:
                 continue
             belief = belief_before(NOTHING, seen)
             reason = f"first seen in line {sighting.node.line}"
+            # `make` before the first read may have written the file, so the read says nothing
+            # about the state before that.
             if any(each.between(place, sighting.place) for each in hazards):
                 belief = replace(NOTHING, reason=f"{reason}, and it may have changed before")
             elif belief.certainty is not Certainty.GAP:
@@ -414,6 +423,7 @@ class Worktree:
         return self._branches[leaf]
 
     def _observe(self, sighting: Sighting) -> Observation | None:
+        # By identity: `_sightings` keeps every sighting alive, so no id is used twice.
         key = id(sighting)
         if key not in self._observed:
             self._observed[key] = sighting.observe(self.folder)

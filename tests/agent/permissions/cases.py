@@ -644,6 +644,16 @@ READING = [
     *_commands("ask", "grep -r x .", deny="Read(.env)"),
     *_commands("ask", "rg x", deny="Read(.env)"),
     *_commands("ask", "cat src/app.py", ask="Read(src/**)"),
+    *_commands(
+        "ask",
+        """
+        rm /dev/null
+        sed -i s/a/b/ /dev/null
+        touch /dev/null
+        mv src/app.py /dev/null
+        """,
+        mode="acceptEdits",
+    ),
 ]
 
 FILES = [
@@ -752,6 +762,7 @@ MODES = [
     *_rows("allow", "Edit: {project}/src/app.py", mode="acceptEdits"),
     *_rows("allow", "Write: {project}/new/dir/x", mode="acceptEdits"),
     *_rows("ask", "Write: {other}/x", mode="acceptEdits"),
+    *_rows("ask", "Write: /dev/null", mode="acceptEdits"),
     *_rows("ask", "Write: {project}/out.txt", mode="acceptEdits"),
     *_rows("ask", "Write: {home}/.bashrc", mode="acceptEdits"),
     *_commands(

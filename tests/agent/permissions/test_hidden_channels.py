@@ -145,6 +145,7 @@ EVALUATED = [
 COMPARED = [
     *('[ -n "$y" ]', '[ "$x" = "$y" ]', '[ "$y" -eq 0 ]', "[[ $y == x ]]", "[[ $? -eq 0 ]]"),
     *('[[ "$#" -lt 2 ]]', 'printf "%s" "$y"', "read -r x", "wait $y", 'export X="$y"', "unset x"),
+    *("x=1", "echo '[x]'", "grep '[x]' a.txt", "printf '%s' '[x]'", "[ a = '[x]' ]"),
 ]
 
 

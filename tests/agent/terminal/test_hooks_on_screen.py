@@ -1,7 +1,6 @@
 """What hooks do to the screen, in a real terminal."""
 
 import json
-import shutil
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.terminal.tmux import Pane, terminal
 from support.scripted_api import ScriptedApi, said
+from support.tmux import Pane, needs_tmux, terminal
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
-pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+pytestmark = needs_tmux
 
 
 @pytest.fixture(autouse=True)

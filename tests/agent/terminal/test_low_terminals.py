@@ -1,6 +1,5 @@
 """Questions on a terminal of ten rows: all of them can be read before one is answered."""
 
-import shutil
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -8,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.terminal.tmux import Pane, terminal
 from support.scripted_api import ScriptedApi, called, said
+from support.tmux import Pane, needs_tmux, terminal
 from turnlog.store.paths import Store
 
-pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+pytestmark = needs_tmux
 
 Start = Callable[..., AbstractContextManager[Pane]]
 PARTS = [f"part{number:02}" for number in range(30)]

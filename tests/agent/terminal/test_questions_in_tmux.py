@@ -1,6 +1,5 @@
 """Questions in a real terminal: whatever a call would do is on the screen, or a key away."""
 
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -9,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.terminal.tmux import Pane, terminal
 from support.scripted_api import ScriptedApi, called, said
+from support.tmux import Pane, isolate_terminal, needs_tmux, terminal
 from turnlog.store.paths import Store
 
-pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+pytestmark = needs_tmux
 
 Start = Callable[..., AbstractContextManager[Pane]]
 SIZES = pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40)])
@@ -25,9 +24,7 @@ def ask(
     api: ScriptedApi, store: Store, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Start:
     """Starts a chat whose model makes one call, in a terminal of some size."""
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.delenv("TMUX", raising=False)
+    isolate_terminal(monkeypatch, tmp_path)
 
     def start(
         tool: str, columns: int = 80, rows: int = 24, **given: object

@@ -1,7 +1,6 @@
 """The whole screen in a real terminal, with a scripted model over real HTTP."""
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -12,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from agent.terminal.tmux import PATIENCE, Pane, terminal
 from support.scripted_api import ScriptedApi, answered, called, refused, said
+from support.tmux import PATIENCE, Pane, isolate_terminal, needs_tmux, terminal
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.store.paths import Store
 
-pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+pytestmark = needs_tmux
 
 Start = Callable[..., AbstractContextManager[Pane]]
 STATUS = "asks before changes"
@@ -29,9 +28,7 @@ def start(
     api: ScriptedApi, store: Store, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Start:
     """Starts a chat in a terminal."""
-    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.delenv("TMUX", raising=False)
+    isolate_terminal(monkeypatch, tmp_path)
 
     @contextmanager
     def run(
@@ -55,6 +52,17 @@ def entries(path: Path) -> list[dict[str, Any]]:
     assert opened.problems == []
     assert [finding.message for finding in check_session(opened)] == []
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+@contextmanager
+def waiting(start: Start, api: ScriptedApi) -> Generator[Pane]:
+    """A chat whose model runs a command that waits for a file named go."""
+    wait = {"command": "while [ ! -e go ]; do sleep 0.05; done"}
+    api.replies[:] = [called(("t1", "Bash", wait)), said("Done.")]
+    with start("--permission-mode", "bypassPermissions") as pane:
+        pane.say("wait")
+        pane.see("○ Bash while")
+        yield pane
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
@@ -229,11 +237,7 @@ def test_what_is_typed_meanwhile_is_queued_and_seen_with_the_next_step(
 
 
 def test_what_is_queued_can_be_taken_back(start: Start, api: ScriptedApi, project: Path) -> None:
-    wait = {"command": "while [ ! -e go ]; do sleep 0.05; done"}
-    api.replies[:] = [called(("t1", "Bash", wait)), said("Done.")]
-    with start("--permission-mode", "bypassPermissions") as pane:
-        pane.say("wait")
-        pane.see("○ Bash while")
+    with waiting(start, api) as pane:
         pane.say("never mind")
         pane.see("never mind  queued")
         pane.keys("Up")
@@ -246,11 +250,7 @@ def test_what_is_queued_can_be_taken_back(start: Start, api: ScriptedApi, projec
 def test_a_command_that_is_queued_waits_for_the_end_of_the_turn(
     start: Start, api: ScriptedApi, project: Path, store: Store
 ) -> None:
-    wait = {"command": "while [ ! -e go ]; do sleep 0.05; done"}
-    api.replies[:] = [called(("t1", "Bash", wait)), said("Done.")]
-    with start("--permission-mode", "bypassPermissions") as pane:
-        pane.say("wait")
-        pane.see("○ Bash while")
+    with waiting(start, api) as pane:
         pane.say("/context")
         pane.see("/context  queued")
         (project / "go").touch()

@@ -51,11 +51,16 @@ def judge_read(path: Path, policy: Policy) -> AccessDecision:
     )
 
 
+def judge_output(path: Path, policy: Policy) -> AccessDecision:
+    """Decide about redirecting output to a file."""
+    # Only a redirection is harmless: it opens the device, while `rm /dev/null` and `sed -i` would
+    # remove or replace it. Opening /dev/stdout opens the file behind it again:
+    # `1<.git/config >/dev/stdout` writes it.
+    return ALLOWED if path == NOTHING else judge_write(path, policy)
+
+
 def judge_write(path: Path, policy: Policy) -> AccessDecision:
     """Decide about making, changing or removing a file."""
-    # Opening /dev/stdout opens the file behind it again: `1<.git/config >/dev/stdout` writes it.
-    if path == NOTHING:
-        return ALLOWED
     if found := restricted(path, policy, WRITING, "Edit"):
         return found
     if policy.mode is ApprovalMode.PLAN:

@@ -25,7 +25,7 @@ from turnlog.agent.permissions.directories import (
 from turnlog.agent.permissions.displacement import (
     FILE_RULES,
 )
-from turnlog.agent.permissions.files import judge_read, judge_write
+from turnlog.agent.permissions.files import judge_output, judge_read, judge_write
 from turnlog.agent.permissions.git_index import doubt_index
 from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
 from turnlog.agent.permissions.guards import written_paths
@@ -291,7 +291,7 @@ def judge_redirections(command: ShellCommand) -> Iterator[AccessDecision]:
     """Decide about the files that input and output are redirected to."""
     for inner in command.inner:
         for redirect in inner.part.redirects:
-            judge = judge_write if redirect.is_write else judge_read
+            judge = judge_output if redirect.is_write else judge_read
             for finding in _judge_target(redirect.target, judge, command):
                 lacks_rule = finding.kind is VerdictKind.ASK and not finding.is_firm
                 if finding.is_guarded or not (command.is_open and lacks_rule):
@@ -315,7 +315,7 @@ def _judge_target(target: Word, judge: Judge, command: ShellCommand) -> Iterator
             has_rule = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
             # It may be a protected file, or one that a rule denies.
             yield AccessDecision(
-                VerdictKind.ASK, reason, is_firm=has_rule, is_guarded=judge is judge_write
+                VerdictKind.ASK, reason, is_firm=has_rule, is_guarded=judge is judge_output
             )
 
 

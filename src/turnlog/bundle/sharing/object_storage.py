@@ -61,6 +61,7 @@ def find_storage(
     default = f"https://s3.{region}.amazonaws.com"
     where = named or default
     require_safe_address(where)
+    # The wildcard of the certificate covers one label, so not `my.bucket.s3.…`.
     is_virtual_host = where == default and "." not in bucket
     token = environment.get("AWS_SESSION_TOKEN")
     return Storage(where.rstrip("/"), bucket, region, access, secret, token, is_virtual_host)
@@ -99,6 +100,7 @@ def signed_link(storage: Storage, key: str, days: int, now: datetime | None = No
         "X-Amz-Credential": f"{storage.access_key}/{_scope(storage, moment)}",
         "X-Amz-Date": f"{moment:%Y%m%dT%H%M%SZ}",
         "X-Amz-Expires": str(min(days, LONGEST_LINK) * 86400),
+        # Only the host is signed: a browser that opens the link sends headers of its own.
         "X-Amz-SignedHeaders": "host",
     }
     if storage.token:
@@ -122,6 +124,7 @@ def _send(storage: Storage, verb: str, key: str, content: bytes, extra: dict[str
     }
     if storage.token:
         headers["x-amz-security-token"] = storage.token
+    # Sorted, because the server sorts them before it computes the same signature.
     names = ";".join(sorted(headers))
     lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
     signature = _signature(storage, moment, "\n".join([verb, parts.path, "", lines, names, digest]))
@@ -152,6 +155,7 @@ def _request(verb: str, address: str, content: bytes, headers: dict[str, str]) -
     try:
         connection.request(verb, path, content or None, headers)
         response = connection.getresponse()
+        # An error document is short; a hostile server could send for ever.
         answer = response.read(1 << 16)
     except (OSError, HTTPException) as error:
         message = f"cannot reach {parts.scheme}://{parts.netloc}: {error}"

@@ -79,11 +79,13 @@ def read_facts(
 
     `owner` is the session that the file belongs to, if known; `look` is the fast decoder.
     """
+    # A copy, so that the same part can be read again from the same state.
     carry = replace(carry, pending=dict(carry.pending))
     reader = _Reader(carry, name, owner, look)
     end = carry.bookmark.offset + limit
     trail = Trail(carry.bookmark)
     for line in lines:
+        # Whole lines only, and at least one, however long: the next part starts at a line again.
         if line.offset >= end:
             reader.facts.is_last = False
             break
@@ -118,7 +120,9 @@ class _Reader:
         if view is not None:
             self._read_glance(view)
         elif not line.is_blank:
+            # SQLite stores no lone surrogates, so the slow path replaces them.
             decoded = decode_sound(line) or decode_line(storable(line))
+            self.facts.malformed += bool(decoded.problems)
             for entry in decoded.entries:
                 self._read_entry(_LinePlace(carry.lines), entry)
 
@@ -136,6 +140,7 @@ class _Reader:
             self._read_answer(place, view)
             self._read_calls(place, view, view.message.content or ())
         else:
+            # Answers without an id belong together only if nothing stands between them.
             facts.carry.loose = None
             if kind == "user":
                 place.is_work = True
@@ -181,6 +186,7 @@ class _Reader:
         facts, at = self.facts, place.at
         if at is None:
             return
+        # Not the first and last line: clients write some lines late, with earlier times.
         if facts.started is None or at < facts.started:
             facts.started = at
         if facts.ended is None or at > facts.ended:
@@ -244,6 +250,7 @@ class _Reader:
     ) -> None:
         """Record the result of a call; `raw` is the client's own record of it."""
         facts, is_error = self.facts, result.is_error
+        # Popped, because only the first result of a call counts.
         tool = facts.carry.pending.pop(result.call_id, None)
         if tool is None:
             return
@@ -292,12 +299,14 @@ class _Reader:
 
     def _add_said(self, place: "_LinePlace", view: Glance, body: GlanceBody) -> None:
         facts, name, usage = self.facts, body.id, body.usage
+        # The id of the API is the same in all copies and lines of a message, so it counts once.
         key = name or facts.carry.loose or view.uuid or f"{self.name}:{place.line}"
         facts.carry.loose = None if name else key
         if known := facts.said.get(key):
             known.request = known.request or view.request_id
             known.stop_reason = body.stop_reason or known.stop_reason
             if usage != known.usage:
+                # Each line of a streamed answer repeats the usage so far: the largest is final.
                 known.usage = larger_usage(known.usage, usage or NO_USAGE)
             return
         facts.said[key] = MessageFact(

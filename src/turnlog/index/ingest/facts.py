@@ -32,6 +32,7 @@ def figures_of(model: str | None, at: float | None, usage: Usage) -> Figures:
     )
 
 
+# Prices depend on the day alone, and a million messages fall on few days.
 @lru_cache(4096)
 def _day(number: float) -> str:
     return datetime.fromtimestamp(number * DAY, UTC).date().isoformat()
@@ -175,3 +176,5 @@ class FileFacts(Struct):
     """Model of the first answer in that turn within this part."""
     is_last: bool = True
     """True if the end of the file was reached."""
+    malformed: int = 0
+    """Number of lines that are not one JSON object each."""

@@ -46,6 +46,7 @@ GROUPINGS = {
     "monthly": Grouping(("month",)),
     "hour": Grouping(("weekday", "hour")),
     "project": Grouping(("project",)),
+    "store": Grouping(("store",)),
     "model": Grouping(("model",)),
     "branch": Grouping(
         ("project", "branch"),

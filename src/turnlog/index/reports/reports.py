@@ -18,6 +18,7 @@ REPORTS = (
     "monthly",
     "session",
     "project",
+    "store",
     "model",
     "tool",
     "file",

@@ -1,18 +1,20 @@
 """Keep a foreign session from restoring files outside of its project.
 
 A session names the files that `/rewind` restores from its backups, or deletes. One from someone
-else could name `~/.bashrc`: the client would replace it with a backup from the bundle.
+else could name `~/.bashrc`: the client would replace it with a backup that came along.
 """
 
 import os
+import re
 from typing import Any
 
-from turnlog.bundle.members import BACKUP
 from turnlog.edit.plan import encoded
 from turnlog.format.decode import split_values
 from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import Line, line_end
 
+BACKUP = re.compile(r"[0-9a-f]{8,64}@v[0-9]{1,9}")
+"""A copy of an edited file: `<hash of its path>@v<n>` (observed: 2.0.42 to 2.1.325)."""
 SNAPSHOT, DELTA = "file-history-snapshot", "file-history-delta"
 IGNORED = f"foreign-{DELTA}"
 """A type that clients ignore; a line must not be dropped, because lines are compared by number."""

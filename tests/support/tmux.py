@@ -1,6 +1,7 @@
 """A terminal to test in: tmux without a window, whose screen can be read."""
 
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -8,6 +9,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+needs_tmux = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 PATIENCE = 12.0
 STEP = 0.05
 
@@ -90,3 +94,10 @@ def terminal(
             yield pane
         finally:
             subprocess.run([*pane._tmux, "kill-server"], capture_output=True, check=False)
+
+
+def isolate_terminal(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Keep variables of the developer's own terminal and home from programs in a pane."""
+    monkeypatch.setenv("TURNLOG_HOME", str(folder / "own"))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("TMUX", raising=False)
