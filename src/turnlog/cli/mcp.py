@@ -19,10 +19,10 @@ from turnlog.store.stores import Stores, each_store
 def command(stores: Stores, project: Path | None) -> None:
     """Serve earlier sessions to an MCP client, over stdin and stdout.
 
-    The tools are search, sessions, read, files, usage, context and errors. They show sessions of the
-    current project, its worktrees and directories below, without the calling session; `scope =
-    "all"` in the table [mcp] of config.toml allows clients to ask for all projects. The server only
-    reads, masks secrets, and exits when its input ends.
+    The tools are search, sessions, read, files, usage, context and errors. They show sessions of
+    the current project, its worktrees and directories below, without the calling session. Clients
+    may ask for all projects if config.toml says `scope = "all"` in its table [mcp]. The server
+    only reads, masks secrets, and exits when its input ends.
 
     \b
     Examples:

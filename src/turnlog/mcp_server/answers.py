@@ -49,17 +49,17 @@ def estimate_tokens(text: str) -> int:
 
 
 def split_blocks(texts: Iterable[str]) -> list[str]:
-    """Split texts that are too long for an answer, at ends of lines where possible."""
+    """Split texts that are too long for an answer, at ends of lines or words where possible."""
     return [part for text in texts for part in _parts(text)]
 
 
 def _parts(text: str) -> Iterable[str]:
     while estimate_tokens(text) * 3 > LONGEST_BLOCK:
         size = LONGEST_BLOCK if text.isascii() else LONGEST_BLOCK // 3
-        end = text.rfind("\n", size // 2, size)
-        end = size if end < 0 else end
+        ends = (text.rfind(sign, size // 2, size) for sign in ("\n", " "))
+        end = next((each for each in ends if each >= 0), size)
         yield text[:end]
-        text = text[end:].removeprefix("\n")
+        text = text[end + 1 :] if text[end] in "\n " else text[end:]
         if not text:
             return
     yield text

@@ -20,7 +20,7 @@ from turnlog.store.registry import RegistryReader, is_session_id
 
 CALL_KEYS = ("claudecode/toolUseId", "toolUseId", "tool_use_id")
 """Fields of `_meta` with the id of the call that caused a request (observed: 2.1.325)."""
-SESSION_KEY = re.compile(r"(?:^|[/._-])session_?id$", re.IGNORECASE)
+SESSION_KEY = re.compile(r"(?:^|[/._-])session[_-]?id$", re.IGNORECASE)
 VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_SESSION_ID")
 RECENT = 60.0
 """Seconds since the last entry of a session that is taken for the calling one, if none is named."""

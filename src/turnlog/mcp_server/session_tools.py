@@ -54,7 +54,8 @@ def _listed(session: ListedSession) -> str:
     branch = f" · branch {session.branch}" if session.branch else ""
     title = brief(session.title, 120) or "untitled"
     when = local_time(session.last_active)
-    return f"{short_id(session.id)} · {when} · {title} · {figures} · {cost}{branch} · {session.project or '?'}"
+    parts = [short_id(session.id), when, title, figures, f"{cost}{branch}", session.project or "?"]
+    return " · ".join(parts)
 
 
 def overview(history: History, name: str) -> ToolAnswer:
@@ -147,11 +148,11 @@ def context(history: History, given: dict[str, Any]) -> ToolAnswer:
     messages = mask_value(session.context())
     lines = list(_context_lines(messages))
     tokens = sum(count for count, _ in lines)
-    whole = len(session.turns)
+    whole = plural(len(session.turns), "turn")
     cut = session.late_start()
     head = (
-        f"context of {session.id} on resume, {history.scope.label}: {plural(len(messages), 'message')},"
-        f" about {plural(tokens, 'token')}, from {plural(whole, 'turn')}"
+        f"context of {session.id} on resume, {history.scope.label}:"
+        f" {plural(len(messages), 'message')}, about {plural(tokens, 'token')}, from {whole}"
     )
     note = f"The client starts at line {cut.line}: a parent is missing." if cut else ""
     return ToolAnswer(head, [text for _, text in lines], note)

@@ -94,7 +94,7 @@ class ToolRuns:
             arguments = check_arguments(TOOLS[name].schema, given)
             return self._answer(name, arguments, params), False
         except Ambiguous as error:
-            # Models correct themselves if they are told what is wrong, so this is no protocol error.
+            # Models correct themselves if they are told what is wrong: no protocol error.
             return mask("\n".join([error.message, *error.candidates[:20]])), True
         except TurnlogError as error:
             return mask(error.message), True

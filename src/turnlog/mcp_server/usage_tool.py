@@ -78,7 +78,8 @@ def errors(history: History, given: dict[str, Any]) -> ToolAnswer:
     query = FailureQuery(command, message, history.numbers(), given.get("limit", 5))
     found = service.failures(history.stores, query)
     fixed = sum(each.success is not None for each in found)
-    head = f"errors like {brief(f'{command} {message}'.strip(), 200)!r} in {history.scope.label}: {len(found)}, {fixed} of them fixed"
+    asked = brief(f"{command} {message}".strip(), 200)
+    head = f"errors like {asked!r} in {history.scope.label}: {len(found)}, {fixed} of them fixed"
     if not found:
         return ToolAnswer(head, [], "No such failure is recorded. Try `search` with errors=true.")
     # Those with a fix are what the question is about.

@@ -24,11 +24,11 @@ STOP_WORDS = frozenset(
     " had has have how i in into is it its last me my of on or our should so than that the their"
     " them then there these they this to us use used was we were what when where which who why will"
     " with would you your"
-    " aber als am an auf aus bei das dass dem den der des die ein eine einem einen einer es fuer für"
+    " aber als am an auf aus bei das dass dem den der des die ein eine einem einen einer es für"
     " haben hat hatte hatten ich im in ist mit nach nicht oder sich sie sind über um und uns unser"
-    " unsere unserem unseren von vor war waren warum was welche welchem welchen welcher welches wenn"
-    " wer wie wir wird wo wurde wurden zu zum zur"
-    " ce dans de des du est et la le les pour que qui sur un une el en los las por que una y".split()
+    " unsere unserem unseren von vor war waren warum was welche welchem welchen welcher welches"
+    " wenn wer wie wir wird wo wurde wurden zu zum zur"
+    " ce dans de des du est et la le les pour que qui sur un une el en los las por una y".split()
 )
 
 
