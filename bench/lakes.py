@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ def _spark(options: argparse.Namespace) -> Iterator[str]:
     raw, home = _raw(options.size), _fresh("lake-spark")
     took: dict[int, float] = {}
     for workers in (1, 2):
-        with spark_cluster(workers, **_variables(home)) as cluster:
+        with _cluster(workers, home) as cluster:
             # The first job starts executors and Python processes and imports everything.
             _ingest(cluster, _raw(UNITS["MB"] * 10), home / f"warm-{workers}")
             done = _ingest(cluster, raw, home / f"lake-{workers}")
@@ -172,7 +173,7 @@ def _spark(options: argparse.Namespace) -> Iterator[str]:
 def _memory(options: argparse.Namespace) -> Iterator[str]:
     """Ingest small and large inputs, and compare the memory of the tasks' processes."""
     home = _fresh("lake-memory")
-    with spark_cluster(2, **_variables(home)) as cluster:
+    with _cluster(2, home) as cluster:
         for size in (options.size // 8, options.size):
             done = _ingest(cluster, _raw(size), home / f"lake-{size}")
             peak = done["summary"]["peak"] / 1e6
@@ -184,7 +185,7 @@ def _killed(options: argparse.Namespace) -> Iterator[str]:
     from support.lake_machines import live_rows
 
     raw, home = _raw(options.size // 4), _fresh("lake-killed")
-    with spark_cluster(2, **_variables(home)) as cluster:
+    with _cluster(2, home) as cluster:
         whole = _ingest(cluster, raw, home / "whole")
         words = ("-m", "turnlog", "lake", "ingest", raw, home / "loss", "--json")
         spark = ("--engine", "spark", "--master", cluster.url, "--task-size", str(TASK_MB))
@@ -207,8 +208,9 @@ def _plain_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr({k: v for k, v in row.items() if k != "write_id"}) for row in rows)
 
 
-def _variables(home: Path) -> dict[str, str]:
-    return {"XDG_DATA_HOME": str(home / "data"), "XDG_CONFIG_HOME": str(home / "config")}
+def _cluster(workers: int, home: Path) -> AbstractContextManager[SparkCluster]:
+    own, configured = str(home / "data"), str(home / "config")
+    return spark_cluster(workers, XDG_DATA_HOME=own, XDG_CONFIG_HOME=configured)
 
 
 HEAD = """# Lakes
