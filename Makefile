@@ -58,6 +58,11 @@ test-backends: .venv/developing .cache/phoenix/installed .cache/mlflow/installed
 	PYTHONPATH=tests $(BIN)/python tests/backends/mlflow.py .cache/mlflow/bin/mlflow
 	PYTHONPATH=tests $(BIN)/python tests/backends/model.py .cache/model/bin/python
 
+# A cluster of a master and two workers. STORES=… compares the reports on other stores as well.
+test-spark: .venv/developing .cache/spark/installed  ## ingestion and reports on a real Spark cluster
+	PYTHONPATH=tests $(BIN)/python tests/backends/spark_ingest.py
+	PYTHONPATH=tests $(BIN)/python tests/backends/spark_reports.py $(STORES)
+
 bench-lake: .venv/developing .cache/spark/installed  ## measure lakes: pushes, reports, ingestion on Spark
 	PYTHONPATH=tests $(BIN)/python bench/lakes.py
 

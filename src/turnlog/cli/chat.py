@@ -194,6 +194,7 @@ async def _host(store: Store, given: dict[str, Any]) -> int:
 def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
     from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, ChatOptions
     from turnlog.agent.chat.structured_output import read_schema
+    from turnlog.agent.config.plugins import read_plugin
     from turnlog.agent.loop.conversation import TurnLimits
     from turnlog.agent.permissions import ApprovalMode
 
@@ -229,6 +230,7 @@ def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
         resume_at=given["resume_session_at"],
         drops_turn=given["resume_drops_turn"],
         allows_bypass=given["allow_dangerously_skip_permissions"],
+        plugins=tuple(read_plugin(Path(each)) for each in given["plugin_dir"]),
     )
 
 

@@ -166,12 +166,9 @@ def hosted_options(given: dict[str, Any]) -> "HostedOptions":
 
 def unsupported(given: dict[str, Any]) -> list[str]:
     """Return a message for each option that has no effect."""
-    notes: list[str] = []
-    if given["plugin_dir"]:
-        notes.append("--plugin-dir is ignored: plugins are not supported yet")
-    if given["permission_prompt_tool"] not in (None, HOST):
-        notes.append("--permission-prompt-tool is ignored: only stdio is supported")
-    return notes
+    is_other = given["permission_prompt_tool"] not in (None, HOST)
+    note = "--permission-prompt-tool is ignored, and calls that would ask are denied: only stdio"
+    return [note] if is_other else []
 
 
 async def host(

@@ -9,7 +9,8 @@ from turnlog.index.reports.groupings import DIMENSIONS
 from turnlog.index.reports.reports import CARRYING, REPORTS, Report, ReportRequest, compute_report
 from turnlog.lake.anonymity import anonymous_report
 from turnlog.lake.lake_storage import LakeStorage, PartGone, open_storage
-from turnlog.lake.lake_tables import LakeEngine, LakeTables
+from turnlog.lake.lake_tables import LakeEngine, LakeTables, no_lake
+from turnlog.lake.live_units import list_unit_parts
 from turnlog.lake.teams import read_teams
 
 ENGINES = ("duckdb", "spark")
@@ -54,7 +55,7 @@ def lake_report_batch(
     for is_last in (False, True):
         try:
             with opened_lake(source) as tables:
-                return [_compute(tables, source, each, now) for each in requests]
+                return [compute_lake_report(tables, source, each, now) for each in requests]
         except PartGone:
             # A compaction has replaced a part since it was listed.
             if is_last:
@@ -62,12 +63,19 @@ def lake_report_batch(
     raise AssertionError
 
 
-def _compute(
-    tables: LakeTables, source: LakeSource, request: ReportRequest, now: float | None
+def compute_lake_report(
+    tables: LakeTables, source: LakeSource, request: ReportRequest, now: float | None = None
 ) -> Report:
+    """Compute a report on tables that are open."""
     if source.k is not None:
         return anonymous_report(tables, request, source.k, LAKE_DIMENSIONS)
     return compute_report(tables.run, request, now, LAKE_DIMENSIONS)
+
+
+def require_lake(dest: str) -> None:
+    """Raise `NotFound` if there is no lake."""
+    if not list_unit_parts(open_storage(dest)):
+        raise no_lake(dest)
 
 
 @contextmanager

@@ -109,8 +109,7 @@ class LakeTables:
         paths = list_unit_parts(self.storage)
         tables = [rows for _, rows in read_unit_parts(self.storage, paths)]
         if not tables:
-            hint = f"turnlog lake push {self.storage.dest}"
-            raise NotFound(f"there is no lake in {self.storage.dest}", hint)
+            raise no_lake(self.storage.dest)
         units = pyarrow().concat_tables(tables)
         self.rows = pyarrow("compute").sum(units.column("rows")).as_py() or 0
         self.engine.expect(self.rows)
@@ -153,6 +152,11 @@ class LakeTables:
                 f"cannot read {self.storage.dest}: {reason}",
                 f"turnlog lake verify {self.storage.dest}",
             ) from error
+
+
+def no_lake(dest: str) -> NotFound:
+    """Return the error for a place without a lake."""
+    return NotFound(f"there is no lake in {dest}", f"turnlog lake push {dest}")
 
 
 @cache

@@ -28,7 +28,7 @@ Opener = Callable[[Store, Path, Callable[[int], None]], Session]
 """Reads a whole session, reporting the bytes read."""
 
 
-class Reading(NamedTuple):
+class ReadProgress(NamedTuple):
     """How much of a session was read, in bytes."""
 
     done: int
@@ -40,7 +40,7 @@ class OpenedSession:
 
     def __init__(self, session: Session, store: Store | None = None) -> None:
         self.session = session
-        self.reading: Reading | None = None
+        self.reading: ReadProgress | None = None
         """Set while the session is the start of a large one, of which the rest is read."""
         self._store = store
         self._pages: dict[str | None, SessionPages] = {}
@@ -151,7 +151,7 @@ class SessionCache:
             slot.is_read.set()
             return
         slot.start = start = OpenedSession(SessionStart(path, EARLY), store)
-        start.reading = Reading(0, path.stat().st_size)
+        start.reading = ReadProgress(0, path.stat().st_size)
         # A daemon: Ctrl-C does not wait for a gigabyte.
         Thread(target=self._read, args=(slot, store, path, start), daemon=True).start()
 
@@ -159,7 +159,7 @@ class SessionCache:
         size = path.stat().st_size
 
         def note(count: int) -> None:
-            start.reading = Reading(count, size)
+            start.reading = ReadProgress(count, size)
 
         try:
             with self._reading:  # several large sessions one by one: each takes all the memory

@@ -23,6 +23,7 @@ from support.sdk_rig import (
     program,
     results,
     said_to,
+    started,
     texts,
     until,
 )
@@ -264,3 +265,45 @@ async def command_of_the_project(rig: Rig) -> Outcome:
     rig.script(said("Hello."))
     await rig.ask("/greet Ann", setting_sources=["project"])
     return "Say hello to Ann." in json.dumps(rig.bodies[0]["messages"])
+
+
+def plugin_in(folder: Path) -> Path:
+    """A plugin with a command, an agent and a hook."""
+    root = folder / "fleet"
+    command = {"type": "command", "command": "touch ${CLAUDE_PLUGIN_ROOT}/hooked"}
+    hooks = {"hooks": {"UserPromptSubmit": [{"hooks": [command]}]}}
+    contents = {
+        ".claude-plugin/plugin.json": json.dumps({"name": "fleet", "version": "1.0.0"}),
+        "commands/sail.md": "Set sail for $ARGUMENTS.",
+        "agents/mate.md": "---\nname: mate\ndescription: Helps\n---\nYou help.",
+        "hooks/hooks.json": json.dumps(hooks),
+    }
+    for name, text in contents.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@program
+async def plugin(rig: Rig) -> Outcome:
+    root = plugin_in(rig.home)
+    rig.script(said("Aye."))
+    plugins: Any = [{"type": "local", "path": str(root)}]
+    messages = await rig.ask("/fleet:sail Rome", plugins=plugins)
+    data = started(messages)
+    return {
+        "command": "fleet:sail" in data["slash_commands"],
+        "agent": "fleet:mate" in data["agents"],
+        "named": "fleet" in [each["name"] for each in data["plugins"]],
+        "expanded": "Set sail for Rome." in json.dumps(rig.bodies[0]["messages"]),
+        "hooked": (root / "hooked").exists(),
+    }
+
+
+@program
+async def agent_of_a_plugin(rig: Rig) -> Outcome:
+    task = {"description": "Help", "prompt": "help", "subagent_type": "fleet:mate"}
+    rig.script(called(("t1", "Agent", task | {"run_in_background": False})), said("Helped."))
+    plugins: Any = [{"type": "local", "path": str(plugin_in(rig.home))}]
+    messages = await rig.ask(plugins=plugins, permission_mode="bypassPermissions")
+    return results(messages), "You help." in json.dumps(rig.bodies[1]["system"])

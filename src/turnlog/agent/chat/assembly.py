@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.agent.config.memory import Memory, MemoryFiles, MemoryLimits
+from turnlog.agent.config.plugins import Plugin
 from turnlog.agent.config.settings import Settings
 from turnlog.agent.hooks.command_hooks import fresh_env_file
 from turnlog.agent.hooks.hooks import Hooks
@@ -88,6 +89,7 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
     """The last entry of the resumed session that counts."""
     drops_turn: str | None = None
     """The prompt whose turn `resume_at` drops: anything else there is an error."""
+    plugins: tuple[Plugin, ...] = ()
     allows_bypass: bool = False
     """Allow a program to switch to bypassPermissions later."""
 

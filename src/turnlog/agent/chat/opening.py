@@ -17,10 +17,12 @@ from turnlog.agent.config.agent_definitions import AgentDefinition, load_agents
 from turnlog.agent.config.custom_commands import load_commands
 from turnlog.agent.config.definition_directories import DefinitionFiles
 from turnlog.agent.config.memory import MemoryFiles
+from turnlog.agent.config.plugins import Plugin
 from turnlog.agent.config.settings import Settings
 from turnlog.agent.config.skills import for_model, listing
 from turnlog.agent.hooks.file_watch import wants_watch, watch
 from turnlog.agent.hooks.hook_entries import reminder
+from turnlog.agent.hooks.hook_events import EVENTS
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.loop.call_hooks import take_variables
 from turnlog.agent.loop.conversation import Parts
@@ -30,7 +32,7 @@ from turnlog.agent.loop.loop import Loop
 from turnlog.agent.loop.notifications import NOTICE
 from turnlog.agent.loop.spending import Spending
 from turnlog.agent.mcp.connections import Connections
-from turnlog.agent.mcp.server_config import given_servers
+from turnlog.agent.mcp.server_config import given_servers, listed_servers
 from turnlog.agent.permissions import ApprovalMode, Policy, is_readable, sound_rules
 from turnlog.agent.permissions.consent import COMMAND_LINE, require_user
 from turnlog.agent.permissions.policy import Ask
@@ -66,6 +68,7 @@ REFUSED = (
     "ignored, as a project may not choose where keys are sent: {names}"
     " (set it in your own settings or environment)"
 )
+NOBODY = Host()
 SKILLS = "The skills that you may take up with the Skill tool:\n"
 
 
@@ -87,6 +90,7 @@ class Chat:
     """Sub-agents by name."""
     answer: StructuredOutput | None = None
     """Takes the answer of each turn, if it has to follow a schema."""
+    plugins: tuple[Plugin, ...] = ()
 
     @property
     def parts(self) -> Parts:
@@ -135,7 +139,7 @@ async def open_chat(
     options: ChatOptions,
     ask: Ask | None = None,
     approve: Ask | None = None,
-    host: Host | None = None,
+    host: Host = NOBODY,
 ) -> Chat:
     """Open a chat; a session's file is made with its first prompt.
 
@@ -143,7 +147,6 @@ async def open_chat(
     `approve`, the configuration of an untrusted directory can only restrict. `host` is the program
     that drives turnlog, if any.
     """
-    host = host or Host()
     # Trust is decided first: everything below reads files of the project, and what they may do
     # depends on it.
     trust = await _trust(store, options, approve)
@@ -164,7 +167,7 @@ async def open_chat(
     servers = _servers_of(store, options, settings, trust)
     found = await ask_for(servers, settings, approve)
     loop = Loop(parts)
-    _take_hooks(parts.hooks, host)
+    _take_hooks(parts.hooks, host, options.plugins)
     files = _definition_files(store, options, trust, parts)
     commands = usable_skills(load_commands(store, options.cwd, files), host.skills)
     prompts = Prompts(loop, commands)
@@ -173,7 +176,8 @@ async def open_chat(
     notes += _untrusted([*settings.ignored, *files.ignored, *_left_out(options, found)])
     servers_open = Connections(open_host=host.open_server)
     answer = StructuredOutput(options.schema) if options.schema else None
-    chat = Chat(store, loop, prompts, servers_open, [], notes, options.name, definitions, answer)
+    extras = (options.name, definitions, answer, options.plugins)
+    chat = Chat(store, loop, prompts, servers_open, [], notes, *extras)
     place = _place_of_own_servers(store, options)
     await chat.servers.start(
         found.configs, options.cwd, parts.workspace.environment, own_place=place
@@ -188,9 +192,7 @@ async def open_chat(
     # Claimed only when nothing can fail any more: a chat that did not open must not look open.
     claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
     chat.loop.pending_context += await start_session(parts, _source(options), chat.notes.append)
-    if wants_watch(parts.hooks):
-        watched = settings_files.files_of(store, options.cwd)
-        parts.hooks.keep(watch(parts.hooks, watched, partial(take_variables, parts)))
+    _watch_files(store, options, parts)
     return chat
 
 
@@ -284,6 +286,11 @@ def _servers_of(store: Store, options: ChatOptions, settings: Settings, trust: T
     """Return the MCP servers of the chat."""
     environment = os.environ | settings.command_env
     given = given_servers(options.servers, options.cwd, environment)
+    for plugin in options.plugins:
+        theirs = listed_servers(plugin.servers, environment, is_project=False)
+        named = {f"plugin:{plugin.name}:{name}": each for name, each in theirs.configs.items()}
+        given.configs.update(named)
+        given.problems.extend(theirs.problems)
     if options.has_only_these_servers:
         return with_given(Approved({}, {}, []), given)
     uses_project = SettingSource.PROJECT in options.sources
@@ -305,7 +312,13 @@ def _definition_files(
     store: Store, options: ChatOptions, trust: Trust, parts: Parts
 ) -> DefinitionFiles:
     limits = (options.sources, trust.covers, trust.contains, parts.workspace.may_read)
-    return DefinitionFiles(store, options.cwd, *limits)
+    return DefinitionFiles(store, options.cwd, *limits).add_plugins(options.plugins)
+
+
+def _watch_files(store: Store, options: ChatOptions, parts: Parts) -> None:
+    if wants_watch(parts.hooks):
+        watched = settings_files.files_of(store, options.cwd)
+        parts.hooks.keep(watch(parts.hooks, watched, partial(take_variables, parts)))
 
 
 def _move_surroundings(loop: Loop) -> None:
@@ -315,9 +328,10 @@ def _move_surroundings(loop: Loop) -> None:
     loop.pending_context.append(reminder(others, "SessionStart"))
 
 
-def _take_hooks(hooks: Hooks, host: Host) -> None:
-    """Add the hooks of a program, and let it see those of others."""
-    hooks.add(host.hooks)
+def _take_hooks(hooks: Hooks, host: Host, plugins: Sequence[Plugin]) -> None:
+    """Add the hooks of a program and of plugins, and let the program see those of others."""
+    for groups in (host.hooks, *(plugin.hooks for plugin in plugins)):
+        hooks.add({event: each for event, each in groups.items() if event in EVENTS})
     hooks.call_back = host.call_back
     hooks.observe = host.observe or hooks.observe
 

@@ -48,7 +48,7 @@ FINE = ("done", "refused", "blocked")
 
 
 @dataclass
-class TurnFigures:
+class ResultFigures:
     """What a `result` message states besides the end of its turn."""
 
     cost: float = 0.0
@@ -123,7 +123,10 @@ def init_message(chat: Chat) -> Fields:
         "output_style": "default",
         "agents": list(chat.agents),
         "skills": [each.name for each in chat.prompts.commands.values() if each.is_skill],
-        "plugins": [],
+        "plugins": [
+            {"name": each.name, "path": str(each.root), "source": f"{each.name}@inline"}
+            for each in chat.plugins
+        ],
         "original_cwd": str(parts.workspace.root),
         "additional_directories": [str(each) for each in parts.workspace.directories],
     }
@@ -209,7 +212,7 @@ def _failure(entry: Fields) -> Fields:
     return {"error": error, "is_api_error_message": True, "api_error_status": status}
 
 
-def result_message(chat: Chat, ended: TurnEnded, figures: TurnFigures) -> Fields:
+def result_message(chat: Chat, ended: TurnEnded, figures: ResultFigures) -> Fields:
     """Build the `result` message of a turn, and add its figures to those of the chat."""
     figures.add(ended)
     output = chat.answer.value if chat.answer else None
@@ -237,7 +240,7 @@ def result_message(chat: Chat, ended: TurnEnded, figures: TurnFigures) -> Fields
     return result | {"errors": [_why(chat, ended.reason)]}
 
 
-def _ending(ended: TurnEnded, figures: TurnFigures) -> str:
+def _ending(ended: TurnEnded, figures: ResultFigures) -> str:
     if ended.reason == "interrupted":
         return "aborted_tools" if figures.was_call else "aborted_streaming"
     return ENDINGS.get(ended.reason, ended.reason)
