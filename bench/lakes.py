@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from generate import UNITS, generate, parse_size
@@ -28,6 +29,8 @@ HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache/bench"
 RESULTS = HERE / "lakes.md"
 PYTHON = sys.executable
+MEMORY = Path("/dev/shm")
+"""Where lakes are written: workers of a cluster do not share one disk that syncs each part."""
 TASK_MB = 8
 """Small tasks, so that both workers finish at about the same time."""
 
@@ -49,6 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("jobs", nargs="*", metavar="JOB")
     parser.add_argument("--size", type=parse_size, default="400MB", help="of raw files")
     parser.add_argument("--messages", type=int, default=100_000_000, help="of the report")
+    parser.add_argument("--reports", default="model,daily", help="of the lake of many messages")
     return parser.parse_args()
 
 
@@ -127,7 +131,7 @@ def _report(options: argparse.Namespace) -> Iterator[str]:
     size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
     what = f"{options.messages / 1e6:,.0f} million messages, {size / UNITS['GB']:.1f} GB"
     environment = _environment(_fresh("lake-report"))
-    for report in ("model", "daily"):
+    for report in options.reports.split(","):
         start = time.perf_counter()
         words = ("stats", report, "--lake", folder, "--json")
         done = subprocess.Popen(
@@ -154,7 +158,7 @@ def _ingest(cluster: SparkCluster, raw: Path, dest: Path, *more: str) -> dict[st
 
 def _spark(options: argparse.Namespace) -> Iterator[str]:
     """Ingest the same raw files with one and with two workers of one core each."""
-    raw, home = _raw(options.size), _fresh("lake-spark")
+    raw, home = _raw(options.size), Path(mkdtemp(prefix="lake-", dir=MEMORY))
     took: dict[int, float] = {}
     for workers in (1, 2):
         with _cluster(workers, home) as cluster:
@@ -167,6 +171,7 @@ def _spark(options: argparse.Namespace) -> Iterator[str]:
         per_core = size / summary["cpu_seconds"]
         figure = f"{size / took[workers]:.1f} MB/s, {per_core:.1f} MB per CPU second of a task"
         yield _row(f"Spark, {workers} worker(s), {size:.0f} MB", figure)
+    shutil.rmtree(home)
     yield _row("speed-up by the second worker", f"{took[1] / took[2]:.2f}")
 
 
