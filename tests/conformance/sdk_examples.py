@@ -4,8 +4,9 @@
     tar xzf claude_agent_sdk-*.tar.gz
     PYTHONPATH=src:tests python tests/conformance/sdk_examples.py EXAMPLES [CLIENT]
 
-The examples look for `claude` in PATH: that is `turnlog-chat` here, or CLIENT. A scripted API answers
-every prompt with the same words. Prints a row for each example: its exit code and its last line.
+The examples look for `claude` in PATH: that is `turnlog-chat` here, or CLIENT. A scripted API
+answers every prompt with the same words. Prints a row for each example: its exit code and its last
+line.
 """
 
 import os
