@@ -20,7 +20,7 @@ from client import bring_up_loopback
 from support.scripted_api import said, scripted_api
 from support.sdk_rig import own_client
 
-SECONDS = 120
+SECONDS = 400
 OTHERS = {"streaming_mode_ipython": "snippets for a notebook", "session_stores": "need servers"}
 ARGUMENTS = {"streaming_mode": ["all"], "hooks": ["all"], "setting_sources": ["all"]}
 
