@@ -12,7 +12,7 @@ export RUSTUP_HOME := $(CURDIR)/.cache/rustup
 export npm_config_cache := $(CURDIR)/.cache/npm
 export TMPDIR := $(CURDIR)/.cache/tmp
 
-.PHONY: run test fast check lint types imports tests cover mutate test-backends docs fuzz bench bench-lake test-scout clean
+.PHONY: run test fast check lint types imports tests cover mutate test-backends docs fuzz bench bench-lake test-scout test-spark clean
 
 run: .venv/installed  ## list your sessions, or samples if there are none
 	@XDG_CACHE_HOME=$(CURDIR)/.cache $(BIN)/turnlog
@@ -58,8 +58,16 @@ test-backends: .venv/developing .cache/phoenix/installed .cache/mlflow/installed
 	PYTHONPATH=tests $(BIN)/python tests/backends/mlflow.py .cache/mlflow/bin/mlflow
 	PYTHONPATH=tests $(BIN)/python tests/backends/model.py .cache/model/bin/python
 
+# A cluster of a master and two workers. STORES=… compares the reports on other stores as well.
+test-spark: .venv/developing .cache/spark/installed  ## ingestion and reports on a real Spark cluster
+	PYTHONPATH=tests $(BIN)/python tests/backends/spark_ingest.py
+	PYTHONPATH=tests $(BIN)/python tests/backends/spark_reports.py $(STORES)
+
 bench-lake: .venv/developing .cache/spark/installed  ## measure lakes: pushes, reports, ingestion on Spark
 	PYTHONPATH=tests $(BIN)/python bench/lakes.py
+
+test-spark: .venv/developing .cache/spark/installed  ## on a real Spark cluster: a master and two workers
+	PYTHONPATH=tests $(BIN)/python tests/backends/spark_ingest.py
 
 test-scout: .venv/developing .cache/scout/installed  ## run scanners of inspect_scout on a lake
 	PYTHONPATH=tests $(BIN)/python tests/backends/scout.py $(CURDIR)/.cache/scout/bin/python

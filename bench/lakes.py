@@ -126,7 +126,7 @@ def _report(options: argparse.Namespace) -> Iterator[str]:
     size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
     what = f"{options.messages / 1e6:,.0f} million messages, {size / UNITS['GB']:.1f} GB"
     environment = _environment(_fresh("lake-report"))
-    for report in ("models", "days"):
+    for report in ("model", "daily"):
         start = time.perf_counter()
         words = ("stats", report, "--lake", folder, "--json")
         done = subprocess.Popen(

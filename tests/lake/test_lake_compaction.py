@@ -1,9 +1,11 @@
 """Compacting, forgetting, verifying and copying a lake."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from turnlog.lake.lake_forgetting import ForgetRequest, forget
 from turnlog.lake.lake_parts import parse_place
 from turnlog.lake.lake_schema import DATA_TABLES, pyarrow
 from turnlog.lake.lake_status import lake_status, pull
-from turnlog.lake.lake_storage import open_storage
+from turnlog.lake.lake_storage import LakeStorage, open_storage
 from turnlog.lake.lake_verification import VerifiedLake, verify
 from turnlog.lake.live_units import all_winners, read_unit_parts, unit_rows
 from turnlog.lake.unit_writer import write_rows
@@ -243,6 +245,64 @@ def test_forget_needs_consent_and_a_match(machine: PushingMachine, dest: str) ->
             forget(dest, machine.settings, ForgetRequest(consent=agreed))
         assert forget(dest, machine.settings, ForgetRequest(user="ada", is_dry_run=True)).files == 2
     assert parts(dest) == before
+
+
+class _Killed(BaseException):
+    """Ends a process at once; nothing catches it."""
+
+
+@contextmanager
+def killed_at(number: int) -> Generator[None]:
+    """Let the nth write or deletion of a lake be the last thing that happens."""
+    left = number
+
+    def counted(action: Callable[..., None]) -> Callable[..., None]:
+        def act(*arguments: Any) -> None:
+            nonlocal left
+            if left == 0:
+                raise _Killed
+            left -= 1
+            action(*arguments)
+
+        return act
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("write", "delete"):
+            patch.setattr(LakeStorage, name, counted(getattr(LakeStorage, name)))
+        with suppress(_Killed):
+            yield
+
+
+def test_killed_compaction_changes_nothing(machine: PushingMachine, dest: str) -> None:
+    totals = lake_totals(dest)
+    for number in range(40):
+        with killed_at(number):
+            compact(dest, AT_ONCE)
+        assert lake_totals(dest) == totals, number
+    assert verified(machine).findings == []
+    assert machine.push().parts == 0
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 4, 7, 9, 12, 20])
+def test_killed_forget_is_completed_by_another(
+    machine: PushingMachine, dest: str, number: int
+) -> None:
+    request = ForgetRequest(session=A, consent=agreed)
+    with machine.environment():
+        with killed_at(number):
+            forget(dest, machine.settings, request)
+        expected = 2 if number == 0 else 1
+        assert len(live_rows(dest, "sessions")) == expected
+        with suppress(NotFound):  # the first attempt was complete
+            assert forget(dest, machine.settings, request).problems == []
+    assert len(live_rows(dest, "sessions")) == 1
+    assert all(A.encode() not in Path(dest, path).read_bytes() for path in parts(dest))
+    gone = {row.file for row in all_winners(open_storage(dest)).values() if row.is_forgotten}
+    for path in parts(dest):
+        if "/units/" not in path:
+            table = pyarrow("parquet").read_table(Path(dest, path))
+            assert not gone & set(table["file"].to_pylist()), path
+    assert verified(machine).findings == []
 
 
 def test_verify_finds_nothing_in_a_sound_lake(machine: PushingMachine) -> None:

@@ -12,9 +12,11 @@ import pytest
 
 from support.lake_machines import lake_totals
 from support.lake_world import LakeWorld
-from turnlog.index.service import report
+from turnlog.index.reports.reports import ReportRequest
+from turnlog.index.service import report_batch
 from turnlog.lake.lake_compaction import CompactOptions, compact
 from turnlog.lake.lake_forgetting import ForgetRequest, forget
+from turnlog.lake.lake_reports import LakeSource, lake_report_batch
 from turnlog.lake.lake_verification import verify
 from turnlog.store.deletion_consent import agreed
 
@@ -78,6 +80,7 @@ def test_totals_are_the_truth_whatever_happens(world: LakeWorld) -> None:
     _compare_with_index(world)
     compact(world.dest, AT_ONCE)
     assert lake_totals(world.dest) == approximately(truth)
+    _compare_with_index(world)
     forgotten = own_session(world, FORGOTTEN)
     admin = world.machines[0]
     with admin.environment():
@@ -86,17 +89,36 @@ def test_totals_are_the_truth_whatever_happens(world: LakeWorld) -> None:
     world.forgotten.add(forgotten)
     world.grow(FORGOTTEN, forgotten)
     world.machines[FORGOTTEN].push()
-    assert lake_totals(world.dest) == approximately(world.totals())
+    _require_reported(world)
 
 
 def _compare_with_index(world: LakeWorld) -> None:
-    """Compare with one index over all twenty stores."""
+    """Compare reports on the lake with those of one index over all twenty stores."""
+    stores = [machine.store for machine in world.machines]
+    requests = [ReportRequest(name) for name in ("daily", "model", "tool", "latency")]
     with world.machines[0].environment():
-        total = report([machine.store for machine in world.machines], "daily").total
-    found = lake_totals(world.dest)
-    assert total["cost_usd"] == pytest.approx(found["cost"], rel=1e-9)
+        expected = report_batch(stores, requests)
+    found = lake_report_batch(LakeSource(world.dest), requests)
+    for mine, theirs in zip(expected, found, strict=True):
+        assert len(mine.rows) == len(theirs.rows), mine.name
+        for one, other in zip([*mine.rows, mine.total], [*theirs.rows, theirs.total], strict=True):
+            assert one == {
+                name: pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
+                for name, value in other.items()
+            }, mine.name
+    truth, total = world.totals(), found[0].total
+    assert total["cost_usd"] == pytest.approx(truth["cost"], rel=1e-12)
     for name in ("input", "output", "turns", "calls", "sessions"):
-        assert total[name] == found[name], name
+        assert total[name] == truth[name], name
+
+
+def _require_reported(world: LakeWorld) -> None:
+    """Check that reports and the rule of live rows give the truth."""
+    truth = world.totals()
+    assert lake_totals(world.dest) == approximately(truth)
+    total = lake_report_batch(LakeSource(world.dest), [ReportRequest("daily")])[0].total
+    for name in ("input", "output", "turns", "calls", "sessions"):
+        assert total[name] == truth[name], name
 
 
 def test_crashes_lose_nothing_and_count_nothing_twice(world: LakeWorld) -> None:
@@ -118,10 +140,9 @@ def test_crashes_lose_nothing_and_count_nothing_twice(world: LakeWorld) -> None:
             compact(world.dest, AT_ONCE)
     for machine in CRASHING:
         world.machines[machine].push()
-    truth = approximately(world.totals())
-    assert lake_totals(world.dest) == truth
+    _require_reported(world)
     compact(world.dest, AT_ONCE)
-    assert lake_totals(world.dest) == truth
+    _require_reported(world)
     for number in CRASHING:
         machine = world.machines[number]
         with machine.environment():

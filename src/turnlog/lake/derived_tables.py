@@ -20,14 +20,16 @@ WINDOW = 20
 SECONDS = 900
 
 
-def quarters_table(quarters: Iterable[int]) -> Any:
-    """Return the local day, week, month, weekday and hour of quarters of an hour."""
-    columns = ", ".join(f"{{{{{name}(q)}}}}" for name in LOCAL_TIMES)
+def quarters_table(quarters: Iterable[int], is_utc: bool = False) -> Any:
+    """Return the day, week, month, weekday and hour of quarters of an hour, local or in UTC."""
+    columns = translate(", ".join(f"{{{{{name}(q)}}}}" for name in LOCAL_TIMES))
+    if is_utc:
+        columns = columns.replace(", 'localtime'", "")
     db = sqlite3.connect(":memory:")
     try:
         db.execute("CREATE TABLE q (quarter INTEGER)")
         db.executemany("INSERT INTO q VALUES (?)", ((each,) for each in quarters))
-        rows = db.execute(translate(f"SELECT q.quarter, {columns} FROM q")).fetchall()
+        rows = db.execute(f"SELECT q.quarter, {columns} FROM q").fetchall()
     finally:
         db.close()
     pa = pyarrow()

@@ -34,6 +34,9 @@ class DuckdbEngine:
         """Define a table by an Arrow table."""
         self.db.register(name, rows)
 
+    def expect(self, rows: int) -> None:
+        """Do nothing: DuckDB needs no advice about the size of a lake."""
+
     def attach(self, table: str, paths: Sequence[str]) -> None:
         """Define a table of the lake by its parts."""
         schema = arrow_schema(table)

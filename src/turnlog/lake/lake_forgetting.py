@@ -6,7 +6,7 @@ every part that has rows of the forgotten files is rewritten without them, or de
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from turnlog.errors import Damaged, NotFound, UsageError
@@ -107,15 +107,35 @@ def _matching(
     if request.session:
         columns = ("session", "opened_by")
         wanted = {request.session, keep.identifier(request.session)}
+    # Dead rows count if nothing of the file is live: an earlier attempt may have been interrupted
+    # after its tombstones, and has left them behind.
+    live = {(key.machine, key.file): row for key, row in _live_sessions(winners).items()}
     found: set[LakeFile] = set()
-    for path, live in live_parts(winners.values()).get("sessions", {}).items():
-        table = decode_part(storage, path, storage.read(path))
-        writes = {(row.file, row.write_id) for row in live}
-        for row in table.select(["machine", "file", "write_id", *columns]).to_pylist():
-            is_live = (row["file"], row["write_id"]) in writes
-            if is_live and any(row[name] in wanted for name in columns):
-                found.add((row["machine"], row["file"]))
+    for file in storage.walk(f"{ROOT}/sessions"):
+        for row in _session_rows(storage, file.path, columns):
+            own = row["machine"], row["file"]
+            is_current = own not in live or live[own].write_id == row["write_id"]
+            if is_current and any(row[name] in wanted for name in columns):
+                found.add(own)
     return found
+
+
+def _live_sessions(winners: Mapping[UnitKey, UnitRow]) -> dict[UnitKey, UnitRow]:
+    return {
+        key: row for key, row in winners.items() if key.table == "sessions" and not row.is_retracted
+    }
+
+
+def _session_rows(
+    storage: LakeStorage, path: str, columns: Sequence[str]
+) -> Iterator[dict[str, str | None]]:
+    if parse_place(path) is None:
+        return
+    try:
+        table = decode_part(storage, path, storage.read(path))
+    except (ForeignFile, PartGone):
+        return
+    yield from table.select(["machine", "file", "write_id", *columns]).to_pylist()
 
 
 def _machine_of(path: str) -> str:
@@ -143,7 +163,8 @@ def _forget_machine(
     # Rows of the files may also be in parts that nothing commits any more.
     known = {row.path for row in rows if row.path}
     gone |= _dead_parts(storage, machine, (live_paths(left.values()), known), files, done)
-    for path in sorted(gone):
+    # Sessions last: by their rows, an interrupted attempt is found again.
+    for path in sorted(gone, key=lambda each: (each.startswith(f"{ROOT}/sessions/"), each)):
         storage.delete(path)
         done.deleted += 1
 

@@ -97,7 +97,7 @@ class NameFilter:
 
     def opener(self, text: str) -> str:
         """Return the id that opens a file, which is the file's name and so part of its path."""
-        return text if PATHS in self.names.consents else str(self.identifier(text))
+        return self.path(text) or str(self.identifier(text))
 
     def known(self, text: str | None, values: frozenset[str]) -> str | None:
         """Return a word of a vocabulary as it is."""

@@ -92,6 +92,9 @@ def decode_part(storage: LakeStorage, path: str, content: bytes) -> Any:
         message = f"{storage.dest}/{path} is not a part of the lake: turnlog did not write it"
         raise ForeignFile(message, verify)
     require_schema(f"{storage.dest}/{path}", metadata[SCHEMA_KEY].decode())
+    # A flipped bit may leave a readable file with other figures.
+    if sha256(content).hexdigest() != place.digest:
+        raise Damaged(f"{storage.dest}/{path} is not what its name says", verify)
     return found
 
 

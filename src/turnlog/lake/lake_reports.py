@@ -7,8 +7,10 @@ from typing import NamedTuple
 from turnlog.errors import UsageError
 from turnlog.index.reports.groupings import DIMENSIONS
 from turnlog.index.reports.reports import CARRYING, REPORTS, Report, ReportRequest, compute_report
+from turnlog.lake.anonymity import anonymous_report
 from turnlog.lake.lake_storage import LakeStorage, PartGone, open_storage
-from turnlog.lake.lake_tables import LakeEngine, LakeTables
+from turnlog.lake.lake_tables import LakeEngine, LakeTables, no_lake
+from turnlog.lake.live_units import list_unit_parts
 from turnlog.lake.teams import read_teams
 
 ENGINES = ("duckdb", "spark")
@@ -30,6 +32,8 @@ class LakeSource(NamedTuple):
     """URL of a Spark cluster; by default the one that spark-submit was told, or this machine."""
     teams: Mapping[str, str] | None = None
     """Team of each user; by default teams.toml of the lake."""
+    k: int | None = None
+    """Report only groups of at least this many people."""
 
 
 def lake_report(source: LakeSource, request: ReportRequest, now: float | None = None) -> Report:
@@ -43,15 +47,35 @@ def lake_report_batch(
     """Compute several reports on one state of a lake."""
     for request in requests:
         _require_known(request.name)
+    if source.k is not None and source.teams is not None:
+        # The cells depend on the teams: other ones would cut them differently.
+        raise UsageError(
+            "with --k, the teams are those of the lake", f"ls {source.dest}/teams.toml"
+        )
     for is_last in (False, True):
         try:
             with opened_lake(source) as tables:
-                return [compute_report(tables.run, each, now, LAKE_DIMENSIONS) for each in requests]
+                return [compute_lake_report(tables, source, each, now) for each in requests]
         except PartGone:
             # A compaction has replaced a part since it was listed.
             if is_last:
                 raise
     raise AssertionError
+
+
+def compute_lake_report(
+    tables: LakeTables, source: LakeSource, request: ReportRequest, now: float | None = None
+) -> Report:
+    """Compute a report on tables that are open."""
+    if source.k is not None:
+        return anonymous_report(tables, request, source.k, LAKE_DIMENSIONS)
+    return compute_report(tables.run, request, now, LAKE_DIMENSIONS)
+
+
+def require_lake(dest: str) -> None:
+    """Raise `NotFound` if there is no lake."""
+    if not list_unit_parts(open_storage(dest)):
+        raise no_lake(dest)
 
 
 @contextmanager
@@ -60,7 +84,7 @@ def opened_lake(source: LakeSource) -> Generator[LakeTables]:
     storage = open_storage(source.dest)
     teams = read_teams(storage) if source.teams is None else source.teams
     with closing(_engine(source, storage)) as engine:
-        yield LakeTables(storage, engine, teams)
+        yield LakeTables(storage, engine, teams, is_utc=source.k is not None)
 
 
 def _engine(source: LakeSource, storage: LakeStorage) -> LakeEngine:

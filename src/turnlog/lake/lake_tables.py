@@ -44,6 +44,7 @@ class LakeEngine(Protocol):
     errors: tuple[type[Exception], ...]
     """What a damaged or missing part raises."""
 
+    def expect(self, rows: int) -> None: ...
     def define(self, name: str, rows: Any) -> None: ...
     def attach(self, table: str, paths: Sequence[str]) -> None: ...
     def execute(self, statement: str) -> None: ...
@@ -54,7 +55,13 @@ class LakeEngine(Protocol):
 class LakeTables:
     """The tables of a lake."""
 
-    def __init__(self, storage: LakeStorage, engine: LakeEngine, teams: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        storage: LakeStorage,
+        engine: LakeEngine,
+        teams: Mapping[str, str],
+        is_utc: bool = False,
+    ) -> None:
         self.storage = storage
         self.engine = engine
         self.teams = teams
@@ -67,7 +74,7 @@ class LakeTables:
             f"lake_{TABLE_OF_UNITS}": self._define_units,
             **{f"lake_{table}": self._attaching(table) for table in DATA_TABLES},
             TEAMS: lambda: engine.define(TEAMS, teams_table(self.teams)),
-            QUARTERS: lambda: engine.define(QUARTERS, quarters_table(self._quarters("work"))),
+            QUARTERS: lambda: self._define_quarters(is_utc),
             WINDOWS: lambda: engine.define(WINDOWS, windows_table(self._quarters("messages"))),
         }
 
@@ -102,10 +109,10 @@ class LakeTables:
         paths = list_unit_parts(self.storage)
         tables = [rows for _, rows in read_unit_parts(self.storage, paths)]
         if not tables:
-            hint = f"turnlog lake push {self.storage.dest}"
-            raise NotFound(f"there is no lake in {self.storage.dest}", hint)
+            raise no_lake(self.storage.dest)
         units = pyarrow().concat_tables(tables)
         self.rows = pyarrow("compute").sum(units.column("rows")).as_py() or 0
+        self.engine.expect(self.rows)
         for schema in pyarrow("compute").unique(units.column("schema")).to_pylist():
             require_schema(self.storage.dest, str(schema))
         self.engine.define(f"lake_{TABLE_OF_UNITS}", units)
@@ -121,6 +128,9 @@ class LakeTables:
                 self.engine.define(f"lake_{table}", arrow_schema(table).empty_table())
 
         return attach
+
+    def _define_quarters(self, is_utc: bool) -> None:
+        self.engine.define(QUARTERS, quarters_table(self._quarters("work"), is_utc))
 
     def _quarters(self, table: str) -> list[int]:
         counted = "WHERE counts = 1 AND" if table == "messages" else "WHERE"
@@ -142,6 +152,11 @@ class LakeTables:
                 f"cannot read {self.storage.dest}: {reason}",
                 f"turnlog lake verify {self.storage.dest}",
             ) from error
+
+
+def no_lake(dest: str) -> NotFound:
+    """Return the error for a place without a lake."""
+    return NotFound(f"there is no lake in {dest}", f"turnlog lake push {dest}")
 
 
 @cache

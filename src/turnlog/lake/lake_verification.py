@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 
 from turnlog.errors import TurnlogError
 from turnlog.index.sync_policy import SILENT, Feedback, synced_index
@@ -11,7 +10,7 @@ from turnlog.lake.lake_parts import complete, decode_part, parse_place, require_
 from turnlog.lake.lake_push import SourceRow, batches_of, file_id, source_rows
 from turnlog.lake.lake_schema import ROOT, TABLE_OF_UNITS
 from turnlog.lake.lake_settings import LakeMachine, LakeSettings, names_for, this_machine
-from turnlog.lake.lake_storage import LakeStorage, open_storage, require_dest
+from turnlog.lake.lake_storage import LakeStorage, PartGone, open_storage, require_dest
 from turnlog.lake.lake_texts import all_rows
 from turnlog.lake.lake_units import UnitKey, read_units, units_of
 from turnlog.lake.live_units import (
@@ -92,22 +91,13 @@ def _checked_units(storage: LakeStorage, done: VerifiedLake) -> list[UnitRow]:
     found: list[UnitRow] = []
     for path in list_unit_parts(storage):
         try:
-            content = storage.read(path)
-            table = decode_part(storage, path, content)
+            table = decode_part(storage, path, storage.read(path))
         except TurnlogError as error:
             done.findings.append(LakeFinding("damaged", path, error.message))
             continue
-        _check_name(path, content, done)
         done.parts += 1
         found += unit_rows(path, complete(TABLE_OF_UNITS, table))
     return found
-
-
-def _check_name(path: str, content: bytes, done: VerifiedLake) -> None:
-    place = parse_place(path)
-    if place and sha256(content).hexdigest() != place.digest:
-        message = "its content is not what its name says"
-        done.findings.append(LakeFinding("damaged", path, message))
 
 
 def _check_parts(
@@ -123,11 +113,9 @@ def _check_parts(
     }
     for number, (path, units) in enumerate(sorted(parts.items()), 1):
         try:
-            content = storage.read(path)
-            _check_name(path, content, done)
-            table = decode_part(storage, path, content)
+            table = decode_part(storage, path, storage.read(path))
         except TurnlogError as error:
-            kind = "missing" if "gone" in error.message else "damaged"
+            kind = "missing" if isinstance(error, PartGone) else "damaged"
             done.findings.append(LakeFinding(kind, path, error.message))
             continue
         done.parts += 1

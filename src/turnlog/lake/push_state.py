@@ -5,7 +5,7 @@ Everything can be read from the lake again: a lost state costs time, never rows.
 
 import os
 import sqlite3
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -51,36 +51,39 @@ class PushedUnit(NamedTuple):
 class PushState:
     """The winning units of this machine in one lake, and the files that they were made of."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self.db = db
-        db.executescript(TABLES)
+    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
+        self.path, self.db = path, db
 
     @contextmanager
     def writing(self) -> Generator[None]:
         """Apply several changes or none."""
-        with self.db:
+        with _explained(self.path), self.db:
             yield
+
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with _explained(self.path):
+            return self.db.execute(statement, values).fetchall()
 
     @property
     def version(self) -> int:
         """The highest version that this machine is known to have written."""
         found = "SELECT max(version) FROM units WHERE version < ?"
-        return max(self.db.execute(found, (FORGOTTEN,)).fetchone()[0] or 0, self._about("version"))
+        return max(self._execute(found, (FORGOTTEN,))[0][0] or 0, self._about("version"))
 
     def next_version(self) -> int:
         """Return a version that was never used, and remember it before it is."""
         version = self.version + 1
-        with self.db:
+        with self.writing():
             self.db.execute("INSERT OR REPLACE INTO about VALUES ('version', ?)", (version,))
         return version
 
     def _about(self, name: str) -> Any:
-        row = self.db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
-        return row[0] if row else 0
+        rows = self._execute("SELECT value FROM about WHERE name = ?", (name,))
+        return rows[0][0] if rows else 0
 
     def note_settings(self, settings: bytes) -> None:
         """Remember what was pushed last, so that a verification computes the same rows."""
-        with self.db:
+        with self.writing():
             self.db.execute("INSERT OR REPLACE INTO about VALUES ('settings', ?)", (settings,))
 
     @property
@@ -88,7 +91,7 @@ class PushState:
         return self._about("settings") or None
 
     def known_parts(self) -> set[str]:
-        return {path for (path,) in self.db.execute("SELECT path FROM parts")}
+        return {path for (path,) in self._execute("SELECT path FROM parts")}
 
     def merge(self, path: str, rows: Iterable[UnitRow]) -> None:
         """Take over the rows of a part of `units`."""
@@ -104,14 +107,14 @@ class PushState:
 
     def clear(self) -> None:
         """Forget everything but the version."""
-        with self.db:
+        with self.writing():
             version = self.version
             for table in ("parts", "files", "units"):
                 self.db.execute(f"DELETE FROM {table}")
             self.db.execute("INSERT OR REPLACE INTO about VALUES ('version', ?)", (version,))
 
     def fingerprints(self) -> dict[str, str]:
-        return dict(self.db.execute("SELECT file, fingerprint FROM files"))
+        return dict(self._execute("SELECT file, fingerprint FROM files"))
 
     def set_fingerprints(self, found: Iterable[tuple[str, str]]) -> None:
         self.db.executemany("INSERT OR REPLACE INTO files VALUES (?, ?)", found)
@@ -122,20 +125,20 @@ class PushState:
     def units_of(self, file: str) -> dict[tuple[str, str], PushedUnit]:
         """Return the units of a file, by table and day."""
         statement = "SELECT table_name, day, sha256, is_retracted FROM units WHERE file = ?"
-        rows = self.db.execute(statement, (file,))
+        rows = self._execute(statement, (file,))
         return {(table, day): PushedUnit(sha, bool(gone)) for table, day, sha, gone in rows}
 
     def forgotten(self) -> set[str]:
         """Return the files that may not be pushed again."""
         found = "SELECT DISTINCT file FROM units WHERE version >= ?"
-        return {file for (file,) in self.db.execute(found, (FORGOTTEN,))}
+        return {file for (file,) in self._execute(found, (FORGOTTEN,))}
 
     def live_files(self, stores: Iterable[str]) -> set[str]:
         """Return the files with live units, of some stores."""
         known = list(stores)
         marks = ", ".join("?" * len(known))
         found = f"SELECT DISTINCT file FROM units WHERE NOT is_retracted AND store IN ({marks})"
-        return {file for (file,) in self.db.execute(found, known)}
+        return {file for (file,) in self._execute(found, known)}
 
 
 @contextmanager
@@ -152,18 +155,23 @@ def open_push_state(folder: Path, storage: LakeStorage, machine: str) -> Generat
         except BlockingIOError as error:
             raise Conflict(f"another push to {storage.dest} is running", "sleep 10") from error
         path = below / f"state-{FORMAT}.db"
-        with _explained(path), closing(_connected(path)) as db:
-            yield PushState(db)
+        with _explained(path):
+            db = _connected(path)
+        with closing(db):
+            yield PushState(path, db)
     finally:
         os.close(descriptor)
 
 
 @contextmanager
 def _explained(path: Path) -> Generator[None]:
+    # At once, where it happens: the caller has an index open, and would take it for damaged.
     try:
         yield
     except sqlite3.OperationalError as error:
         raise Unavailable(f"cannot write {path}: {error}", f"df -h {path.parent}") from error
+    except sqlite3.DatabaseError as error:
+        raise Unavailable(f"cannot use {path}: {error}", f"rm {path}") from error
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -14,6 +14,10 @@ from turnlog.lake.report_values import plain_rows
 
 NAME = "turnlog stats"
 INSTALL = "pip install 'pyspark[sql]>=4'"
+PARTITIONS = "spark.sql.shuffle.partitions"
+ROWS_EACH = 250_000
+"""Rows of a shuffle partition, unless the cluster's configuration sets their number."""
+FEWEST, MOST = 2, 2000
 KINDS = {
     "string": "STRING",
     "int64": "BIGINT",
@@ -32,6 +36,8 @@ SETTINGS = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.ansi.enabled": "true",
+    # The driver knows the parts; listing them again would take a task for each.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
 
 
@@ -53,10 +59,16 @@ class SparkEngine:
             builder = builder.config(name, value)
         self.spark = (builder.master(master) if master else builder).getOrCreate()
         self.spark.sparkContext.setLogLevel("OFF")
+        self.is_configured = self.spark.sparkContext.getConf().contains(PARTITIONS)
 
     def define(self, name: str, rows: Any) -> None:
         """Define a table by an Arrow table."""
         self.spark.createDataFrame(rows).createOrReplaceTempView(name)
+
+    def expect(self, rows: int) -> None:
+        """Choose the number of shuffle partitions: 200, the default, takes minutes for a team."""
+        if not self.is_configured:
+            self.spark.conf.set(PARTITIONS, str(min(MOST, FEWEST + rows // ROWS_EACH)))
 
     def attach(self, table: str, paths: Sequence[str]) -> None:
         """Define a table of the lake by its parts."""

@@ -111,7 +111,7 @@ def compute_report(
     name, filters, by = request
     values = {**filters._asdict(), "now": time() if now is None else now}
     columns, rows = _rows(run, portable_query(name, by, dimensions), values)
-    total = _total(columns, rows)
+    total = total_of(columns, rows)
     if {"sessions", "turns"} <= set(columns):
         # Rows cannot be added up here: a session that spans two days is in both of them.
         total["sessions"] = _rows(run, portable_query("sessions"), values)[1][0]["sessions"]
@@ -197,7 +197,8 @@ def _row(columns: list[str], values: tuple[Value, ...]) -> Row:
     return row
 
 
-def _total(columns: list[str], rows: list[Row]) -> Row:
+def total_of(columns: list[str], rows: list[Row]) -> Row:
+    """Return the totals of the columns that have one."""
     total: Row = {}
     for name in columns:
         known = [value for row in rows if isinstance(value := row[name], int | float)]
