@@ -63,7 +63,7 @@ def put(root: Path, project: str, content: bytes, id_: str) -> Path:
 
 def server_command(root: Path, project: str = SHOP) -> list[str]:
     """The command of a server for one store and project."""
-    return [sys.executable, "-m", "turnlog", "--store", str(root), "mcp", "--project", project]
+    return [sys.executable, "-m", "turnlog", "--store", str(root), "mcp", "--directory", project]
 
 
 class Peer:
