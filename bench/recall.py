@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from support.mcp_peer import HELLO, server_command
 from support.recall_questions import PROJECT, build_history
-
 from turnlog.mcp_server.answers import estimate_tokens
 from turnlog.mcp_server.tool_runs import ToolRuns
 from turnlog.store.paths import Store

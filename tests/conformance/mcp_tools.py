@@ -81,7 +81,8 @@ def results_in(api: ScriptedApi) -> dict[str, str]:
     names: dict[str, str] = {}
     for request in api.requests:
         for message in request.body["messages"]:
-            blocks = message["content"] if isinstance(message["content"], list) else []
+            content: Any = message["content"]
+            blocks: list[dict[str, Any]] = [] if isinstance(content, str) else content
             for block in blocks:
                 if block["type"] == "tool_use":
                     names[block["id"]] = block["name"].removeprefix("mcp__turnlog__")

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -49,7 +49,7 @@ class HttpServer(NamedTuple):
 
 
 @contextmanager
-def running(root: Path) -> Iterator[HttpServer]:
+def running(root: Path) -> Generator[HttpServer]:
     with subprocess.Popen(
         [*server_command(root), "--http"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

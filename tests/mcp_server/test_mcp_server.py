@@ -44,14 +44,16 @@ def test_the_official_client_calls_every_tool(root: Path) -> None:
 
         started = StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
         async with Client(started) as client:
-            tools = (await client.list_tools()).tools
-            answers = {name: await client.call_tool(name, given) for name, given in CALLS.items()}
             resources = (await client.list_resources()).resources
-            read = await client.read_resource(str(resources[0].uri))
-            templates = (await client.list_resource_templates()).resource_templates
-            prompts = (await client.list_prompts()).prompts
-            recall = await client.get_prompt("recall", {"topic": 'the "orders" table'})
-            return locals()
+            return {
+                "tools": (await client.list_tools()).tools,
+                "answers": {name: await client.call_tool(name, CALLS[name]) for name in CALLS},
+                "resources": resources,
+                "read": await client.read_resource(str(resources[0].uri)),
+                "templates": (await client.list_resource_templates()).resource_templates,
+                "prompts": (await client.list_prompts()).prompts,
+                "recall": await client.get_prompt("recall", {"topic": 'the "orders" table'}),
+            }
 
     found = asyncio.run(talk())
     assert {tool.name for tool in found["tools"]} == set(CALLS) == set(TOOLS)
@@ -69,8 +71,23 @@ def test_the_official_client_calls_every_tool(root: Path) -> None:
 def test_schemas_are_valid_and_arguments_are_checked_as_they_say(name: str) -> None:
     schema = TOOLS[name].schema
     jsonschema.Draft202012Validator.check_schema(schema)
-    validator = jsonschema.Draft202012Validator(schema)
-    values = ["", "x", "x" * 5_000, 0, 1, 3.0, 1.5, 10**9, True, None, [], ["prompt"], ["x"], {}]
+    validator: Any = jsonschema.Draft202012Validator(schema)
+    values: list[Any] = [
+        "",
+        "x",
+        "x" * 5_000,
+        0,
+        1,
+        3.0,
+        1.5,
+        10**9,
+        True,
+        None,
+        [],
+        ["prompt"],
+        ["x"],
+        {},
+    ]
     cases: list[Any] = [
         *values,
         *({key: value} for key in schema["properties"] for value in values),
@@ -173,7 +190,7 @@ def test_twenty_concurrent_requests_are_all_answered(root: Path) -> None:
 def test_a_cancelled_request_is_not_answered(root: Path) -> None:
     with peer(root) as server:
         params = {"name": "search", "arguments": {"query": "orders"}}
-        lines = [
+        lines: list[dict[str, Any]] = [
             {"jsonrpc": "2.0", "id": f"c{n}", "method": "tools/call", "params": params}
             for n in range(30)
         ]

@@ -31,7 +31,7 @@ def command(stores: Stores, directory: Path | None, over_http: bool, port: int) 
 
     \b
     Examples:
-      claude mcp add turnlog -- turnlog mcp
+      claude mcp add history -- turnlog mcp
       turnlog mcp --directory ~/shop
       turnlog mcp --http --port 8123
     """

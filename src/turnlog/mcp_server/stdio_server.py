@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
+from turnlog.format.json_values import is_object
 from turnlog.index.sync_policy import stop_syncs
 from turnlog.mcp_server.protocol import (
     INVALID_REQUEST,
@@ -33,6 +34,8 @@ MOST_WAITING = 200
 GRACE = 5.0
 """Seconds for running requests after the input has ended, as for `turnlog mcp < requests`."""
 CANCELLED = "notifications/cancelled"
+SLOW = ("tools/call", "resources/read", "resources/list")
+"""Methods that are answered in a thread."""
 
 
 def serve_stdio(stores: Sequence[Store], project: Path) -> None:
@@ -92,14 +95,10 @@ class StdioServer:
         except (ValueError, RecursionError):
             self._write(error_message(None, PARSE_ERROR, "not JSON"))
             return
-        if isinstance(message, dict) and message.get("method") == CANCELLED:
+        if is_object(message) and message.get("method") == CANCELLED:
             self._cancel(message)
             return
-        if isinstance(message, dict) and message.get("method") in (
-            "tools/call",
-            "resources/read",
-            "resources/list",
-        ):
+        if is_object(message) and message.get("method") in SLOW:
             self._start(message)
             return
         # Handshakes and lists take no time, and keep their order.
@@ -116,7 +115,7 @@ class StdioServer:
     def _cancel(self, message: Message) -> None:
         """Drop a request that waits; the answer to one that runs is not sent."""
         params = message.get("params")
-        id_ = params.get("requestId") if isinstance(params, dict) else None
+        id_ = params.get("requestId") if is_object(params) else None
         for future, running in self._running.items():
             if id_ is not None and running == id_ and not future.done():
                 future.cancel()

@@ -33,7 +33,7 @@ def transcript_blocks(
         calls = {call.use.line: agents.get(call.id) for call in turn.calls if call.id in agents}
         for row in builder.turn(turn):
             text = _text(session, row, options)
-            agent = calls.get(row.line) if isinstance(row, CallRow) else None
+            agent = calls.get(row.line or 0) if isinstance(row, CallRow) else None
             if text:
                 yield f'{text}\n  sub-agent: read(ref="{agent}")' if agent else text
 

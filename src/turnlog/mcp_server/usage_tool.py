@@ -5,7 +5,7 @@ from typing import Any
 from turnlog.errors import UsageError
 from turnlog.format.timestamps import parse_since, parse_until
 from turnlog.index import service
-from turnlog.index.reports.failures import Failure, FailureQuery, RecordedCall
+from turnlog.index.reports.failures import FailedCall, FailureQuery, RecordedCall
 from turnlog.index.reports.reports import Filters, Report, ReportRequest, Row, footnotes_of
 from turnlog.index.reports.session_list import ListFilters
 from turnlog.mcp_server.answers import ToolAnswer
@@ -87,7 +87,7 @@ def errors(history: History, given: dict[str, Any]) -> ToolAnswer:
     return ToolAnswer(head, [_failure(history, each) for each in ordered])
 
 
-def _failure(history: History, failure: Failure) -> str:
+def _failure(history: History, failure: FailedCall) -> str:
     call = failure.call
     turn = history.turn_of(failure.file, call.line)
     lines = [
@@ -111,7 +111,7 @@ def _failure(history: History, failure: Failure) -> str:
     )
 
 
-def _mark(failure: Failure, call: RecordedCall) -> str:
+def _mark(failure: FailedCall, call: RecordedCall) -> str:
     return cite(failure.session, call.line, None, None)
 
 
