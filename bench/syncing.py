@@ -23,7 +23,8 @@ def sync_jobs(
 
     def job(name: str, title: str, dest: str, root: Path) -> Job:
         own = {"CLAUDE_CONFIG_DIR": str(root), "TURNLOG_HOME": str(homes[name])}
-        return Job(title, (turnlog, "sync-with", folder / dest, "--quiet", "--init"), {**environment, **own})
+        command = (turnlog, "sync-with", folder / dest, "--quiet", "--init")
+        return Job(title, command, {**environment, **own})
 
     received = folder / "store"
     send = job("sending", "turnlog sync-with, to an empty directory", "sent", store)

@@ -202,6 +202,14 @@ class Log:
         options = ExchangeOptions(is_dry_run=dry_run, leave_removed=leave_removed, may_start=init)
         return asdict(sync_with(self._stores[0], dest, options))
 
+    def push_to_lake(self, dest: str, *, dry_run: bool = False, again: bool = False) -> PlainRow:
+        """Push new and changed sessions to a lake, as configured; return what was done."""
+        from turnlog.lake.lake_push import PushOptions, push
+        from turnlog.lake.lake_settings import read_settings
+
+        options = PushOptions(is_dry_run=dry_run, again=again)
+        return asdict(push(self._stores, dest, read_settings(), options))
+
     def _logged(self, path: Path) -> "LoggedSession":
         return LoggedSession(holder_of(self._stores, path), path, self._reveal)
 

@@ -5,6 +5,7 @@ Results of checks are cached in the index until a file changes. The command line
 
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.conversation.session import open_session
@@ -52,6 +53,7 @@ def deleted_before(store: Store) -> float:
 class ExpiringSession(NamedTuple):
     """A session that the client deletes within a week, and that nobody archived."""
 
+    path: Path
     id: str
     title: str | None
     days: float
@@ -66,7 +68,10 @@ def expiring(stores: AnyStores) -> list[ExpiringSession]:
             # Each store has its own settings, and so its own period.
             ends = kept_days(store) - time.time() / 86400
             old = sessions_before(index.db, str(store.root), deleted_before(store))
-            found += (ExpiringSession(id_, title, ends + at / 86400) for id_, title, at in old)
+            found += (
+                ExpiringSession(Path(path), id_, title, ends + at / 86400)
+                for path, id_, title, at in old
+            )
     archived = set(open_archive().names()) if found else set[str]()
     left = [session for session in found if session.id not in archived]
     return sorted(left, key=lambda session: session.days)

@@ -229,7 +229,8 @@ def test_an_ambiguous_name_lists_the_candidates(project: Path, turnlog: Run) -> 
     write(project, OTHER)
     outcome = turnlog("entries", "3f2")
     assert outcome.code == 1
-    assert outcome.err.splitlines()[0] == "turnlog: '3f2' matches 2 sessions"
+    head = outcome.err.splitlines()[0]
+    assert head.startswith("turnlog: '3f2' matches 2 sessions (try: turnlog show 3f2")
     assert {line.split()[0] for line in outcome.err.splitlines()[1:]} == {ID, OTHER}
 
 

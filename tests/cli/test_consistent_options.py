@@ -26,6 +26,8 @@ WITHOUT_JSON = {
     "completion": "prints a shell script",
     "statusline": "prints one line for the client",
     "hook": "has subcommands",
+    "lake": "has subcommands",
+    "lake ddl": "prints SQL",
     "hook run": "prints nothing",
     "hook install": "prints a confirmation",
     "hook uninstall": "prints a confirmation",

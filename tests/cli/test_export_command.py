@@ -90,7 +90,7 @@ def test_own_exports_are_replaced_and_other_files_only_with_a_yes(
         (f"{SESSION} -o x.md --password", "--password is for HTML, not md"),
         (f"{SESSION} -o x.html --no-js --password", "--no-js cannot be combined with --password"),
         (f"{SESSION} -o x.html --turn 9", "has 1 turns, no turn 9"),
-        (f"{SESSION} -o x.html --password-file gone", "cannot read gone"),
+        (f"{SESSION} -o x.html --password-file gone", "cannot read the password from gone"),
         ("--all -o d --turn 1", "--turn and --leaf need one session and a file"),
         ("--all -o -", "several sessions cannot be written to stdout"),
     ],

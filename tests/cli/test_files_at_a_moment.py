@@ -196,6 +196,25 @@ def test_history_of_a_file_in_all_sessions(stored: Path, project: Path, turnlog:
     assert turnlog("history-of", "a%py").code == 1
 
 
+def test_history_of_names_commands_whose_changes_are_unknown(
+    stored: Path, project: Path, turnlog: Run
+) -> None:
+    other = "0bad0000-0000-4000-8000-000000000000"
+    lines = [user("Fix it"), *Calls().bash("cd src && sed -i s/one/two/ a.py; touch b.sh")]
+    (project / f"{other}.jsonl").write_bytes(session(*lines, session_id=other))
+    done = turnlog("history-of", "src/a.py")
+    assert "Write it" in done.out
+    assert done.err.startswith(
+        "turnlog: 1 session ran commands that name a.py, and may have changed it"
+        " (try: turnlog search a.py --tool Bash --kind input)\n"
+    )
+    assert other[:8] in turnlog("search", "a.py", "--tool", "Bash", "--kind", "input").out
+    assert turnlog("history-of", "src/b.sh").err == (
+        "turnlog: no session changed src/b.sh; 1 session ran commands that name b.sh, and may have"
+        " changed it (try: turnlog search b.sh --tool Bash --kind input)\n"
+    )
+
+
 def test_history_of_a_name_that_several_files_have(project: Path, turnlog: Run) -> None:
     calls = Calls()
     lines = [user("Both"), *calls.write("src/a.py", "one\n"), *calls.write("lib/a.py", "two\n")]

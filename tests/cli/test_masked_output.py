@@ -73,6 +73,14 @@ EXTRA = {
     "rename": "{} name --dry-run",
     "schema": "--list",
     "forget": "--all --yes",
+    "lake push": """lake; lake --json; lake --with paths --with commands --with texts; lake --again;
+        lake --names hash --dry-run""",
+    "lake status": "lake; lake --json",
+    "lake verify": "lake; lake --json",
+    "lake compact": "lake --grace 0; lake --json",
+    "lake pull": "lake copy; lake copy --json",
+    "lake forget": "lake --user nobody --yes; lake --session {} --yes; lake --user x --dry-run",
+    "lake install": "lake; lake --timer --json; lake --dry-run",
 }
 """Command lines that the options alone do not give."""
 QUERIES = (

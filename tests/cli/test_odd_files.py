@@ -66,6 +66,7 @@ COMMANDS = (
     ("redact", "--all"),
     ("trace", "--all", "--dry-run"),
     ("archive",),
+    ("lake", "push", "lake"),
     ("bundle", "--since", "9999d", "-o", "x.turnlog", "--dry-run"),
 )
 UNREADABLE = (

@@ -31,6 +31,8 @@ COMMANDS = [
     ["archive"],
     ["archive", "--check"],
     ["sync-with", "shared", "--init"],
+    ["lake", "push", "lake"],
+    ["lake", "verify", "lake"],
     ["rename", SESSION, "another"],
     ["clone", SESSION],
     ["bundle", SESSION, "-o", "x.turnlog"],

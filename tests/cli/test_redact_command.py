@@ -124,7 +124,7 @@ def test_with_all_a_session_in_use_is_skipped_and_only_the_others_count(
     assert first == (
         "1 secret (1 kind) in 1 file replaced; rescanned: none left in these, 1 session skipped"
     )
-    why = f"{path} was written to a moment ago"
+    why = f"{path} was written to a moment ago, perhaps by a client that is running"
     assert f"skipped: {why}: 1 secret (1 kind) in 1 file not replaced" in rest
     assert (TOKEN in path.read_text(), TOKEN in other.read_text()) == (True, False)
 

@@ -130,7 +130,9 @@ def test_the_same_id_in_both_stores_is_ambiguous(turnlog: Run, two: tuple[Path, 
     outcome = turnlog("show", ID[:8])
     assert outcome.code == 1
     head, *files = outcome.err.splitlines()
-    assert f"session {ID} is in 2 stores: name its file (try: turnlog show " in head
+    assert f"session {ID} is in 2 stores: name one (try: turnlog show {ID} --store " in head
+    hinted = head.partition("--store ")[2].rstrip(")")
+    assert turnlog("show", ID, "--store", hinted).code == 0
     original = two[0] / "projects" / "-home-ada-shop" / f"{ID}.jsonl"
     assert sorted(line.strip() for line in files) == sorted([str(original), str(copy)])
     assert "went on" in turnlog("show", str(copy)).out

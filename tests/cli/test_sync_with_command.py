@@ -124,6 +124,7 @@ def test_a_failing_program_is_quoted(two: list[SyncedMachine]) -> None:
     done = turnlog(two[0], f"git:{two[0].home}/nowhere")
     assert done.returncode == 1
     assert "git failed: " in done.stderr
+    assert f"(try: git ls-remote {two[0].home}/nowhere)" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -134,9 +135,22 @@ def test_a_password_file_encrypts(two: list[SyncedMachine]) -> None:
     start(a, "--password-file", str(secret))
     done = turnlog(b, b.dest)
     assert done.returncode == 2
-    assert "DEST is encrypted" in done.stderr
+    assert f"(try: turnlog sync-with {b.dest} --password)" in done.stderr
+    empty = turnlog(b, b.dest, "--password-file", os.devnull)
+    assert f"the password is empty (try: turnlog sync-with {b.dest} --password-file" in empty.stderr
+    gone = turnlog(b, b.dest, "--password-file", "gone")
+    assert gone.stderr.endswith("from gone: No such file or directory (try: ls -l gone)\n")
     assert turnlog(b, b.dest, "--password-file", str(secret)).returncode == 0
     assert b.path().exists()
+
+
+def test_a_session_in_use_is_named_with_the_command_to_repeat(two: list[SyncedMachine]) -> None:
+    a, b = two
+    start(a)
+    b.write(START + session(user("on", uuid="on")))
+    done = turnlog(b, b.dest)
+    assert "it was written to a moment ago" in done.stderr
+    assert done.stderr.endswith(f"(try: turnlog sync-with {b.dest})\n")
 
 
 def test_two_stores_are_refused(two: list[SyncedMachine]) -> None:

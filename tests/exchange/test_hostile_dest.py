@@ -19,6 +19,7 @@ from turnlog.exchange.machine_manifest import (
     SessionVersion,
     encode_manifest,
 )
+from turnlog.format.age_files import load_pyrage
 
 LINE = session(user("hostile"))
 MAIN = "projects/{id}.jsonl"
@@ -300,8 +301,7 @@ def test_keys_that_take_for_ever_to_open_are_not_opened(
 
 def opened_rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rounds of scrypt of each key that is opened; hard ones are not really derived."""
-    import pyrage
-
+    pyrage = load_pyrage()
     rounds: list[int] = []
     really = pyrage.passphrase.decrypt
 

@@ -373,7 +373,8 @@ def test_a_session_written_to_a_moment_ago_is_left_alone(shared: list[SyncedMach
     b.append(tail("b"))
     b.sync()
     a.append(tail("a"))
-    assert [each.reason for each in a.sync(settle=60).skipped] == ["it was written to a moment ago"]
+    (skipped,) = a.sync(settle=60).skipped
+    assert skipped.reason.startswith("it was written to a moment ago")
     future = 4_000_000_000
     os.utime(a.path(), (future, future))
     assert a.sync(settle=60).merged == [SESSION]
@@ -441,7 +442,7 @@ def test_everything_at_an_encrypted_destination_is_encrypted(three: list[SyncedM
     assert b.lines() == a.lines()
     found = b"".join(path.read_bytes() for path in Path(a.dest).rglob("*") if path.is_file())
     assert found.count(b"age-encryption.org") == len(list(Path(a.dest).glob("*/*")))
-    with pytest.raises(UsageError, match="DEST is encrypted"):
+    with pytest.raises(UsageError, match="is encrypted"):
         c.sync()
     with pytest.raises(Exception, match="the password does not open"):
         c.sync(password="wrong")

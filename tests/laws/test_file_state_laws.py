@@ -43,7 +43,7 @@ def test_every_state_is_whole_absent_or_has_gaps(session_file: Path) -> None:
 
 def test_safe_paths_are_distinct_and_relative(session_file: Path) -> None:
     worktree = open_worktree(open_session(session_file))
-    paths = safe_paths(worktree.files.values(), worktree.root, SPECIAL_IN_GIT)
+    paths = safe_paths(worktree.files.values(), worktree.root_of, SPECIAL_IN_GIT)
     assert len({"/".join(parts).casefold() for parts in paths.values()}) == len(paths)
     parts = [part for path in paths.values() for part in path]
     assert not {".", "..", "", ".git"} & {part.casefold() for part in parts}

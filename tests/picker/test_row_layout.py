@@ -1,13 +1,17 @@
 """Rows of the picker at every width: aligned, complete where there is room, never too long."""
 
+import os
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wcwidth import wcswidth
 
 from turnlog.index.reports.session_list import ListedSession
-from turnlog.picker.cells import fit, fit_end, width_of
+from turnlog.picker.cells import fit, fit_end, shown, width_of
+from turnlog.picker.preview_pane import facts_line
 from turnlog.picker.row_layout import DAY, RowFacts, RowLayout, days_left, fill_of
 
 NOW = time.time()
@@ -59,10 +63,43 @@ def test_health_is_unknown_until_a_session_was_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("days_ago", "shown"), [(0, "30d"), (29.5, "<1d"), (31, "now"), (25.2, "5d")]
+    ("size", "expected"),
+    [(10, "not checked yet"), (5 << 20, "not checked, as it has 5.2 MB: turnlog check 5e55")],
 )
-def test_days_until_the_clean_up(days_ago: float, shown: str) -> None:
-    assert days_left(listed(modified=NOW - days_ago * DAY), 30, NOW) == shown
+def test_a_session_that_is_too_large_to_be_checked_says_so(
+    tmp_path: Path, size: int, expected: str
+) -> None:
+    path = tmp_path / "5e55.jsonl"
+    path.write_bytes(b"")
+    os.truncate(path, size)
+    facts = RowFacts({}, 30, NOW)
+    lines = facts_line(listed(path=str(path), is_checked=False), facts, 80)
+    assert f"· {expected}" in "".join(text for _, text in lines)
+    assert "checked" not in "".join(text for _, text in facts_line(listed(), facts, 80))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("👩‍👩‍👧 b", "👩 b"),
+        ("👩🏽‍🚀 b", "👩 b"),
+        ("🏳️‍🌈 b", "🏳 b"),
+        ("1️⃣ b", "1 b"),
+        ("🏴󠁧󠁢󠁥󠁮󠁧󠁿 b", "🏴 b"),
+        ("fi\u200dne", "fine"),
+        ("日本", "日本"),
+    ],
+)
+def test_of_an_emoji_of_several_parts_the_first_one_is_shown(text: str, expected: str) -> None:
+    assert shown(text) == expected
+    assert wcswidth(expected) == width_of(expected)
+
+
+@pytest.mark.parametrize(
+    ("days_ago", "expected"), [(0, "30d"), (29.5, "<1d"), (31, "now"), (25.2, "5d")]
+)
+def test_days_until_the_clean_up(days_ago: float, expected: str) -> None:
+    assert days_left(listed(modified=NOW - days_ago * DAY), 30, NOW) == expected
 
 
 def test_a_context_larger_than_the_short_window_is_in_the_long_one() -> None:

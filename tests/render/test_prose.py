@@ -1,8 +1,11 @@
 """Markdown as HTML: formatted, and inert whatever it contains."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from turnlog.render.html.prose import LONGEST, prose_html, rendered, sanitized
+from turnlog.text import harmless
 
 
 def test_markdown_is_formatted() -> None:
@@ -86,3 +89,8 @@ def test_controls_and_overrides_are_spelled_out() -> None:
 def test_a_very_long_text_is_not_rendered() -> None:
     assert prose_html("x" * LONGEST) is not None
     assert prose_html("x" * (LONGEST + 1)) is None
+
+
+@given(st.text("aZ09 ,.():;?/'’“”–—…-*_`#>1.\n", max_size=30))
+def test_plain_lines_need_no_parser(text: str) -> None:
+    assert prose_html(text) == sanitized(rendered(harmless(text)))

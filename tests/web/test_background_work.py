@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -71,11 +71,11 @@ def test_a_refresh_that_fails_is_remembered_and_tried_again(
 def test_a_session_stays_open_and_grows(tmp_path: Path) -> None:
     opened: list[Path] = []
 
-    def opener(store: Store, path: Path) -> Session:
+    def opener(store: Store, path: Path, note: Callable[[int], None]) -> Session:
         opened.append(path)
         return open_session(path)
 
-    store, cache = Store(tmp_path), SessionCache(opener, kept=2)
+    store, cache = Store(tmp_path), SessionCache(opener, kept=2, large=0)
     paths = [tmp_path / f"{number}.jsonl" for number in range(3)]
     for path in paths:
         path.write_bytes(LINES[: LINES.index(b"\n") + 1])

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -22,6 +23,7 @@ from turnlog.render.charts.report_charts import QUANTILES
 from turnlog.store.paths import Store
 from turnlog.web.cost_page import VIEWS, cost_csv, cost_page
 from turnlog.web.files_page import file_page, files_csv, files_page
+from turnlog.web.library import Library
 from turnlog.web.overview_page import overview_page
 from turnlog.web.pages import render
 from turnlog.web.report_data import csv_of
@@ -304,6 +306,29 @@ def test_sessions_that_would_not_resume_are_listed_with_the_command(store: Store
     commands = [each["command"] for each in found]
     assert commands == ([f"turnlog check {SESSION[:8]}"] if listed[0].finding else [])
     assert commands
+
+
+def test_what_needs_attention_is_found_in_its_own_store(store: Store, tmp_path: Path) -> None:
+    stores = [store, Store(tmp_path / "other store")]
+    broken = session(user("hi"), assistant(message_id="m1")) + b'{"type": "user", "uu\n'
+    paths = [each.projects / "-home-ada" / f"{SESSION}.jsonl" for each in stores]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(broken)
+    values = overview_page(stores, {})
+    found = {each["command"]: each["link"] for each in values["attention"]}
+    assert found.keys() == {
+        f"turnlog check {SESSION[:8]} --store {shlex.quote(str(each.root))}" for each in stores
+    }
+    library = Library(stores)
+    for links in (found.values(), [row["link"] for row in values["sessions"]]):
+        keys = [unquote(link.removeprefix("/sessions/")) for link in links]
+        assert {library.find(key).path for key in keys} == set(paths)
+    for path in paths:
+        path.write_bytes(session(user("hi"), assistant(message_id="m1")))
+        os.utime(path, (1.7e9, 1.7e9))
+    commands = {each["command"] for each in overview_page(stores, {})["attention"]}
+    assert commands == {f"turnlog archive --store {shlex.quote(str(each.root))}" for each in stores}
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])

@@ -1,15 +1,21 @@
 """A session as a git repository: commits, branches, merges, and nothing that git objects to."""
 
+import hashlib
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from support.build import assistant, call, line, moment, result, session, text, user
-from support.file_calls import CREATED, Calls, forked, full_path, recorded
+from support.build import SESSION, assistant, call, line, moment, nth, result, session, text, user
+from support.file_calls import CREATED, ROOT, Calls, forked, full_path, recorded
 from turnlog.conversation.session import open_session
+from turnlog.edit.move import move_session
+from turnlog.edit.service import move_sessions
 from turnlog.errors import Conflict, NotFound
-from turnlog.worktree.file_names import file_name
+from turnlog.store.paths import Store
+from turnlog.worktree.across_sessions import history_of
+from turnlog.worktree.file_names import FileName, file_name
 from turnlog.worktree.git_export import GitExport, export_git
 from turnlog.worktree.safe_paths import SPECIAL_IN_GIT, safe_paths
 from turnlog.worktree.worktree import open_worktree
@@ -29,6 +35,10 @@ def export(path: Path, target: Path, bare: bool = False) -> GitExport:
     done = export_git(open_worktree(open_session(path)), target, bare)
     assert git(target, "fsck", "--strict", "--full", "--no-dangling") == ""
     return done
+
+
+def below_p(_: FileName) -> str:
+    return "/p"
 
 
 def two_turns(folder: Path) -> Path:
@@ -232,14 +242,16 @@ def test_hostile_paths_stay_inside_and_apart(tmp_path: Path) -> None:
 def test_names_that_differ_only_in_case_stay_short_enough() -> None:
     long = "a" * 190
     names = [file_name(f"/p/{long[:n]}{long[n:].upper()}", None) for n in range(100)]
-    paths = list(safe_paths(names, "/p").values())
+    paths = list(safe_paths(names, below_p).values())
     assert len({path[0].casefold() for path in paths}) == 100
     assert max(len(path[0].encode()) for path in paths) <= 200
 
 
 def test_safe_paths_do_not_depend_on_the_order() -> None:
     names = [file_name(f"/p/{name}", None) for name in ("A", "a", "a/b", "B", "b")]
-    assert safe_paths(names, "/p", SPECIAL_IN_GIT) == safe_paths(names[::-1], "/p", SPECIAL_IN_GIT)
+    assert safe_paths(names, below_p, SPECIAL_IN_GIT) == safe_paths(
+        names[::-1], below_p, SPECIAL_IN_GIT
+    )
 
 
 def test_a_hostile_prompt_makes_no_commit_of_its_own(tmp_path: Path) -> None:
@@ -290,3 +302,45 @@ def test_a_session_without_changes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="changed no files"):
         export_git(open_worktree(open_session(path)), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def moved(folder: Path) -> Path:
+    """A session of /home/ada/shop that was moved to /srv/store."""
+    store, calls = Store(folder), Calls()
+    digest = hashlib.sha256(f"{ROOT}/src/a.py".encode()).hexdigest()[:16]
+    delta = line(
+        "file-history-delta",
+        tracking_path=f"{ROOT}/src/a.py",
+        backup={"backupFileName": f"{digest}@v1", "version": 1, "backupTime": "t"},
+        message_id=nth(2),
+        snapshot_message_id=nth(1),
+    )
+    written = calls.write("src/a.py", "one\n", original="before\n")
+    path = recorded(folder, written, delta, calls.write("/etc/x", "x\n"))
+    os.utime(path, (1, 1))
+    (store.file_history / SESSION).mkdir(parents=True)
+    (store.file_history / SESSION / f"{digest}@v1").write_bytes(b"before\n")
+    move_sessions(store, move_session(store, path, "/srv/store"))
+    return store.project_of("/srv/store") / path.name
+
+
+def test_files_of_a_moved_session_stay_in_their_project(tmp_path: Path) -> None:
+    path, target = moved(tmp_path), tmp_path / "repository"
+    worktree = open_worktree(open_session(path))
+    assert [name.path for name in worktree.files.values()] == ["/srv/store/src/a.py", "/etc/x"]
+    assert worktree.find(f"{ROOT}/src/a.py") == worktree.find("src/a.py")
+    (step,) = history_of({f"{ROOT}/src/a.py": [path]})
+    assert step.step.version.path == "/srv/store/src/a.py"
+    export(path, target)
+    listed = git(target, "ls-tree", "-r", "--name-only", "main").split()
+    assert listed == ["_outside/etc/x", "src/a.py"]
+    assert git(target, "show", "main~1:src/a.py") == "before\n"
+    assert git(target, "show", "main:src/a.py") == "one\n"
+
+
+def test_files_are_placed_by_the_directory_of_their_line(tmp_path: Path) -> None:
+    elsewhere = Calls(cwd="/srv/other")
+    later = elsewhere.write("/srv/other/sub/b.py", "two\n")
+    path, target = recorded(tmp_path, Calls().write("a.py", "one\n"), later), tmp_path / "out"
+    export(path, target)
+    assert git(target, "ls-tree", "-r", "--name-only", "main").split() == ["a.py", "sub/b.py"]

@@ -52,7 +52,7 @@ def archive_in_background(ctx: click.Context, store: Store, archive: Archive) ->
             ctx.exit(1)
         return
     try:
-        _detach()
+        detach()
         done = archive_sessions(store, archive)
         note.unlink(missing_ok=True)
         for each in done.unread[:1]:
@@ -71,7 +71,8 @@ def _noted(archive: Archive) -> str:
         return ""
 
 
-def _detach() -> None:
+def detach() -> None:
+    """Leave the terminal and the client: both may end before this process."""
     if hasattr(os, "setsid"):
         os.setsid()
         os.nice(10)

@@ -17,8 +17,17 @@ import click
 
 from turnlog.cli.completions import complete_model, complete_session
 from turnlog.cli.extras import require_extra
+from turnlog.cli.host_options import (
+    entrypoint,
+    host,
+    host_options,
+    is_hosted,
+    system_prompt,
+    tool_list,
+    tuning,
+)
 from turnlog.cli.terminal import echo
-from turnlog.errors import Unavailable, UsageError
+from turnlog.errors import NotFound, Unavailable, UsageError
 from turnlog.format.portable import HAS_FOLDER_DESCRIPTORS
 from turnlog.store.directories import split_directories
 from turnlog.store.paths import Store, open_store
@@ -30,7 +39,7 @@ if TYPE_CHECKING:
     from turnlog.agent.workspace.project_directories import SettingSource
 
 STYLES = ("text", "json", "stream-json")
-MODES = ("default", "acceptEdits", "plan", "bypassPermissions")
+MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
 PRIVATE_PAGES = "TURNLOG_PRIVATE_PAGES"
 """The variable that lets WebFetch reach private networks; a project's settings cannot set it."""
 PATIENCE = 3.0
@@ -122,6 +131,7 @@ SEPARATORS = ", \t\n"
     help="Explain whether a shell command may run; needs no API key.",
 )
 @click.option("--json", "as_json", is_flag=True, help="With --explain-permission: print JSON.")
+@host_options
 @click.pass_obj
 def command(store: Store, prompt: str | None, **given: Any) -> None:
     """Work with a coding agent; Claude Code can resume its sessions.
@@ -148,6 +158,10 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
         return
     if given["as_json"]:
         raise UsageError("--json needs --explain-permission", "--output-format json")
+    if is_hosted(given):
+        if code := asyncio.run(_host(store, given)):
+            raise click.exceptions.Exit(code)
+        return
     if not given["is_printed"]:
         from turnlog.agent.terminal.start import run
 
@@ -171,8 +185,16 @@ def _use_only(store: Store) -> None:
         os.environ["CLAUDE_CONFIG_DIR"] = str(store.root)
 
 
+async def _host(store: Store, given: dict[str, Any]) -> int:
+    """Run a chat that a program drives; return the exit code."""
+    _stop_on_signals()
+    return await host(store, partial(_options, store, given), given, _lines(), _write)
+
+
 def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
     from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, ChatOptions
+    from turnlog.agent.chat.structured_output import read_schema
+    from turnlog.agent.config.plugins import read_plugin
     from turnlog.agent.loop.conversation import TurnLimits
     from turnlog.agent.permissions import ApprovalMode
 
@@ -182,7 +204,7 @@ def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
     )
     return ChatOptions(
         cwd=cwd,
-        entrypoint=PRINTED if given["is_printed"] else INTERACTIVE,
+        entrypoint=entrypoint(PRINTED) if _is_headless(given) else INTERACTIVE,
         resume=_session(store, cwd, given),
         is_fork=given["fork_session"],
         session_id=_session_id(given["session_id"]),
@@ -195,29 +217,53 @@ def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
         allow=_rules(given["allowed_tools"]),
         deny=_rules(given["disallowed_tools"]),
         directories=tuple(Path(each).resolve() for each in given["add_dir"]),
-        system_prompt=given["system_prompt"],
-        more_system_prompt=given["append_system_prompt"],
+        system_prompt=system_prompt(given, "system_prompt"),
+        more_system_prompt=system_prompt(given, "append_system_prompt"),
         servers=given["mcp_config"],
         has_only_these_servers=given["strict_mcp_config"],
         allows_private_pages=bool(os.environ.get(PRIVATE_PAGES)),
         limits=TurnLimits(given["max_turns"], given["max_budget_usd"]),
+        tools=tool_list(given["tools"]),
+        tuning=tuning(given),
+        thinking_tokens=given["max_thinking_tokens"],
+        schema=read_schema(given["json_schema"]),
+        resume_at=given["resume_session_at"],
+        drops_turn=given["resume_drops_turn"],
+        allows_bypass=given["allow_dangerously_skip_permissions"],
+        plugins=tuple(read_plugin(Path(each)) for each in given["plugin_dir"]),
     )
+
+
+def _is_headless(given: dict[str, Any]) -> bool:
+    return given["is_printed"] or is_hosted(given)
 
 
 def _session(store: Store, cwd: Path, given: dict[str, Any]) -> Path | None:
     """Return the file of the session to resume, if any."""
     from turnlog.agent.session.resume import latest_in
-    from turnlog.store.session_lookup import find_session
 
     if given["resume"] and given["is_continued"]:
         raise UsageError("--resume cannot be combined with --continue")
-    found = find_session(store, given["resume"]).path if given["resume"] else None
+    found = _named_session(store, given) if given["resume"] else None
     found = latest_in(store, cwd) if given["is_continued"] else found
     if given["fork_session"] and not found:
         raise UsageError("--fork-session needs a session to fork", "--resume SESSION")
     if found and given["session_id"] and not given["fork_session"]:
         raise UsageError("--session-id is for new sessions", "--fork-session")
     return found
+
+
+def _named_session(store: Store, given: dict[str, Any]) -> Path:
+    from turnlog.store.session_lookup import find_session
+
+    try:
+        return find_session(store, given["resume"]).path
+    except NotFound as error:
+        if not is_hosted(given):
+            raise
+        # Programs match the client's words.
+        text = f"No conversation found with session ID: {given['resume']}"
+        raise NotFound(text, error.hint) from error
 
 
 def _session_id(text: str | None) -> str | None:

@@ -7,6 +7,7 @@ from turnlog.errors import Unavailable
 EXTRAS = {
     "chat": ("anthropic httpx2 markdownify mcp pathspec PIL pypdfium2 yaml").split(),
     "encryption": ["cryptography", "pyrage"],
+    "lake": ["duckdb", "pyarrow"],
     "trace": "google.protobuf opentelemetry requests".split(),
 }
 """The modules of each extra, as they are imported."""

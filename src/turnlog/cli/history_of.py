@@ -1,5 +1,6 @@
 """turnlog history-of: the changes of one file in all sessions."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from turnlog.cli.output import echo_json, plain
 from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.errors import NotFound
-from turnlog.index.service import sessions_touching
+from turnlog.index.service import sessions_running, sessions_touching
 from turnlog.store.stores import Stores
 from turnlog.text import plural
 from turnlog.worktree.across_sessions import SessionStep, history_of
@@ -32,8 +33,8 @@ def command(
     """Show how PATH changed in all sessions: when, why and the diff.
 
     PATH is a file, or the last parts of its path if no file of that name was changed here. Changes
-    on abandoned branches and by sub-agents are included. Changes that only shell commands made are
-    shown for sessions that also read or changed the file with a tool.
+    on abandoned branches and by sub-agents are included. What shell commands changed is shown where
+    the client recorded it; other sessions with commands that name the file are counted.
 
     \b
     Examples:
@@ -43,10 +44,16 @@ def command(
     """
     found = sessions_touching(stores, str(Path(path).absolute()), path, ON_STDERR)
     steps = history_of(found)
+    changing = {each.session.path for each in steps}
+    running = [each for each in sessions_running(stores, path, ON_STDERR) if each not in changing]
+    remark = _remark(len(running), Path(path).name)
     if not steps:
-        raise NotFound(f"no session changed {path}", "turnlog stats file")
+        hint = _search(path) if running else "turnlog stats file"
+        raise NotFound(f"no session changed {path}{remark and f'; {remark}'}", hint)
     steps = steps[-limit:] if limit else steps
     steps = steps[::-1] if reverse else steps
+    if remark:
+        echo(f"turnlog: {remark} (try: {_search(path)})", err=True)
     if as_json:
         echo_json([_view(each) for each in steps])
         return
@@ -60,6 +67,18 @@ def command(
         print_step(each.step, reveal, f"{each.session.id[:8]}{branch} ")
     summary = f"{plural(len(steps), 'change')} in {plural(sessions, 'session')}"
     echo(f"turnlog: {summary}", err=True)
+
+
+def _remark(count: int, name: str) -> str:
+    """Return what is not known: which commands changed the file."""
+    if not count:
+        return ""
+    sessions = plural(count, "session")
+    return f"{sessions} ran commands that name {plain(name)}, and may have changed it"
+
+
+def _search(path: str) -> str:
+    return f"turnlog search {shlex.quote(plain(Path(path).name))} --tool Bash --kind input"
 
 
 def _view(each: SessionStep) -> object:

@@ -23,7 +23,7 @@ from turnlog.session_health import deleted_before, unresumable
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import is_session_name
-from turnlog.store.stores import Stores, places_of
+from turnlog.store.stores import Stores, places_of, store_argument
 from turnlog.text import money, plural, short_count
 
 RECENT = 12
@@ -48,7 +48,7 @@ def command(ctx: click.Context) -> None:
         echo()
         for line in _took(index):
             echo(line)
-        for line in _broken(index, listed[:LOOKED_AFTER], width()):
+        for line in _broken(stores, index, listed[:LOOKED_AFTER]):
             echo(line)
     for line in _going(stores, states):
         echo(line)
@@ -89,13 +89,15 @@ def _whole(value: object) -> int:
     return int(value) if isinstance(value, int | float) else 0
 
 
-def _broken(index: Index, sessions: list[SessionFile], room: int) -> Iterator[str]:
+def _broken(stores: Stores, index: Index, sessions: list[SessionFile]) -> Iterator[str]:
     """Yield lines about recent sessions that would not resume in full."""
+    room = width()
     for session, message in unresumable(index, sessions):
         verdict = f"{session.id[:8]} would not resume in full"
         title = fit(plain(describe(session).title), room - len(verdict) - 2).rstrip()
         yield style(verdict, "red") + dim(f"  {title}")
-        for line in wrap_hint(message, f"(turnlog check {session.id[:8]})", room - 2):
+        command = f"turnlog check {session.id[:8]}{store_argument(stores, session.path)}"
+        for line in wrap_hint(message, f"({command})", room - 2):
             yield dim(f"  {line}")
 
 

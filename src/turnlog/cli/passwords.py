@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -38,7 +39,8 @@ def _first_line(file: Path, hint: str) -> str:
     try:
         return file.read_text("utf-8").partition("\n")[0]
     except OSError as error:
-        raise NotFound(f"cannot read {file}: {error.strerror}") from error
+        reason = f"cannot read the password from {file}: {error.strerror}"
+        raise NotFound(reason, f"ls -l {quote(str(file))}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not UTF-8", hint) from error
 

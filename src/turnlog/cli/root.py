@@ -31,7 +31,7 @@ GROUPS = {
     ),
     "Browse": ("pick", "resume", "web"),
     "Search": ("search", "sql"),
-    "Analyze": ("stats", "check", "inspect"),
+    "Analyze": ("stats", "lake", "check", "inspect"),
     "Edit": ("clone", "edit", "mv", "rename", "rm", "undo", "history", "forget"),
     "Share": (
         "export",

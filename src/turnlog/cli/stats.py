@@ -1,6 +1,7 @@
 """turnlog stats: report tokens, cost, time and calls over all sessions, deduplicated."""
 
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,6 +18,7 @@ from turnlog.cli.arguments import (
 )
 from turnlog.cli.completions import complete_model
 from turnlog.cli.drawing import draw_report
+from turnlog.cli.extras import require_extra
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.layouts import layout_of, number
 from turnlog.cli.output import echo_json, width
@@ -29,6 +31,7 @@ from turnlog.index.reports.reports import (
     REPORTS,
     Filters,
     Report,
+    ReportRequest,
     Row,
     compare_with_plan,
 )
@@ -36,6 +39,11 @@ from turnlog.index.service import report as compute_report
 from turnlog.store.stores import Stores, places_of
 from turnlog.text import money
 
+if TYPE_CHECKING:
+    from turnlog.lake.lake_reports import LakeSource
+
+OF_LAKE = ("engine", "master", "teams", "k")
+"""Options that need --lake."""
 SHOWN = 30
 """Rows of a table by default."""
 VERDICT = ("cost_usd", "plan_usd", "plan_share")
@@ -85,6 +93,20 @@ class StatsOptions(NamedTuple):
     metavar="USD",
     help="Compare months with a subscription at USD a month.",
 )
+@click.option("--lake", metavar="DEST", help="Report on all machines that pushed to this lake.")
+@click.option(
+    "--engine", type=click.Choice(["duckdb", "spark"]), help="What to query the lake with."
+)
+@click.option("--master", metavar="URL", help="Spark cluster: spark://HOST:7077, yarn, local[4].")
+@click.option(
+    "--teams",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Teams for --by team; by default teams.toml of the lake.",
+)
+@click.option(
+    "--k", type=click.IntRange(2, 1000), metavar="N", help="Leave out groups of fewer people."
+)
 @limit_option("rows", None, f"; by default {SHOWN} in a table")
 @click.option(
     "--format",
@@ -109,22 +131,57 @@ def command(stores: Stores, report: str, **options: Any) -> None:
     tool cost that way, or with --by each project, session or file; --since and --until select
     what came up in that time. The parts are estimates, their sum is exact.
 
+    --lake reports on the sessions that all machines pushed (see `turnlog lake`), and --by also
+    groups by user, machine and team. With --k, only monthly, project and model show figures, for
+    whole months in UTC and at least N people each.
+
     \b
     Examples:
       turnlog stats --since 7d
       turnlog stats session --order cost_usd -n 10
       turnlog stats carrying --by file --csv -o files.csv
       turnlog stats daily --by model --format svg -o cost.svg
+      turnlog stats monthly --lake s3://team/lake --by team
     """
     filters = _filters(options)
     by = tuple(filter(None, (options.pop("by") or "").split(",")))
+    source = _lake_source(options)
     wanted = StatsOptions(form=chosen_format(options), by=by, **options)
-    told = compute_report(stores, report, filters, by=by, feedback=ON_STDERR)
+    if source:
+        told = _lake_report(source, ReportRequest(report, filters, by))
+    else:
+        told = compute_report(stores, report, filters, by=by, feedback=ON_STDERR)
     if wanted.plan:
         told = compare_with_plan(told, wanted.plan)
     if not told.rows and wanted.form in ("table", "svg"):
-        raise NotFound(f"nothing to report in {places_of(stores)}", "turnlog --samples stats")
+        where, hint = places_of(stores), "turnlog --samples stats"
+        if source:
+            where, hint = source.dest, f"turnlog lake status {source.dest}"
+        raise NotFound(f"nothing to report in {where}", hint)
     _print(_ordered(told, wanted.order), wanted)
+
+
+def _lake_source(options: dict[str, Any]) -> "LakeSource | None":
+    """Return the lake to report on; None for this machine's sessions."""
+    dest, *others = (options.pop(name) for name in ("lake", *OF_LAKE))
+    if dest is None:
+        for name, value in zip(OF_LAKE, others, strict=True):
+            if value is not None:
+                hint = f"turnlog stats --lake DEST --{name} {value}"
+                raise UsageError(f"--{name} is for reports on a lake", hint)
+        return None
+    require_extra("lake", "lake support")
+    from turnlog.lake.lake_reports import LakeSource
+    from turnlog.lake.teams import load_teams
+
+    engine, master, teams, k = others
+    return LakeSource(dest, engine or "duckdb", master, teams and load_teams(teams), k)
+
+
+def _lake_report(source: "LakeSource", request: ReportRequest) -> Report:
+    from turnlog.lake.lake_reports import lake_report
+
+    return lake_report(source, request)
 
 
 def _filters(options: dict[str, Any]) -> Filters:

@@ -1,6 +1,7 @@
 """turnlog sync-with: exchange sessions with other machines."""
 
 from dataclasses import asdict
+from shlex import quote
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from turnlog.cli.terminal import dim, echo
 from turnlog.errors import UsageError
 from turnlog.exchange.options import Exchanged, ExchangeOptions, NotExchanged
 from turnlog.exchange.run import sync_with
+from turnlog.secrets import mask
 from turnlog.store.paths import Store, expand_user
 from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
@@ -76,7 +78,11 @@ def command(ctx: click.Context, dest: str, quiet: bool, as_json: bool, **given: 
         consent=consent_of(given["yes"]),
         mapped=dict(map(_mapping, given["mapped"])),
         password=password_from(
-            given["password_file"], given["password"], PASSWORD, "turnlog sync-with", confirm=False
+            given["password_file"],
+            given["password"],
+            PASSWORD,
+            f"turnlog sync-with {quote(mask(dest))}",
+            confirm=False,
         ),
         may_start=given["init"],
         is_verifying=given["verify"],
@@ -177,7 +183,7 @@ def _print_problems(done: Exchanged, quiet: bool) -> None:
     for path in done.set_aside:
         echo(f"turnlog: another machine's version is in {plain(path)}", err=True)
     for each in () if quiet else done.skipped:
-        _print_one("not changed here", each)
+        _print_one("not changed here", each, f"turnlog sync-with {plain(done.dest)}")
     for each in done.problems:
         _print_one("not exchanged", each)
     if done.returned and not quiet:
@@ -186,5 +192,6 @@ def _print_problems(done: Exchanged, quiet: bool) -> None:
         echo(f"turnlog: {count} came back (try: {hint})", err=True)
 
 
-def _print_one(what: str, each: NotExchanged) -> None:
-    echo(f"turnlog: {what}: {plain(each.name)}: {plain(each.reason)}", err=True)
+def _print_one(what: str, each: NotExchanged, hint: str | None = None) -> None:
+    command = f" (try: {hint})" if hint else ""
+    echo(f"turnlog: {what}: {plain(each.name)}: {plain(each.reason)}{command}", err=True)

@@ -1,17 +1,24 @@
 """turnlog web: browse sessions in a local web app."""
 
 import webbrowser
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from turnlog.cli.completions import complete_session
+from turnlog.cli.extras import require_extra
 from turnlog.cli.store_options import CHOSEN, store_option, stores_in
 from turnlog.cli.terminal import echo, echo_masked
+from turnlog.errors import UsageError
 from turnlog.store.session_lookup import find_session
 from turnlog.store.stores import Stores
+
+if TYPE_CHECKING:
+    from turnlog.web.app import Protection
+    from turnlog.web.guards import GuardedApp
 
 
 class WebOptions(NamedTuple):
@@ -35,10 +42,13 @@ class WebOptions(NamedTuple):
     multiple=True,
     help="Answer to this address as well, for a forwarded port; repeatable.",
 )
+@click.option("--lake", metavar="DEST", help="Show reports on all machines of a lake instead.")
 @click.option("--samples", is_flag=True, help="Show the sample sessions shipped with turnlog.")
 @store_option
 @click.pass_context
-def command(ctx: click.Context, session: str | None, samples: bool, **options: object) -> None:
+def command(
+    ctx: click.Context, session: str | None, samples: bool, lake: str | None, **options: object
+) -> None:
     """Browse sessions in a local web app, starting at SESSION if given.
 
     The server runs on 127.0.0.1 until Ctrl-C and only reads. Its URL works once, for one browser.
@@ -50,10 +60,16 @@ def command(ctx: click.Context, session: str | None, samples: bool, **options: o
       turnlog web last
       turnlog web --no-open --port 8123 --origin http://devbox:8123
       turnlog web --store ~/.claude --store /mnt/laptop/.claude
+      turnlog web --lake s3://team/lake
     """
+    wanted = WebOptions(**options)  # pyright: ignore[reportArgumentType]
+    if lake is not None:
+        if session is not None or samples:
+            raise UsageError("a lake has no sessions to show", f"turnlog web --lake {lake}")
+        _serve_lake(lake, wanted)
+        return
     stores = _stores(ctx, samples)
-    target = _target(stores, session)
-    _serve(stores, target, WebOptions(**options))  # pyright: ignore[reportArgumentType]
+    _serve(stores, _target(stores, session), wanted)
 
 
 def _stores(ctx: click.Context, samples: bool) -> Stores:
@@ -74,31 +90,59 @@ def _target(stores: Stores, session: str | None) -> str:
 
 
 def _serve(stores: Stores, target: str, options: WebOptions) -> None:
-    """Answer requests until Ctrl-C."""
-    from turnlog.web.access import Access
-    from turnlog.web.app import Protection, create_app
-    from turnlog.web.guards import origins_of
+    """Answer requests about sessions until Ctrl-C."""
+    from turnlog.web.app import create_app
     from turnlog.web.library import Library
-    from turnlog.web.server import HOST, bind, serve
     from turnlog.web.session_api import load_libraries
+
+    library = Library(stores)
+
+    def start() -> None:
+        library.refresher.start()
+        Thread(target=load_libraries, daemon=True).start()
+
+    _run(lambda protection: create_app(library, protection), start, target, options)
+
+
+def _serve_lake(dest: str, options: WebOptions) -> None:
+    """Answer requests about a lake until Ctrl-C."""
+    require_extra("lake", "lake support")
+    from turnlog.lake.lake_reports import LakeSource, require_lake
+    from turnlog.web.app import create_lake_app
+    from turnlog.web.lake_pages import LakeLibrary
+
+    require_lake(dest)
+    library = LakeLibrary(LakeSource(dest))
+    _run(lambda protection: create_lake_app(library, protection), lambda: None, "/", options)
+
+
+def _run(
+    create: Callable[["Protection"], "GuardedApp"],
+    prepare: Callable[[], None],
+    target: str,
+    options: WebOptions,
+) -> None:
+    """Serve an app until Ctrl-C; print its URL, and open it."""
+    from turnlog.web.access import Access
+    from turnlog.web.app import Protection
+    from turnlog.web.guards import origins_of
+    from turnlog.web.server import HOST, bind, serve
 
     with bind(options.port) as bound:
         port = bound.getsockname()[1]
         protection = Protection(origins_of(port, options.origins), Access(port, target))
         url = f"http://{HOST}:{port}{protection.access.path}"
-        library = Library(stores)
 
         def start() -> None:
-            library.refresher.start()
+            prepare()
             echo_masked(url)  # the one secret that is meant to be seen
             echo("Press Ctrl-C to stop.", err=True)
-            Thread(target=load_libraries, daemon=True).start()
             if not options.no_open:
                 # Some browsers keep `open` waiting until they are closed.
                 Thread(target=_open, args=(url,), daemon=True).start()
 
         with suppress(KeyboardInterrupt):
-            serve(create_app(library, protection), bound, start)
+            serve(create(protection), bound, start)
 
 
 def _open(url: str) -> None:

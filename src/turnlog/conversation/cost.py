@@ -114,6 +114,25 @@ def costs_by_kind(
     return {kind: cost for kind, cost in found.items() if cost}
 
 
+def rates_on(model: str | None, usage: Usage, day: str | None) -> tuple[float, ...] | None:
+    """Return dollars per million tokens of a message: input, output, cache writes and reads.
+
+    These are microdollars per token. Return None if the model has no price; advisors have theirs.
+
+    >>> rates_on("claude-opus-5", Usage(input_tokens=1), None)
+    (5.0, 25.0, 6.25, 10.0, 0.5)
+    """
+    if model == SYNTHETIC:
+        return (0.0,) * 5
+    price = _price_of(model, usage, day or NEWEST)
+    if price is None:
+        return None
+    factor = FAST.get(model_name(model), 1) if given(usage.speed) == "fast" else 1
+    factor *= US_ONLY if given(usage.inference_geo) == "us" else 1
+    rates = (price.input, price.output, price.cache_write_5m, price.cache_write_1h)
+    return tuple(rate * factor for rate in (*rates, price.cache_read))
+
+
 def split_advice(usage: Usage) -> tuple[Usage, list[tuple[str | None, Usage]]]:
     """Return the usage of a message itself, and the model and usage of each advisor it consulted.
 

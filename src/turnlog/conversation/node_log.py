@@ -36,6 +36,26 @@ class ReadExtent(NamedTuple):
 WHOLE = ReadExtent()
 
 
+class Recall:
+    """Decoded values, up to a number of bytes of their lines; the oldest are dropped first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self._kept: dict[Any, tuple[Any, int]] = {}
+
+    def get(self, key: Any) -> Any:
+        """Return a value that was kept; None if there is none."""
+        return self._kept.get(key, (None, 0))[0]
+
+    def keep(self, key: Any, value: Any, size: int) -> None:
+        """Keep a value that was decoded from so many bytes."""
+        self._kept[key] = value, size
+        self._size += size
+        while self._size > self._most and self._kept:
+            self._size -= self._kept.pop(next(iter(self._kept)))[1]
+
+
 class NodeLog:
     """The entries of one file, or those from a given line on."""
 
@@ -43,8 +63,12 @@ class NodeLog:
     """The client's latest nickname for the session, also used as its plan's file name (2.1.x)."""
     _file: int | None = None
     """The descriptor of the file while it is kept open."""
+    recall: "Recall | None" = None
+    """What was decoded lately, while the file is kept open."""
     slug_index: int = -1
     """Rank of the node that has it; -1 if there is none."""
+    _end: int | None = None
+    """Read no line behind this offset; None for the whole file."""
     _derived: tuple[str, ...] = ("tree",)
     """Cached properties to recompute when the file has grown."""
 
@@ -85,10 +109,14 @@ class NodeLog:
         self.state = state
         if is_read:
             return False
+        self._read_on()
+        return True
+
+    def _read_on(self) -> None:
+        """Read what follows, and drop what was derived from fewer lines."""
         self._read_appended()
         for name in self._derived:
             self.__dict__.pop(name, None)
-        return True
 
     def entry(self, node: Node) -> Entry:
         """Return the entry of a node, decoded from its line."""
@@ -96,11 +124,24 @@ class NodeLog:
 
     def entries(self, nodes: Iterable[Node]) -> Iterator[Entry]:
         """Yield the entries of some nodes, in the given order."""
+        if self.recall:
+            yield from self._recalled(nodes, self.recall)
+            return
         for node, line in self.lines_of(nodes):
             found = decode_line(line).entries
             # A line nested almost as deep as the stack allows may fail to decode here, further down
             # the stack, although it decoded when the file was read.
             yield found[node.position] if node.position < len(found) else Unknown()
+
+    def _recalled(self, nodes: Iterable[Node], recall: "Recall") -> Iterator[Entry]:
+        for node in nodes:
+            entry = recall.get(node.index)
+            if entry is None:
+                _, line = next(self.lines_of([node]))
+                found = decode_line(line).entries
+                entry = found[node.position] if node.position < len(found) else Unknown()
+                recall.keep(node.index, entry, node.size)
+            yield entry
 
     def values(self, nodes: Iterable[Node]) -> Iterator[dict[str, Any]]:
         """Yield the complete JSON objects of some nodes, including unknown fields."""
@@ -119,16 +160,20 @@ class NodeLog:
                 os.close(file)
 
     @contextmanager
-    def kept_open(self) -> Generator[None]:
-        """Keep the file open, because opening it for each entry takes longer than reading it."""
+    def kept_open(self, recalled: int = 0) -> Generator[None]:
+        """Keep the file open, because opening it for each entry takes longer than reading it.
+
+        Entries of so many bytes are recalled, which saves decoding lines that several views show.
+        """
         if self._file is not None:
             yield
             return
         self._file = file = open_descriptor(self.path)
+        self.recall = Recall(recalled) if recalled else None
         try:
             yield
         finally:
-            self._file = None
+            self._file = self.recall = None
             os.close(file)
 
     def node(self, uuid: str) -> ChainNode:
@@ -163,6 +208,8 @@ class NodeLog:
             if line.is_whole:
                 extent = line.end, lines, len(self.nodes), len(self.problems)
                 trail.add(line)
+            if self._end is not None and line.end >= self._end:
+                break
         self._extent, self._mark = ReadExtent(*extent), trail.bookmark
 
     def _add(self, line: Line) -> None:

@@ -179,7 +179,14 @@ class Session(NodeLog):
 
     def detail(self, call: Call) -> Detail:
         """Return the contents of a call's lines."""
-        return read_call(self, call)
+        if self.recall is None:
+            return read_call(self, call)
+        key = call.use.index, call.id
+        detail = self.recall.get(key)
+        if detail is None:
+            detail = read_call(self, call)
+            self.recall.keep(key, detail, call.result.size if call.result else 0)
+        return detail
 
     @cached_property
     def _sidechains(self) -> Tree:
@@ -201,6 +208,30 @@ class Session(NodeLog):
     @cached_property
     def _paired(self) -> tuple[list[Call], list[Orphan]]:
         return pair_calls(self.nodes)
+
+
+class SessionStart(Session):
+    """The first lines of a session, a session of their own that can be extended to all of it."""
+
+    def __init__(self, path: Path, end: int) -> None:
+        self._end = end
+        super().__init__(path)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that were read; equal to the file's size at the end."""
+        return self.extent.offset
+
+    @property
+    def is_whole(self) -> bool:
+        """True once nothing is left to read."""
+        return self._end is None
+
+    def extend(self, step: int) -> None:
+        """Read about so many bytes more."""
+        end = (self._end or 0) + step
+        self._end = end if end < self.state.size else None
+        self._read_on()
 
 
 class PartialSession(Session):

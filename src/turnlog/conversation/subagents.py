@@ -6,6 +6,7 @@ Their entries are in files of their own, in the session's folder (2.1.29 on) or 
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +86,15 @@ def _paths(session: Path) -> Iterator[Path]:
     yield from nested_subagents(session)
     is_agent = session.stem.startswith("agent-")
     for path in adjacent_subagents(session.parent):
-        owner = None
-        with skipping(path):
-            owner = next((given(entry.session_id) for _, entry in read_entries(path)), None)
-        if path != session and (is_agent or owner == session.stem):
+        if path != session and (is_agent or _owner(path) == session.stem):
             yield path
+
+
+def _owner(path: Path) -> str | None:
+    """Return the session that a sub-agent's file names; None if it cannot be read."""
+    with skipping(path):
+        return next((given(entry.session_id) for _, entry in read_entries(path)), None)
+    return None
 
 
 def _is_outside(path: Path, project: Path) -> bool:
@@ -113,6 +118,13 @@ def _describe(path: Path, started: dict[str, str]) -> SubAgent:
 
 def _read_meta(path: Path) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(read_regular(path), type=dict[str, Any])
+        state = path.stat()
+        return _parsed_meta(path, state.st_mtime_ns, state.st_size)
     except (OSError, msgspec.MsgspecError):
         return {}
+
+
+# Each of a hundred sub-agents looks at all of them for those that it started itself.
+@lru_cache(512)
+def _parsed_meta(path: Path, mtime_ns: int, size: int) -> dict[str, Any]:
+    return msgspec.json.decode(read_regular(path), type=dict[str, Any])

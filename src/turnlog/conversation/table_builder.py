@@ -25,7 +25,7 @@ from turnlog.conversation.node_table import (
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, Node, TipNode
 from turnlog.conversation.prompts import ASKING
 from turnlog.conversation.session import Session, version_of
-from turnlog.conversation.session_tail import is_independent, names_of
+from turnlog.conversation.session_tail import is_independent, names_of, names_within
 from turnlog.conversation.table_outline import encode_figures
 from turnlog.conversation.table_reader import MICROSECOND, ROUNDS, UNKNOWN_IDLE
 from turnlog.conversation.table_session import TableSession
@@ -102,9 +102,10 @@ def _cut_at(session: Session, turn: Turn) -> Cut | None:
         return None
     boundary = session.tree.chain[rank]
     early, late = session.nodes[: prompt.index], session.nodes[prompt.index :]
-    names = {name for node in early for name in names_of(node)}
+    wanted = {name for node in late for name in names_of(node)}
+    known = wanted.intersection(_names(early))
     if boundary.index >= prompt.index or not is_independent(
-        late, boundary.uuid, names.__contains__
+        late, boundary.uuid, known.__contains__
     ):
         return None
     return Cut(prompt.offset, prompt.line - 1, prompt.index, turn.n - 1, boundary)
@@ -175,8 +176,7 @@ class _Builder:
             for node in turn.nodes:
                 turn_of[node.index] = turn.n
         self._add("turn_of", turn_of)
-        names = {name for node in nodes for name in names_of(node)}
-        self._add("names", sorted(set(map(hash_name, names))))
+        self._add("names", sorted(set(map(hash_name, _names(nodes)))))
 
     def _add_turns(self) -> None:
         turns = self.turns
@@ -271,15 +271,33 @@ def _starts(lengths: Iterable[int]) -> list[int]:
     return starts
 
 
+def _names(nodes: Iterable[Node]) -> Iterator[str]:
+    """Yield every id that some nodes have or refer to, in file order."""
+    above = None
+    for node in nodes:
+        if isinstance(node, ChainNode):
+            if node.uuid:
+                yield node.uuid
+            if node.parent and node.parent != above:  # most entries follow the one before
+                yield node.parent
+            if node.logical_parent:
+                yield node.logical_parent
+            yield from names_within(node)
+            above = node.uuid
+        elif isinstance(node, TipNode):
+            yield node.leaf
+
+
 def _checksums(path: Path, nodes: Sequence[Node]) -> Iterator[int]:
-    at, raw = -1, b""
+    at, end, checksum = -1, 0, 0
     with open_regular(path, 1 << 20) as file:
         for node in nodes:
             if node.offset != at:
-                if file.tell() != node.offset:
+                if end != node.offset:
                     file.seek(node.offset)
-                at, raw = node.offset, file.read(node.size)
-            yield zlib.crc32(raw)
+                raw = file.read(node.size)
+                at, end, checksum = node.offset, node.offset + len(raw), zlib.crc32(raw)
+            yield checksum
 
 
 def _parents(tree: Tree, nodes: Sequence[Node]) -> list[int]:
@@ -289,6 +307,8 @@ def _parents(tree: Tree, nodes: Sequence[Node]) -> list[int]:
     for rank, node in enumerate(tree.chain):
         if node.index < len(nodes) and above[rank] >= 0:
             parents[node.index] = tree.chain[above[rank]].index
+    if len(tree.chain) == sum(isinstance(node, ChainNode) for node in nodes):
+        return parents
     # An entry that was written again is in the tree once; earlier copies share its place.
     for node in nodes:
         rank = tree.rank_of(node.uuid) if isinstance(node, ChainNode) else None

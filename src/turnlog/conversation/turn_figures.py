@@ -5,8 +5,14 @@ from typing import Any, NamedTuple
 
 from turnlog.conversation.calls import Call
 from turnlog.conversation.cost import cost_of, unpriced_models
-from turnlog.conversation.messages import Message, add_usage
-from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, UserNode
+from turnlog.conversation.messages import Message, sum_tokens
+from turnlog.conversation.nodes import (
+    AssistantNode,
+    BoundaryNode,
+    ChainNode,
+    DurationNode,
+    UserNode,
+)
 from turnlog.conversation.prompts import PromptKind
 from turnlog.conversation.turns import Turn, measured_ms
 from turnlog.format.blocks import Usage
@@ -53,23 +59,29 @@ def figures_of(turn: Turn) -> TurnFigures:
     """Return the figures of a turn."""
     said = [message for message in turn.messages if not message.is_synthetic]
     elapsed = turn.elapsed_ms
-    measured = measured_ms(turn.nodes)
-    usage = add_usage(message.usage for message in said)
-    failed = sum(call.has_failed for call in turn.calls)
+    rows, compactions, measured = 1, 0, None
+    for node in turn.nodes:
+        rows += _count_rows(node)
+        if isinstance(node, BoundaryNode):
+            compactions += 1
+        elif isinstance(node, DurationNode):
+            measured = measured_ms(turn.nodes)
+    calls = turn.calls
+    failed = sum([call.has_failed for call in calls]) if calls else 0
     return TurnFigures(
         line=(turn.prompt or turn.nodes[0]).line,
         kind=str(turn.kind or ""),
         started=turn.started,
-        calls=len(turn.calls),
+        calls=len(calls),
         failed=failed,
-        errors=failed + sum(any(n.is_error for n in message.nodes) for message in turn.messages),
-        edits=sum(map(_is_edit, turn.calls)),
-        rows=sum(map(_count_rows, turn.nodes)) + 1,
-        tokens=sum(usage.values()),
+        errors=failed + sum([message.has_error for message in turn.messages]),
+        edits=sum(map(_is_edit, calls)) if calls else 0,
+        rows=rows,
+        tokens=sum([sum_tokens(message.usage) for message in said]),
         cost_usd=_total_cost(said),
         context=_prompt_tokens(said[-1].usage) if said else 0,
         model=said[-1].model if said else None,
-        compactions=sum(isinstance(node, BoundaryNode) for node in turn.nodes),
+        compactions=compactions,
         working_ms=elapsed if measured is None else measured,
         elapsed_ms=elapsed,
         is_complete=bool(said),
@@ -98,7 +110,7 @@ def cost_of_messages(messages: Sequence[Message]) -> tuple[float | None, list[st
 
 
 def _total_cost(messages: Sequence[Message]) -> float | None:
-    costs = [cost_of(m.model, m.usage, m.started) for m in messages]
+    costs = [cost_of(m.model, m.usage, m.nodes[0].time) for m in messages]
     # A partial sum would look like the whole cost, so one unknown price makes the total unknown.
     known = [cost for cost in costs if cost is not None]
     return round(sum(known), 10) if len(known) == len(costs) else None
@@ -109,8 +121,7 @@ def _is_edit(call: Call) -> bool:
 
 
 def _prompt_tokens(usage: Usage) -> int:
-    counts = add_usage([usage])
-    return sum(counts.values()) - counts["output_tokens"]
+    return sum_tokens(usage) - (usage.output_tokens or 0)
 
 
 def _count_rows(node: ChainNode) -> int:

@@ -59,7 +59,9 @@ def require_idle(store: Store, *paths: Path) -> None:
     require_closed([store], paths)
     for path in paths:
         if time.time() - path.stat().st_mtime < RECENT:
-            raise Conflict(f"{path} was written to a moment ago", f"sleep {RECENT:.0f}")
+            # A client that keeps no registry goes on from memory, and would undo the change.
+            reason = f"{path} was written to a moment ago, perhaps by a client that is running"
+            raise Conflict(reason, f"sleep {RECENT:.0f}; turnlog live --once")
 
 
 def apply_changes(

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 
 from turnlog.errors import Damaged, Unavailable
 from turnlog.exchange.transports import is_valid, run_program
@@ -127,4 +128,6 @@ class GitTransport:
         }
         if index is not None:
             environment["GIT_INDEX_FILE"] = str(index)
-        return run_program(["git", *SETTINGS, *arguments], given, environment=environment)
+        command = ["git", *SETTINGS, *arguments]
+        hint = f"git ls-remote {quote(self._shown)}"
+        return run_program(command, given, environment=environment, hint=hint)

@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
@@ -27,10 +28,13 @@ class RcloneTransport:
 
     def __init__(self, remote: str) -> None:
         self._remote = remote.rstrip("/")
+        self._hint = f"rclone lsf {quote(self._remote)}"
 
     def list(self) -> dict[str, int]:
         flags = ("-R", "--files-only", "--no-mimetype", "--no-modtime")
-        raw = run_program(["rclone", "lsjson", *flags, self._remote], ignored=MISSING)
+        raw = run_program(
+            ["rclone", "lsjson", *flags, self._remote], ignored=MISSING, hint=self._hint
+        )
         try:
             rows = ROWS.decode(raw or b"[]")
         except msgspec.MsgspecError as error:
@@ -39,7 +43,7 @@ class RcloneTransport:
 
     def read(self, name: str, limit: int) -> bytes:
         path = f"{self._remote}/{name}"
-        content = run_program(["rclone", "cat", path], limit=limit + 1)
+        content = run_program(["rclone", "cat", path], limit=limit + 1, hint=self._hint)
         if len(content) > limit:
             raise Damaged(f"{path} is larger than {limit:,} bytes")
         return content
@@ -52,14 +56,15 @@ class RcloneTransport:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
             target = f"{self._remote}/{name}"
-            run_program(["rclone", "copyto", "--ignore-times", temporary, target])
+            command = ["rclone", "copyto", "--ignore-times", temporary, target]
+            run_program(command, hint=self._hint)
         finally:
             Path(temporary).unlink(missing_ok=True)
 
     def remove(self, names: Iterable[str]) -> None:
         wanted = set(names)
         for name in wanted.intersection(self.list()) if wanted else ():
-            run_program(["rclone", "deletefile", f"{self._remote}/{name}"])
+            run_program(["rclone", "deletefile", f"{self._remote}/{name}"], hint=self._hint)
 
     def finish(self) -> None:
         """Nothing to do: files are visible as soon as they are written."""

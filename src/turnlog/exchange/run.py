@@ -64,9 +64,10 @@ def sync_with(
         started = initialize(transport, dest, options.may_start)
         problems: list[NotExchanged] = []
         if options.password is None:
-            require_plain(transport)
+            require_plain(transport, quote(mask(dest)))
         else:
-            transport = SealedTransport(transport, options.password, options.is_dry_run)
+            shown = quote(mask(dest))
+            transport = SealedTransport(transport, options.password, options.is_dry_run, shown)
             problems = transport.problems
         sync = _Sync(store, dest, options, transport, folder)
         sync.report.problems += problems
@@ -290,7 +291,7 @@ class _Sync:
                 # A time in the future says nothing: the clock was wrong, now or then.
                 age = time.time() - file.state.mtime_ns / 1e9 if file.state else -1
                 if 0 <= age < self.options.settle:
-                    return "it was written to a moment ago"
+                    return "it was written to a moment ago, perhaps by a client that is running"
         return None
 
     def _delete(self, receiver: Receiver, applier: Applier) -> None:

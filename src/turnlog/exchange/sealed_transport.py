@@ -28,15 +28,20 @@ MOST_WORK = 1 << 23
 class SealedTransport:
     """A transport whose files are encrypted; names and sizes are not."""
 
-    def __init__(self, inner: Transport, password: str, is_dry_run: bool) -> None:
+    def __init__(self, inner: Transport, password: str, is_dry_run: bool, dest: str) -> None:
+        """`dest` is what the user calls it, for hints."""
         self._inner = inner
         listed = inner.list()
         names = sorted(name for name in listed if name.startswith("keys/"))
         if not names and listed:
-            raise UsageError("DEST is not encrypted", "turnlog sync-with DEST")
+            raise UsageError(f"{dest} is not encrypted", f"turnlog sync-with {dest}")
         self.problems: list[NotExchanged] = []
         """Keys that were not used."""
         self._identities = _open_keys(inner, names, password, self.problems)
+        if names and not self._identities:
+            first = self.problems[0]
+            hint = f"turnlog sync-with {dest} --password-file FILE"
+            raise Unavailable(f"the password does not open {first.name}: {first.reason}", hint)
         if not names:
             self._identities = [_new_key(inner, password, is_dry_run)]
 
@@ -62,16 +67,16 @@ class SealedTransport:
         self._inner.finish()
 
 
-def require_plain(transport: Transport) -> None:
+def require_plain(transport: Transport, dest: str) -> None:
     """Raise `UsageError` if DEST is encrypted."""
     if any(name.startswith("keys/") for name in transport.list()):
-        raise UsageError("DEST is encrypted", "turnlog sync-with DEST --password")
+        raise UsageError(f"{dest} is encrypted", f"turnlog sync-with {dest} --password")
 
 
 def _open_keys(
     inner: Transport, names: Iterable[str], password: str, problems: list[NotExchanged]
 ) -> list[Any]:
-    """Return the keys that the password opens; raise `Unavailable` if it opens none."""
+    """Return the keys that the password opens; the others are problems."""
     found: list[Any] = []
     work = 0
     for name in names:
@@ -85,9 +90,6 @@ def _open_keys(
             found.append(_identity(decrypt_with_password(sealed, password)))
         except Damaged as error:
             problems.append(NotExchanged(name, str(error)))
-    if problems and not found:
-        reason = f"the password does not open {problems[0].name}: {problems[0].reason}"
-        raise Unavailable(reason, "turnlog sync-with DEST --password-file FILE")
     return found
 
 

@@ -63,4 +63,5 @@ class SshTransport:
     def _run(self, script: str, given: bytes = b"", limit: int | None = None) -> bytes:
         # The login shell may be fish or csh, so the script runs in a shell that is known.
         remote = f"exec sh -c {quote(script)}"
-        return run_program(["ssh", *OPTIONS, "--", self._host, remote], given, limit=limit)
+        command = ["ssh", *OPTIONS, "--", self._host, remote]
+        return run_program(command, given, limit=limit, hint=f"ssh {quote(self._host)} true")

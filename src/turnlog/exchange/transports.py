@@ -57,10 +57,12 @@ def run_program(
     limit: int | None = None,
     ignored: Collection[int] = (),
     environment: Mapping[str, str] | None = None,
+    hint: str | None = None,
 ) -> bytes:
     """Run a program and return its output, or its first `limit` bytes.
 
     Raise `Unavailable` with its last words if it fails; for a code to be ignored, return nothing.
+    `hint` is a command that shows the user what is wrong.
     """
     if shutil.which(arguments[0]) is None:
         raise Unavailable(f"{arguments[0]} is not installed", f"apt install {arguments[0]}")
@@ -81,7 +83,7 @@ def run_program(
     if process.returncode in ignored:
         return b""
     if process.returncode and not is_cut:
-        raise Unavailable(f"{arguments[0]} failed: {last_words(errors)}")
+        raise Unavailable(f"{arguments[0]} failed: {last_words(errors)}", hint)
     return output
 
 

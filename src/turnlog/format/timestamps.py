@@ -27,7 +27,10 @@ def parse_timestamp(text: str | None) -> datetime | None:
     """
     try:
         moment = datetime.fromisoformat(text or "")
-        found = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        if moment.tzinfo is None:
+            found = moment.replace(tzinfo=UTC)
+        else:
+            found = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
     # Go writes 0001-01-01T00:00:00Z for "no time". It has no local time west of Greenwich, because

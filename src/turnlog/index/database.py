@@ -17,7 +17,7 @@ from turnlog.store.directories import cache_directory
 from turnlog.store.paths import Store
 from turnlog.store.stores import AnyStores, present
 
-READING = 4
+READING = 5
 """Increment when the same lines produce different rows than before; existing indexes are rebuilt.
 """
 MOST_STORES = 20
@@ -275,7 +275,7 @@ def _created(path: Path) -> sqlite3.Connection:
     """Create an empty index; processes that have the old one open keep using it until they exit."""
     _remove(path)
     db = connect(path)
-    db.executescript(_sql("schema.sql"))
+    db.executescript(_sql("schema.sql") + work_view())
     db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (FTS_MEMORY,))
     db.execute(
         "INSERT INTO about VALUES ('next_doc', 1), ('generation', 1), ('version', ?)",
@@ -287,8 +287,13 @@ def _created(path: Path) -> sqlite3.Connection:
 def current_version() -> str:
     """Return a version that depends on all that determines the rows: tables, prices, reader."""
     prices = Path(__file__).parent.parent.joinpath("conversation", "prices.json").read_bytes()
-    tables = _sql("schema.sql") + _sql("indexes.sql")
+    tables = _sql("schema.sql") + work_view() + _sql("indexes.sql")
     return f"{READING}-{zlib.crc32(tables.encode() + prices):08x}"
+
+
+def work_view() -> str:
+    """Return the statement that defines the view `work`, which any engine understands."""
+    return _sql("work_view.sql")
 
 
 def _sql(name: str) -> str:

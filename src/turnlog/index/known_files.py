@@ -61,11 +61,11 @@ def recent_sessions(db: sqlite3.Connection, limit: int) -> tuple[list[str], int]
 
 def sessions_before(
     db: sqlite3.Connection, store: str, written: float
-) -> list[tuple[str, str | None, float]]:
-    """Return id, title and time of a store's sessions that were last written before a time."""
+) -> list[tuple[str, str, str | None, float]]:
+    """Return path, id, title and time of a store's sessions last written before a time."""
     # The inner query reads only the index `files_read_whole`; rows of the table are long.
     return db.execute(
-        "SELECT opened_by, title, mtime_ns / 1e9 FROM files WHERE id IN"
+        "SELECT path, opened_by, title, mtime_ns / 1e9 FROM files WHERE id IN"
         " (SELECT id FROM files WHERE reached >= size AND mtime_ns < ?)"
         " AND store = ? AND NOT is_subagent AND NOT is_gone ORDER BY mtime_ns",
         (int(written * 1e9), store),

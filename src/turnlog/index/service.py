@@ -35,6 +35,7 @@ ALL_TURNS = 1000
 """Turns shown when the search is limited to one session."""
 FILE_CALLS = 500
 """Calls on one file that are returned by default."""
+SHELLS = ("Bash", "PowerShell")
 LIMIT = 10
 """Default number of sessions in a search result."""
 
@@ -220,6 +221,20 @@ def sessions_touching(
 
     with synced_index(stores, feedback=feedback) as index:
         return sessions_with_path(index.db, path, ending)
+
+
+def sessions_running(stores: AnyStores, path: str, feedback: Feedback = SILENT) -> "list[Path]":
+    """Return the files of the sessions with shell commands that name a file, in whatever way."""
+    from pathlib import Path
+
+    # The last part only: commands are run in some directory, and `cd src` may come before.
+    name = path.replace("\\", "/").rstrip("/").rpartition("/")[2].replace('"', " ")
+    found: dict[str, None] = {}
+    for tool in SHELLS if name.strip() else ():
+        selection = Selection(kinds=("input",), tool=tool)
+        request = SearchRequest(f'"{name}"', selection=selection, limit=0)
+        found |= dict.fromkeys(hits.path for hits in search_sessions(stores, request, feedback))
+    return [Path(path) for path in found]
 
 
 def report_batch(

@@ -7,12 +7,12 @@ with the same result.
 import gc
 import os
 import zlib
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from turnlog.conversation.node_table import StaleTable, read_table, write_table
-from turnlog.conversation.session import Session, open_session
+from turnlog.conversation.session import Session, SessionStart, open_session
 from turnlog.conversation.table_session import TableSession
 from turnlog.format.private_files import secure_folder
 from turnlog.index.database import current_version, index_path, tables_folder
@@ -20,6 +20,8 @@ from turnlog.store.paths import Store
 
 SMALLEST = 4 << 20
 """Bytes of a session file from which on a table is kept: smaller ones are read in no time."""
+STEP = 4 << 20
+"""Bytes to read between two reports of the progress."""
 LONGEST_TAIL = 8 << 20
 TAIL_SHARE = 8
 """A table is rebuilt when an eighth of a file, and at least 8 MB, was appended since."""
@@ -31,10 +33,29 @@ def open_cached_session(
     store: Store, path: Path, environment: Mapping[str, str] = os.environ
 ) -> Session:
     """Open a session with the same result as `open_session`; a large one with its node table."""
-    if path.stat().st_size < SMALLEST:
-        return open_session(path)
-    file = table_path(index_path(store, environment), path)
-    return _open_with_table(path, file) or _open_and_keep(path, file)
+    return open_at_once(store, path, SMALLEST, environment) or open_in_steps(
+        store, path, environment=environment
+    )
+
+
+def open_at_once(
+    store: Store, path: Path, smallest: int, environment: Mapping[str, str] = os.environ
+) -> Session | None:
+    """Open a session that is smaller than a size or has a table; return None for others."""
+    if path.stat().st_size < smallest:
+        is_kept = path.stat().st_size >= SMALLEST
+        return open_cached_session(store, path, environment) if is_kept else open_session(path)
+    return _open_with_table(path, table_path(index_path(store, environment), path))
+
+
+def open_in_steps(
+    store: Store,
+    path: Path,
+    note: Callable[[int], None] = lambda count: None,
+    environment: Mapping[str, str] = os.environ,
+) -> Session:
+    """Read a session and write its table, reporting how many bytes were read so far."""
+    return _open_and_keep(path, table_path(index_path(store, environment), path), note)
 
 
 def table_path(index: Path, session: Path) -> Path:
@@ -55,12 +76,14 @@ def _open_with_table(path: Path, file: Path) -> Session | None:
     return session if session.tail_size <= longest else None
 
 
-def _open_and_keep(path: Path, file: Path) -> Session:
-    """Read a session and write its table."""
+def _open_and_keep(path: Path, file: Path, note: Callable[[int], None]) -> Session:
     from turnlog.conversation.table_builder import build_table
 
     with _without_collection():
-        session = open_session(path)
+        session = SessionStart(path, STEP)
+        while not session.is_whole:
+            session.extend(STEP)
+            note(session.read_bytes)
         parts = build_table(session, current_version())
     if parts:
         with suppress(

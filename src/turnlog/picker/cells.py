@@ -1,8 +1,8 @@
 """Text for the screen: masked, harmless, on one line, and cut to a number of terminal cells.
 
-Widths are those of prompt_toolkit, which draws the text. Characters that combine with others, as in
-emoji of several parts, are dropped: terminals disagree on how wide the result is, and one wrong
-width shifts everything to its right.
+Widths are those of prompt_toolkit, which draws the text. Characters that combine with others are
+dropped, and of an emoji of several parts all but the first: terminals disagree on how wide the
+result is, and one wrong width shifts everything to its right.
 """
 
 import re
@@ -14,14 +14,26 @@ from turnlog.secrets import mask
 from turnlog.text import one_line
 
 _COMBINING = re.compile(
-    r"[\u0300-\u036f\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]"
+    # A family is people with joiners between them; some terminals draw one, some all of them.
+    r"(?:\u200d[\u2190-\u2bff\U0001f000-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]?)+"
+    r"|[\u0300-\u036f\u200b-\u200f\u20d0-\u20ff\u2060-\u2064\ufe00-\ufe0f]"
+    r"|[\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
 )
+
+
+def without_combining(text: str) -> str:
+    """Return a text of which every terminal draws each character in its own cells.
+
+    >>> without_combining("a\u0301 \U0001f469\u200d\U0001f469\u200d\U0001f467 b")
+    'a 👩 b'
+    """
+    return text if text.isascii() else _COMBINING.sub("", text)
 
 
 @lru_cache(4096)
 def shown(text: str) -> str:
     """Return a text as the screen may show it, on one line."""
-    return " ".join(_COMBINING.sub("", one_line(mask(text))).split())
+    return " ".join(without_combining(one_line(mask(text))).split())
 
 
 def width_of(text: str) -> int:

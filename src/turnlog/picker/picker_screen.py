@@ -83,7 +83,10 @@ class SessionListControl(UIControl):
     def _empty(self) -> str:
         if self._picker.background.is_refreshing or not self._picker.state.is_known:
             return "Reading sessions…"
-        return "No session matches.  Tab searches other directories, Ctrl-U clears the query."
+        state = self._picker.state
+        if state.scope + 1 < len(state.scopes):
+            return "No session matches.  Tab searches other directories, Ctrl-U clears the query."
+        return "No session of any project matches.  Ctrl-U clears the query."
 
     def is_focusable(self) -> bool:
         return False

@@ -2,12 +2,14 @@
 
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnlog.index.reports.session_list import ListedSession
-from turnlog.picker.cells import fit, shown
+from turnlog.picker.background import CHECKED
+from turnlog.picker.cells import fit, shown, without_combining
 from turnlog.picker.row_layout import Fragment, RowFacts, days_left, fill_of, health_of
-from turnlog.text import exact_money, harmless, percent, plural
+from turnlog.text import exact_money, file_size, harmless, percent, plural
 
 if TYPE_CHECKING:
     from turnlog.picker.session_preview import PreviewText, SessionPreview
@@ -33,9 +35,21 @@ def facts_line(session: ListedSession, facts: RowFacts, width: int) -> list[Frag
     found: list[Fragment] = [
         ("class:rule", fit("── " + " · ".join(filter(None, parts)) + " ", width))
     ]
+    if health_of(session) == "unchecked":
+        found += [("", "\n"), ("class:dim", fit(f"· {_unchecked(session)}", width))]
     if health_of(session) == "broken":
         found += [("", "\n"), ("class:broken", fit(f"✗ {shown(session.finding or '')}", width))]
     return found
+
+
+def _unchecked(session: ListedSession) -> str:
+    try:
+        size = Path(session.path).stat().st_size
+    except OSError:
+        return "not checked: the file is gone"
+    if size <= CHECKED:
+        return "not checked yet"
+    return f"not checked, as it has {file_size(size)}: turnlog check {session.id[:8]}"
 
 
 def _kept(days: str) -> str:
@@ -89,4 +103,4 @@ def _body(text: "PreviewText") -> list[Fragment]:
 
 
 def _safe(text: str) -> str:
-    return harmless(BLANKS.sub("\n", text).expandtabs(4), keep=r"\n")
+    return without_combining(harmless(BLANKS.sub("\n", text).expandtabs(4), keep=r"\n"))

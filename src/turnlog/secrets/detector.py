@@ -20,6 +20,10 @@ WINDOW = 400
 NEAR, CONTEXTS = 3, 2048
 """Characters on each side of an anchor that select its keywords; how many selections are kept."""
 AFTER_DASH = "(?<=-)"
+KEYS = frozenset({"key", "Key", "KEY"})
+"""Keywords that mark a secret as the end of a longer name only: `api_key`, not `key`."""
+NO_NAME = frozenset("efgijmoqxyzEFGIJMOQXYZ")
+"""Letters that do not follow a keyword in a secret's name: `passed`, `tokenize`, `keyframe`."""
 NAME_LENGTH = 64
 NAME_BACKWARDS = re.compile(r"\n?([\w.-]*[\"']?)")
 """Matches a reversed name from its end; searching forwards would try every start before it."""
@@ -60,7 +64,8 @@ INVISIBLE_OR_SPELLED = (
 )
 AROUND = 512
 """Characters around an invisible one that a split secret may occupy."""
-ESCAPES = ("u001", "x1", "033[", "\\e[", "\\u20", "\\ufe", "\\uFE", "\\u00a", "\\u03")
+SPELLED_START = r"\\(?:u(?:001|00[aA]|034|20[026]|[fF][eE])|x1|033|e[\[\]])"
+"""The start of a spelled escape. It begins with a literal, for which `re` searches fast."""
 
 
 class Secret(NamedTuple):
@@ -127,6 +132,21 @@ class _Rule:
     def compiled(self) -> re.Pattern[str]:
         return re.compile(self.regex)
 
+    def may_match(self, word: str, before: str | None, after: str | None) -> bool:
+        """Return whether the rule may match at a keyword, judged by the characters around it.
+
+        Each is None if it is not known, and empty at an end of the text.
+        """
+        if self.is_flag and before not in ("-", None):
+            return False
+        if self.kind:
+            return True
+        # These are most of the stops in prose and code. In `(key: value)`, the name is `key`; a
+        # name may continue on the next line, so a line break before the keyword is no end of it.
+        is_end = before is None or before.isalnum() or before in tuple("_.-\n")
+        is_name = is_end or word not in KEYS
+        return is_name and (after is None or after not in NO_NAME or word.lower() == "cred")
+
     def find(self, text: str, at: int, found: list[tuple[Secret, int]]) -> None:
         """Add the secret whose keyword is at `at`, if there is one."""
         if self.is_flag and text[at - 1 : at] != "-":
@@ -190,18 +210,27 @@ class _Anchor:
                     rule.find(text, start, found)
 
     def _fitting(self, before: str, after: str) -> list[_Keyword]:
-        """Return the keywords that match the characters around the anchor."""
-        return [
-            keyword
-            for keyword in self.keywords
-            if _agree(keyword.word[: keyword.offset][::-1], before[::-1])
-            and _agree(keyword.word[keyword.offset + self.size :], after)
-        ]
+        """Return the keywords that match the characters around the anchor, with fitting rules."""
+        found: list[_Keyword] = []
+        for word, offset, rules in self.keywords:
+            head, rest = word[:offset][::-1], word[offset + self.size :]
+            if _agree(head, before[::-1]) and _agree(rest, after):
+                around = _next_to(head, before[::-1]), _next_to(rest, after)
+                if fitting := [rule for rule in rules if rule.may_match(word, *around)]:
+                    found.append(_Keyword(word, offset, fitting))
+        return found
 
 
 def _agree(one: str, other: str) -> bool:
     """Return whether one text is a prefix of the other."""
     return one.startswith(other) or other.startswith(one)
+
+
+def _next_to(part: str, near: str) -> str | None:
+    """Return the character behind a keyword's part, empty at the text's end, None if unknown."""
+    if len(near) > len(part):
+        return near[len(part)]
+    return None if len(near) == NEAR else ""
 
 
 class _Table(NamedTuple):
@@ -256,7 +285,7 @@ def _candidates(text: str) -> list[tuple[Secret, int]]:
 def _split_candidates(text: str) -> Iterator[tuple[Secret, int]]:
     """Yield the secrets that contain colours or invisible characters."""
     invisible = INVISIBLE
-    if "\\" in text and any(escape in text for escape in ESCAPES):
+    if "\\" in text and re.search(SPELLED_START, text):
         invisible = INVISIBLE_OR_SPELLED
     elif "\x1b" not in text and (text.isascii() or not re.search(UNSEEN_LETTER, text)):
         return  # in ASCII, only escape sequences are invisible

@@ -22,7 +22,9 @@ SHORTEST = 6
 """Minimum length of a secret."""
 KEY_START = "PRIVATE KEY"
 """Part of the first line of every private key in PEM or PGP armour."""
-REMEMBERED = 4_000_000
+MOST_CLEAN = 50_000
+"""Maximum number of texts without secrets that are remembered, by their hashes."""
+REMEMBERED = 1_000_000
 """Maximum total length of texts that are remembered with their masked form."""
 DEEPEST = 100
 """Maximum depth of a JSON value to show: files may nest deeper than Python can recurse."""
@@ -65,14 +67,27 @@ class _Recent:
     def __init__(self) -> None:
         self._masked: dict[str, str] = {}
         self._length = 0
+        self._clean: set[int] = set()
+        """Hashes of texts without secrets, which are nearly all."""
 
     def masked(self, text: str) -> str:
+        # Two texts with the same 64 bits are less likely than a broken disk, and nobody can make
+        # them: the hash is keyed with a random number of this process.
+        if (key := hash(text)) in self._clean:
+            return text
         found = self._masked.get(text)
         if found is None:
             found = _mask(text)
-            if len(text) <= REMEMBERED // 4:
+            if found == text:
+                self._note_clean(key)
+            elif len(text) <= REMEMBERED // 4:
                 self._remember(text, found)
         return found
+
+    def _note_clean(self, key: int) -> None:
+        if len(self._clean) >= MOST_CLEAN:
+            self._clean.clear()
+        self._clean.add(key)
 
     def _remember(self, text: str, masked: str) -> None:
         self._length += len(text)
@@ -200,6 +215,8 @@ def _without_split_keys(values: Sequence[Any]) -> Sequence[Any]:
 
 
 def _label(fields: dict[Any, Any]) -> str:
+    if LABELS.isdisjoint(fields):
+        return ""
     found = (fields.get(label) for label in LABELS)
     return next((text for text in found if isinstance(text, str) and is_secret_name(text)), "")
 

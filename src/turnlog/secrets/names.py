@@ -47,6 +47,8 @@ WEAK_NAME = (
     r"(?<=[a-z0-9])[_-]key)"
 )
 """Excludes `next_token`, `paginationToken` and names such as `primary_key`."""
+STEMS = ("pass", "pw", "psk", "key", "token", "secret", "cred", "salt", "auth")
+"""Every name above contains one of these. Most names do not, and neither do the lines of a diff."""
 LONGEST = 4096
 """Maximum length of a secret; longer values are prose or data."""
 
@@ -98,6 +100,9 @@ def _strength_of_field(name: str) -> int:
 @lru_cache(4096)
 def strength_of(name: str) -> int:
     """Return the strength of a secret's name, or 0; short names like `pass` need a quote before."""
+    folded = name[-200:].casefold()
+    if not any(stem in folded for stem in STEMS):
+        return 0
     # The end of the name decides: `password_file` is a path, `DB_PASSWORD_PROD` a password. Only
     # the last 200 characters are searched, because a minified line can be one long "name".
     for strength, pattern in ((PASSWORD, PASSWORD_NAME), (STRONG, STRONG_NAME), (WEAK, WEAK_NAME)):

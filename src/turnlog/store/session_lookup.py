@@ -81,13 +81,17 @@ def _ambiguous(stores: AnyStores, text: str, matches: list[SessionFile]) -> Ambi
     ids = {session.id for session in matches}
     if len(ids) > 1:
         lines = [_candidate(session) for session in matches]
-        return Ambiguous(f"{text!r} matches {len(matches)} sessions", lines)
-    # The same id everywhere: only the path tells the copies apart.
+        hint = f"turnlog show {matches[0].id}"
+        return Ambiguous(f"{text!r} matches {len(matches)} sessions", lines, hint)
     paths = [str(session.path) for session in matches]
-    hint = f"turnlog show {quote(paths[0])}"
-    folders = {holder_of(stores, session.path).root for session in matches}
-    where = f"{len(folders)} stores" if len(folders) > 1 else f"{len(paths)} folders"
-    return Ambiguous(f"session {matches[0].id} is in {where}: name its file", paths, hint)
+    name = matches[0].id
+    roots = list(dict.fromkeys(holder_of(stores, session.path).root for session in matches))
+    if len(roots) == len(matches):
+        hint = f"turnlog show {name} --store {quote(str(roots[0]))}"
+        return Ambiguous(f"session {name} is in {len(roots)} stores: name one", paths, hint)
+    # Only the path tells copies in one store apart.
+    reason = f"session {name} is in {len(paths)} folders: name its file"
+    return Ambiguous(reason, paths, f"turnlog show {quote(paths[0])}")
 
 
 def _not_found(stores: AnyStores, text: str) -> NotFound:

@@ -4,6 +4,7 @@ The first store is the one that chat and hooks use.
 """
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -65,6 +66,14 @@ def holder_of(stores: AnyStores, path: Path) -> Store:
     """Return the store that a file is in; the first one for a file elsewhere."""
     known = each_store(stores)
     return find_holder(known, path) or known[0]
+
+
+def store_argument(stores: AnyStores, path: Path) -> str:
+    """Return the arguments that select the store of a file; empty if there is only one store."""
+    # With several stores, an id may be in more than one of them, and the user's may be others.
+    if len(each_store(stores)) < 2:
+        return ""
+    return f" --store {shlex.quote(str(holder_of(stores, path).root))}"
 
 
 def find_holder(stores: AnyStores, path: Path) -> Store | None:

@@ -24,6 +24,7 @@ from turnlog.web.access import Access
 from turnlog.web.comparison_page import comparison
 from turnlog.web.growth import growth_events
 from turnlog.web.guards import GUARDS, SECURITY_HEADERS, Guard, GuardedApp, Origins, peer_of
+from turnlog.web.lake_pages import LakeLibrary, lake_csv, lake_page
 from turnlog.web.library import Library
 from turnlog.web.live_page import LiveFeed
 from turnlog.web.pages import render, static_files
@@ -91,8 +92,38 @@ def create_app(library: Library, protection: Protection) -> GuardedApp:
         Route("/api/sessions/{key}/events", _event_route(library)),
         Route("/api/live/events", _live_route(library)),
         *(Route(path, _json_route(library, function)) for path, function in API.items()),
-        *(Route(f"/{folder}/{{name:path}}", _serve_static) for folder in ("static", "viewer")),
+        *_static_routes(),
     ]
+    return _guarded(routes, protection)
+
+
+def create_lake_app(library: LakeLibrary, protection: Protection) -> GuardedApp:
+    """Return the guarded app of a lake, which has one page."""
+
+    async def show(request: Request) -> Response:
+        def work() -> Response:
+            if request.query_params.get("format") == "csv":
+                return _csv_response(lake_csv(library, request.query_params), "lake")
+            return _html(render("lake.html", "lake", **lake_page(library, request.query_params)))
+
+        try:
+            return await run_in_thread(work)
+        except TurnlogError as error:
+            return _error_page(error)
+
+    routes: list[BaseRoute] = [
+        Route("/open/{token}", _landing_route(protection.access), methods=["GET"]),
+        Route("/", show),
+        *_static_routes(),
+    ]
+    return _guarded(routes, protection)
+
+
+def _static_routes() -> list[BaseRoute]:
+    return [Route(f"/{folder}/{{name:path}}", _serve_static) for folder in ("static", "viewer")]
+
+
+def _guarded(routes: list[BaseRoute], protection: Protection) -> GuardedApp:
     app = Starlette(
         routes=routes,
         exception_handlers={HTTPException: _on_http_error, Exception: _on_bug},

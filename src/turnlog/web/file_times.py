@@ -6,7 +6,7 @@ from turnlog.errors import NotFound, UsageError
 from turnlog.format.json_values import Fields
 from turnlog.secrets import mask
 from turnlog.web.session_cache import OpenedSession
-from turnlog.worktree.file_names import FileName, file_name
+from turnlog.worktree.file_names import FileName
 from turnlog.worktree.file_steps import TurnPlaces, diff_versions
 from turnlog.worktree.moments import FileMoment, at_line, parse_moment
 from turnlog.worktree.state_views import mask_lines, state_view
@@ -89,7 +89,7 @@ def _files_in(worktree: Worktree, line: int | None) -> list[str]:
 
 def _named(worktree: Worktree, file: int | str) -> FileName:
     if isinstance(file, str):
-        found = worktree.files.get(file_name(file, worktree.root).key)
+        found = worktree.known(file)
     else:
         names = list(worktree.files.values())
         found = names[file] if 0 <= file < len(names) else None

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from turnlog.format.regular_files import skipping
@@ -26,8 +27,9 @@ from turnlog.secrets import mask
 from turnlog.session_health import expiring, unresumable
 from turnlog.store.catalog import SessionFile, live_sessions, locate_session
 from turnlog.store.paths import Store
-from turnlog.store.stores import Stores
+from turnlog.store.stores import Stores, store_argument
 from turnlog.text import exact_money, money, plural, short_count
+from turnlog.web.library import session_key
 from turnlog.web.report_data import (
     PageLinks,
     Params,
@@ -167,16 +169,21 @@ def _week_map(report: Report, figure: str) -> str:
 def _recent(stores: Stores, recent: Sequence[ListedSession]) -> list[dict[str, Any]]:
     live = {(str(store.root), id_) for store in stores for id_ in live_sessions(store)}
     found = sorted(recent, key=lambda each: (_is_live(each, live), each.last_active), reverse=True)
-    return [_session(session, _is_live(session, live)) for session in found]
+    return [_session(stores, session, _is_live(session, live)) for session in found]
 
 
 def _is_live(session: ListedSession, live: set[tuple[str, str]]) -> bool:
     return (session.store, session.id) in live
 
 
-def _session(session: ListedSession, is_live: bool) -> dict[str, Any]:
+def _link(stores: Stores, path: Path, is_ambiguous: bool = False) -> str | None:
+    """Return the address of a session, which may be in several stores."""
+    return session_link(session_key(path, is_ambiguous or len(stores) > 1))
+
+
+def _session(stores: Stores, session: ListedSession, is_live: bool) -> dict[str, Any]:
     return {
-        "link": session_link(session.id),
+        "link": _link(stores, Path(session.path), session.is_ambiguous),
         "title": mask(session.title or "") or session.id,
         "project": mask(session.project or ""),
         "age": age(datetime.fromtimestamp(session.last_active, UTC)),
@@ -195,7 +202,10 @@ def _broken(stores: Stores, recent: Sequence[ListedSession]) -> list[Mapping[str
     for each in recent:
         if message := findings.get(each.path):
             title = mask(each.title or "") or each.id
-            found.append(_notice(each.id, title, message, f"turnlog check {each.id[:8]}"))
+            path = Path(each.path)
+            command = f"turnlog check {each.id[:8]}{store_argument(stores, path)}"
+            link = _link(stores, path, each.is_ambiguous)
+            found.append(_notice(link, title, message, command))
     return found
 
 
@@ -218,13 +228,15 @@ def _expiring(stores: Sequence[Store]) -> list[Mapping[str, Any]]:
         when = f"in {session.days:.0f} days" if session.days >= 1 else "at its next start"
         title = mask(session.title or "") or session.id
         message = f"the client deletes it {when}"
-        found.append(_notice(session.id, title, message, "turnlog archive"))
+        command = f"turnlog archive{store_argument(stores, session.path)}"
+        found.append(_notice(_link(stores, session.path), title, message, command))
     if len(sessions) > SHOWN_EXPIRING:
         rest = plural(len(sessions) - SHOWN_EXPIRING, "more session")
-        found.append(_notice(None, rest, "deleted within a week", "turnlog archive"))
+        flags = "".join(f" --store {quote(str(each.root))}" for each in stores)
+        command = f"turnlog archive{flags if len(stores) > 1 else ''}"
+        found.append(_notice(None, rest, "deleted within a week", command))
     return found
 
 
-def _notice(id_: str | None, title: str, message: str, command: str) -> Mapping[str, Any]:
-    link = session_link(id_) if id_ else None
+def _notice(link: str | None, title: str, message: str, command: str) -> Mapping[str, Any]:
     return {"link": link, "title": title, "message": message, "command": command}

@@ -56,7 +56,7 @@ def number_in(params: Params, name: str) -> float | None:
 
 def reports_of(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> list[Report]:
     """Compute reports over all stores, masked."""
-    return [_masked_report(report) for report in unmasked_reports(stores, requests)]
+    return [masked_report(report) for report in unmasked_reports(stores, requests)]
 
 
 def unmasked_reports(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> list[Report]:
@@ -64,7 +64,8 @@ def unmasked_reports(stores: Sequence[Store], requests: Sequence[ReportRequest])
     return report_batch(stores, requests)
 
 
-def _masked_report(report: Report) -> Report:
+def masked_report(report: Report) -> Report:
+    """Mask the texts of a report."""
     rows = [masked_row(row) for row in report.rows]
     return report._replace(rows=rows, unpriced_models=mask_value(report.unpriced_models))
 

@@ -45,7 +45,7 @@ def load_libraries() -> None:
 @contextmanager
 def _opened(request: PageRequest) -> Generator[OpenedSession]:
     found = request.library.find(request.path["key"])
-    with request.library.sessions.use(found.store, found.path) as opened:
+    with request.library.sessions.use(found.store, found.path, is_early=True) as opened:
         yield opened
 
 
@@ -79,7 +79,14 @@ def _head(request: PageRequest, opened: OpenedSession) -> Fields:
     live = request.library.live_sessions()
     # By store and id: a copy of the session in another store is not running.
     found["session"]["is_live"] = (store, opened.session.id) in live
+    found["reading"] = opened.reading and opened.reading._asdict()
     return found
+
+
+def reading(request: PageRequest) -> Fields:
+    """Return how much of a large session was read; null when all of it is shown."""
+    with _opened(request) as opened:
+        return {"reading": opened.reading and opened.reading._asdict()}
 
 
 def opening(request: PageRequest) -> Fields:
@@ -208,6 +215,7 @@ def _range(request: PageRequest, most: int) -> tuple[int, int]:
 SESSION_API: dict[str, Any] = {
     "opening": opening,
     "head": head,
+    "reading": reading,
     "turns": turns,
     "rows": rows,
     "outline": outline,

@@ -4,11 +4,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock, RLock
+from threading import Event, Lock, RLock, Thread
+from typing import NamedTuple
 
-from turnlog.conversation.session import Session
+from turnlog.conversation.session import Session, SessionStart
 from turnlog.errors import NotFound
-from turnlog.index.session_tables import open_cached_session
+from turnlog.index.session_tables import open_at_once, open_in_steps
 from turnlog.render.html.session_pages import PageOptions, SessionPages
 from turnlog.store.paths import Store
 from turnlog.worktree.worktree import Worktree, open_worktree
@@ -18,6 +19,20 @@ KEPT = 8
 KEPT_NODES = 1_500_000
 """Maximum number of entries in all open sessions; the one in use stays open regardless."""
 KEPT_BRANCHES = 4
+LARGE = 32 << 20
+"""Bytes of a session from which on its start is shown while the rest is read."""
+EARLY = 1 << 20
+"""Bytes of that start."""
+
+Opener = Callable[[Store, Path, Callable[[int], None]], Session]
+"""Reads a whole session, reporting the bytes read."""
+
+
+class ReadProgress(NamedTuple):
+    """How much of a session was read, in bytes."""
+
+    done: int
+    size: int
 
 
 class OpenedSession:
@@ -25,6 +40,8 @@ class OpenedSession:
 
     def __init__(self, session: Session, store: Store | None = None) -> None:
         self.session = session
+        self.reading: ReadProgress | None = None
+        """Set while the session is the start of a large one, of which the rest is read."""
         self._store = store
         self._pages: dict[str | None, SessionPages] = {}
         self._worktree: Worktree | None = None
@@ -44,6 +61,8 @@ class OpenedSession:
 
     def pages(self, leaf: str | None) -> SessionPages:
         """Return the pages of the branch that ends at an entry, or of the active one."""
+        if self.reading and self.session.tree.rank_of(leaf) is None:
+            leaf = None  # its entries may follow
         if leaf not in self._pages:
             pages = SessionPages(self.session, PageOptions(leaf=leaf, store=self._store))
             pages.turns  # noqa: B018 (raises NotFound for an unknown leaf before it is kept)
@@ -59,6 +78,20 @@ class _Slot:
     def __init__(self) -> None:
         self.lock = RLock()
         self.opened: OpenedSession | None = None
+        self.start: OpenedSession | None = None
+        """The first lines of a large session, while the others are read."""
+        self.is_read = Event()
+        """Set when a large session was read, or could not be."""
+        self.error: Exception | None = None
+
+    def current(self) -> OpenedSession:
+        """Return the session, or its start, with lines that were appended to it."""
+        if self.error:
+            raise self.error
+        opened = self.opened or self.start
+        assert opened, "a slot that was prepared has one of them"
+        opened.refresh()
+        return opened
 
     @property
     def size(self) -> int:
@@ -69,32 +102,76 @@ class SessionCache:
     """The sessions used most recently."""
 
     def __init__(
-        self, opener: Callable[[Store, Path], Session] = open_cached_session, kept: int = KEPT
+        self, opener: Opener = open_in_steps, kept: int = KEPT, large: int = LARGE
     ) -> None:
         self._open = opener
         self._kept = kept
+        self._large = large
         self._lock = Lock()
         self._slots: OrderedDict[Path, _Slot] = OrderedDict()
+        self._reading = Lock()
 
     @contextmanager
-    def use(self, store: Store, path: Path) -> Generator[OpenedSession]:
-        """Hold a current session for the time of a `with` block."""
+    def use(self, store: Store, path: Path, is_early: bool = False) -> Generator[OpenedSession]:
+        """Hold a current session for the time of a `with` block.
+
+        If `is_early` and the session is large, hold its first lines until all of it is read.
+        """
         with self._lock:
             slot = self._slots.setdefault(path, _Slot())
             self._slots.move_to_end(path)
+        with self._reporting_missing(path), slot.lock:
+            self._prepare(slot, store, path)
+        if not is_early:
+            slot.is_read.wait()
         # A session computes its parts on demand and is not safe for threads: one request at a time.
         with slot.lock:
-            try:
-                if slot.opened is None:
-                    slot.opened = OpenedSession(self._open(store, path), store)
-                else:
-                    slot.opened.refresh()
-            except OSError as error:
-                self._forget(path)
-                hint = f"turnlog restore {path.stem}"
-                raise NotFound(f"{path} cannot be read: {error.strerror}", hint) from error
+            with self._reporting_missing(path):
+                opened = slot.current()
             self._make_room(path)
-            yield slot.opened
+            yield opened
+
+    @contextmanager
+    def _reporting_missing(self, path: Path) -> Generator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._forget(path)
+            if not isinstance(error, OSError):
+                raise
+            hint = f"turnlog restore {path.stem}"
+            raise NotFound(f"{path} cannot be read: {error.strerror}", hint) from error
+
+    def _prepare(self, slot: _Slot, store: Store, path: Path) -> None:
+        """Open a session, or its start while a thread reads all of it."""
+        if slot.opened or slot.start:
+            return
+        if session := open_at_once(store, path, self._large):
+            slot.opened = OpenedSession(session, store)
+            slot.is_read.set()
+            return
+        slot.start = start = OpenedSession(SessionStart(path, EARLY), store)
+        start.reading = ReadProgress(0, path.stat().st_size)
+        # A daemon: Ctrl-C does not wait for a gigabyte.
+        Thread(target=self._read, args=(slot, store, path, start), daemon=True).start()
+
+    def _read(self, slot: _Slot, store: Store, path: Path, start: OpenedSession) -> None:
+        size = path.stat().st_size
+
+        def note(count: int) -> None:
+            start.reading = ReadProgress(count, size)
+
+        try:
+            with self._reading:  # several large sessions one by one: each takes all the memory
+                session = open_at_once(store, path, 0) or self._open(store, path, note)
+                # With the table that was just written, a session of 800 MB in memory takes 10.
+                opened = OpenedSession(open_at_once(store, path, 0) or session, store)
+            with slot.lock:
+                slot.opened, slot.start = opened, None
+        except Exception as error:
+            slot.error = error
+        finally:
+            slot.is_read.set()
 
     def _forget(self, path: Path) -> None:
         with self._lock:

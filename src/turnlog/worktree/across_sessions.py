@@ -7,7 +7,6 @@ from typing import NamedTuple
 from turnlog.conversation.session import Session, open_session
 from turnlog.format.regular_files import skipping
 from turnlog.format.timestamps import seconds_of
-from turnlog.worktree.file_names import FileName, file_name
 from turnlog.worktree.file_steps import FileStep, all_steps
 from turnlog.worktree.worktree import Worktree, open_worktree
 
@@ -34,15 +33,15 @@ def history_of(sessions: Mapping[str, Iterable[Path]]) -> list[SessionStep]:
     for path, files in sessions.items():
         for each in files:
             with skipping(each):
-                for step in _steps_in(open_worktree(open_session(each)), file_name(path, None)):
+                for step in _steps_in(open_worktree(open_session(each)), path):
                     version = step.step.version
                     call = version.call_id or f"{each}:{version.line}"
                     found.setdefault((path, call, version.time or "", version.tool), step)
     return sorted(found.values(), key=lambda each: seconds_of(each.step.version.time) or 0.0)
 
 
-def _steps_in(worktree: Worktree, name: FileName) -> Iterator[SessionStep]:
-    known = worktree.files.get(name.key)
+def _steps_in(worktree: Worktree, path: str) -> Iterator[SessionStep]:
+    known = worktree.known(path)
     if known:
         for step in all_steps(worktree, known):
             yield SessionStep(worktree.session, step)

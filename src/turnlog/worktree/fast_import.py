@@ -123,7 +123,8 @@ def run_git(folder: Path, *arguments: str, source: Path | None = None) -> str:
     if done.returncode:
         reason = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise TurnlogError(
-            f"git {arguments[0]} failed: {reason[-1] if reason else done.returncode}"
+            f"git {arguments[0]} failed: {reason[-1] if reason else done.returncode}",
+            "git --version && df -h .",
         )
     return done.stdout.decode("utf-8", "replace")
 

@@ -54,7 +54,7 @@ class _Exporter:
         self.worktree = worktree
         self.stream = stream
         self.names = worktree.changed_files
-        self.paths = safe_paths(self.names, worktree.root, SPECIAL_IN_GIT)
+        self.paths = safe_paths(self.names, worktree.root_of, SPECIAL_IN_GIT)
         self.gaps: set[str] = set()
         self.commits = 0
         self._made: dict[tuple[int, int, int], _Commit] = {}

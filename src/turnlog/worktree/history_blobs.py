@@ -20,7 +20,8 @@ from turnlog.store.paths import Store
 from turnlog.worktree.file_names import FileName, file_name
 
 KINDS = ("file-history-snapshot", "file-history-delta")
-COPY = re.compile(r"([0-9a-f]{16})@v[0-9]{1,9}")
+HASH_DIGITS = 16
+COPY = re.compile(rf"([0-9a-f]{{{HASH_DIGITS}}})@v[0-9]{{1,9}}")
 """The name of a backup."""
 
 

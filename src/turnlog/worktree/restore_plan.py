@@ -38,7 +38,7 @@ class RestorePlan:
 def plan_restore(worktree: Worktree, moment: FileMoment, names: Iterable[FileName]) -> RestorePlan:
     """Return what to write to restore some files as of a moment."""
     plan = RestorePlan()
-    paths = safe_paths(worktree.files.values(), worktree.root)
+    paths = safe_paths(worktree.files.values(), worktree.root_of)
     for name in names:
         state = worktree.at(name, moment.place, moment.leaf)
         if state.is_absent:

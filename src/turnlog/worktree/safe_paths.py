@@ -7,7 +7,7 @@ repository's own `.git`, or make two files collide where names are compared with
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from turnlog.worktree.file_names import FileName, relative_parts
 
@@ -30,18 +30,21 @@ DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 def safe_paths(
-    names: Iterable[FileName], root: str | None, special: re.Pattern[str] = SPECIAL
+    names: Iterable[FileName],
+    root_of: Callable[[FileName], str | None],
+    special: re.Pattern[str] = SPECIAL,
 ) -> dict[str, tuple[str, ...]]:
     """Return the parts of a safe relative path for each file, by key; no two collide.
 
-    Files outside of the project's directory go to `_outside/`. Characters and names that are not
-    safe are percent-encoded. `special` are names that must not appear as they are.
+    Files that are not below the directory of their project go to `_outside/`. Characters and
+    names that are not safe are percent-encoded. `special` are names that must not appear as they
+    are.
     """
     found: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
     folders: set[str] = set()
     for name in sorted(names, key=lambda each: each.key):
-        is_below, parts = relative_parts(name.path, root)
+        is_below, parts = relative_parts(name.path, root_of(name))
         safe = tuple(_safe_part(part, special) for part in parts if part not in (".", ".."))
         path = safe if is_below and safe else (OUTSIDE, *(safe or ("%",)))
         if len("/".join(path).encode()) > LONGEST_PATH:

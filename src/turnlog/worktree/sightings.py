@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations, zip_longest
 from pathlib import Path
 
 from turnlog.conversation.calls import Call
@@ -48,6 +49,9 @@ UNCHANGED = re.compile(
 SYSTEM_ERROR = re.compile(r"\bE[A-Z]{2,}: ")
 """`ENOSPC: no space left on device, write`: the file may be truncated by then."""
 FILE_HISTORY = "file history"
+MOST_CHANGES = 400
+"""Changes of one file by several agents that are compared with each other; later ones may all
+overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class Sighting:
     is_change: bool
     call: Call | None = None
     backup: BackedUp | None = None
+    recorded: FileName | None = None
+    """Its name in the line, if the session was moved since."""
 
     @property
     def agent_id(self) -> str | None:
@@ -92,7 +98,8 @@ class Sighting:
         record = record_of(self.source.session, self.call)
         if self.tool in SHELLS:
             changes = observe_shell(record)
-            paths = (path for path in changes if file_name(path, None).key == self.name.key)
+            key = (self.recorded or self.name).key
+            paths = (path for path in changes if file_name(path, None).key == key)
             return next((changes[path] for path in paths), ShellEdit(None))
         if self.call.is_error:
             return WholeContent(None) if _is_missing(record) else None
@@ -191,3 +198,31 @@ def _is_missing(record: CallRecord) -> bool:
 
 def _is_unchanged(record: CallRecord) -> bool:
     return bool(UNCHANGED.match(record.text)) and not SYSTEM_ERROR.search(record.text[:400])
+
+
+def overlapping_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
+    """Yield a hazard for changes by two agents that overlap: either may have come last."""
+    found = [
+        (each.source.place(each.call.use), each.place, each.agent_id)
+        for each in sightings
+        if each.is_change and each.call
+    ]
+    if len({agent for _, _, agent in found}) < 2:
+        return
+    for start, end, _ in found[MOST_CHANGES:]:
+        yield Hazard(start, end._replace(order=end.order + 1), "another agent at the same time")
+    for (start, end, agent), (other, until, who) in combinations(found[:MOST_CHANGES], 2):
+        if agent != who and start <= until and other <= end:
+            last = max(end, until)
+            behind = last._replace(order=last.order + 1)
+            yield Hazard(min(start, other), behind, "another agent at the same time")
+
+
+def lost_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
+    """Yield a hazard for backups before changes that are not recorded, as in a stripped clone."""
+    noted = [each for each in sightings if each.tool != "Read"]
+    for backup, after in zip_longest(noted, noted[1:]):
+        if backup.backup and backup.backup.is_before_change and not (after and after.is_change):
+            behind = backup.place._replace(order=backup.place.order + 1)
+            what = f"the change after the backup in line {backup.backup.line}"
+            yield Hazard(behind, behind, what)

@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, zip_longest
 from pathlib import Path
 
 from turnlog.conversation.nodes import ChainNode
@@ -28,22 +27,22 @@ from turnlog.worktree.beliefs import (
     doubted,
     gaps_of,
 )
-from turnlog.worktree.file_names import FileName, matches, may_be_same
+from turnlog.worktree.file_names import FileName, file_name, matches, may_be_same
 from turnlog.worktree.hazards import Hazard, Hazards, hazards_of
-from turnlog.worktree.history_blobs import backups_of, history_folder
+from turnlog.worktree.history_blobs import BackedUp, backups_of, history_folder
+from turnlog.worktree.moved_roots import former_roots, moved_name, working_root
 from turnlog.worktree.places import AT, BEHIND, END, START, AgentClock, MainClock, SessionPosition
 from turnlog.worktree.sightings import (
     FILE_HISTORY,
     Sighting,
     Source,
+    lost_changes,
+    overlapping_changes,
     sightings_in,
     unfinished,
 )
 
 REDACTED = re.compile(MASKED.encode())
-MOST_CHANGES = 400
-"""Changes of one file by several agents that are compared with each other; later ones may all
-overlap."""
 DEEPEST = 8
 """Levels of sub-agents that start sub-agents."""
 
@@ -158,18 +157,23 @@ class Worktree:
             if not each.backup
         ]
 
+    def known(self, path: str) -> FileName | None:
+        """Return the file with a path, also with one from before the session was moved."""
+        name = moved_name(file_name(path, self.root), self._former_roots, self.root)
+        return self.files.get(name.key)
+
     def find(self, path: str) -> FileName:
         """Return the file that a user means: by its path, or the last parts of it."""
+        if known := self.known(path):
+            return known
         found = [name for name in self.files.values() if matches(name, path, self.root)]
-        # `a.py` also matches `src/a.py`; the path exactly as typed wins.
-        exact = [name for name in found if matches(name, name.path, None) and name.path == path]
-        if len(found) > 1 and not exact:
+        if len(found) > 1:
             paths = [name.path for name in found]
             raise Ambiguous(f"{path!r} matches {len(found)} files", paths)
         if not found:
             hint = f"turnlog files {self.session.id}"
             raise NotFound(f"{self.session.id} neither read nor changed {path}", hint)
-        return (exact or found)[0]
+        return found[0]
 
     def versions(
         self, name: FileName, leaf: int | None = None, until: SessionPosition = END
@@ -252,19 +256,36 @@ class Worktree:
     @cached_property
     def _sightings(self) -> dict[str, list[Sighting]]:
         found: dict[str, list[Sighting]] = {}
-        for source in self.sources:
-            for sighting in sightings_in(source):
-                found.setdefault(sighting.name.key, []).append(sighting)
-        for sighting in self._backups():
+        for sighting in (*map(self._after_move, self._recorded), *self._backups()):
             found.setdefault(sighting.name.key, []).append(sighting)
         for sightings in found.values():
             sightings.sort(key=lambda each: each.place)
         order = sorted(found, key=lambda key: found[key][0].place)
         return {key: found[key] for key in order}
 
+    @cached_property
+    def _recorded(self) -> list[Sighting]:
+        return [each for source in self.sources for each in sightings_in(source)]
+
+    @cached_property
+    def _former_roots(self) -> list[str]:
+        return former_roots(self._recorded, self._listed_backups, self.root)
+
+    @cached_property
+    def _listed_backups(self) -> list[BackedUp]:
+        return backups_of(self.session, self.root)
+
+    def _after_move(self, sighting: Sighting) -> Sighting:
+        name = moved_name(sighting.name, self._former_roots, self.root)
+        return replace(sighting, name=name, recorded=sighting.name)
+
+    def root_of(self, name: FileName) -> str | None:
+        """Return the directory below which a file belongs, such as the session's."""
+        return working_root(self._sightings.get(name.key, []), self.root)
+
     def _backups(self) -> Iterable[Sighting]:
         main = self.sources[0]
-        for backup in backups_of(self.session, self.root):
+        for backup in self._listed_backups:
             node = self._message(backup.message_id) or self.session.node_at(backup.line)
             if node is None:
                 continue
@@ -324,7 +345,8 @@ class Worktree:
     def _unfinished(self) -> dict[str, list[Hazard]]:
         found: dict[str, list[Hazard]] = {}
         for source in self.sources:
-            for name, hazard in unfinished(source):
+            for recorded, hazard in unfinished(source):
+                name = moved_name(recorded, self._former_roots, self.root)
                 found.setdefault(name.key, []).append(hazard)
         return found
 
@@ -339,8 +361,8 @@ class Worktree:
                 own.append(Hazard(sighting.place, sighting.place, what))
         # Agents at the same time, changes that a stripped clone lost, and what others did while a
         # call ran.
-        own += _overlaps(sightings)
-        own += _lost_changes(sightings)
+        own += overlapping_changes(sightings)
+        own += lost_changes(sightings)
         own += self._parallel_hazards(sightings)
         for other in self._by_case.get(_loose(name.key), []):
             # One file where names are compared without case and Unicode form, as on a Mac.
@@ -441,34 +463,6 @@ def _unless_redacted(belief: Belief) -> Belief:
     if belief.certainty is Certainty.EXACT and REDACTED.search(raw):
         return doubted(belief, "it may have redacted values")
     return belief
-
-
-def _overlaps(sightings: list[Sighting]) -> Iterator[Hazard]:
-    """Yield a hazard for changes by two agents that overlap: either may have come last."""
-    found = [
-        (each.source.place(each.call.use), each.place, each.agent_id)
-        for each in sightings
-        if each.is_change and each.call
-    ]
-    if len({agent for _, _, agent in found}) < 2:
-        return
-    for start, end, _ in found[MOST_CHANGES:]:
-        yield Hazard(start, end._replace(order=end.order + 1), "another agent at the same time")
-    for (start, end, agent), (other, until, who) in combinations(found[:MOST_CHANGES], 2):
-        if agent != who and start <= until and other <= end:
-            last = max(end, until)
-            behind = last._replace(order=last.order + 1)
-            yield Hazard(min(start, other), behind, "another agent at the same time")
-
-
-def _lost_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
-    """Yield a hazard for backups before changes that are not recorded, as in a stripped clone."""
-    noted = [each for each in sightings if each.tool != "Read"]
-    for backup, after in zip_longest(noted, noted[1:]):
-        if backup.backup and backup.backup.is_before_change and not (after and after.is_change):
-            behind = backup.place._replace(order=backup.place.order + 1)
-            what = f"the change after the backup in line {backup.backup.line}"
-            yield Hazard(behind, behind, what)
 
 
 def open_worktree(session: Session, folder: Path | None = None) -> Worktree:

@@ -118,7 +118,7 @@ def test_a_stream_tells_each_block_and_result(printed: Printed, api: ScriptedApi
         "result/success",
     ]
     init, text, call, result, *_ = messages
-    assert {"Bash", "Read", "Agent"} <= set(init["tools"])
+    assert {"Bash", "Read", "Task"} <= set(init["tools"])
     assert (init["permissionMode"], init["model"]) == ("default", "claude-opus-5-5")
     assert text["message"]["content"] == [{"type": "text", "text": "Look."}]
     assert (call["request_id"], call["parent_tool_use_id"]) == ("req_1", None)
@@ -140,7 +140,7 @@ def test_what_a_sub_agent_does_names_its_call(printed: Printed, api: ScriptedApi
     api.replies[:] = [called(("t1", "Agent", task)), said("Seen."), said("Done.")]
     messages = printed.messages("go")
     inside = [each for each in messages if each.get("parent_tool_use_id") == "t1"]
-    assert kinds(inside) == ["assistant", "assistant"]
+    assert kinds(inside) == ["user", "assistant", "assistant"]
 
 
 def test_a_retry_is_told(printed: Printed, api: ScriptedApi) -> None:
@@ -172,7 +172,7 @@ def test_a_failure_of_the_api_is_an_error(printed: Printed, api: ScriptedApi) ->
     ("limits", "subtype", "told"),
     [
         (TurnLimits(max_turns=1), "error_max_turns", "Reached maximum number of turns (1)"),
-        (TurnLimits(max_budget=0.0), "error_max_budget_usd", "Reached maximum budget ($0.0)"),
+        (TurnLimits(max_budget=0.0), "error_max_budget_usd", "Reached maximum budget ($0)"),
     ],
 )
 def test_limits_are_errors(

@@ -169,6 +169,26 @@ WHOLE_DIRECTORIES = r"""
     diff -r . src
     diff -rN . docs
     diff src .
+    colordiff -r . src
+    rgrep KEY
+    rgrep KEY .
+    bzgrep -r KEY README.md
+    bzgrep -hR KEY README.md
+    xzgrep --directories=recurse KEY README.md
+    zstdgrep -d recurse KEY README.md
+    ptar -c -f - .
+    gpgtar --create -o - .
+    jar cM .
+    ctags -R -f -
+    etags -o - - < list.txt
+    strings @list.txt
+    x86_64-linux-gnu-gcc-12 -E -x c @list.txt
+    lz4 -r .
+    pzstd -rc .
+    /usr/lib/git-core/git-log -p
+    /usr/lib/git-core/git-grep KEY
+    env /usr/lib/git-core/git-show HEAD
+    cscope -R -L -0 KEY
     """
 SHORT_NAMES = r"""
     sed '1erm victim' README.md
@@ -207,6 +227,9 @@ ASKED = [
     *rows(SHORT_NAMES, allow=ALL, deny=NO_RM),
     *rows(WHOLE_DIRECTORIES, allow=ALL, deny=NO_ENV),
     *rows(WHOLE_DIRECTORIES, allow=("Bash(diff:*)",), deny=NO_ENV),
+    *rows("rgrep KEY", allow=("Bash(rgrep:*)",), deny=NO_ENV),
+    *rows("/usr/lib/git-core/git-push . HEAD:x", allow=ALL, deny=("Bash(git push:*)",)),
+    *rows("gio trash docs\ngio move docs x\ntrash-put docs", allow=ALL, deny=NO_KEEP),
     *rows("perl -e 'qx.nc x.'\nsed 1enc README.md", allow=ALL, deny=("Bash(nc:*)",)),
 ]
 UNHARMED = [
@@ -247,6 +270,12 @@ UNHARMED = [
         echo $HOME
         npm test
         diff -u README.md src/app.py
+        zgrep KEY README.md
+        strings README.md
+        any-program @scope/name
+        git-lfs version
+        pgrep -r S bash
+        ptar -c -f - dash
         """,
         allow=ALL,
         deny=NO_ENV,

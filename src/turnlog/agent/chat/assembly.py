@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.agent.config.memory import Memory, MemoryFiles, MemoryLimits
+from turnlog.agent.config.plugins import Plugin
 from turnlog.agent.config.settings import Settings
 from turnlog.agent.hooks.command_hooks import fresh_env_file
 from turnlog.agent.hooks.hooks import Hooks
@@ -19,7 +20,7 @@ from turnlog.agent.loop.context_limit import compacting
 from turnlog.agent.loop.conversation import Emit, Parts, TurnLimits
 from turnlog.agent.loop.events import Notice
 from turnlog.agent.loop.system_prompt import ROLE, memory_prompt, surroundings
-from turnlog.agent.model.model_names import choose
+from turnlog.agent.model.model_names import ModelChoice, ModelTuning, choose
 from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions import ApprovalMode, is_readable
 from turnlog.agent.permissions.consent import Consent
@@ -78,6 +79,19 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
     allows_private_pages: bool = False
     """Allow WebFetch to reach private networks and this machine."""
     limits: TurnLimits = TurnLimits()
+    tools: tuple[str, ...] | None = None
+    """Built-in tools to offer; None for all."""
+    tuning: ModelTuning = ModelTuning()
+    thinking_tokens: int | None = None
+    schema: Fields | None = None
+    """JSON Schema that the answer has to follow."""
+    resume_at: str | None = None
+    """The last entry of the resumed session that counts."""
+    drops_turn: str | None = None
+    """The prompt whose turn `resume_at` drops: anything else there is an error."""
+    plugins: tuple[Plugin, ...] = ()
+    allows_bypass: bool = False
+    """Allow a program to switch to bypassPermissions later."""
 
     @property
     def sources(self) -> frozenset[SettingSource]:
@@ -99,10 +113,10 @@ def assemble(
     """
     cwd = options.cwd
     mode = starting_mode(options, settings, resumed)
-    choice = choose(options.model or resumed.model or settings.model, os.environ)
+    choice = _model(options, resumed, settings)
     # The first one is the session's own directory, which is the root of the workspace.
     places = [*settings.directories[1:], *options.directories]
-    consent = Consent(settings, mode, options.allow, options.deny)
+    consent = Consent(settings, mode, options.allow, options.deny, options.allows_bypass)
     # The callbacks name what is created further down: tools use them only once the chat runs.
     workspace = Workspace(
         cwd,
@@ -144,6 +158,13 @@ def assemble(
     # Set last, as the two refer to each other.
     parts.hooks.resources = ConversationResources(parts)
     return parts
+
+
+def _model(options: ChatOptions, resumed: Resumed, settings: Settings) -> ModelChoice:
+    named = options.model or resumed.model or settings.model
+    choice = choose(named, os.environ, options.tuning)
+    tokens = options.thinking_tokens
+    return choice if tokens is None else replace(choice, thinking_tokens=tokens)
 
 
 def _hook_facts(
@@ -256,4 +277,6 @@ def _about(memory: Memory) -> Fields:
 
 def _system(options: ChatOptions, parts: list[str]) -> list[str]:
     more = [options.more_system_prompt] if options.more_system_prompt else []
-    return [options.system_prompt or ROLE, *parts, *more]
+    # An empty prompt is one: programs send it for an agent without instructions.
+    role = ROLE if options.system_prompt is None else options.system_prompt
+    return [role, *parts, *more]

@@ -3,21 +3,27 @@
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 from turnlog.agent.chat.assembly import ChatOptions, assemble, memory_limits, starting_mode
+from turnlog.agent.chat.host import Host, offered_tools, usable_skills
 from turnlog.agent.chat.prompt_expansion import Prompts
+from turnlog.agent.chat.structured_output import StructuredOutput
 from turnlog.agent.config import settings as settings_files
-from turnlog.agent.config.agent_definitions import load_agents
+from turnlog.agent.config.agent_definitions import AgentDefinition, load_agents
 from turnlog.agent.config.custom_commands import load_commands
 from turnlog.agent.config.definition_directories import DefinitionFiles
 from turnlog.agent.config.memory import MemoryFiles
+from turnlog.agent.config.plugins import Plugin
 from turnlog.agent.config.settings import Settings
 from turnlog.agent.config.skills import for_model, listing
 from turnlog.agent.hooks.file_watch import wants_watch, watch
+from turnlog.agent.hooks.hook_entries import reminder
+from turnlog.agent.hooks.hook_events import EVENTS
+from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.loop.call_hooks import take_variables
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.events import Event
@@ -26,7 +32,7 @@ from turnlog.agent.loop.loop import Loop
 from turnlog.agent.loop.notifications import NOTICE
 from turnlog.agent.loop.spending import Spending
 from turnlog.agent.mcp.connections import Connections
-from turnlog.agent.mcp.server_config import given_servers
+from turnlog.agent.mcp.server_config import given_servers, listed_servers
 from turnlog.agent.permissions import ApprovalMode, Policy, is_readable, sound_rules
 from turnlog.agent.permissions.consent import COMMAND_LINE, require_user
 from turnlog.agent.permissions.policy import Ask
@@ -39,7 +45,7 @@ from turnlog.agent.permissions.trust import (
 )
 from turnlog.agent.session.entry_builders import VERSION
 from turnlog.agent.session.recorder import name_session
-from turnlog.agent.session.resume import Resumed, fork, reopen
+from turnlog.agent.session.resume import Resumed, check_dropped, fork, reopen
 from turnlog.agent.subagents.runner import Agents
 from turnlog.agent.tools.toolbox import toolbox
 from turnlog.agent.workspace.project_directories import (
@@ -62,6 +68,7 @@ REFUSED = (
     "ignored, as a project may not choose where keys are sent: {names}"
     " (set it in your own settings or environment)"
 )
+NOBODY = Host()
 SKILLS = "The skills that you may take up with the Skill tool:\n"
 
 
@@ -79,6 +86,11 @@ class Chat:
     """Messages to show before the chat starts."""
     name: str | None = None
     """Session title to set with the next prompt."""
+    agents: dict[str, AgentDefinition] = field(default_factory=dict[str, AgentDefinition])
+    """Sub-agents by name."""
+    answer: StructuredOutput | None = None
+    """Takes the answer of each turn, if it has to follow a schema."""
+    plugins: tuple[Plugin, ...] = ()
 
     @property
     def parts(self) -> Parts:
@@ -95,6 +107,8 @@ class Chat:
 
     async def _start(self, prompt: Prompt, source: str) -> AsyncGenerator[Event]:
         self._take_name()
+        if self.answer:
+            self.answer.begin_turn()
         if isinstance(prompt, str) and source != NOTICE:
             # A custom command called `compact` takes precedence.
             if prompt.split()[:1] == ["/compact"] and not self.prompts.find(prompt):
@@ -121,12 +135,17 @@ class Chat:
 
 
 async def open_chat(
-    store: Store, options: ChatOptions, ask: Ask | None = None, approve: Ask | None = None
+    store: Store,
+    options: ChatOptions,
+    ask: Ask | None = None,
+    approve: Ask | None = None,
+    host: Host = NOBODY,
 ) -> Chat:
     """Open a chat; a session's file is made with its first prompt.
 
     `ask` decides about calls, `approve` about configuration that the project contains. Without
-    `approve`, the configuration of an untrusted directory can only restrict.
+    `approve`, the configuration of an untrusted directory can only restrict. `host` is the program
+    that drives turnlog, if any.
     """
     # Trust is decided first: everything below reads files of the project, and what they may do
     # depends on it.
@@ -148,14 +167,17 @@ async def open_chat(
     servers = _servers_of(store, options, settings, trust)
     found = await ask_for(servers, settings, approve)
     loop = Loop(parts)
-    may_read = parts.workspace.may_read
-    limits = (options.sources, trust.covers, trust.contains, may_read)
-    files = DefinitionFiles(store, options.cwd, *limits)
-    prompts = Prompts(loop, load_commands(store, options.cwd, files))
-    definitions = load_agents(store, options.cwd, files)
+    _take_hooks(parts.hooks, host, options.plugins)
+    files = _definition_files(store, options, trust, parts)
+    commands = usable_skills(load_commands(store, options.cwd, files), host.skills)
+    prompts = Prompts(loop, commands)
+    definitions = load_agents(store, options.cwd, files) | dict(host.agents)
     notes += [*settings.problems, *found.problems, *files.problems]
     notes += _untrusted([*settings.ignored, *files.ignored, *_left_out(options, found)])
-    chat = Chat(store, loop, prompts, Connections(), [], notes, options.name)
+    servers_open = Connections(open_host=host.open_server)
+    answer = StructuredOutput(options.schema) if options.schema else None
+    extras = (options.name, definitions, answer, options.plugins)
+    chat = Chat(store, loop, prompts, servers_open, [], notes, *extras)
     place = _place_of_own_servers(store, options)
     await chat.servers.start(
         found.configs, options.cwd, parts.workspace.environment, own_place=place
@@ -164,13 +186,13 @@ async def open_chat(
     chat.server_states = _states(found, chat.servers.failed)
     home = store.root if settings.keeps_memory else None
     agents = Agents(path, parts, definitions, prompts, home, place)
-    parts.tools |= toolbox(agents.tool(), *_skills(chat), *chat.servers.tools)
+    parts.tools |= _tools(chat, options, agents.tool())
+    if host.moves_surroundings:
+        _move_surroundings(loop)
     # Claimed only when nothing can fail any more: a chat that did not open must not look open.
     claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
     chat.loop.pending_context += await start_session(parts, _source(options), chat.notes.append)
-    if wants_watch(parts.hooks):
-        watched = settings_files.files_of(store, options.cwd)
-        parts.hooks.keep(watch(parts.hooks, watched, partial(take_variables, parts)))
+    _watch_files(store, options, parts)
     return chat
 
 
@@ -239,14 +261,16 @@ def _source(options: ChatOptions) -> str:
 def _session_of(store: Store, options: ChatOptions) -> tuple[Path, Resumed]:
     """Return the session file and its previous content."""
     source = options.resume
+    if source and options.resume_at and options.drops_turn is not None:
+        check_dropped(source, options.resume_at, options.drops_turn)
     if source and not options.is_fork:
-        return source, reopen(source)
+        return source, reopen(source, options.resume_at)
     name = options.session_id or str(uuid4())
     path = store.project_of(str(options.cwd)) / f"{name}.jsonl"
     if path.exists():
         raise UsageError(f"session {name} exists already", f"--resume {name}")
     if source:
-        fork(source, path)
+        fork(source, path, options.resume_at)
         return path, reopen(path)
     return path, Resumed()
 
@@ -262,6 +286,11 @@ def _servers_of(store: Store, options: ChatOptions, settings: Settings, trust: T
     """Return the MCP servers of the chat."""
     environment = os.environ | settings.command_env
     given = given_servers(options.servers, options.cwd, environment)
+    for plugin in options.plugins:
+        theirs = listed_servers(plugin.servers, environment, is_project=False)
+        named = {f"plugin:{plugin.name}:{name}": each for name, each in theirs.configs.items()}
+        given.configs.update(named)
+        given.problems.extend(theirs.problems)
     if options.has_only_these_servers:
         return with_given(Approved({}, {}, []), given)
     uses_project = SettingSource.PROJECT in options.sources
@@ -277,6 +306,45 @@ def _skills(chat: Chat) -> list[Tool]:
         return []
     chat.parts.system.append(SKILLS + listing(for_model(chat.prompts.commands).values()))
     return [tool]
+
+
+def _definition_files(
+    store: Store, options: ChatOptions, trust: Trust, parts: Parts
+) -> DefinitionFiles:
+    limits = (options.sources, trust.covers, trust.contains, parts.workspace.may_read)
+    return DefinitionFiles(store, options.cwd, *limits).add_plugins(options.plugins)
+
+
+def _watch_files(store: Store, options: ChatOptions, parts: Parts) -> None:
+    if wants_watch(parts.hooks):
+        watched = settings_files.files_of(store, options.cwd)
+        parts.hooks.keep(watch(parts.hooks, watched, partial(take_variables, parts)))
+
+
+def _move_surroundings(loop: Loop) -> None:
+    """Send what depends on the user with the first prompt: many users then share a cache."""
+    role, *others = loop.parts.system
+    loop.parts.system = [role]
+    loop.pending_context.append(reminder(others, "SessionStart"))
+
+
+def _take_hooks(hooks: Hooks, host: Host, plugins: Sequence[Plugin]) -> None:
+    """Add the hooks of a program and of plugins, and let the program see those of others."""
+    for groups in (host.hooks, *(plugin.hooks for plugin in plugins)):
+        hooks.add({event: each for event, each in groups.items() if event in EVENTS})
+    hooks.call_back = host.call_back
+    hooks.observe = host.observe or hooks.observe
+
+
+def _tools(chat: Chat, options: ChatOptions, agent: Tool) -> dict[str, Tool]:
+    """Return the tools of the chat that the options do not leave out."""
+    every = toolbox(agent, *_skills(chat), *chat.servers.tools)
+    offered = offered_tools(every, options.tools, options.deny)
+    if chat.answer:
+        chat.parts.demand = chat.answer.demand
+        answering = chat.answer.tool()
+        offered[answering.name] = answering
+    return offered
 
 
 def _states(found: Approved, failed: set[str]) -> list[Fields]:

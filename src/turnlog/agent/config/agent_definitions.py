@@ -105,6 +105,16 @@ def load_agents(
                 definition = _without_privileges(definition)
             if definition:
                 found[definition.name] = definition
+    return found | _of_plugins(known)
+
+
+def _of_plugins(files: DefinitionFiles) -> dict[str, AgentDefinition]:
+    found: dict[str, AgentDefinition] = {}
+    for plugin in files.plugins:
+        for path in files.markdown(plugin.folder("agents")):
+            if definition := files.read(path, read_agent):
+                name = f"{plugin.name}:{definition.name}"
+                found[name] = msgspec.structs.replace(definition, name=name)
     return found
 
 

@@ -96,6 +96,10 @@ def _all(files: DefinitionFiles) -> Iterator[CustomCommand]:
             yield from read(files, folder, PROJECT)
         for folder in files.user_folders(kind):
             yield from read(files, folder, "user")
+        for plugin in files.plugins:
+            for command in read(files, plugin.folder(kind), f"plugin:{plugin.name}"):
+                # Its hooks know the skill by this name as well.
+                yield msgspec.structs.replace(command, name=f"{plugin.name}:{command.name}")
 
 
 def _plain_commands(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[CustomCommand]:

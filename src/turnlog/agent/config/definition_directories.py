@@ -4,12 +4,13 @@ A project may define them in every directory from the repository's root to the w
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from turnlog.agent.config.frontmatter import MOST_TOGETHER, head_of
+from turnlog.agent.config.plugins import Plugin
 from turnlog.agent.workspace.project_directories import (
     CONFIG,
     EVERY_SOURCE,
@@ -65,10 +66,16 @@ class DefinitionFiles:
         self._is_trusted = is_trusted
         self._contains = contains
         self._may_read = may_read
+        self.plugins: Sequence[Plugin] = ()
         self._room = MOST_TOGETHER
         # Without the store: in the home directory, the project's `.claude` is the user's own.
         places = (each / CONFIG for each in definition_directories(cwd))
         self._theirs = [each for each in places if each != store.root]
+
+    def add_plugins(self, plugins: Sequence[Plugin]) -> "DefinitionFiles":
+        """Take files of plugins in as well, as the user's own; return the same object."""
+        self.plugins = (*self.plugins, *plugins)
+        return self
 
     def user_folders(self, kind: str) -> list[Path]:
         """Return the user's directory for one kind of definition."""
@@ -115,6 +122,8 @@ class DefinitionFiles:
 
         The project itself may lie in the store: a clone in `~/.claude/skills` is a stranger's.
         """
+        if any(path.is_relative_to(plugin.root) for plugin in self.plugins):
+            return False
         is_own = path.is_relative_to(self._store.root)
         return not is_own or any(path.is_relative_to(each) for each in self._theirs)
 

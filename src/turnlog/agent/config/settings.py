@@ -106,6 +106,8 @@ class Settings(Struct, frozen=True):
     sources: tuple[SettingsSource, ...]
     skipped: tuple[str, ...] = ()
     """Files that are not loaded, and why."""
+    user_file: Path | None = None
+    """The user's own settings."""
 
     @property
     def model(self) -> str | None:
@@ -232,6 +234,15 @@ class Settings(Struct, frozen=True):
         """The file for saved rules, at the repository's root and shared by its worktrees."""
         return local_folder(self.root) / LOCAL_SETTINGS
 
+    def file_of(self, destination: str) -> Path | None:
+        """Return the file that a change of permissions is saved in; None for the session alone."""
+        files = {
+            "localSettings": self.local_file,
+            "projectSettings": self.root / SETTINGS,
+            "userSettings": self.user_file,
+        }
+        return files.get(destination)
+
     @property
     def server_choices(self) -> list[ServerChoice]:
         """Approvals of `.mcp.json` servers per file, the lowest precedence first."""
@@ -345,7 +356,7 @@ def load(
     theirs = [path for path in (managed, *dropped) if _is_there(path, skipped)]
     # Last, as settings of the organisation take precedence over all others.
     above = [SettingsSource(path, path.parent, read(path), is_managed=True) for path in theirs]
-    return Settings(root, (*own, *above), tuple(skipped))
+    return Settings(root, (*own, *above), tuple(skipped), store.settings)
 
 
 def _is_there(path: Path, skipped: list[str]) -> bool:

@@ -7,11 +7,12 @@ observed), but not forever.
 import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from typing import Any, TypeVar
 
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.loop.lifecycle_hooks import Prompt
-from turnlog.agent.loop.notifications import NOTICE, Arrival, listen, next_notice
+from turnlog.agent.loop.notifications import NOTICE, listen, next_notice
 
+Given = TypeVar("Given")
 PROGRAM = "sdk"
 """Source of prompts written by a program."""
 CEILING = "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"
@@ -20,8 +21,8 @@ USUAL = 600_000
 
 
 async def incoming(
-    prompts: AsyncIterable[Prompt], parts: Parts, environment: Mapping[str, str] = os.environ
-) -> AsyncGenerator[Arrival]:
+    prompts: AsyncIterable[Given], parts: Parts, environment: Mapping[str, str] = os.environ
+) -> AsyncGenerator[tuple[Given | str, str]]:
     """Yield prompts and notifications, each after the previous one was handled."""
     news = asyncio.Event()
     listen(parts, news.set)
@@ -44,7 +45,7 @@ async def incoming(
         asked.cancel()
 
 
-async def _either(asked: asyncio.Future[Prompt | None], news: asyncio.Event) -> None:
+async def _either(asked: asyncio.Future[Any], news: asyncio.Event) -> None:
     """Wait for the next prompt, or for something in the background to end."""
     notified = asyncio.ensure_future(news.wait())
     await asyncio.wait({asked, notified}, return_when=asyncio.FIRST_COMPLETED)

@@ -4,10 +4,12 @@ from msgspec import Struct
 
 LONGEST_WAIT = 600.0
 """Default timeout in seconds."""
-NEAR = frozenset({"command", "mcp_tool"})
+NEAR = frozenset({"command", "mcp_tool", "callback"})
 PLAIN = NEAR | {"http"}
 ALL = PLAIN | {"prompt", "agent"}
-"""Hook types; the last two ask a model and need a running conversation."""
+"""Hook types; the last two ask a model and need a running conversation.
+
+`callback` is a function of the program that drives turnlog; no settings file can define one."""
 
 
 class HookEvent(Struct, frozen=True):

@@ -5,10 +5,11 @@ All matching hooks run in parallel, each once even if several settings files nam
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from copy import copy
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
@@ -42,8 +43,13 @@ MOST_AT_END = 60.0
 """Maximum timeout in seconds of SessionEnd hooks."""
 END_BUDGET = "CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS"
 INTERACTIVE = "cli"
+CALLBACK = "callback"
 MOST_WAKES = 8
 """Maximum number of times in a row that hooks wake the model."""
+
+CallBack = Callable[[Firing], Awaitable[HookReply]]
+Observe = Callable[[str, Firing, HookRun | None], None]
+"""Takes the id of a run, the hook, and its result once it has ended."""
 
 
 class Hooks:
@@ -69,6 +75,10 @@ class Hooks:
         """Called with the status message of a running hook."""
         self.ring: Callable[[str], None] = lambda sequence: None
         """Called with a terminal sequence that a hook requests."""
+        self.call_back: CallBack | None = None
+        """Calls a function of the program that drives turnlog."""
+        self.observe: Observe = lambda run_id, firing, run: None
+        """Called before and after each hook that is not a callback."""
         self.watched: list[Path] = []
         """Files that hooks asked to watch, besides those named by matchers."""
         self._groups = {event: list(each) for event, each in groups.items()}
@@ -190,6 +200,15 @@ class Hooks:
         return firing.kind == "command" and bool(wakes or firing.handler.get("async"))
 
     async def _run(self, firing: Firing) -> HookRun:
+        if firing.kind == CALLBACK:
+            return await self._start(firing)
+        run_id = str(uuid4())
+        self.observe(run_id, firing, None)
+        run = await self._start(firing)
+        self.observe(run_id, firing, run)
+        return run
+
+    async def _start(self, firing: Firing) -> HookRun:
         if message := firing.text("statusMessage"):
             self.show(message)
         if firing.kind == "command":
@@ -203,6 +222,10 @@ class Hooks:
             raise Failed(f"hooks of type {firing.kind} are not supported at {firing.event}")
         if firing.kind == "http":
             return await post(firing, self._allowed)
+        if firing.kind == CALLBACK:
+            if self.call_back is None:
+                raise Failed("no program has registered this hook")
+            return await self.call_back(firing)
         return await (self._call(firing) if firing.kind == "mcp_tool" else self._judge(firing))
 
     async def _call(self, firing: Firing) -> HookReply:

@@ -10,7 +10,10 @@ from turnlog.format.tools import RENAMED
 
 EXACT = re.compile(r"[\w\- ,|]*", re.ASCII)
 """A matcher of only these characters is a list of names; any other is a regex."""
-IDENTITY = ("type", "command", "args", "shell", "url", "server", "tool", "input", "prompt", "if")
+IDENTITY = (
+    *("type", "command", "args", "shell", "url", "server", "tool", "input", "prompt", "if"),
+    "callback",
+)
 """Fields that identify a hook: two hooks that agree in them are the same."""
 
 Groups = Mapping[str, Iterable[Fields]]

@@ -4,12 +4,17 @@ A block is written to the session before it is emitted, so a crash loses nothing
 """
 
 import asyncio
+import os
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
+
+from msgspec.structs import replace
 
 from turnlog.agent.loop.conversation import Parts, RunningTurn
-from turnlog.agent.loop.events import Retrying, Streamed
+from turnlog.agent.loop.events import FellBack, Retrying, Streamed
 from turnlog.agent.model.answer import StreamedMessage
+from turnlog.agent.model.model_names import model_named
 from turnlog.agent.model.streaming import Faltered
 from turnlog.conversation.models import LONG_MARK
 from turnlog.errors import ModelError
@@ -17,6 +22,9 @@ from turnlog.format.json_values import Fields
 
 SHORTEST_WAIT = 0.5
 LONGEST_WAIT = 32.0
+OVERLOADED = 529
+PATIENCE = 3
+"""Times that a model may be overloaded before the fallback model is asked."""
 MOST_PATIENT = 300.0
 """Seconds: a longer `retry-after` is reported to the user instead of waited for."""
 
@@ -27,7 +35,20 @@ async def ask_model(turn: RunningTurn, request: Fields) -> StreamedMessage:
     async def receive() -> StreamedMessage:
         return await _receive(turn, request)
 
-    return await _ask_until_answered(turn.parts, receive, turn)
+    return await _ask_until_answered(turn.parts, receive, turn, partial(_fall_back, turn, request))
+
+
+def _fall_back(turn: RunningTurn, request: Fields) -> bool:
+    """Switch to the fallback model; return False if there is none."""
+    choice = turn.parts.choice
+    if not choice.tuning.fallback:
+        return False
+    other = model_named(choice.tuning.fallback, os.environ)
+    tuning = replace(choice.tuning, fallback=None)
+    turn.parts.choice = replace(choice, model=other, tuning=tuning)
+    request["model"] = other.removesuffix(LONG_MARK)
+    turn.emit(FellBack(choice.model, other))
+    return True
 
 
 async def ask_aside(parts: Parts, request: Fields, listener: RunningTurn | None) -> StreamedMessage:
@@ -61,7 +82,10 @@ async def ask_for_tool(parts: Parts, question: str, tools: list[Fields]) -> list
 
 
 async def _ask_until_answered(
-    parts: Parts, receive: Callable[[], Awaitable[StreamedMessage]], listener: RunningTurn | None
+    parts: Parts,
+    receive: Callable[[], Awaitable[StreamedMessage]],
+    listener: RunningTurn | None,
+    fall_back: Callable[[], bool] = lambda: False,
 ) -> StreamedMessage:
     attempt = 0
     while True:
@@ -73,6 +97,9 @@ async def _ask_until_answered(
             # request.
             parts.recorder.abandon()
             attempt += 1
+            if error.status == OVERLOADED and attempt == PATIENCE and fall_back():
+                attempt = 0
+                continue
             # With `retry-after: 3600`, as for an exhausted quota, the user should decide and not
             # sit waiting.
             if attempt > parts.limits.retries or (error.wait or 0.0) > MOST_PATIENT:

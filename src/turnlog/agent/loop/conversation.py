@@ -35,6 +35,13 @@ class TurnLimits(Struct, frozen=True):
     """Maximum cost of a turn in dollars."""
     retries: int = 10
     compacting: Compacting = Compacting()
+    session_budget: float | None = None
+    """The budget of all turns together, of which `max_budget` is what remains."""
+
+    @property
+    def budget_given(self) -> float | None:
+        """The budget as the user gave it."""
+        return self.max_budget if self.session_budget is None else self.session_budget
 
     def reached(self, spent: Spending) -> str | None:
         """Return the name of the limit that a turn has reached, if any."""
@@ -82,6 +89,8 @@ class Parts:
     """Held while a question is open: the user sees one at a time."""
     turn: "RunningTurn | None" = None
     """The turn that is running; None between turns."""
+    demand: Callable[[], str | None] = lambda: None
+    """Returns what the model still has to do when it makes no more calls; None if nothing."""
 
     @property
     def about_agent(self) -> Fields:

@@ -46,6 +46,13 @@ class Retrying(Struct, frozen=True):
     """The HTTP status; None if there was no response."""
 
 
+class FellBack(Struct, frozen=True):
+    """A model is overloaded, and another one takes its place."""
+
+    original: str
+    fallback: str
+
+
 class Notice(Struct, frozen=True):
     """A message for the user, such as hook output or the result of a compaction."""
 
@@ -82,4 +89,6 @@ class Inside(Struct, frozen=True):
     event: Any
 
 
-Event = Streamed | Recorded | CallStarted | Printed | Retrying | Notice | TurnEnded | Inside
+Event = (
+    Streamed | Recorded | CallStarted | Printed | Retrying | FellBack | Notice | TurnEnded | Inside
+)

@@ -144,4 +144,7 @@ class Loop:
         if answer.stop_reason == "max_tokens":
             turn.record(self.parts.recorder.meta(CUT_OFF))
             return True
+        if text := self.parts.demand():
+            turn.record(self.parts.recorder.meta(text))
+            return True
         return await should_continue(turn, answer.text, pushes > 0)

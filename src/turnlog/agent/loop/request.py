@@ -2,13 +2,17 @@
 
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.system_prompt import NAMED
+from turnlog.agent.model.model_names import ModelChoice, ModelTuning, adapts
 from turnlog.agent.tools.toolbox import definitions
 from turnlog.conversation.context import messages_of
 from turnlog.conversation.models import LONG_MARK
 from turnlog.format.json_values import Fields
 
 MARK = {"type": "ephemeral"}
-LONG_CONTEXT = {"anthropic-beta": "context-1m-2025-08-07"}
+LONG_CONTEXT = "context-1m-2025-08-07"
+TASK_BUDGETS = "task-budgets-2026-03-13"
+DEFAULT_BUDGET = 31_999
+"""Tokens for thinking of older models (2.1.325, observed)."""
 
 
 def build_request(parts: Parts) -> Fields:
@@ -26,20 +30,54 @@ def request_with(parts: Parts, messages: list[Fields]) -> Fields:
         "tools": _marked(definitions(parts.tools.values())),
         "messages": mark_messages(messages),
     }
+    if betas := _betas(choice):
+        request["extra_headers"] = {"anthropic-beta": ",".join(betas)}
+    return request | _thinking(choice) | _output_config(choice.tuning)
+
+
+def _betas(choice: ModelChoice) -> list[str]:
+    """Return the values of the beta header."""
     # `[1m]` is a notation of clients: the API takes the plain id and a header.
-    if choice.model.endswith(LONG_MARK):
-        request["extra_headers"] = LONG_CONTEXT
-    if choice.thinking_tokens:
-        request["thinking"] = {"type": "enabled", "budget_tokens": choice.thinking_tokens}
-        # Thinking counts as output: the API refuses a budget that `max_tokens` does not exceed.
-        request["max_tokens"] = max(choice.max_tokens, choice.thinking_tokens + 4096)
-    return request
+    long = [LONG_CONTEXT] if choice.model.endswith(LONG_MARK) else []
+    budget = [TASK_BUDGETS] if choice.tuning.task_budget else []
+    return list(dict.fromkeys([*long, *choice.tuning.betas, *budget]))
+
+
+def _thinking(choice: ModelChoice) -> Fields:
+    """Return the parameters about thinking.
+
+    Newer models decide for themselves how much they think: a budget means "on" for them, and
+    older ones get it as it is (2.1.325, observed).
+    """
+    tuning = choice.tuning
+    shown: Fields = {"display": tuning.display} if tuning.display else {}
+    if tuning.thinking == "disabled":
+        return {"thinking": {"type": "disabled"}}
+    if adapts(choice.model) and (tuning.thinking or choice.thinking_tokens):
+        return {"thinking": {"type": "adaptive"} | shown}
+    tokens = choice.thinking_tokens or (DEFAULT_BUDGET if tuning.thinking else 0)
+    if not tokens:
+        return {}
+    # Thinking counts as output: the API refuses a budget that `max_tokens` does not exceed.
+    return {
+        "thinking": {"type": "enabled", "budget_tokens": tokens} | shown,
+        "max_tokens": max(choice.max_tokens, tokens + 4096),
+    }
+
+
+def _output_config(tuning: ModelTuning) -> Fields:
+    config: Fields = {"effort": tuning.effort} if tuning.effort else {}
+    if tuning.task_budget:
+        config["task_budget"] = {"type": "tokens", "total": tuning.task_budget}
+    return {"output_config": config} if config else {}
 
 
 def _system(parts: Parts) -> list[str]:
     """Return the system prompt; the model named in it may change with every request."""
     role, *others = parts.system
-    return [role, NAMED.format(model=parts.choice.model), *others]
+    # The API refuses an empty text.
+    named = NAMED.format(model=parts.choice.model)
+    return [text for text in (role, named, *others) if text]
 
 
 def mark_messages(messages: list[Fields]) -> list[Fields]:

@@ -84,7 +84,8 @@ async def run_calls(
     stop = batch.stop or (outcome and (BATCH, outcome))
     if stop:
         note_stop(turn, stop[1], stop[0])
-    return "done" if stop else None
+    has_answered = any(outcome.ends_turn for _, outcome in batch.outcomes)
+    return "done" if stop or has_answered else None
 
 
 def stop_here(turn: RunningTurn, was_call: bool = False) -> None:

@@ -2,7 +2,6 @@
 
 import re
 from typing import Any
-from uuid import uuid4
 
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.lifecycle_hooks import SHELL, Prompt
@@ -43,7 +42,7 @@ def record_prompt(turn: RunningTurn, prompt: Prompt, source: str, context: list[
 
 def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
     """Record the user's prompt after a snapshot of the changed files; return its entries."""
-    uuid = str(uuid4())
+    uuid = parts.recorder.take_uuid()
     # Before the prompt, so that rewinding to it finds the files as they were when it was sent.
     if parts.backups:
         parts.recorder.aside(parts.backups.snapshot_line(uuid))
@@ -54,7 +53,9 @@ def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
 
 def record_failure(turn: RunningTurn, error: ModelError) -> str:
     """Record an API error; return the message for the user."""
-    message = f"API Error: {error.line}"
+    # Programs look for the status right behind the prefix, as the client writes it.
+    status = f"{error.status} " if error.status else ""
+    message = f"API Error: {status}{error.line}"
     recorder = turn.parts.recorder
     if recorder.prompt_id:
         turn.record(recorder.failure(message, error.status, error.request_id))

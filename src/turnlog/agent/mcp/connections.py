@@ -8,16 +8,16 @@ import asyncio
 import os
 import re
 import tempfile
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import turnlog
 from turnlog.agent.mcp.results import outcome_of
-from turnlog.agent.mcp.server_config import ServerConfig
+from turnlog.agent.mcp.server_config import HOST, ServerConfig
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.project_environment import without_credentials
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from mcp.types import Tool as ServerTool
 
 Streams = TypeVar("Streams")
+OpenHost = Callable[[str], AbstractAsyncContextManager[Any]]
+"""Returns the transport to a server of the host program, by name."""
 
 SECONDS = 30.0
 """Seconds for a server to start and list its tools."""
@@ -51,7 +53,10 @@ class Connections:
     """Error messages of servers that did not start, one line each."""
     failed: set[str] = field(default_factory=set[str])
     """Names of servers that did not start."""
-    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    open_host: OpenHost | None = None
+    """Connects to a server inside the program that drives turnlog."""
+    servers: dict[str, "_StartingServer"] = field(default_factory=dict[str, "_StartingServer"])
+    """Servers by name, also those that failed or were stopped."""
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
     _opening: list[tuple[asyncio.Task[None], asyncio.Event]] = field(
         default_factory=list[tuple[asyncio.Task[None], asyncio.Event]]
@@ -97,8 +102,25 @@ class Connections:
     async def close(self) -> None:
         """Stop all servers."""
         # Not cancelled: each task leaves the SDK's context managers by itself, as they require.
-        self._stop.set()
+        for server in self.servers.values():
+            server.stop.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def stop(self, name: str) -> None:
+        """Stop one server and drop its tools."""
+        server = self.servers[name]
+        server.is_disabled = True
+        server.stop.set()
+        if server.task:
+            await asyncio.gather(server.task, return_exceptions=True)
+        self.tools = [tool for tool in self.tools if tool.server != spelt(name)]
+
+    async def restart(self, name: str, seconds: float = SECONDS) -> None:
+        """Start a server again; its tools are listed anew."""
+        await self.stop(name)
+        server = self.servers[name]
+        self.failed.discard(name)
+        self._add(name, await self._start(name, server.config, server.place, seconds))
 
     def _add(self, name: str, tools: Sequence[Tool]) -> None:
         known = {tool.name for tool in self.tools}
@@ -115,8 +137,9 @@ class Connections:
         # A file and not a pipe: nobody reads it while the server runs, and a full pipe would block
         # it.
         with TextIOWrapper(tempfile.TemporaryFile(), errors="replace") as complaints:
-            server = _StartingServer(name, config, place, complaints)
-            task = asyncio.create_task(_serve(server, ready, self._stop))
+            server = _StartingServer(name, config, place, complaints, self.open_host)
+            self.servers[name] = server
+            server.task = task = asyncio.create_task(_serve(server, ready))
             self._tasks.append(task)
             self._opening.append((task, server.is_open))
             try:
@@ -157,20 +180,31 @@ class _StartingServer:
     place: _ServerPlace
     complaints: TextIO
     """Receives its stderr."""
+    open_host: OpenHost | None = None
     is_open: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the process runs or the address was reached."""
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set to end the connection."""
+    is_disabled: bool = False
+    """True if it was stopped on request."""
+    task: asyncio.Task[None] | None = None
+    info: Fields = field(default_factory=dict[str, Any])
+    """Name and version that the server reports."""
+    offered: list[Fields] = field(default_factory=list[Fields])
+    """Name and annotations of its tools."""
 
 
-async def _serve(
-    server: _StartingServer, ready: asyncio.Future[list[Tool]], stop: asyncio.Event
-) -> None:
+async def _serve(server: _StartingServer, ready: asyncio.Future[list[Tool]]) -> None:
     """Keep the connection to a server open until it is stopped."""
     try:
         async with AsyncExitStack() as stack:
             client = await _connect(server, stack)
-            tools = [_tool(server.name, client, tool) for tool in await _list_tools(client)]
-            ready.set_result(tools)
-            await stop.wait()
+            listed = await _list_tools(client)
+            about = client.server_info
+            server.info = {"name": about.name, "version": about.version} if about else {}
+            server.offered = [_described(tool) for tool in listed]
+            ready.set_result([_tool(server.name, client, tool) for tool in listed])
+            await server.stop.wait()
     except Exception as error:
         # A connection that is lost later shows when one of its tools is called.
         if not ready.done():
@@ -185,7 +219,11 @@ async def _connect(server: _StartingServer, stack: AsyncExitStack) -> "Client":
     from mcp.types import Implementation
 
     config = server.config
-    if config.command:
+    if config.type == HOST:
+        if server.open_host is None:
+            raise ConnectionError("it belongs to a program that drives turnlog, and none does")
+        transport = server.open_host(server.name)
+    elif config.command:
         parameters = StdioServerParameters(
             command=config.command,
             args=config.args,
@@ -212,6 +250,12 @@ async def _marking(
     async with transport as streams:
         is_open.set()
         yield streams
+
+
+def _described(tool: "ServerTool") -> Fields:
+    notes = tool.annotations
+    given: Fields = notes.model_dump(by_alias=True, exclude_none=True) if notes else {}
+    return {"name": tool.name, "annotations": given}
 
 
 def _environment(server: _StartingServer) -> dict[str, str]:

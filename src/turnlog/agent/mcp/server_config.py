@@ -23,6 +23,8 @@ from turnlog.store.paths import expand_user
 VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 HINT = "--mcp-config FILE"
 TYPES = ("stdio", "http", "streamable-http", "sse")
+HOST = "sdk"
+"""A server inside the program that drives turnlog."""
 
 
 class ServerConfig(Struct, frozen=True):
@@ -74,7 +76,7 @@ def given_servers(texts: Sequence[str], root: Path, environment: Mapping[str, st
         listed = _given(text, root)
         if not is_object(listed) or not is_object(listed.get("mcpServers")):
             raise UsageError(f"--mcp-config {text} names no servers: it has no mcpServers")
-        servers = _servers(listed, environment)
+        servers = _servers(listed, environment, has_host=True)
         found.configs.update(servers.configs)
         found.problems.extend(servers.problems)
     return found
@@ -121,24 +123,29 @@ def _load(path: Path) -> tuple[Any, list[str]]:
         return None, [f"{path} cannot be read: {error}"]
 
 
-def _servers(listed: dict[str, Any], environment: Mapping[str, str]) -> Servers:
+def _servers(
+    listed: dict[str, Any], environment: Mapping[str, str], has_host: bool = False
+) -> Servers:
+    """Return the servers of a list; only the command line may name one of the host program."""
     named = listed.get("mcpServers")
     found = Servers({}, [])
     for name, fields in named.items() if is_object(named) else ():
         try:
-            found.configs[name] = _config(fields, environment)
+            found.configs[name] = _config(fields, environment, has_host)
         except (_Missing, msgspec.ValidationError) as error:
             found.problems.append(f"MCP server {name}: {error}")
     return found
 
 
-def _config(fields: Any, environment: Mapping[str, str]) -> ServerConfig:
+def _config(fields: Any, environment: Mapping[str, str], has_host: bool) -> ServerConfig:
     # The file must not decide this: `"is_project": false` would give a project's server the user's
     # keys.
     config = msgspec.structs.replace(
         msgspec.convert(expand(fields, environment), ServerConfig), is_project=False
     )
     wanted = config.type or ("stdio" if config.command else "http")
+    if has_host and wanted == HOST:
+        return config
     if wanted not in TYPES:
         raise msgspec.ValidationError(f"type {wanted} is not supported: {', '.join(TYPES)}")
     if not (config.command if wanted == "stdio" else config.url):

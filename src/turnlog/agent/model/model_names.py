@@ -1,5 +1,6 @@
 """Resolve model names: an id, or an alias for the newest model of a family."""
 
+import re
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -12,9 +13,26 @@ NEWEST = {
     "haiku": "claude-haiku-5-5",
 }
 DEFAULT = "opus"
+VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?")
 FAST = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
 ELSEWHERE = ("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
 """Variables that select another server or provider."""
+
+
+class ModelTuning(Struct, frozen=True):
+    """Request parameters that do not depend on the model."""
+
+    effort: str | None = None
+    """low, medium, high, xhigh or max."""
+    thinking: str | None = None
+    """adaptive, enabled or disabled; None to leave it to the variables."""
+    display: str | None = None
+    """How thinking is returned: summarized or omitted."""
+    betas: tuple[str, ...] = ()
+    task_budget: int | None = None
+    """Tokens that the model is told it may spend."""
+    fallback: str | None = None
+    """The model to use while the usual one is overloaded."""
 
 
 class ModelChoice(Struct, frozen=True):
@@ -23,6 +41,7 @@ class ModelChoice(Struct, frozen=True):
     model: str
     max_tokens: int = 32_000
     thinking_tokens: int = 0
+    tuning: ModelTuning = ModelTuning()
 
     @property
     def window(self) -> int:
@@ -55,7 +74,19 @@ def fast_model(usual: str, environment: Mapping[str, str]) -> str:
     return named or (usual if is_elsewhere else NEWEST["haiku"])
 
 
-def choose(name: str | None, environment: Mapping[str, str]) -> ModelChoice:
+def adapts(model: str) -> bool:
+    """Return whether a model decides by itself how much it thinks.
+
+    >>> adapts("claude-opus-5-5"), adapts("claude-sonnet-4-6"), adapts("claude-sonnet-4-5")
+    (True, True, False)
+    """
+    found = VERSION.match(model)
+    return found is not None and (int(found[1]), int(found[2] or 0)) >= (4, 6)
+
+
+def choose(
+    name: str | None, environment: Mapping[str, str], tuning: ModelTuning | None = None
+) -> ModelChoice:
     """Return the model and parameters; variables are named as the client documents them."""
     model = model_named(name or environment.get("ANTHROPIC_MODEL") or DEFAULT, environment)
     usual = ModelChoice(model)
@@ -63,6 +94,7 @@ def choose(name: str | None, environment: Mapping[str, str]) -> ModelChoice:
         model,
         _number(environment.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS")) or usual.max_tokens,
         _number(environment.get("MAX_THINKING_TOKENS")) or 0,
+        tuning or usual.tuning,
     )
 
 

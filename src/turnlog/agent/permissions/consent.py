@@ -19,12 +19,14 @@ from turnlog.agent.permissions import (
     sound_rules,
 )
 from turnlog.agent.permissions.bash import UnknownValue
+from turnlog.agent.permissions.grants import PermissionChange, read_changes
 from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.path_access import escaped
 from turnlog.agent.permissions.saving import save_rules
 from turnlog.agent.workspace.access import Access, Reads, Writes
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError
+from turnlog.format.json_values import Fields
 
 COMMAND_LINE = "the command line"
 ANSWER = "an answer in this session"
@@ -76,6 +78,14 @@ class Rules(Protocol):
         """Allow calls from now on; with `is_kept`, also in later sessions."""
         ...
 
+    def update(self, updates: Iterable[Fields], workspace: Workspace) -> None:
+        """Apply changes that the user's program sends along with an approval."""
+        ...
+
+    def may_switch(self, mode: ApprovalMode) -> bool:
+        """Return whether a program may switch to a mode."""
+        ...
+
     def lent(self, mode: ApprovalMode | None, folder: Path | None) -> "Rules":
         """Return the rules of a sub-agent: another mode, or a directory of its own."""
         ...
@@ -90,6 +100,10 @@ class RuleSettings(Protocol):
     def local_file(self) -> Path: ...
     @property
     def is_bypass_disabled(self) -> bool: ...
+
+    def file_of(self, destination: str) -> Path | None:
+        """Return the file that a change of permissions is saved in."""
+        ...
 
     def policy(
         self,
@@ -112,6 +126,7 @@ class Consent:
         mode: ApprovalMode,
         allow: Sequence[str] = (),
         deny: Sequence[str] = (),
+        may_bypass: bool = False,
     ) -> None:
         self._mode: ApprovalMode | None = mode
         self._lender: Consent | None = None
@@ -121,6 +136,9 @@ class Consent:
         self._settings = settings
         self._allow = self._rules(allow, COMMAND_LINE)
         self._deny = self._rules(deny, COMMAND_LINE)
+        self._asked: list[Rule] = []
+        # Only if the chat was started in it: no later message must turn off all questions.
+        self._may_bypass = may_bypass or mode is ApprovalMode.BYPASS
         self._folder: Path | None = None
         # Parsing and merging all rules for each of thousands of search results would be slow; the
         # key holds everything that a policy depends on.
@@ -167,7 +185,8 @@ class Consent:
         # What was too long for the model is kept beside the session: it may be read from there.
         spilled = self._rules([f"Read(/{escaped(workspace.folder)}/**)"], OWN)
         places, allow = tuple(workspace.directories), (*self._allow, *passing, *spilled)
-        policy = self._policy(self.mode, workspace.cwd, places, allow)
+        extra = (tuple(self._deny), tuple(self._asked))
+        policy = self._policy(self.mode, workspace.cwd, places, allow, extra)
         added = workspace.environment.get("PATH", "")
         return replace(policy, added_path=added) if added else policy
 
@@ -180,6 +199,47 @@ class Consent:
         self._allow += self._rules(rules, str(file) if is_kept else ANSWER)
         if is_kept:
             save_rules(file, rules)
+
+    def update(self, updates: Iterable[Fields], workspace: Workspace) -> None:
+        """Apply changes that the user's program sends along with an approval.
+
+        Rules of settings files stay in force: what they deny, no answer allows.
+        """
+        for change in read_changes(updates):
+            if change.kind == "setMode":
+                self._switch(change.mode)
+            elif change.kind in ("addDirectories", "removeDirectories"):
+                _change_directories(change, workspace)
+            else:
+                self._change_rules(change)
+
+    def may_switch(self, mode: ApprovalMode) -> bool:
+        """Return whether a program may switch to a mode."""
+        if mode is not ApprovalMode.BYPASS:
+            return True
+        is_disabled = self._settings.is_bypass_disabled or is_forbidden_to_root(mode)
+        return self._may_bypass and not is_disabled
+
+    def _switch(self, name: str) -> None:
+        known = [mode for mode in ApprovalMode if mode.value == name]
+        if known and self.may_switch(known[0]):
+            self.mode = known[0]
+
+    def _change_rules(self, change: PermissionChange) -> None:
+        lists = {"allow": self._allow, "deny": self._deny, "ask": self._asked}
+        held = lists.get(change.behavior)
+        if held is None:
+            return
+        # In place: sub-agents share the lists.
+        if change.kind == "removeRules":
+            held[:] = [rule for rule in held if rule.text not in change.rules]
+            return
+        if change.kind == "replaceRules":
+            held[:] = [rule for rule in held if rule.source != ANSWER]
+        file = self._settings.file_of(change.destination)
+        held += self._rules(change.rules, ANSWER)
+        if file and change.kind == "addRules":
+            save_rules(file, change.rules, change.behavior)
 
     def lent(self, mode: ApprovalMode | None, folder: Path | None) -> "Consent":
         """Return the rules of a sub-agent: another mode unless disabled, or a directory of its own.
@@ -205,6 +265,22 @@ class Consent:
             return False
 
     def _make_policy(
-        self, mode: ApprovalMode, cwd: Path, places: tuple[Path, ...], allow: tuple[Rule, ...]
+        self,
+        mode: ApprovalMode,
+        cwd: Path,
+        places: tuple[Path, ...],
+        allow: tuple[Rule, ...],
+        extra: tuple[tuple[Rule, ...], tuple[Rule, ...]],
     ) -> Policy:
-        return self._settings.policy(mode, cwd, places, allow, self._deny)
+        deny, ask = extra
+        policy = self._settings.policy(mode, cwd, places, allow, deny)
+        return replace(policy, ask=(*policy.ask, *ask)) if ask else policy
+
+
+def _change_directories(change: PermissionChange, workspace: Workspace) -> None:
+    paths = [workspace.path_of(each).resolve() for each in change.directories]
+    if change.kind == "removeDirectories":
+        workspace.directories[:] = [each for each in workspace.directories if each not in paths]
+        return
+    known = workspace.folders
+    workspace.directories += [each for each in paths if each.is_dir() and each not in known]

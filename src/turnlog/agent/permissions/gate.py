@@ -17,11 +17,12 @@ from turnlog.agent.workspace.tool import Grant, Tool, ToolError
 from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace
 from turnlog.format.json_values import Fields
 
-RULE, REJECTED = "permission-rule", "user-rejected"
+RULE, REJECTED, ANSWERED = "permission-rule", "user-rejected", "permission-prompt"
 """`toolDenialKind` values of refusals."""
 PATHS = ("file_path", "notebook_path")
 SETTABLE = (ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN)
 DENIED = "{tool} is not allowed: {why}"
+NOT_ASKED = "{tool} needs permission, and the mode dontAsk denies what would be asked"
 NO_TOOL = "Error: No such tool available: {name}"
 
 
@@ -179,18 +180,27 @@ async def _ask(parts: Conversation, question: Question) -> _Consented:
     if outcome.decision == "deny":
         why = outcome.reason or "a hook does not allow it"
         raise Refused(f"{question.tool} was not allowed: {why}", RULE, outcome.stop)
+    if parts.rules.mode is ApprovalMode.DONT_ASK:
+        raise Refused(NOT_ASKED.format(tool=question.tool), RULE)
     if parts.ask is None:
         why = f"{question.tool} needs permission, and nobody can be asked"
         raise Refused(f"{why}: {question.verdict.reason}", RULE)
     async with parts.asking:
         reply = await parts.ask(question)
+    if reply.kind == "deny" and reply.is_program:
+        # Its words are the result, as in the client (2.1.325, observed).
+        raise Refused(reply.feedback, REJECTED if reply.ends_turn else ANSWERED, reply.ends_turn)
     if reply.kind == "deny":
         # A sub-agent goes on without the call: the user has said nothing about its task.
         ends_turn = not reply.feedback and question.agent_id is None
         raise Refused(reply.feedback, REJECTED, ends_turn)
     if reply.remember:
         parts.rules.remember(reply.remember)
-    return _Consented(question.input, Basis.USER)
+    if reply.updates:
+        parts.rules.update(reply.updates, parts.workspace)
+        parts.hooks.facts.permission_mode = parts.rules.mode.value
+    changed = reply.updated_input if reply.updated_input != question.input else None
+    return _Consented(changed or question.input, Basis.USER)
 
 
 def _take(parts: Conversation, grants: Grants) -> None:

@@ -1,4 +1,4 @@
-"""Permission rules that a hook grants when it answers for the user, in the client's format."""
+"""Permissions that a hook or a program grants for the user, in the client's format."""
 
 import re
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from turnlog.agent.hooks.matchers import objects_in
-from turnlog.format.json_values import Fields
+from turnlog.format.json_values import Fields, is_array
 
 RULE = re.compile(r"(?s)([^()]+)(?:\((.*)\))?")
 KEPT = frozenset({"localSettings"})
@@ -53,6 +53,40 @@ def read_grants(updates: Iterable[Fields]) -> Grants:
             saved += rules if place in KEPT else []
             passing += rules if place in PASSING else []
     return Grants(tuple(saved), tuple(passing), mode)
+
+
+class PermissionChange(Struct, frozen=True):
+    """A change to the permissions of a session."""
+
+    kind: str
+    """addRules, replaceRules, removeRules, setMode, addDirectories or removeDirectories."""
+    destination: str = "session"
+    """Where it is saved: session, localSettings, projectSettings or userSettings."""
+    behavior: str = "allow"
+    """The list of rules that it is about: allow, deny or ask."""
+    rules: tuple[str, ...] = ()
+    mode: str = ""
+    directories: tuple[str, ...] = ()
+
+
+def read_changes(updates: Iterable[Fields]) -> list[PermissionChange]:
+    """Return the changes that a program sends along with an approval.
+
+    >>> read_changes([{"type": "setMode", "mode": "plan", "destination": "session"}])[0].mode
+    'plan'
+    """
+    return [
+        PermissionChange(
+            kind=str(update.get("type")),
+            destination=str(update.get("destination") or "session"),
+            behavior=str(update.get("behavior") or "allow"),
+            rules=tuple(_rule(each) for each in objects_in(update.get("rules"))),
+            mode=str(update.get("mode") or ""),
+            directories=tuple(map(str, given if is_array(given) else ())),
+        )
+        for update in updates
+        for given in [update.get("directories")]
+    ]
 
 
 def _rule(named: Fields) -> str:

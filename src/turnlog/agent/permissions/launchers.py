@@ -117,6 +117,13 @@ CONSOLES = frozenset(
 )
 """Programs that take commands from their input, whatever their operands are."""
 VERSION = re.compile(r"[-.]?[0-9][0-9.]*\Z")
+GIT_PROGRAM = re.compile(
+    r".*/git-[^/]+|git-(?:receive-pack|shell|upload-archive|upload-pack)", re.I
+)
+"""A subcommand as a program: `/usr/lib/git-core/git-log` is `git log`.
+
+Only some are in `PATH`; others that are, such as git-lfs, are no part of git.
+"""
 RESERVED = frozenset("! { if then elif else while until do".split())
 """Reserved words that a command follows."""
 UNBOUND = frozenset("watch setsid ionice flock".split())
@@ -214,21 +221,28 @@ def _direct(words: tuple[Word, ...]) -> Iterator[Inner]:
     name = name_of(words[0])
     if name in SHELLS:
         yield from _of_shell(words)
-    elif name == "eval":
-        yield from _of_text(" ".join(word.text for word in _operands(words)))
+    elif name in ("alias", "eval", "trap"):
+        for text in _texts_run_by(name, words):
+            yield from _of_text(text)
     elif name in RESERVED and len(words) > 1:
         yield Inner(SimpleCommand(words[1:]))
     elif name in READERS:
         yield Inner(SimpleCommand((UNKNOWN,)), is_sure=False)
-    elif name == "trap":
-        yield from _of_text("".join(word.text for word in _operands(words)[:1]))
-    elif name == "alias":
-        for word in words[1:]:
-            yield from _of_text(word.text.partition("=")[2])
     elif name == "find":
         yield from _of_find(words)
+    elif GIT_PROGRAM.fullmatch(words[0].text):
+        given = (Word("git"), Word(name.removeprefix("git-")), *words[1:])
+        yield Inner(SimpleCommand(given))
     elif name in LAUNCHERS or name in OTHERS:
         yield from _of_launcher(name, words)
+
+
+def _texts_run_by(name: str, words: tuple[Word, ...]) -> list[str]:
+    """Return the commands that a builtin is given as text."""
+    if name == "alias":
+        return [word.text.partition("=")[2] for word in words[1:]]
+    given = [word.text for word in _operands(words)]
+    return [" ".join(given) if name == "eval" else "".join(given[:1])]
 
 
 def _operands(words: tuple[Word, ...]) -> tuple[Word, ...]:

@@ -130,6 +130,13 @@ class PermissionReply(Struct, frozen=True):
     """Rules that allow such calls from now on."""
     feedback: str = ""
     """Feedback for the model; a refusal without it ends the turn."""
+    updated_input: Fields | None = None
+    """The input to run the call with, if a program changed it."""
+    updates: tuple[Fields, ...] = ()
+    """Changes to the permissions that come with an approval, in the client's format."""
+    is_program: bool = False
+    """True if a program answers: its refusal ends the turn only if it asks for that."""
+    ends_turn: bool = False
 
 
 Ask = Callable[[Question], Awaitable[PermissionReply]]

@@ -47,8 +47,18 @@ OUTPUT = re.compile(r"-[A-Za-z]*[oO]|--?out|--o")
 """An option whose value is a file to write, in most programs."""
 LISTED = re.compile(r"-[^-]*[T@].*|--\w*-from.*|@.*")
 """An argument that makes a program read the names of files from a list."""
-LISTING = frozenset("ack ag cpio pax pt sift ug ugrep".split())
+RESPONSES = re.compile(
+    r"(?:.+-)?(?:addr2line|ar|as|c\+\+|c\+\+filt|c89|c99|cc|clang(?:\+\+)?|cpp|g\+\+|gcc|java|javac|javadoc"
+    r"|ld|nm|objcopy|objdump|ranlib|readelf|rustc|size|strings|strip)(?:-[0-9.]+)?"
+)
+"""Programs that replace `@list` by what stands in the file `list`."""
+LISTING = frozenset(
+    "ack ag cpio cscope ctags ctags-universal etags gtags pax pt rga rgrep sift ug ugrep".split()
+)
 """Programs that take the names of files from their input, or search where they are started."""
+GREP_WRAPPER = re.compile(r"\w+grep")
+RECURSIVE = re.compile(r"-[^-]*[dRr].*|--(?:de|di|r).*")
+"""Options that such programs pass on to grep: `bzgrep -r x a.bz2` searches where it is started."""
 FINDERS = frozenset(("fd", "fdfind"))
 FOUND = re.compile(r"-[^-]*[xX].*|--exec.*")
 """An option of these that runs a program for each file they find."""
@@ -114,7 +124,9 @@ class ProgramCall(Struct, frozen=True):
         has_list = any(LISTED.fullmatch(word.text) for word in self.words)
         runs_found = any(FOUND.fullmatch(word.text) for word in self.words)
         is_finder = self.name in FINDERS and runs_found
-        return self.name in LISTING or is_finder or (self.name in COPYING and has_list)
+        is_search = self.name in LISTING or self._searches_by_grep
+        is_packing = self.name in COPYING and has_list
+        return is_search or is_finder or is_packing or self._takes_responses
 
     @property
     def changed_trees(self) -> tuple[Word, ...]:
@@ -150,6 +162,16 @@ class ProgramCall(Struct, frozen=True):
         if self.name == "git":
             return self.may_write
         return self.name in WRITERS or self.name in CREATING or self._has_output
+
+    @property
+    def _takes_responses(self) -> bool:
+        has_file = any(word.text.startswith("@") for word in self.words)
+        return has_file and RESPONSES.fullmatch(self.name) is not None
+
+    @property
+    def _searches_by_grep(self) -> bool:
+        is_grep = GREP_WRAPPER.fullmatch(self.name) and self.name != "pgrep"
+        return bool(is_grep) and any(RECURSIVE.fullmatch(word.text) for word in self.words)
 
     @property
     def _is_harmless_git(self) -> bool:

@@ -21,9 +21,9 @@ def edit_command(path: Path) -> str:
     return f"$EDITOR {quote(str(path))}"
 
 
-def save_rules(path: Path, rules: Iterable[str]) -> bool:
-    """Add allow rules to a settings file; return False if it has them already."""
-    return change_settings(path, lambda text: with_rules(text, rules))
+def save_rules(path: Path, rules: Iterable[str], behavior: str = "allow") -> bool:
+    """Add rules to a settings file; return False if it has them already."""
+    return change_settings(path, lambda text: with_rules(text, rules, behavior))
 
 
 def change_settings(path: Path, change: Callable[[str], str]) -> bool:
@@ -50,8 +50,8 @@ def change_settings(path: Path, change: Callable[[str], str]) -> bool:
     return True
 
 
-def with_rules(text: str, rules: Iterable[str]) -> str:
-    r"""Return settings with additional allow rules.
+def with_rules(text: str, rules: Iterable[str], behavior: str = "allow") -> str:
+    r"""Return settings with additional rules that allow, deny or ask.
 
     >>> with_rules('{"permissions": {"allow": ["Bash(ls)"]}}', ["Bash(ls)", "WebSearch"])
     '{"permissions": {"allow": ["Bash(ls)", "WebSearch"]}}'
@@ -59,18 +59,18 @@ def with_rules(text: str, rules: Iterable[str]) -> str:
     for rule in rules:
         settings = json.loads(text)
         permissions = settings.get("permissions", {}) if is_object(settings) else None
-        allow = permissions.get("allow", []) if is_object(permissions) else None
-        if not is_array(allow):
+        present = permissions.get(behavior, []) if is_object(permissions) else None
+        if not is_array(present):
             raise ValueError("its permissions are not as the client has them")
-        if rule in allow:
+        if rule in present:
             continue
         if "permissions" not in settings:
             # Inserted into the text, which keeps the user's formatting and order.
-            text = put_last(text, [], "permissions", {"allow": [rule]})
-        elif "allow" not in settings["permissions"]:
-            text = put_last(text, ["permissions"], "allow", [rule])
+            text = put_last(text, [], "permissions", {behavior: [rule]})
+        elif behavior not in settings["permissions"]:
+            text = put_last(text, ["permissions"], behavior, [rule])
         else:
-            text = put_last(text, ["permissions", "allow"], None, rule)
+            text = put_last(text, ["permissions", behavior], None, rule)
     return text
 
 

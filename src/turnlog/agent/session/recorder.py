@@ -55,6 +55,10 @@ class Recorder:
         self.prompt_id: str | None = None
         self.next_prompt_id: str | None = None
         """Id of the next prompt, if hooks already know it."""
+        self.next_uuid: str | None = None
+        """Uuid of the next prompt, if the program that sends it has chosen one."""
+        self.on_append: Callable[[Path, Fields], None] = lambda path, entry: None
+        """Called with each appended entry of the session and its sub-agents."""
         self._asked = ""
         self._callers: dict[str, str] = {}
         self._linked: set[str] = set()
@@ -246,6 +250,12 @@ class Recorder:
         except FileNotFoundError:
             create_private_folder(self.path.parent)
             append_lines(self.path, [encoded(entry)])
+        self.session.on_append(self.path, entry)
+
+    def take_uuid(self) -> str:
+        """Return the uuid of the next prompt."""
+        uuid, self.next_uuid = self.next_uuid, None
+        return uuid or str(uuid4())
 
     def _now(self) -> datetime:
         """Return the current time, made later than every earlier timestamp of the file."""

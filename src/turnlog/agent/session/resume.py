@@ -15,11 +15,12 @@ from turnlog.agent.workspace.access import ApprovalMode
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.context import MissingEnd, missing_end
 from turnlog.conversation.node_log import NodeLog, ReadExtent
-from turnlog.conversation.nodes import SYNTHETIC, BoundaryNode, ChainNode
+from turnlog.conversation.nodes import SYNTHETIC, BoundaryNode, ChainNode, UserNode
+from turnlog.conversation.prompts import ASKING, LOCAL
 from turnlog.conversation.session import open_session
 from turnlog.conversation.tree import Tree, is_compaction
 from turnlog.edit.plan import encoded
-from turnlog.errors import NotFound
+from turnlog.errors import Conflict, NotFound
 from turnlog.format.decode import values_of
 from turnlog.format.json_values import Fields, is_object
 from turnlog.format.jsonl import append_lines, read_lines_backwards
@@ -50,10 +51,10 @@ class Resumed(Struct, frozen=True):
     slug: str | None = None
 
 
-def reopen(path: Path) -> Resumed:
-    """Read a session for resuming it."""
-    log = _log_of(path)
-    leaf = log.tree.active_leaf
+def reopen(path: Path, at: str | None = None) -> Resumed:
+    """Read a session for resuming it, at its end or at an earlier entry."""
+    log = NodeLog(path) if at else _log_of(path)
+    leaf = _rank(log.tree, at) if at else log.tree.active_leaf
     if leaf is None:
         raise NotFound(f"{path} contains no conversation", "turnlog ls")
     chain = list(log.values(since_compaction(log.tree, leaf)))
@@ -79,13 +80,40 @@ def go_on(recorder: Recorder, resumed: Resumed) -> None:
         recorder.last_time = max(recorder.last_time, moment)
 
 
-def fork(path: Path, copy: Path) -> None:
-    """Copy the conversation of a session into a new one.
+def _rank(tree: Tree, uuid: str) -> int:
+    rank = tree.rank_of(uuid)
+    if rank is None:
+        raise NotFound(f"No message found with message.uuid of: {uuid}", "turnlog show SESSION")
+    return rank
+
+
+def check_dropped(path: Path, at: str, prompt: str) -> None:
+    """Raise if resuming at an entry drops more than the turn of one prompt.
+
+    Something that the caller has not seen may follow, such as a prompt that was queued meanwhile.
+    """
+    session = open_session(path)
+    tree = session.tree
+    kept = {node.uuid for node in session.branch_to(_rank(tree, at))}
+    dropped = [node for node in session.branch_to(tree.active_leaf) if node.uuid not in kept]
+    asked = [
+        node.uuid
+        for node in dropped
+        if isinstance(node, UserNode) and node.prompt in ASKING | LOCAL
+    ]
+    if asked != [prompt]:
+        why = "the dropped entries belong to other prompts" if asked else "it drops no prompt"
+        raise Conflict(f"Resume rejected by --resume-drops-turn: {why}")
+
+
+def fork(path: Path, copy: Path, at: str | None = None) -> None:
+    """Copy the conversation of a session into a new one, up to an entry.
 
     As client 2.1.325 does: lines keep their uuids, and nothing else of the session is copied.
     """
     session = open_session(path)
-    nodes = session.branch_to(session.tree.active_leaf)
+    leaf = _rank(session.tree, at) if at else session.tree.active_leaf
+    nodes = session.branch_to(leaf)
     create_private_folder(copy.parent)
     append_lines(copy, (encoded(_owned(value, copy.stem)) for value in session.values(nodes)))
 

@@ -39,6 +39,8 @@ from turnlog.format.json_values import Fields
 from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.store.paths import subagent_meta, subagents_folder
 
+ANSWER = "StructuredOutput"
+"""The tool for the answer of the main conversation."""
 NAME = "Agent"
 """The tool's name in 2.1.325; calls of its former name `Task` work as well."""
 STOPPED = "\n\nNOTE: it was stopped at its limit of {count} answers, before it was done."
@@ -69,6 +71,7 @@ class TaskInput(Input, frozen=True):
     prompt: Annotated[str, Meta(description="What the sub-agent is to do")]
     subagent_type: Annotated[str, Meta(description="The kind of sub-agent")] = "general-purpose"
     model: Annotated[str | None, Meta(description="Another model: opus, sonnet, haiku")] = None
+    run_in_background: Annotated[bool, Meta(description="Must be false")] = False
 
 
 @dataclass
@@ -97,6 +100,8 @@ class Agents:
     async def _run(
         self, given: TaskInput, workspace: Workspace, output: Output, grant: Grant
     ) -> ToolOutcome:
+        if given.run_in_background:
+            raise ToolError("Agents do not run in the background; call again without that")
         definition = self.definitions.get(given.subagent_type)
         if definition is None:
             known = ", ".join(self.definitions)
@@ -163,6 +168,7 @@ class Agents:
             # Its edits are backed up all the same, by `before_change` of the workspace; snapshots
             # belong to prompts of the user.
             backups=None,
+            demand=lambda: None,
             agent_type=definition.name,
         )
         child.hooks = parent.hooks.within(ConversationResources(child), definition.hooks)
@@ -174,7 +180,9 @@ class Agents:
         child.tools = {
             name: tool
             for name, tool in tools.items()
-            if may_use(definition, tool, memory) and (name != NAME or self.depth < DEEPEST)
+            if may_use(definition, tool, memory)
+            and (name != NAME or self.depth < DEEPEST)
+            and name != ANSWER
         }
         if definition.tools and not child.tools:
             named = ", ".join(definition.tools)

@@ -1,7 +1,6 @@
 """Listings for slash commands: help, cost, context, permissions, hooks and more."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,17 +12,15 @@ from turnlog.agent.config.definition_directories import DefinitionFiles
 from turnlog.agent.config.memory import MemoryFiles
 from turnlog.agent.hooks.hook_events import EVENTS
 from turnlog.agent.hooks.matchers import shown
+from turnlog.agent.loop.context_usage import usage_of
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.loop.spending import context_tokens
 from turnlog.agent.mcp.connections import spelt, tool_name
 from turnlog.agent.permissions.policy import Policy
 from turnlog.agent.terminal.chat_driver import ChatDriver
 from turnlog.agent.terminal.completer import KnownCommand
-from turnlog.agent.terminal.status_line import BY_TOKEN, MODES
+from turnlog.agent.terminal.status_line import MODES
 from turnlog.agent.terminal.styled_text import Style, cells, cut, fold, one_line
-from turnlog.agent.tools.toolbox import definitions
 from turnlog.agent.workspace.tool import Tool
-from turnlog.conversation.context import messages_of
 from turnlog.conversation.session import open_session
 from turnlog.format.json_values import Fields
 from turnlog.render.costs import CostView, session_cost
@@ -80,19 +77,12 @@ async def show_context(driver: ChatDriver, arguments: str) -> None:
 
 def amounts_in(parts: Parts) -> list[ContextShare]:
     """Return the parts of the context: the API's total, distributed by length."""
-    memory = _tokens("".join(parts.memory))
-    system = _tokens("".join(parts.system)) - memory
-    tools = _tokens(json.dumps(definitions(parts.tools.values())))
-    # The API counts the whole context only; the shares of its parts are estimated by length.
-    total = context_tokens(parts.recorder.chain)
-    messages = _tokens(json.dumps(messages_of(parts.recorder.chain, is_open=True)))
+    usage = usage_of(parts)
     return [
-        ContextShare("system prompt", system, "ok"),
-        ContextShare("memory", memory, "mode"),
-        ContextShare("tools", tools, "note"),
-        ContextShare(
-            "conversation", max(0, total - system - memory - tools) if total else messages, "added"
-        ),
+        ContextShare("system prompt", usage.system, "ok"),
+        ContextShare("memory", usage.memory, "mode"),
+        ContextShare("tools", usage.tools + usage.server_tools, "note"),
+        ContextShare("conversation", usage.messages, "added"),
     ]
 
 
@@ -273,7 +263,3 @@ def _few_rows(text: str, room: int) -> list[str]:
     rows = fold(text, room).split("\n")
     *first, last = rows[:MOST_ROWS]
     return [*first, cut(" ".join([last, *rows[MOST_ROWS:]]), room)]
-
-
-def _tokens(text: str) -> int:
-    return len(text) // BY_TOKEN

@@ -21,6 +21,7 @@ MODES = {
     ApprovalMode.ACCEPT_EDITS: "accepts edits",
     ApprovalMode.PLAN: "plans only",
     ApprovalMode.BYPASS: "asks nothing",
+    ApprovalMode.DONT_ASK: "denies instead of asking",
 }
 NOT_SENT = "output_tokens"
 

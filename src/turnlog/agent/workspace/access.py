@@ -52,6 +52,8 @@ class ApprovalMode(StrEnum):
     ACCEPT_EDITS = "acceptEdits"
     PLAN = "plan"
     BYPASS = "bypassPermissions"
+    DONT_ASK = "dontAsk"
+    """Calls that would ask are denied."""
 
 
 class Basis(StrEnum):

@@ -23,6 +23,8 @@ class ToolOutcome(Struct, frozen=True):
     data: Any = None
     """The structured result that the session records as `toolUseResult`."""
     is_error: bool = False
+    ends_turn: bool = False
+    """True if the model is not asked again: the call was its answer."""
 
 
 class ToolError(Exception):

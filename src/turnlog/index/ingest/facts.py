@@ -176,3 +176,5 @@ class FileFacts(Struct):
     """Model of the first answer in that turn within this part."""
     is_last: bool = True
     """True if the end of the file was reached."""
+    malformed: int = 0
+    """Number of lines that are not one JSON object each."""

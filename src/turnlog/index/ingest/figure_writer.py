@@ -241,8 +241,9 @@ class Writer:
     def _settle(self, name: str) -> None:
         # Forking or resuming copies lines into a new file, so a message may be in many files, but
         # was paid for once. The copy that counts is the first in this order: one written by its own
-        # session (is_copy = 0) before one copied from elsewhere, then by path and line, so that the
-        # choice does not depend on the order in which files are read. Example: session B is a fork
+        # session (is_copy = 0) before one copied from elsewhere, then by the file's id, path and
+        # line, so that the choice does not depend on the order in which files are read, nor, for
+        # different sessions, on where they are stored. Example: session B is a fork
         # of A, and both have msg_1. A's row counts. When A is deleted, its keys are in `lost`, and
         # B's row counts from then on.
         request = "t.request" if name == "messages" else "NULL"
@@ -251,7 +252,7 @@ class Writer:
             " WHERE t.key IN ("
             f"  SELECT t.key FROM json_each(?) k JOIN {name} t ON t.key = k.value"
             "  GROUP BY t.key HAVING count(*) > 1 UNION ALL SELECT value FROM json_each(?)"
-            ") ORDER BY t.key, t.is_copy, f.path, t.line",
+            ") ORDER BY t.key, t.is_copy, f.opened_by, f.path, t.line",
             (_encode(self.touched[name]).decode(), _encode(self.lost[name]).decode()),
         ).fetchall()
         for _, group in groupby(rows, key=lambda row: row[0]):

@@ -48,7 +48,8 @@ class FigurePart(NamedTuple):
         return self.facts.carry.bookmark.offset - self.start
 
 
-def _read_figures(job: FigureJob, limit: int) -> Iterator[FigurePart]:
+def read_figures(job: FigureJob, limit: int) -> Iterator[FigurePart]:
+    """Yield the figures of a file in parts of at most `limit` bytes plus one line."""
     waiting: FigureJob | None = job
     while waiting and (part := _read_part(waiting, limit)):
         yield part
@@ -151,5 +152,5 @@ def _write_words(db: sqlite3.Connection, parts: list[WordPart]) -> None:
     writer.finish()
 
 
-FIGURES = Phase(_read_figures, _write_figures)
+FIGURES = Phase(read_figures, _write_figures)
 WORDS = Phase(_read_words, _write_words)

@@ -1,13 +1,13 @@
 -- Every tool call, each once, the oldest first.
 SELECT
     c.key AS id,
-    strftime('%Y-%m-%dT%H:%M:%fZ', c.at, 'unixepoch') AS time,
+    {{iso_milliseconds(c.at)}} AS time,
     coalesce(f.session, f.opened_by) AS session,
     f.project AS project,
     c.branch AS branch,
     c.model AS model,
     c.tool AS name,
-    NOT c.is_error AS ok, -- null while there is no result
+    1 - c.is_error AS ok, -- null while there is no result
     c.error AS error,
     c.path AS path,
     c.command AS command,
@@ -22,6 +22,6 @@ FROM calls c JOIN files f ON f.id = c.file
 WHERE c.counts = 1
     AND (:since IS NULL OR c.at >= :since)
     AND (:until IS NULL OR c.at < :until)
-    AND (:project IS NULL OR instr(lower(f.project), lower(:project)))
-    AND (:model IS NULL OR instr(lower(c.model), lower(:model)))
-ORDER BY c.at, c.id;
+    AND (:project IS NULL OR {{contains(f.project, :project)}})
+    AND (:model IS NULL OR {{contains(c.model, :model)}})
+ORDER BY c.at, f.opened_by, c.line, c.key;

@@ -1,20 +1,48 @@
 -- The tools and commands that fail most often; calls that the user denied did not fail. `program` shortens a command to what it runs.
--- SQLite takes bare columns from the row with max(): the error is that of the last failed call.
+-- The error is that of the last failed call.
+WITH named AS {{materialized}} (
+    SELECT
+        c.tool,
+        {{program(c)}} AS command,
+        c.at,
+        c.key,
+        c.error,
+        c.is_rejected,
+        CASE WHEN c.is_rejected = 0 THEN c.is_error END AS failed
+    FROM calls c JOIN files f ON f.id = c.file
+    WHERE c.counts = 1
+        AND (:since IS NULL OR c.at >= :since)
+        AND (:until IS NULL OR c.at < :until)
+        AND (:project IS NULL OR {{contains(f.project, :project)}})
+        AND (:model IS NULL OR {{contains(c.model, :model)}})
+),
+failures AS (
+    SELECT
+        tool, command, error,
+        row_number() OVER (PARTITION BY tool, command ORDER BY n.at DESC, n.key DESC) AS nth
+    FROM named n WHERE failed = 1
+),
+latest AS {{materialized}} (SELECT tool, command, error FROM failures WHERE nth = 1),
+counted AS (
+    SELECT
+        tool,
+        command,
+        count(*) AS calls,
+        coalesce(sum(failed), 0) AS errors,
+        avg(failed) AS error_rate,
+        max(CASE WHEN failed = 1 THEN n.at END) AS last_at,
+        sum(is_rejected) AS rejected
+    FROM named n
+    GROUP BY tool, command
+)
 SELECT
-    c.tool AS tool,
-    program(c.command) AS command,
-    count(*) AS calls,
-    coalesce(sum(c.is_error AND NOT c.is_rejected), 0) AS errors,
-    avg(iif(c.is_rejected, NULL, c.is_error)) AS error_rate,
-    strftime(
-        '%Y-%m-%dT%H:%M:%SZ', max(iif(c.is_error AND NOT c.is_rejected, c.at, NULL)), 'unixepoch'
-    ) AS last,
-    c.error AS last_error,
-    sum(c.is_rejected) AS rejected
-FROM calls c JOIN files f ON f.id = c.file
-WHERE c.counts = 1
-    AND (:since IS NULL OR c.at >= :since)
-    AND (:until IS NULL OR c.at < :until)
-    AND (:project IS NULL OR instr(lower(f.project), lower(:project)))
-    AND (:model IS NULL OR instr(lower(c.model), lower(:model)))
-GROUP BY c.tool, program(c.command) HAVING errors > 0 ORDER BY errors DESC, calls, tool, 2;
+    n.tool AS tool,
+    n.command AS command,
+    n.calls AS calls,
+    n.errors AS errors,
+    n.error_rate AS error_rate,
+    {{iso_time(n.last_at)}} AS last,
+    l.error AS last_error,
+    n.rejected AS rejected
+FROM counted n JOIN latest l ON l.tool = n.tool AND {{same(l.command, n.command)}}
+ORDER BY errors DESC, calls, tool, command;

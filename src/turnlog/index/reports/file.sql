@@ -2,16 +2,16 @@
 SELECT
     c.path AS path,
     count(DISTINCT coalesce(f.session, f.path)) AS sessions,
-    sum(c.tool IN ('Edit', 'MultiEdit', 'NotebookEdit', 'Write')) AS changes,
-    sum(c.tool NOT IN ('Edit', 'MultiEdit', 'NotebookEdit', 'Write')) AS reads,
+    count(CASE WHEN c.tool IN ('Edit', 'MultiEdit', 'NotebookEdit', 'Write') THEN 1 END) AS changes,
+    count(CASE WHEN c.tool NOT IN ('Edit', 'MultiEdit', 'NotebookEdit', 'Write') THEN 1 END) AS reads,
     sum(c.added) AS added,
     sum(c.removed) AS removed,
-    strftime('%Y-%m-%dT%H:%M:%SZ', max(c.at), 'unixepoch') AS last
+    {{iso_time(max(c.at))}} AS last
 FROM calls c JOIN files f ON f.id = c.file
 WHERE c.counts = 1
     AND (:since IS NULL OR c.at >= :since)
     AND (:until IS NULL OR c.at < :until)
-    AND (:project IS NULL OR instr(lower(f.project), lower(:project)))
-    AND (:model IS NULL OR instr(lower(c.model), lower(:model)))
-    AND c.path IS NOT NULL AND c.is_error IS NOT 1
+    AND (:project IS NULL OR {{contains(f.project, :project)}})
+    AND (:model IS NULL OR {{contains(c.model, :model)}})
+    AND c.path IS NOT NULL AND coalesce(c.is_error, 0) = 0
 GROUP BY c.path ORDER BY changes DESC, reads DESC, path;

@@ -1,6 +1,6 @@
 -- Calls on one file in all sessions, each once, the newest first.
 SELECT
-    strftime('%Y-%m-%dT%H:%M:%SZ', c.at, 'unixepoch') AS time,
+    {{iso_time(c.at)}} AS time,
     coalesce(f.session, f.opened_by) AS session,
     coalesce(
         (SELECT s.title FROM files s WHERE s.session = f.session AND NOT s.is_subagent), f.title

@@ -1,24 +1,24 @@
 """Group work by day, project, model and other dimensions: one SQL body for all such reports."""
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from turnlog.errors import UsageError
+from turnlog.index.reports.dialects import read_sql
 
-BODY = "work.sql"
-LOCAL = "w.quarter * 900, 'unixepoch', 'localtime'"
-"""The start of a quarter of an hour, in the local time zone."""
+BODY = "work"
+# Sums of floating-point numbers depend on their order; equal costs must remain equal.
+COST_ORDER = "round(cost_usd, 9) DESC"
 SESSION = "coalesce(f.session, f.path)"
 """A sub-agent counts as part of its session; a file without one stands for itself."""
-SESSIONS = f"count(DISTINCT iif(w.messages, {SESSION}, NULL)) AS sessions"
-TIME = "strftime('%Y-%m-%dT%H:%M:%SZ', {}, 'unixepoch')"
+SESSIONS = f"count(DISTINCT CASE WHEN w.messages > 0 THEN {SESSION} END) AS sessions"
 
 DIMENSIONS = {
-    "day": f"date({LOCAL})",
-    "week": f"date({LOCAL}, 'weekday 0', '-6 days')",  # named by its Monday
-    "month": f"strftime('%Y-%m', {LOCAL})",
-    "weekday": f"(strftime('%w', {LOCAL}) + 6) % 7",  # 0 is Monday
-    "hour": f"CAST(strftime('%H', {LOCAL}) AS INTEGER)",
+    "day": "{{day(w)}}",
+    "week": "{{week(w)}}",
+    "month": "{{month(w)}}",
+    "weekday": "{{weekday(w)}}",
+    "hour": "{{hour(w)}}",
     "store": "f.store",
     "project": "f.project",
     "branch": "w.branch",
@@ -36,6 +36,8 @@ class Grouping(NamedTuple):
     columns: tuple[str, ...] = (SESSIONS,)
     tables: str = ""
     """A file with common table expressions that the columns use."""
+    joins: str = ""
+    """How these tables are joined."""
 
 
 GROUPINGS = {
@@ -49,60 +51,60 @@ GROUPINGS = {
     "branch": Grouping(
         ("project", "branch"),
         (
-            "(SELECT group_concat(l.url, ' ') FROM linked l"
-            " WHERE l.project IS f.project AND l.branch IS w.branch) AS pull_requests",
-            "(SELECT group_concat(m.hash, ' ') FROM made m"
-            " WHERE m.project IS f.project AND m.branch IS w.branch) AS commits",
+            "max(l.urls) AS pull_requests",
+            "max(m.hashes) AS commits",
             SESSIONS,
         ),
-        "branch_tables.sql",
+        "branch_tables",
+        " LEFT JOIN linked l"
+        " ON {{same(l.project, f.project)}} AND {{same(l.branch, w.branch)}}"
+        " LEFT JOIN made m"
+        " ON {{same(m.project, f.project)}} AND {{same(m.branch, w.branch)}}",
     ),
     "session": Grouping(
         ("session",),
         (
-            "max(iif(f.is_subagent, NULL, f.title)) AS title",
-            "coalesce(max(iif(f.is_subagent, NULL, f.project)), max(f.project)) AS project",
-            f"{TIME.format('min(f.started)')} AS started",
-            f"{TIME.format('max(f.ended)')} AS ended",
+            "max(CASE WHEN f.is_subagent = 0 THEN f.title END) AS title",
+            "coalesce(max(CASE WHEN f.is_subagent = 0 THEN f.project END), max(f.project))"
+            " AS project",
+            "{{iso_time(min(f.started))}} AS started",
+            "{{iso_time(max(f.ended))}} AS ended",
         ),
     ),
 }
 
 
-def work_query(name: str, by: tuple[str, ...] = ()) -> str:
+def work_query(name: str, by: tuple[str, ...] = (), known: Mapping[str, str] = DIMENSIONS) -> str:
     """Return the SQL of a report, grouped by further dimensions on request."""
     grouping = GROUPINGS[name]
-    unknown = [each for each in by if each not in DIMENSIONS]
+    unknown = [each for each in by if each not in known]
     if unknown:
         raise UsageError(
-            f"cannot group by {unknown[0]}: choose from {', '.join(DIMENSIONS)}",
+            f"cannot group by {unknown[0]}: choose from {', '.join(known)}",
             f"turnlog stats {name} --by project,model",
         )
     taken = {column.rpartition(" AS ")[2] for column in grouping.columns}
-    dimensions = tuple(dict.fromkeys((*grouping.dimensions, *by)))
-    keys = [f"{DIMENSIONS[each]} AS {each}" for each in dimensions if each not in taken]
+    dimensions = {each: known[each] for each in (*grouping.dimensions, *by)}
+    keys = [f"{sql} AS {each}" for each, sql in dimensions.items() if each not in taken]
     return _filled(
-        tables=_read(grouping.tables) if grouping.tables else "",
+        tables="{{" + grouping.tables + "}} " if grouping.tables else "",
+        joins=grouping.joins,
         keys=",\n    ".join([*keys, *grouping.columns]),
         # Expressions, not names: `project` is also a column of the tables.
-        group=", ".join(DIMENSIONS[each] for each in dimensions),
+        group=", ".join(dimensions.values()),
         order=_order(dimensions),
     )
 
 
-def _order(dimensions: tuple[str, ...]) -> str:
+def _order(dimensions: Mapping[str, str]) -> str:
     """Return the order of rows: times as they pass, everything else the most expensive first."""
-    times = [DIMENSIONS[each] for each in dimensions if each in TIMES]
-    others = [DIMENSIONS[each] for each in dimensions if each not in TIMES]
-    return ", ".join([*times, *(("cost_usd DESC", "tokens DESC") if others else ()), *others])
+    times = [sql for each, sql in dimensions.items() if each in TIMES]
+    others = [sql for each, sql in dimensions.items() if each not in TIMES]
+    return ", ".join([*times, *((COST_ORDER, "tokens DESC") if others else ()), *others])
 
 
 def _filled(**parts: str) -> str:
-    text = _read(BODY)
+    text = read_sql(BODY)
     for name, part in parts.items():
         text = text.replace("{{" + name + "}}", part)
     return text
-
-
-def _read(name: str) -> str:
-    return Path(__file__).with_name(name).read_text("utf-8")

@@ -2,38 +2,34 @@
 -- All tools of an MCP server form one row. Calls without a result or without times are left out.
 WITH timed AS (
     SELECT
-        iif(
-            c.tool GLOB 'mcp__?*__*',
-            substr(c.tool, 1, instr(substr(c.tool, 6), '__') + 6) || '*',
-            c.tool
-        ) AS name,
-        max(c.ended - c.at, 0.0) AS took
+        {{tool_name(c.tool)}} AS name,
+        CASE WHEN c.ended > c.at THEN c.ended - c.at ELSE 0.0 END AS took
     FROM calls c JOIN files f ON f.id = c.file
     WHERE c.counts = 1
         AND (:since IS NULL OR c.at >= :since)
         AND (:until IS NULL OR c.at < :until)
-        AND (:project IS NULL OR instr(lower(f.project), lower(:project)))
-        AND (:model IS NULL OR instr(lower(c.model), lower(:model)))
+        AND (:project IS NULL OR {{contains(f.project, :project)}})
+        AND (:model IS NULL OR {{contains(c.model, :model)}})
         AND c.ended IS NOT NULL AND c.at IS NOT NULL
 ),
 ranked AS (
     SELECT
         name,
         took,
-        row_number() OVER (PARTITION BY name ORDER BY took) AS rank,
+        row_number() OVER (PARTITION BY name ORDER BY took) AS nth,
         count(*) OVER (PARTITION BY name) AS calls
     FROM timed
 )
--- The rank of a quantile is its share of the calls, rounded up: (calls * percent + 99) / 100.
+-- A quantile is the first duration that its share of the calls does not exceed.
 SELECT
     name,
     calls,
     sum(took) AS seconds,
     min(took) AS fastest,
-    max(iif(rank = (calls * 25 + 99) / 100, took, NULL)) AS p25,
-    max(iif(rank = (calls * 50 + 99) / 100, took, NULL)) AS p50,
-    max(iif(rank = (calls * 75 + 99) / 100, took, NULL)) AS p75,
-    max(iif(rank = (calls * 95 + 99) / 100, took, NULL)) AS p95,
-    max(iif(rank = (calls * 99 + 99) / 100, took, NULL)) AS p99,
+    min(CASE WHEN nth * 100 >= calls * 25 THEN took END) AS p25,
+    min(CASE WHEN nth * 100 >= calls * 50 THEN took END) AS p50,
+    min(CASE WHEN nth * 100 >= calls * 75 THEN took END) AS p75,
+    min(CASE WHEN nth * 100 >= calls * 95 THEN took END) AS p95,
+    min(CASE WHEN nth * 100 >= calls * 99 THEN took END) AS p99,
     max(took) AS slowest
-FROM ranked GROUP BY name, calls ORDER BY seconds DESC, name;
+FROM ranked GROUP BY name, calls ORDER BY round(sum(took), 6) DESC, name;

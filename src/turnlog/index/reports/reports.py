@@ -1,13 +1,15 @@
 """Compute reports: tokens, cost, time and calls of all sessions, each thing counted once."""
 
 import sqlite3
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from time import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from turnlog.errors import UsageError
 from turnlog.index.command_names import program
-from turnlog.index.reports.groupings import GROUPINGS, work_query
+from turnlog.index.reports.dialects import read_sql, translate
+from turnlog.index.reports.groupings import DIMENSIONS, GROUPINGS, work_query
 from turnlog.text import short_count
 
 REPORTS = (
@@ -44,6 +46,11 @@ MARKS = (("*", "unpriced"), ("†", "understated"))
 
 Value = str | int | float | list[str] | None
 Row = dict[str, Value]
+Parameters = dict[str, str | float | None]
+Found = tuple[list[str], Iterable[tuple[Any, ...]]]
+"""Columns and rows of a statement."""
+RunStatement = Callable[[str, Parameters], Found]
+"""Run a portable statement on an engine."""
 
 
 class Filters(NamedTuple):
@@ -91,13 +98,24 @@ def run_report(
 ) -> Report:
     """Compute a report from the tables, grouped by further dimensions on request."""
     db.create_function("program", 1, program, deterministic=True)
+    return compute_report(partial(_run_sqlite, db), ReportRequest(name, filters, by), now)
+
+
+def compute_report(
+    run: RunStatement,
+    request: "ReportRequest",
+    now: float | None = None,
+    dimensions: Mapping[str, str] = DIMENSIONS,
+) -> "Report":
+    """Compute a report on any engine, which has tables like those of the index."""
+    name, filters, by = request
     values = {**filters._asdict(), "now": time() if now is None else now}
-    columns, rows = _run(db, query(name, by), values)
-    total = _total(columns, rows)
+    columns, rows = _rows(run, portable_query(name, by, dimensions), values)
+    total = total_of(columns, rows)
     if {"sessions", "turns"} <= set(columns):
         # Rows cannot be added up here: a session that spans two days is in both of them.
-        total["sessions"] = _run(db, query("sessions"), values)[1][0]["sessions"]
-    unpriced = _run(db, query("unpriced"), values)[1] if total.get("unpriced") else []
+        total["sessions"] = _rows(run, portable_query("sessions"), values)[1][0]["sessions"]
+    unpriced = _rows(run, portable_query("unpriced"), values)[1] if total.get("unpriced") else []
     return Report(name, columns, rows, total, [str(row["model"] or "unknown") for row in unpriced])
 
 
@@ -138,40 +156,49 @@ def _plan_columns(row: Row, price: float) -> Row:
     return {"plan_usd": price, "plan_share": share}
 
 
-def run_query_file(
-    db: sqlite3.Connection, name: str, values: dict[str, str | float | None]
-) -> Report:
+def run_query_file(db: sqlite3.Connection, name: str, values: Parameters) -> Report:
     """Run a SQL file with its own parameters; the report has no totals."""
-    columns, rows = _run(db, query(name), values)
+    columns, rows = _rows(partial(_run_sqlite, db), portable_query(name), values)
     return Report(name, columns, rows, {}, [])
 
 
 def query(name: str, by: tuple[str, ...] = ()) -> str:
-    """Return the SQL of a report."""
+    """Return the SQL of a report for SQLite."""
+    return translate(portable_query(name, by))
+
+
+def portable_query(
+    name: str, by: tuple[str, ...] = (), dimensions: Mapping[str, str] = DIMENSIONS
+) -> str:
+    """Return the SQL of a report, with named fragments for what engines spell differently."""
     if name in GROUPINGS:
-        return work_query(name, by)
+        return work_query(name, by, dimensions)
     if by:
         known = ", ".join(GROUPINGS)
         raise UsageError(f"{name} cannot be grouped further: --by is for {known}")
-    return Path(__file__).with_name(f"{name}.sql").read_text("utf-8")
+    return read_sql(name)
 
 
-def _run(
-    db: sqlite3.Connection, statement: str, values: dict[str, str | float | None]
-) -> tuple[list[str], list[Row]]:
-    found = db.execute(statement, values)
-    columns = [column for column, *_ in found.description]
+def _run_sqlite(db: sqlite3.Connection, statement: str, values: Parameters) -> Found:
+    found = db.execute(translate(statement), values)
+    return [column for column, *_ in found.description], found
+
+
+def _rows(run: RunStatement, statement: str, values: Parameters) -> tuple[list[str], list[Row]]:
+    columns, found = run(statement, values)
     return columns, [_row(columns, each) for each in found]
 
 
 def _row(columns: list[str], values: tuple[Value, ...]) -> Row:
     row: Row = dict(zip(columns, values, strict=True))
     for name in LISTS & row.keys():
-        row[name] = str(row[name] or "").split()
+        # No engine promises an order of what it joins.
+        row[name] = sorted(str(row[name] or "").split(), key=lambda each: (len(each), each))
     return row
 
 
-def _total(columns: list[str], rows: list[Row]) -> Row:
+def total_of(columns: list[str], rows: list[Row]) -> Row:
+    """Return the totals of the columns that have one."""
     total: Row = {}
     for name in columns:
         known = [value for row in rows if isinstance(value := row[name], int | float)]

@@ -6,24 +6,27 @@ WITH touched AS (
         c.path,
         coalesce(f.session, f.path) AS session,
         c.at,
-        c.tool = 'Read' AS is_read,
-        row_number() OVER (PARTITION BY c.file, c.path, c.tool = 'Read' ORDER BY c.line) AS nth,
-        lag(c.tool) OVER (PARTITION BY c.file, c.path ORDER BY c.line) AS before
+        c.tool,
+        row_number() OVER (
+            PARTITION BY c.file, c.path, CASE WHEN c.tool = 'Read' THEN 1 ELSE 0 END
+            ORDER BY c.line, c.key
+        ) AS nth,
+        lag(c.tool) OVER (PARTITION BY c.file, c.path ORDER BY c.line, c.key) AS tool_before
     FROM calls c JOIN files f ON f.id = c.file
     WHERE c.counts = 1
         AND (:since IS NULL OR c.at >= :since)
         AND (:until IS NULL OR c.at < :until)
-        AND (:project IS NULL OR instr(lower(f.project), lower(:project)))
-        AND (:model IS NULL OR instr(lower(c.model), lower(:model)))
-        AND c.path IS NOT NULL AND c.is_error IS NOT 1
+        AND (:project IS NULL OR {{contains(f.project, :project)}})
+        AND (:model IS NULL OR {{contains(c.model, :model)}})
+        AND c.path IS NOT NULL AND coalesce(c.is_error, 0) = 0
         AND c.tool IN ('Read', 'Edit', 'MultiEdit', 'NotebookEdit', 'Write')
 )
 SELECT
     path,
     count(DISTINCT session) AS sessions,
     count(*) AS reads,
-    sum(nth > 1) AS rereads,
-    sum(nth > 1 AND before = 'Read') AS unchanged,
-    strftime('%Y-%m-%dT%H:%M:%SZ', max(at), 'unixepoch') AS last
-FROM touched WHERE is_read
+    count(CASE WHEN nth > 1 THEN 1 END) AS rereads,
+    count(CASE WHEN nth > 1 AND tool_before = 'Read' THEN 1 END) AS unchanged,
+    {{iso_time(max(t.at))}} AS last
+FROM touched t WHERE t.tool = 'Read'
 GROUP BY path ORDER BY rereads DESC, reads DESC, path;

@@ -1,18 +1,15 @@
 -- Calls, failures and durations per tool, including waiting time, the most frequent first.
 -- All tools of an MCP server form one row. Calls that the user denied did not fail: they never ran.
 SELECT
-    iif(
-        c.tool GLOB 'mcp__?*__*',
-        substr(c.tool, 1, instr(substr(c.tool, 6), '__') + 6) || '*',
-        c.tool
-    ) AS name,
+    {{tool_name(c.tool)}} AS name,
     count(DISTINCT coalesce(f.session, f.path)) AS sessions,
     count(*) AS calls,
     sum(c.is_subagent) AS agent_calls,
-    coalesce(sum(c.is_error AND NOT c.is_rejected), 0) AS errors,
-    coalesce(avg(iif(c.is_rejected, NULL, c.is_error)), 0) AS error_rate,
-    total(c.ended - c.at) AS seconds,
-    total(c.ended - c.at) / max(count(c.ended), 1) AS seconds_each,
+    count(CASE WHEN c.is_error = 1 AND c.is_rejected = 0 THEN 1 END) AS errors,
+    coalesce(avg(CASE WHEN c.is_rejected = 0 THEN c.is_error END), 0) AS error_rate,
+    coalesce(sum(c.ended - c.at), 0.0) AS seconds,
+    coalesce(sum(c.ended - c.at), 0.0) / CASE WHEN count(c.ended) > 0 THEN count(c.ended) ELSE 1 END
+        AS seconds_each,
     sum(c.added) AS added,
     sum(c.removed) AS removed,
     sum(c.is_rejected) AS rejected
@@ -20,6 +17,6 @@ FROM calls c JOIN files f ON f.id = c.file
 WHERE c.counts = 1
     AND (:since IS NULL OR c.at >= :since)
     AND (:until IS NULL OR c.at < :until)
-    AND (:project IS NULL OR instr(lower(f.project), lower(:project)))
-    AND (:model IS NULL OR instr(lower(c.model), lower(:model)))
-GROUP BY name ORDER BY calls DESC, name;
+    AND (:project IS NULL OR {{contains(f.project, :project)}})
+    AND (:model IS NULL OR {{contains(c.model, :model)}})
+GROUP BY {{tool_name(c.tool)}} ORDER BY calls DESC, name;

@@ -3,7 +3,7 @@ SELECT DISTINCT w.model AS model
 FROM work w JOIN files f ON f.id = w.file
 WHERE (:since IS NULL OR w.quarter * 900 > :since - 900)
     AND (:until IS NULL OR w.quarter * 900 < :until)
-    AND (:project IS NULL OR instr(lower(f.project), lower(:project)))
-    AND (:model IS NULL OR instr(lower(w.model), lower(:model)))
-    AND w.unpriced
-ORDER BY w.model;
+    AND (:project IS NULL OR {{contains(f.project, :project)}})
+    AND (:model IS NULL OR {{contains(w.model, :model)}})
+    AND w.unpriced > 0
+ORDER BY model;

@@ -1,4 +1,4 @@
--- The one body of all reports that add up work. {{names}} are filled in from GROUPINGS.
+-- The one body of all reports that add up work; its parts come from GROUPINGS.
 {{tables}}SELECT
     {{keys}},
     sum(w.turns) AS turns,
@@ -10,18 +10,18 @@
     sum(w.cache_write_5m) AS cache_write_5m,
     sum(w.cache_write_1h) AS cache_write_1h,
     sum(w.cache_read) AS cache_read,
-    iif(sum(w.unpriced), sum(w.cost), total(w.cost)) AS cost_usd,
-    sum(iif(w.is_subagent, w.tokens, 0)) AS agent_tokens,
-    total(iif(w.is_subagent, w.cost, 0)) AS agent_cost_usd,
-    total(w.seconds) AS seconds,
-    total(w.elapsed) AS elapsed_seconds,
+    CASE WHEN sum(w.unpriced) > 0 THEN sum(w.cost) ELSE coalesce(sum(w.cost), 0.0) END AS cost_usd,
+    sum(CASE WHEN w.is_subagent = 1 THEN w.tokens ELSE 0 END) AS agent_tokens,
+    coalesce(sum(CASE WHEN w.is_subagent = 1 THEN w.cost END), 0.0) AS agent_cost_usd,
+    coalesce(sum(w.seconds), 0.0) AS seconds,
+    coalesce(sum(w.elapsed), 0.0) AS elapsed_seconds,
     sum(w.added) AS added,
     sum(w.removed) AS removed,
     sum(w.unpriced) AS unpriced,
     sum(w.understated) AS understated
-FROM work w JOIN files f ON f.id = w.file
+FROM work w JOIN files f ON f.id = w.file {{local_times(w)}}{{joins}}
 WHERE (:since IS NULL OR w.quarter * 900 > :since - 900)
     AND (:until IS NULL OR w.quarter * 900 < :until)
-    AND (:project IS NULL OR instr(lower(f.project), lower(:project)))
-    AND (:model IS NULL OR instr(lower(w.model), lower(:model)))
+    AND (:project IS NULL OR {{contains(f.project, :project)}})
+    AND (:model IS NULL OR {{contains(w.model, :model)}})
 GROUP BY {{group}} ORDER BY {{order}};

@@ -26,8 +26,8 @@ from turnlog.render.html.encryption import PageCipher, PageKey, derive_key
 from turnlog.secrets import mask
 
 CHUNK = 256 * 1024
-LEVEL = 5
-"""Level 6 takes half as long again and saves 3%; level 4 saves a quarter of the time for 6%."""
+LEVEL = 2
+"""Level 5 takes 2.5 times as long and saves a seventh."""
 MOST_PENDING = 2
 """Maximum number of chunks waiting to be compressed."""
 START = '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="generator" '
@@ -36,8 +36,11 @@ MARK = f'{START}content="turnlog export">'
 ELEMENT = re.compile(rb'<script type="application/x-turnlog-(\w+)">([^<]*)</script>')
 SHARED = ("input", "result")
 """Fields of calls that are equal on pages and in the JSON of turns, and stored once."""
-OUTPUT = "stdout"
-"""The field of a structured result that usually equals the result."""
+SHORTEST = 64
+"""Characters of a text that is worth sharing."""
+NUMBERED = re.compile(r"^ *[0-9]+(?:→|\t)", re.MULTILINE)
+"""The number of a line in the result of `Read`, as clients write it up to 2.1.45 and since."""
+REMINDER = "\n\n<system-reminder>"
 STREAMS = ("pages", "turns")
 
 
@@ -219,21 +222,57 @@ def slim_turn(turn: Fields, page: Fields, number: int) -> Fields:
     """Return the JSON of a turn without the inputs and results that its page contains."""
     rows = _calls_of(page)
     calls = [
-        _slim_call(call) if (mask(call["id"]), call["line"]) in rows else call
+        {name: value for name, value in call.items() if name not in SHARED}
+        if (mask(call["id"]), call["line"]) in rows
+        else call
         for call in turn["calls"]
     ]
     return turn | {"calls": calls, "page": number}
 
 
-def _slim_call(call: Fields) -> Fields:
-    slim = {name: value for name, value in call.items() if name not in SHARED}
-    structured, result = call["tool_use_result"], call["result"]
-    # The output of a command is its result and, word for word, part of its structured result. No
-    # other field: one named `password` would be masked by its name, and a result is not.
-    if result and is_object(structured) and structured.get(OUTPUT) == result:
-        rest = {name: value for name, value in structured.items() if name != OUTPUT}
-        slim |= {"tool_use_result": rest, "has_output": True}
-    return slim
+def share_texts(turn: Fields, page: Fields) -> None:
+    """Replace the texts of structured results that its page contains, once both are masked."""
+    rows = _calls_of(page)
+    for call in turn["calls"]:
+        row = rows.get((call["id"], call["line"]))
+        structured = call["tool_use_result"]
+        if row and is_object(structured) and (shared := _share(structured, _texts_of(row))):
+            call["shared"] = shared
+
+
+def _share(structured: Fields, texts: dict[str, list[Any]]) -> list[Any]:
+    """Replace texts of a structured result by null; return where they were, and what they equal."""
+    shared: list[Any] = []
+    nested = [[name] for name, value in structured.items() if is_object(value)]
+    for path in ([], *nested):
+        holder = structured[path[0]] if path else structured
+        for name, value in holder.items():
+            if isinstance(value, str) and len(value) >= SHORTEST and (found := texts.get(value)):
+                shared.append([[*path, name], found])
+    for (*path, name), _ in shared:
+        (structured[path[0]] if path else structured)[name] = None
+    return shared
+
+
+def _texts_of(row: Fields) -> dict[str, list[Any]]:
+    """Return the texts of a call that its structured result may repeat, and where they are."""
+    found: dict[str, list[Any]] = {}
+    if is_object(row["input"]):
+        given = row["input"].items()
+        found = {text: ["input", name] for name, text in given if isinstance(text, str)}
+    result = row["result"]
+    if isinstance(result, str):
+        if NUMBERED.match(result):
+            whole = _unnumbered(result)
+            # The client adds reminders behind the file's last line.
+            found |= {text: ["lines", len(text)] for text in (whole, whole.partition(REMINDER)[0])}
+        found[result] = ["result"]
+    return found
+
+
+def _unnumbered(result: str) -> str:
+    """Return a file's content from a result that shows it with line numbers."""
+    return NUMBERED.sub("", result)
 
 
 def _whole_turn(turn: Fields, pages: list[Fields]) -> Fields:
@@ -242,9 +281,17 @@ def _whole_turn(turn: Fields, pages: list[Fields]) -> Fields:
     for call in turn["calls"]:
         row = rows.get((call["id"], call["line"]), {})
         call |= {name: row[name] for name in SHARED if name not in call}
-        if call.pop("has_output", False):
-            call["tool_use_result"][OUTPUT] = call["result"]
+        for (*path, name), found in call.pop("shared", []):
+            structured = call["tool_use_result"]
+            (structured[path[0]] if path else structured)[name] = _shared_text(call, found)
     return turn
+
+
+def _shared_text(call: Fields, found: list[Any]) -> str:
+    if found[0] == "input":
+        return call["input"][found[1]]
+    result: str = call["result"]
+    return _unnumbered(result)[: found[1]] if found[0] == "lines" else result
 
 
 def _calls_of(page: Fields) -> dict[tuple[str, int], Fields]:

@@ -1,6 +1,6 @@
 """Rows as JSON for a page: texts are clipped, Markdown is rendered, messages carry their usage."""
 
-from dataclasses import asdict
+from dataclasses import fields as fields_of
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,8 @@ TYPES: dict[type, str] = {
 def row_json(row: Row, clip: int | None, prose: bool = True) -> Fields:
     """Return a row as JSON; `cut` names the fields that were clipped, with their whole length."""
     kind = row.kind if isinstance(row, NoteRow) else TYPES[type(row)]
-    fields: Fields = {"type": kind} | (_call_json(row) if isinstance(row, CallRow) else asdict(row))
+    given = _call_json(row) if isinstance(row, CallRow) else _fields_of(row)
+    fields: Fields = {"type": kind} | given
     if isinstance(row, NoteRow):
         del fields["kind"]
     if isinstance(row, AnswerRow) and prose:
@@ -46,6 +47,11 @@ def row_json(row: Row, clip: int | None, prose: bool = True) -> Fields:
         if row.prompt == row.text:
             del fields["prompt"]
     return fields if clip is None else _clipped(fields, clip)
+
+
+def _fields_of(row: Row) -> Fields:
+    # `asdict` would copy the values, which are texts and numbers.
+    return {each.name: getattr(row, each.name) for each in fields_of(row)}
 
 
 def _call_json(row: CallRow) -> Fields:

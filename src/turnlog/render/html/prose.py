@@ -4,6 +4,7 @@ Two independent guards: the parser never passes HTML through, and a sanitizer re
 its allowlist. Nothing that it returns loads a resource, runs a script or sets a style.
 """
 
+import re
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,8 @@ TAGS = frozenset(
 )
 # `javascript:` runs code on a click, `data:` may be a page with scripts, `file:` opens local files.
 SCHEMES = frozenset({"http", "https", "mailto"})
+PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9 ,.():;?/'’“”–—…-]*[A-Za-z0-9,.():;?…])?")
+"""One line that neither the parser nor the sanitizer would change: `Now I run the tests.`"""
 ALIGNED = frozenset({"left", "center", "right"})
 
 
@@ -28,6 +31,8 @@ def prose_html(text: str) -> str | None:
     """
     if len(text) > LONGEST:
         return None
+    if PLAIN.fullmatch(text):
+        return f"<p>{text}</p>\n"
     # Bidi overrides and escapes are spelled out: `a <U+202E>b` cannot pose as another text.
     return sanitized(rendered(harmless(text)))
 
@@ -39,10 +44,14 @@ def rendered(text: str) -> str:
 
 def sanitized(html: str) -> str:
     """Return HTML with nothing but the allowed tags, attributes and kinds of links."""
+    return _cleaner().clean(html)
+
+
+@cache
+def _cleaner() -> Any:
     import nh3
 
-    return nh3.clean(
-        html,
+    return nh3.Cleaner(
         tags=set(TAGS),
         attributes={"a": {"href", "title"}, "ol": {"start"}, "td": {"align"}, "th": {"align"}},
         url_schemes=set(SCHEMES),

@@ -14,7 +14,7 @@ from turnlog.conversation.turns import Turn
 from turnlog.format.json_values import Fields
 from turnlog.render.depth import Depth, page_at, view_at
 from turnlog.render.html.encryption import PageKey
-from turnlog.render.html.page_file import Frame, PageWriter, slim_turn
+from turnlog.render.html.page_file import Frame, PageWriter, share_texts, slim_turn
 from turnlog.render.html.script_bundle import bundle_scripts
 from turnlog.render.html.session_pages import PageOptions, SessionPages, find_masked
 from turnlog.render.json_views import turn_view
@@ -22,6 +22,8 @@ from turnlog.secrets import mask_value
 
 VIEWER = Path(__file__).parent / "viewer"
 STYLES = ("theme.css", "viewer.css", "file_page.css")
+RECALLED = 4 << 20
+"""Bytes of a turn whose entries are decoded once, for its page and its JSON."""
 WITH_CALLS = (Depth.CALLS, Depth.FULL)
 ENCRYPTED = "Encrypted session"
 """The title of a page with a password: that of the session may be confidential, too."""
@@ -115,7 +117,7 @@ class _SessionWriter:
         session = pages.session
         key = (session.path, turn.nodes[0].index, turn.nodes[-1].index)
         if key not in self._numbers:
-            with session.kept_open():
+            with session.kept_open(RECALLED):
                 self._numbers[key] = self._write_turn(pages, turn, with_json)
         return self._numbers[key]
 
@@ -129,7 +131,9 @@ class _SessionWriter:
         if with_json:
             view = view_at(msgspec.to_builtins(turn_view(session, turn, reveal=True)), depth)
             # Masked as a whole, because names of fields reveal more secrets than their values do.
-            self._writer.add("turns", mask_value(slim_turn(view, page, number)))
+            masked = mask_value(slim_turn(view, page, number))
+            share_texts(masked, page)
+            self._writer.add("turns", masked)
         return number
 
 

@@ -136,6 +136,7 @@ class SessionPages:
             "agents": self.agents(),
             "masked": None,
             "findings": [],
+            "reading": None,
         }
 
     def outline(self, first: int, last: int) -> Fields:
@@ -298,11 +299,17 @@ def whole_page(session: Session, turn: int, options: PageOptions | None = None) 
 
 def count_masked(value: object) -> int:
     """Return the number of masked secrets in the JSON of a page."""
-    if isinstance(value, str):
-        return len(PLACEHOLDER.findall(value))
-    if is_object(value):
-        return sum(count_masked(each) for name, each in value.items() if name != "html")
-    return sum(map(count_masked, value)) if is_array(value) else 0
+    count = 0
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            count += len(PLACEHOLDER.findall(each)) if "[" in each else 0
+        elif is_object(each):
+            waiting += [inner for name, inner in each.items() if name != "html"]
+        elif is_array(each):
+            waiting += each
+    return count
 
 
 def outline_columns(figures: Outline, first: int = 1) -> Fields:

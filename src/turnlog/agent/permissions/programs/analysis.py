@@ -15,17 +15,18 @@ from turnlog.agent.permissions.programs.usage import ProgramEffect, ProgramUsage
 
 COPYING = frozenset(
     """
-    7z 7za 7zz ar aws az bsdtar cp cpio gcloud gsutil gtar install ln mv pax rclone rsync scp tar
-    zip
+    7z 7za 7zr 7zz ar aws az bsdtar cp cpio dar gcloud gpg-zip gpgtar gsutil gtar install jar ln
+    mkisofs mksquashfs mv pax ptar rar rclone rsync scp star tar zip
     """.split()
 )
 """Programs that may copy or pack everything below a directory."""
 RECURSING = frozenset(
     """
-    ditto file-rename gzip lzop mmv pcre2grep pcregrep pigz prename rename rename.ul shar zstd
+    colordiff ditto file-rename gio gzip lz4 lz4c lzop mmv pcre2grep pcregrep pigz prename pzstd
+    rename rename.ul rip rmtrash safe-rm shar srm trash trash-put wipe zstd zstdmt
     """.split()
 )
-"""Programs that may search, compress or rename everything below a directory."""
+"""Programs that may search, compare, compress, rename or remove everything below a directory."""
 CONTENT_READERS = (FILES.keys() - set("df du ls readlink realpath stat tree".split())) | {
     *COPYING,
     *"""

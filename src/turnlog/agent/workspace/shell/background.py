@@ -42,6 +42,8 @@ class Shells:
     """Commands that ended by themselves, until the model is notified."""
     on_end: Callable[[BackgroundCommand], None] = lambda job: None
     """Called with each command that ends by itself."""
+    observe: Callable[[BackgroundCommand], None] = lambda job: None
+    """Called with each command when it starts and when it has ended."""
 
     @property
     def running(self) -> list[BackgroundCommand]:
@@ -55,10 +57,12 @@ class Shells:
         job = BackgroundCommand(name, command, running, Tail(running.printed), title, call_id)
         job.watch = asyncio.create_task(self._watch(job))
         self.jobs[name] = job
+        self.observe(job)
         return job
 
     async def _watch(self, job: BackgroundCommand) -> None:
         await _guard(job.running)
+        self.observe(job)
         if not job.is_killed:
             self.ended.append(job)
             self.on_end(job)

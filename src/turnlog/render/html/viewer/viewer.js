@@ -3,7 +3,7 @@
 // `source` gives the data: head(leaf, since) and turns(first, last, leaf); optionally opening({ leaf,
 // line, turn }) for both, rows(n, first, last, leaf, isWhole), outline(first, last, leaf),
 // labelled(text, leaf), raw(line), context(line), lost(line), find(text, leaf), agent(id, first,
-// last), lanes(leaf), findings(), files(line) with file(file, line, version), and
+// last), lanes(leaf), findings(), reading(), files(line) with file(file, line, version), and
 // onGrow(callback). A missing method hides its feature. `options`: { leaf, turn, line, query,
 // onState(state) }; without them, the viewer keeps its state in the address of the page.
 
@@ -17,6 +17,7 @@ import { handleKeys, showShortcuts } from "./keys.js";
 import { Lanes } from "./lanes.js";
 import { address, readState, writeState } from "./location_state.js";
 import { Outline } from "./outline.js";
+import { followReading, isAhead } from "./reading.js";
 import { SessionStore } from "./session_store.js";
 import { Transcript } from "./transcript.js";
 
@@ -73,12 +74,14 @@ class Viewer {
     this.find = new Find(this);
     this.follow();
     if (!store.turnCount) this.scroller.append(el("p", { class: "tl-wait", text: "This session has no turns." }));
+    else if (isAhead(store, state)) this.say("the line is not read yet");
     else if (state.line) await this.goToLine(Number(state.line));
     else if (state.turn) await this.transcript.goToTurn(Number(state.turn) - 1);
     if (store.turnCount) await store.page(this.transcript.currentTurn());
     if (state.query) this.find.search(state.query);
     this.inspector.show();
     this.loadFindings();
+    followReading(this, state).catch((error) => this.fail(error));
     document.dispatchEvent(new CustomEvent("turnlog:shown"));
   }
 

@@ -1,0 +1,229 @@
+"""Measure lakes: pushing, raw ingestion on Spark, and a report over many messages.
+
+    PYTHONPATH=tests python bench/lakes.py [push] [report] [spark] [memory] [killed]
+
+Each line says what load the machine had. Figures per core are bytes by seconds of the processor,
+which other programs change little. `make bench-lake` runs everything and writes bench/lakes.md.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from generate import UNITS, generate, parse_size
+from lake_rows import write_lake
+from raw_store import write_raw
+
+from support.spark_cluster import SparkCluster, spark_cluster, wait_for
+
+HERE = Path(__file__).parent
+CACHE = HERE.parent / ".cache/bench"
+RESULTS = HERE / "lakes.md"
+PYTHON = sys.executable
+TASK_MB = 8
+"""Small tasks, so that both workers finish at about the same time."""
+
+
+def main() -> None:
+    options = _options()
+    chosen = options.jobs or list(JOBS)
+    rows: list[str] = []
+    for name in chosen:
+        for row in JOBS[name](options):
+            print(row, flush=True)
+            rows.append(row)
+    if not options.jobs:
+        RESULTS.write_text("\n".join([HEAD, *rows, ""]))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure lakes.")
+    parser.add_argument("jobs", nargs="*", metavar="JOB")
+    parser.add_argument("--size", type=parse_size, default="400MB", help="of raw files")
+    parser.add_argument("--messages", type=int, default=100_000_000, help="of the report")
+    return parser.parse_args()
+
+
+def _row(what: str, figure: str) -> str:
+    return f"| {what} | {figure} | {os.getloadavg()[0]:.1f} |"
+
+
+def _raw(size: int) -> Path:
+    """Raw files of eight machines, made once."""
+    folder = CACHE / f"raw-{size}"
+    if not folder.with_suffix(".json").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        written = write_raw(folder, size, 8)
+        folder.with_suffix(".json").write_text(json.dumps(written))
+    return folder
+
+
+def _environment(home: Path) -> dict[str, str]:
+    own = {"HOME": str(home), "XDG_DATA_HOME": str(home / "data")}
+    own |= {"XDG_CACHE_HOME": str(home / "cache"), "XDG_CONFIG_HOME": str(home / "config")}
+    return os.environ | own
+
+
+def _fresh(name: str) -> Path:
+    folder = CACHE / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _turnlog(environment: dict[str, str], *words: str | Path) -> dict[str, Any]:
+    """Run a command that prints JSON; add the seconds of the processor."""
+    before = os.times()
+    done = subprocess.run(
+        [PYTHON, "-m", "turnlog", *words], env=environment, check=True, capture_output=True
+    )
+    after = os.times()
+    used = after.children_user + after.children_system
+    found = json.loads(done.stdout)
+    return found | {"cpu": used - before.children_user - before.children_system}
+
+
+def _push(options: argparse.Namespace) -> Iterator[str]:
+    """Push a store whose index is current, then once more without changes."""
+    home = _fresh("lake-push")
+    store = home / ".claude"
+    generate(store, options.size // 2, max(1, options.size // 2 // 1_250_000))
+    environment = _environment(home) | {"CLAUDE_CONFIG_DIR": str(store)}
+    subprocess.run([PYTHON, "-m", "turnlog", "stats"], env=environment, check=True, stdout=-3)
+    dest = home / "lake"
+    start = time.perf_counter()
+    done = _turnlog(environment, "lake", "push", dest, "--json")
+    seconds = time.perf_counter() - start
+    size = sum(path.stat().st_size for path in store.rglob("*.jsonl"))
+    sessions = len(list(store.glob("projects/*/*.jsonl")))
+    rate = f"{size / seconds / 1e6:.0f} MB/s, {size / done['cpu'] / 1e6:.0f} MB per CPU second"
+    yield _row(f"push of {size / 1e6:.0f} MB, {sessions} sessions", rate)
+    written = done["bytes"]
+    yield _row("size in the lake", f"{written / sessions:,.0f} bytes per session")
+    yield _row("raw : lake", f"{size / written:.0f} : 1")
+    start = time.perf_counter()
+    again = _turnlog(environment, "lake", "push", dest, "--json")
+    assert again["parts"] == 0
+    yield _row("push without changes", f"{time.perf_counter() - start:.2f} s")
+
+
+def _report(options: argparse.Namespace) -> Iterator[str]:
+    """Compute reports over very many messages with DuckDB."""
+    folder = CACHE / f"rows-{options.messages}"
+    if not folder.with_suffix(".done").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        start = time.perf_counter()
+        write_lake(folder, options.messages)
+        print(f"written in {time.perf_counter() - start:.0f} s", file=sys.stderr)
+        folder.with_suffix(".done").touch()
+    size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
+    what = f"{options.messages / 1e6:,.0f} million messages, {size / UNITS['GB']:.1f} GB"
+    environment = _environment(_fresh("lake-report"))
+    for report in ("model", "daily"):
+        start = time.perf_counter()
+        words = ("stats", report, "--lake", folder, "--json")
+        done = subprocess.Popen(
+            [PYTHON, "-m", "turnlog", *words], env=environment, stdout=subprocess.PIPE
+        )
+        assert done.stdout
+        json.loads(done.stdout.read())
+        _, status, used = os.wait4(done.pid, 0)
+        assert status == 0, status
+        seconds = time.perf_counter() - start
+        busy, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6
+        figure = f"{seconds:.0f} s, {busy:.0f} CPU seconds, {peak:.1f} GB of memory"
+        yield _row(f"stats {report} --lake, {what}", figure)
+
+
+def _ingest(cluster: SparkCluster, raw: Path, dest: Path, *more: str) -> dict[str, Any]:
+    words = ("-m", "turnlog", "lake", "ingest", raw, dest, *more, "--json")
+    spark = ("--engine", "spark", "--master", cluster.url, "--task-size", str(TASK_MB))
+    done = cluster.run(*words, *spark, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout)
+
+
+def _spark(options: argparse.Namespace) -> Iterator[str]:
+    """Ingest the same raw files with one and with two workers of one core each."""
+    raw, home = _raw(options.size), _fresh("lake-spark")
+    took: dict[int, float] = {}
+    for workers in (1, 2):
+        with spark_cluster(workers, **_variables(home)) as cluster:
+            # The first job starts executors and Python processes and imports everything.
+            _ingest(cluster, _raw(UNITS["MB"] * 10), home / f"warm-{workers}")
+            done = _ingest(cluster, raw, home / f"lake-{workers}")
+        summary = done["summary"]
+        took[workers] = done["tasks_seconds"]
+        size = summary["bytes"] / 1e6
+        per_core = size / summary["cpu_seconds"]
+        figure = f"{size / took[workers]:.1f} MB/s, {per_core:.1f} MB per CPU second of a task"
+        yield _row(f"Spark, {workers} worker(s), {size:.0f} MB", figure)
+    yield _row("speed-up by the second worker", f"{took[1] / took[2]:.2f}")
+
+
+def _memory(options: argparse.Namespace) -> Iterator[str]:
+    """Ingest small and large inputs, and compare the memory of the tasks' processes."""
+    home = _fresh("lake-memory")
+    with spark_cluster(2, **_variables(home)) as cluster:
+        for size in (options.size // 8, options.size):
+            done = _ingest(cluster, _raw(size), home / f"lake-{size}")
+            peak = done["summary"]["peak"] / 1e6
+            yield _row(f"memory of a task, {size / 1e6:.0f} MB of raw files", f"{peak:.0f} MB")
+
+
+def _killed(options: argparse.Namespace) -> Iterator[str]:
+    """Kill a worker half-way; the live rows have to be those of a job without a loss."""
+    from support.lake_machines import live_rows
+
+    raw, home = _raw(options.size // 4), _fresh("lake-killed")
+    with spark_cluster(2, **_variables(home)) as cluster:
+        whole = _ingest(cluster, raw, home / "whole")
+        words = ("-m", "turnlog", "lake", "ingest", raw, home / "loss", "--json")
+        spark = ("--engine", "spark", "--master", cluster.url, "--task-size", str(TASK_MB))
+        job = cluster.start(*words, *spark)
+        parts = (home / "loss").glob
+        wait_for(lambda: any(parts("v1/units/*/*.parquet")), cluster.folder / "worker-0.log")
+        cluster.kill_worker(0)
+        output, errors = job.communicate()
+        assert job.returncode == 0, errors
+    lost = json.loads(output)
+    same = all(
+        _plain_rows(live_rows(whole["dest"], table)) == _plain_rows(live_rows(lost["dest"], table))
+        for table in ("sessions", "turns", "messages", "calls", "compactions")
+    )
+    assert same
+    yield _row("a worker killed half-way", f"same rows; {lost['tasks_seconds']:.0f} s")
+
+
+def _plain_rows(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(repr({k: v for k, v in row.items() if k != "write_id"}) for row in rows)
+
+
+def _variables(home: Path) -> dict[str, str]:
+    return {"XDG_DATA_HOME": str(home / "data"), "XDG_CONFIG_HOME": str(home / "config")}
+
+
+HEAD = """# Lakes
+
+Measured by `make bench-lake`; see docs/lake.md for what it means for larger inputs.
+
+| what | figure | load |
+|---|---|---|"""
+JOBS: dict[str, Callable[[argparse.Namespace], Iterator[str]]] = {
+    "push": _push,
+    "spark": _spark,
+    "memory": _memory,
+    "killed": _killed,
+    "report": _report,
+}
+
+if __name__ == "__main__":
+    main()

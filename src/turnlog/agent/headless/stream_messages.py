@@ -1,0 +1,274 @@
+"""Messages of stream-json output, as the client prints them (2.1.325, observed)."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from turnlog.agent.chat.opening import Chat
+from turnlog.agent.loop.events import (
+    Event,
+    FellBack,
+    Inside,
+    Recorded,
+    Retrying,
+    Streamed,
+    TurnEnded,
+)
+from turnlog.agent.loop.spending import COST
+from turnlog.agent.session.entry_builders import VERSION
+from turnlog.conversation.models import window_of
+from turnlog.format.json_values import Fields, is_array
+from turnlog.text import safe_json
+
+KEY = "ANTHROPIC_API_KEY"
+"""The reported source of an API key; a token is reported as "none"."""
+SUBTYPES = {
+    "max_turns": "error_max_turns",
+    "max_budget": "error_max_budget_usd",
+    "interrupted": "error_during_execution",
+    "no_output": "error_max_structured_output_retries",
+}
+"""Result subtypes other than success; API failures are success with `is_error`."""
+ENDINGS = {
+    "done": "completed",
+    "refused": "completed",
+    "failed": "api_error",
+    "max_turns": "max_turns",
+    "max_budget": "budget_exhausted",
+    "no_output": "structured_output_retries",
+    "blocked": "completed",
+}
+"""The client's words for how a turn ended."""
+COMPACT = "compact"
+FINE = ("done", "refused", "blocked")
+"""Endings that are no errors: also that of a prompt that a hook blocked."""
+
+
+@dataclass
+class ResultFigures:
+    """What a `result` message states besides the end of its turn."""
+
+    cost: float = 0.0
+    """Dollars of all turns so far."""
+    models: dict[str, Fields] = field(default_factory=dict[str, Fields])
+    """Tokens and dollars per model, of all turns so far."""
+    user_messages: int = 0
+    """Prompts and results of the turn."""
+    stop_reason: str | None = None
+    status: int | None = None
+    """HTTP status of the error that ended the turn."""
+    was_call: bool = False
+    """True if the turn was interrupted during a call."""
+
+    def begin_turn(self) -> None:
+        """Reset what belongs to one turn."""
+        self.user_messages, self.stop_reason, self.status = 1, None, None
+        self.was_call = False
+
+    def count(self, message: Fields) -> None:
+        """Count a message of the main conversation."""
+        if message.get("parent_tool_use_id"):
+            return
+        if message["type"] == "user":
+            self.user_messages += 1
+        elif message["type"] == "assistant":
+            self.stop_reason = message["message"].get("stop_reason") or self.stop_reason
+            self.status = message.get("api_error_status")
+            blocks = message["message"]["content"]
+            self.was_call = blocks[-1].get("type") == "tool_use"
+
+    def add(self, ended: TurnEnded) -> None:
+        """Add the cost of a turn."""
+        self.cost += ended.cost
+        for model, counts in ended.models.items():
+            known = self.models.setdefault(model, dict.fromkeys(counts, 0))
+            for name, amount in counts.items():
+                known[name] = known.get(name, 0) + amount
+
+
+def _plain(value: Fields) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def encode(message: Fields | list[Fields]) -> str:
+    """Return a message as one line of JSON."""
+    return safe_json(json.dumps(message, ensure_ascii=False, separators=(",", ":")))
+
+
+FORMER = {"Agent": "Task"}
+"""Names in the list of tools that have changed since (2.1.325, observed)."""
+SERVER_USAGE: Fields = {
+    "server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0},
+    "service_tier": "standard",
+}
+
+
+def init_message(chat: Chat) -> Fields:
+    """Build the `system/init` message that precedes each prompt."""
+    parts = chat.parts
+    return {
+        "type": "system",
+        "subtype": "init",
+        "cwd": str(parts.workspace.cwd),
+        "tools": [FORMER.get(name, name) for name in parts.tools],
+        "mcp_servers": chat.server_states,
+        "model": parts.choice.model,
+        "permissionMode": parts.rules.mode.value,
+        "slash_commands": [COMPACT, *chat.prompts.commands],
+        "apiKeySource": KEY if os.environ.get(KEY) else "none",
+        "claude_code_version": VERSION,
+        "output_style": "default",
+        "agents": list(chat.agents),
+        "skills": [each.name for each in chat.prompts.commands.values() if each.is_skill],
+        "plugins": [
+            {"name": each.name, "path": str(each.root), "source": f"{each.name}@inline"}
+            for each in chat.plugins
+        ],
+        "original_cwd": str(parts.workspace.root),
+        "additional_directories": [str(each) for each in parts.workspace.directories],
+    }
+
+
+def messages_of(event: Event, caller: str | None, has_pieces: bool) -> Iterator[Fields]:
+    """Yield the messages for an event; `caller` is the call that started its sub-agent."""
+    match event:
+        case Inside():
+            yield from messages_of(event.event, event.call_id, has_pieces)
+        case Recorded():
+            yield from _recorded(event.entry, caller)
+        case Streamed() if has_pieces:
+            yield {"type": "stream_event", "event": event.event, "parent_tool_use_id": caller}
+        case Retrying():
+            yield {
+                "type": "system",
+                "subtype": "api_retry",
+                "attempt": event.attempt,
+                "max_retries": event.attempts,
+                "retry_delay_ms": round(event.wait * 1000),
+                "error_status": event.status,
+                "error": _category(event.status),
+            }
+        case FellBack():
+            yield {
+                "type": "system",
+                "subtype": "model_fallback",
+                "trigger": "overloaded",
+                "original_model": event.original,
+                "fallback_model": event.fallback,
+                "content": f"Switched to {event.fallback}: {event.original} is overloaded",
+            }
+        case _:
+            pass
+
+
+def _category(status: int | None) -> str:
+    """Return the documented error category of an HTTP status."""
+    known = {429: "rate_limit", 529: "overloaded"}
+    return known.get(status or 0) or ("server_error" if status and status >= 500 else "unknown")
+
+
+def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
+    """Return the message for a recorded entry: answers, results and compactions."""
+    shared = {"parent_tool_use_id": caller, "uuid": entry["uuid"], "timestamp": entry["timestamp"]}
+    if entry["type"] == "assistant":
+        request = {"request_id": entry["requestId"]} if "requestId" in entry else {}
+        request |= {"aborted": True} if entry.get("isAbortedMidStream") else {}
+        yield {
+            "type": "assistant",
+            "message": entry["message"],
+            **shared,
+            **request,
+            **_failure(entry),
+        }
+    elif entry.get("isMeta"):  # for the model alone
+        return
+    elif entry["type"] == "user" and caller and isinstance(entry["message"]["content"], str):
+        task = {"role": "user", "content": [{"type": "text", "text": entry["message"]["content"]}]}
+        yield {"type": "user", "message": task, **shared}
+    elif entry["type"] == "user" and is_array(entry["message"]["content"]):
+        result = {"tool_use_result": entry["toolUseResult"]} if "toolUseResult" in entry else {}
+        yield {"type": "user", "message": entry["message"], **shared, **result}
+    elif entry.get("subtype") == "compact_boundary":
+        recorded = entry["compactMetadata"]
+        metadata = {"trigger": recorded["trigger"], "pre_tokens": recorded["preTokens"]}
+        yield {
+            "type": "system",
+            "subtype": "compact_boundary",
+            "uuid": entry["uuid"],
+            "compact_metadata": metadata,
+        }
+
+
+def _failure(entry: Fields) -> Fields:
+    """Return the fields of an answer that stands for an API error."""
+    if not entry.get("isApiErrorMessage"):
+        return {}
+    status = entry.get("apiErrorStatus")
+    # The client calls a refused request "unknown" (2.1.325, observed).
+    error = "unknown" if status == 400 else entry.get("error", "unknown")
+    return {"error": error, "is_api_error_message": True, "api_error_status": status}
+
+
+def result_message(chat: Chat, ended: TurnEnded, figures: ResultFigures) -> Fields:
+    """Build the `result` message of a turn, and add its figures to those of the chat."""
+    figures.add(ended)
+    output = chat.answer.value if chat.answer else None
+    if chat.answer and output is None and ended.reason == "done":
+        ended = replace(ended, reason="no_output")
+    subtype = SUBTYPES.get(ended.reason, "success")
+    result: Fields = {
+        "type": "result",
+        "subtype": subtype,
+        "is_error": ended.reason not in FINE,
+        "duration_ms": round(ended.seconds * 1000),
+        "duration_api_ms": round(ended.api_seconds * 1000),
+        "num_turns": figures.user_messages if ended.requests or figures.status else 0,
+        "stop_reason": figures.stop_reason,
+        "total_cost_usd": figures.cost,
+        "usage": ended.usage | SERVER_USAGE,
+        "modelUsage": {name: _model_usage(name, each) for name, each in figures.models.items()},
+        "permission_denials": ended.denials,
+        "terminal_reason": _ending(ended, figures),
+    }
+    if subtype == "success":
+        answered = {"api_error_status": figures.status, "result": ended.text}
+        data = {} if output is None else {"result": _plain(output), "structured_output": output}
+        return result | answered | data
+    return result | {"errors": [_why(chat, ended.reason)]}
+
+
+def _ending(ended: TurnEnded, figures: ResultFigures) -> str:
+    if ended.reason == "interrupted":
+        return "aborted_tools" if figures.was_call else "aborted_streaming"
+    return ENDINGS.get(ended.reason, ended.reason)
+
+
+def _why(chat: Chat, reason: str) -> str:
+    limits = chat.parts.limits
+    messages = {
+        "max_turns": f"Reached maximum number of turns ({limits.max_turns})",
+        "max_budget": f"Reached maximum budget (${plain_number(limits.budget_given)})",
+        "no_output": "Failed to provide valid structured output",
+    }
+    return messages.get(reason, "The turn was interrupted")
+
+
+def plain_number(number: float | None) -> str:
+    """Return a number without an exponent.
+
+    >>> plain_number(0.00001), plain_number(2.0), plain_number(0.5)
+    ('0.00001', '2', '0.5')
+    """
+    return f"{number or 0.0:.10f}".rstrip("0").rstrip(".")
+
+
+def _model_usage(model: str, counts: Fields) -> Fields:
+    more: Fields = {"webSearchRequests": 0, "contextWindow": window_of(model)}
+    return (
+        {name: count for name, count in counts.items() if name != COST}
+        | more
+        | {COST: counts[COST]}
+    )

@@ -1,0 +1,198 @@
+"""Options of `turnlog chat` for programs that drive it, and the hosted chat itself."""
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from turnlog.cli.terminal import echo
+from turnlog.errors import TurnlogError, UsageError
+from turnlog.store.paths import Store
+from turnlog.text import harmless
+
+if TYPE_CHECKING:
+    from turnlog.agent.chat.assembly import ChatOptions
+    from turnlog.agent.headless.hosted_chat import HostedOptions
+    from turnlog.agent.model.model_names import ModelTuning
+
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"
+NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+HOST = "stdio"
+SEPARATORS = re.compile(r"[,\s]+")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+OPTIONS = (
+    click.option("--tools", metavar="LIST", help="Built-in tools to offer: Read,Bash or default."),
+    click.option("--agents", metavar="JSON", help="Additional agents, by name."),
+    click.option(
+        "--system-prompt-file", metavar="FILE", help="Replace the system prompt by a file."
+    ),
+    click.option(
+        "--append-system-prompt-file", metavar="FILE", help="Append a file to the system prompt."
+    ),
+    click.option("--json-schema", metavar="JSON", help="Answer with data that follows a schema."),
+    click.option("--effort", type=click.Choice(EFFORTS), help="How much effort the model makes."),
+    click.option(
+        "--thinking",
+        type=click.Choice(["adaptive", "enabled", "disabled"]),
+        help="Whether the model thinks first.",
+    ),
+    click.option(
+        "--thinking-display",
+        type=click.Choice(["summarized", "omitted", "updates"]),
+        help="How the API returns thinking.",
+    ),
+    click.option(
+        "--max-thinking-tokens",
+        type=click.IntRange(0),
+        help="Tokens for thinking; newer models take any but 0 as adaptive.",
+    ),
+    click.option("--fallback-model", help="Model to use while the other one is overloaded."),
+    click.option("--betas", multiple=True, metavar="LIST", help="Beta features of the API."),
+    click.option(
+        "--task-budget", type=click.IntRange(1), help="Tokens that the model is told to spend."
+    ),
+    click.option(
+        "--resume-session-at", metavar="UUID", help="Resume at this entry, dropping later ones."
+    ),
+    click.option(
+        "--resume-drops-turn",
+        metavar="UUID",
+        help="With --resume-session-at: fail unless only this prompt's turn is dropped.",
+    ),
+    click.option(
+        "--permission-prompt-tool", metavar="NAME", help="Who decides about calls: stdio."
+    ),
+    click.option(
+        "--allow-dangerously-skip-permissions",
+        is_flag=True,
+        help="Let a program switch to bypassPermissions later.",
+    ),
+    click.option("--include-hook-events", is_flag=True, help="Also print events of hooks."),
+    click.option("--replay-user-messages", is_flag=True, help="Print prompts that were read."),
+    click.option("--session-mirror", is_flag=True, help="Also print each line of the session."),
+    click.option("--plugin-dir", multiple=True, metavar="DIR", help="Load a plugin."),
+)
+
+
+def host_options(command: Command) -> Command:
+    """Add the options for programs to a command."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def is_hosted(given: dict[str, Any]) -> bool:
+    """Return whether a program drives the chat through stdin and stdout."""
+    return given["input_format"] == "stream-json" and not given["is_printed"]
+
+
+def system_prompt(given: dict[str, Any], name: str) -> str | None:
+    """Return a system prompt that is given as text or as a file."""
+    text, file = given[name], given[f"{name}_file"]
+    flag = f"--{name.replace('_', '-')}"
+    if text is not None and file is not None:
+        raise UsageError(f"{flag} cannot be combined with {flag}-file")
+    if file is None:
+        return text
+    try:
+        return Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise UsageError(f"{flag}-file {file}: {why}", f"{flag} TEXT") from error
+
+
+def tuning(given: dict[str, Any]) -> "ModelTuning":
+    """Return the parameters of requests."""
+    from turnlog.agent.model.model_names import ModelTuning
+
+    tokens = given["max_thinking_tokens"]
+    return ModelTuning(
+        effort=given["effort"],
+        thinking="disabled" if tokens == 0 else given["thinking"],
+        display=given["thinking_display"],
+        betas=tuple(each for text in given["betas"] for each in SEPARATORS.split(text) if each),
+        task_budget=given["task_budget"],
+        fallback=given["fallback_model"],
+    )
+
+
+def tool_list(text: str | None) -> tuple[str, ...] | None:
+    """Return the tools of a list; an empty one offers none.
+
+    >>> tool_list("Read, Bash"), tool_list(""), tool_list(None)
+    (('Read', 'Bash'), (), None)
+    """
+    return None if text is None else tuple(each for each in SEPARATORS.split(text) if each)
+
+
+def entrypoint(usual: str) -> str:
+    """Return what started turnlog, which the SDK names in a variable.
+
+    A program is never "cli": that would restore the permission mode of a resumed session.
+    """
+    named = os.environ.get(ENTRYPOINT, "")
+    return named if NAME.fullmatch(named) and named != "cli" else usual
+
+
+def hosted_options(given: dict[str, Any]) -> "HostedOptions":
+    """Return what the program wants to be told."""
+    from turnlog.agent.chat.host import read_agents
+    from turnlog.agent.headless.hosted_chat import HostedOptions
+
+    if given["output_format"] != "stream-json":
+        hint = "--output-format stream-json"
+        raise UsageError("--input-format stream-json needs the same output format", hint)
+    try:
+        agents = json.loads(given["agents"] or "{}")
+    except ValueError as error:
+        raise UsageError(f"--agents is not JSON: {error}", "--agents '{}'") from error
+    return HostedOptions(
+        has_pieces=given["include_partial_messages"],
+        has_hook_events=given["include_hook_events"],
+        replays=given["replay_user_messages"],
+        mirrors=given["session_mirror"],
+        asks_host=given["permission_prompt_tool"] == HOST,
+        agents=read_agents(agents),
+    )
+
+
+def unsupported(given: dict[str, Any]) -> list[str]:
+    """Return a message for each option that has no effect."""
+    is_other = given["permission_prompt_tool"] not in (None, HOST)
+    note = "--permission-prompt-tool is ignored, and calls that would ask are denied: only stdio"
+    return [note] if is_other else []
+
+
+async def host(
+    store: Store,
+    options: "Callable[[], ChatOptions]",
+    given: dict[str, Any],
+    lines: AsyncIterator[str],
+    write: Callable[[str], None],
+) -> int:
+    """Serve a program; return the exit code."""
+    from turnlog.agent.headless.hosted_chat import Console, run_hosted
+
+    wanted = hosted_options(given)
+    for note in unsupported(given):
+        _complain(note)
+    try:
+        return await run_hosted(store, options, wanted, Console(lines, write, _complain))
+    except TurnlogError as error:
+        # One exit code for every failure: programs take 2 for nothing else than 1.
+        _complain(error.line)
+        return 1
+    except asyncio.CancelledError:
+        return 1
+
+
+def _complain(text: str) -> None:
+    echo(harmless(f"turnlog: {text}"), err=True)

@@ -1,0 +1,147 @@
+"""What SQLite, DuckDB and Spark SQL spell differently: named fragments of the reports' statements.
+
+A statement names them as `{{name}}` or `{{name(arguments)}}`; everything else in it means the same
+to all engines. Local times and five-hour windows come from tables in DuckDB and Spark, because no
+engine has the reader's time zone, and Spark cannot recurse that deep.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+PLACE = re.compile(r"\{\{(\w+)(?:\(([^{}]*)\))?\}\}")
+"""A fragment without another one in its arguments."""
+PARAMETER = re.compile(r"(?<![:\w']):(\w+)")
+CAPITALS, SMALL = "'ABCDEFGHIJKLMNOPQRSTUVWXYZ'", "'abcdefghijklmnopqrstuvwxyz'"
+LOCAL = "{0}.quarter * 900, 'unixepoch', 'localtime'"
+"""The start of a quarter of an hour, in the local time zone."""
+MILLISECONDS = (
+    "CAST(floor({0} * 1000.0 + 210866760000000.0 + 0.5) AS BIGINT)"
+    " - CAST(210866760000000 AS BIGINT)"
+)
+"""Seconds rounded as SQLite rounds them: it adds the Julian date of 1970 first."""
+
+
+class Dialect(NamedTuple):
+    """How an engine spells what engines spell differently."""
+
+    name: str
+    fragments: Mapping[str, str]
+    """Templates by name; {0} and {1} are the arguments."""
+    parameter: str = ":"
+    """What a parameter's name starts with."""
+
+
+_COMMON = {
+    # All tools of an MCP server are one: mcp__shop__buy and mcp__shop__sell are mcp__shop__*.
+    "tool_name": "CASE WHEN substr({0}, 1, 5) = 'mcp__' AND instr(substr({0}, 7), '__') > 0"
+    " THEN substr({0}, 1, instr(substr({0}, 6), '__') + 6) || '*' ELSE {0} END",
+}
+SQLITE = Dialect(
+    "sqlite",
+    {
+        **_COMMON,
+        "iso_time": "strftime('%Y-%m-%dT%H:%M:%SZ', {0}, 'unixepoch')",
+        "iso_milliseconds": "strftime('%Y-%m-%dT%H:%M:%fZ', {0}, 'unixepoch')",
+        "day": f"date({LOCAL})",
+        "week": f"date({LOCAL}, 'weekday 0', '-6 days')",  # named by its Monday
+        "month": f"strftime('%Y-%m', {LOCAL})",
+        "weekday": f"(strftime('%w', {LOCAL}) + 6) % 7",  # 0 is Monday
+        "hour": f"CAST(strftime('%H', {LOCAL}) AS INTEGER)",
+        "local_times": "",
+        "contains": "instr(lower({0}), lower({1})) > 0",
+        "same": "{0} IS {1}",
+        "joined": "group_concat({0}, ' ')",
+        "materialized": "MATERIALIZED",
+        "program": "program({0}.command)",
+    },
+)
+_LAKE = {
+    **_COMMON,
+    "day": "q.day",
+    "week": "q.week",
+    "month": "q.month",
+    "weekday": "q.weekday",
+    "hour": "q.hour",
+    "local_times": "LEFT JOIN quarters q ON q.quarter = {0}.quarter",
+    # `lower` of SQLite leaves letters outside of ASCII alone.
+    "contains": f"instr(translate({{0}}, {CAPITALS}, {SMALL}),"
+    f" translate({{1}}, {CAPITALS}, {SMALL})) > 0",
+    "same": "{0} IS NOT DISTINCT FROM {1}",
+    "program": "{0}.program",
+    "window_tables": "WITH",
+    # The rows of a table that belong to the write that won.
+    "live": "JOIN winners w ON w.table_name = '{0}' AND w.machine = t.machine AND w.file = t.file"
+    " AND w.day = t.day AND w.write_id = t.write_id",
+    "price": "CAST(CAST({0} AS DECIMAL(14, 0)) * {1} AS DECIMAL(18, 6))",
+    "dollars": "({0}) * CAST(0.000001 AS DECIMAL(7, 6))",
+}
+DUCKDB = Dialect(
+    "duckdb",
+    {
+        **_LAKE,
+        "iso_time": f"strftime(make_timestamp_ms({MILLISECONDS}), '%Y-%m-%dT%H:%M:%SZ')",
+        "iso_milliseconds": f"strftime(make_timestamp_ms({MILLISECONDS}), '%Y-%m-%dT%H:%M:%S.%gZ')",
+        "joined": "string_agg({0}, ' ')",
+        "first_known": "first_value({0} IGNORE NULLS)",
+        "view": "TEMP VIEW",
+        "table": "TEMP TABLE",
+        "materialized": "MATERIALIZED",
+    },
+    "$",
+)
+SPARK = Dialect(
+    "spark",
+    {
+        **_LAKE,
+        "iso_time": f"date_format(timestamp_millis({MILLISECONDS}), \"yyyy-MM-dd'T'HH:mm:ss'Z'\")",
+        "iso_milliseconds": f"date_format(timestamp_millis({MILLISECONDS}),"
+        " \"yyyy-MM-dd'T'HH:mm:ss.SSS'Z'\")",
+        "joined": "array_join(collect_list({0}), ' ')",
+        "first_known": "first_value({0}, true)",
+        "view": "OR REPLACE TEMPORARY VIEW",
+        "table": "OR REPLACE TEMPORARY VIEW",
+        "materialized": "",
+    },
+)
+
+
+def translate(statement: str, dialect: Dialect = SQLITE) -> str:
+    """Return a statement as an engine understands it.
+
+    >>> translate("SELECT {{joined(url)}} FROM pulls WHERE line > :line", DUCKDB)
+    "SELECT string_agg(url, ' ') FROM pulls WHERE line > $line"
+    """
+    found, count = statement, 1
+    while count:
+        found, count = PLACE.subn(lambda place: _fragment(dialect, place), found)
+    if dialect.parameter == ":":
+        return found
+    return PARAMETER.sub(rf"{dialect.parameter}\1", found)
+
+
+def parameters_of(statement: str) -> set[str]:
+    """Return the names of a portable statement's parameters."""
+    return set(PARAMETER.findall(statement))
+
+
+@cache
+def read_sql(name: str) -> str:
+    """Return a portable statement."""
+    return strip_comments(Path(__file__).with_name(f"{name}.sql").read_text("utf-8"))
+
+
+def strip_comments(text: str) -> str:
+    """Return statements without comments, which may contain what looks like a parameter."""
+    return re.sub(r"--[^\n]*", "", text)
+
+
+def _fragment(dialect: Dialect, place: re.Match[str]) -> str:
+    name, arguments = place[1], place[2] or ""
+    template = dialect.fragments.get(name)
+    if template is None:  # a file with common table expressions
+        return translate(read_sql(name), dialect)
+    count = 1 + ("{1}" in template)
+    return template.format(*arguments.split(", ", count - 1))

@@ -1,0 +1,76 @@
+"""Run the reports' statements with DuckDB, in this process."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from turnlog.index.reports.dialects import DUCKDB, parameters_of, translate
+from turnlog.index.reports.reports import Found, Parameters
+from turnlog.lake.lake_schema import arrow_schema, pyarrow
+from turnlog.lake.lake_storage import LakeStorage
+from turnlog.lake.report_values import plain_rows
+
+
+class DuckdbEngine:
+    """DuckDB on the parts of a lake, which Arrow reads from a directory or an object store."""
+
+    dialect = DUCKDB
+
+    def __init__(self, storage: LakeStorage) -> None:
+        duckdb = import_module("duckdb")
+        self.storage = storage
+        self.errors = (duckdb.Error, OSError)
+        """What a damaged or missing part raises."""
+        # Nothing of the user's configuration: extensions are neither installed nor loaded.
+        self.db = duckdb.connect(
+            ":memory:",
+            config={"autoinstall_known_extensions": False, "autoload_known_extensions": False},
+        )
+        self.db.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
+        self.db.execute("SET TimeZone = 'UTC'")
+        self.db.execute("SET preserve_insertion_order = false")
+
+    def define(self, name: str, rows: Any) -> None:
+        """Define a table by an Arrow table."""
+        self.db.register(name, rows)
+
+    def expect(self, rows: int) -> None:
+        """Do nothing: DuckDB needs no advice about the size of a lake."""
+
+    def attach(self, table: str, paths: Sequence[str]) -> None:
+        """Define a table of the lake by its parts."""
+        schema = arrow_schema(table)
+        full = [self.storage.full(path) for path in paths]
+        if self.storage.is_local:
+            self.db.register(f"no_{table}", schema.empty_table())
+            self.db.execute(_local_view(table, full))
+            return
+        dataset = pyarrow("dataset").dataset(
+            full, schema=schema, filesystem=self.storage.files, format="parquet"
+        )
+        self.db.register(f"lake_{table}", dataset)
+
+    def execute(self, statement: str) -> None:
+        """Run a statement that defines something."""
+        self.db.execute(translate(statement, DUCKDB))
+
+    def run(self, statement: str, values: Parameters) -> Found:
+        """Run a statement of a report."""
+        names = parameters_of(statement)
+        given = {name: value for name, value in values.items() if name in names}
+        found = self.db.execute(translate(statement, DUCKDB), given)
+        columns = [column for column, *_ in found.description]
+        return columns, plain_rows(found.fetchall())
+
+    def close(self) -> None:
+        self.db.close()
+
+
+def _local_view(table: str, paths: Sequence[str]) -> str:
+    """Return a view of local parts, which DuckDB reads much faster than through Arrow."""
+    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+    # The empty table has all columns: those that older parts lack are null.
+    return (
+        f"CREATE TEMP VIEW lake_{table} AS SELECT * FROM no_{table} UNION ALL BY NAME"
+        f" SELECT * FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+    )

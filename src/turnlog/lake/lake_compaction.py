@@ -1,0 +1,295 @@
+"""Merge the small parts of a lake, and delete what no reader needs any more.
+
+Rows are copied under a new write_id and committed at the next level of the same version, so a push
+that happens meanwhile wins, and two compactions at the same time only repeat each other's work.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from turnlog.errors import Damaged
+from turnlog.lake.lake_parts import (
+    ForeignFile,
+    complete,
+    decode_part,
+    new_part,
+    parse_place,
+    require_version,
+)
+from turnlog.lake.lake_schema import ROOT, TABLE_OF_UNITS, arrow_schema, pyarrow
+from turnlog.lake.lake_storage import (
+    TEMPORARY,
+    LakeStorage,
+    PartGone,
+    StoredFile,
+    open_storage,
+)
+from turnlog.lake.lake_units import UnitKey
+from turnlog.lake.live_units import UnitRow, live_parts, read_all_units, winners_of
+from turnlog.lake.unit_writer import write_rows
+
+NOTHING = (-1, 0, "")
+"""A rank below all others."""
+LARGE = 64 << 20
+"""Bytes of a part that is not merged any more."""
+GRACE = 3600.0
+"""Seconds that readers have to finish with what was replaced."""
+ORPHAN_GRACE = 86400.0
+"""Seconds after which a part that nothing commits belongs to no running push."""
+
+
+@dataclass(frozen=True)
+class CompactOptions:
+    """How to compact."""
+
+    grace: float = GRACE
+    is_dry_run: bool = False
+    large: int = LARGE
+
+
+@dataclass
+class Compacted:
+    """The result of a compaction."""
+
+    dest: str
+    merged: int = 0
+    """Parts whose live rows were copied."""
+    written: int = 0
+    """Parts that have them now, without those of `units`."""
+    deleted: int = 0
+    freed_bytes: int = 0
+    waiting: int = 0
+    """Parts that are deleted by a later run, because readers may still use them."""
+    damaged: list[str] = field(default_factory=list[str])
+    """Parts that cannot be read; their groups stay as they are."""
+
+
+class _Group(NamedTuple):
+    """Parts of one table, day and machine that become one."""
+
+    table: str
+    day: str
+    machine: str
+    parts: dict[str, list[UnitRow]]
+
+
+def compact(dest: str, options: CompactOptions | None = None) -> Compacted:
+    """Merge small parts, drop dead rows, and delete replaced parts after a grace period."""
+    options = options or CompactOptions()
+    storage = open_storage(dest)
+    require_version(storage)
+    done = Compacted(dest)
+    _merge(storage, options, done)
+    _collect_garbage(storage, options, done)
+    return done
+
+
+def _merge(storage: LakeStorage, options: CompactOptions, done: Compacted) -> None:
+    units = read_all_units(storage)
+    sizes = {each.path: each.size for each in storage.walk(ROOT)}
+    for machine, parts in _by_machine(units).items():
+        rows = [row for some in parts.values() for row in some]
+        winners = winners_of(rows)
+        groups = list(_groups(rows, winners, sizes, options.large))
+        done.merged += sum(len(group.parts) for group in groups)
+        if options.is_dry_run:
+            continue
+        changed: list[UnitRow] = []
+        for group in groups:
+            changed += rewrite_group(storage, group.table, group.day, machine, group.parts, done)
+        left = _without_needless(rows, winners | {row.key: row for row in changed})
+        # A single part of units without superseded rows stays as it is.
+        if changed or len(parts) > 1 or len(left) < len(rows):
+            write_rows(storage, machine, left)
+
+
+def _by_machine(units: Mapping[str, list[UnitRow]]) -> dict[str, dict[str, list[UnitRow]]]:
+    found: dict[str, dict[str, list[UnitRow]]] = {}
+    for path, rows in units.items():
+        place = parse_place(path)
+        assert place
+        # A machine writes its own units only: rows of another one would be someone's mistake.
+        own = [row for row in rows if row.machine == place.machine]
+        found.setdefault(place.machine, {})[path] = own
+    return found
+
+
+def _groups(
+    rows: Iterable[UnitRow],
+    winners: Mapping[UnitKey, UnitRow],
+    sizes: Mapping[str, int],
+    large: int,
+) -> Iterator[_Group]:
+    """Yield the parts that are worth merging: several small ones, or one with dead rows."""
+    committed: dict[str, int] = {}
+    for row in {(row.key, row.path): row for row in rows}.values():
+        if row.path:
+            committed[row.path] = committed.get(row.path, 0) + row.rows
+    found: dict[tuple[str, str, str], list[dict[str, list[UnitRow]]]] = {}
+    for parts in live_parts(winners.values()).values():
+        for path, live in sorted(parts.items()):
+            size = sizes.get(path)
+            is_whole = sum(row.rows for row in live) == committed[path]
+            if size is None or (size >= large and is_whole):
+                continue
+            first = live[0]
+            groups = found.setdefault((first.table, first.day, first.machine), [{}])
+            if sum(sizes[each] for each in groups[-1]) + size > large and groups[-1]:
+                groups.append({})
+            groups[-1][path] = live
+    for key, groups in found.items():
+        for parts in groups:
+            has_dead = any(
+                sum(row.rows for row in live) < committed[path] for path, live in parts.items()
+            )
+            if len(parts) > 1 or has_dead:
+                yield _Group(*key, parts)
+
+
+def rewrite_group(
+    storage: LakeStorage,
+    table: str,
+    day: str,
+    machine: str,
+    parts: Mapping[str, Sequence[UnitRow]],
+    done: Compacted,
+) -> list[UnitRow]:
+    """Copy the live rows of some parts to a new one; return the rows that commit it."""
+    write_id, now = os.urandom(8).hex(), time.time()
+    tables: list[Any] = []
+    moved: list[UnitRow] = []
+    try:
+        for path, content in storage.read_all(parts):
+            found = decode_part(storage, path, content)
+            tables.append(live_rows_of(table, found, parts[path]))
+            moved += parts[path]
+    except (Damaged, ForeignFile, PartGone) as error:
+        done.damaged.append(error.message)
+        return []
+    pa = pyarrow()
+    rows = pa.concat_tables(tables)
+    if rows.num_rows != sum(row.rows for row in moved):
+        done.damaged.append(f"{storage.dest}: {', '.join(parts)} lacks rows")
+        return []
+    place = rows.schema.get_field_index("write_id")
+    ids = pa.repeat(pa.scalar(write_id, pa.string()), rows.num_rows)
+    rows = rows.set_column(place, rows.schema.field(place), ids).combine_chunks()
+    target, content = new_part(table, day, machine, rows.cast(arrow_schema(table)))
+    storage.write(target.path, content)
+    done.written += 1
+    return [
+        row._replace(level=row.level + 1, write_id=write_id, part=target.digest, written=now)
+        for row in moved
+    ]
+
+
+def live_rows_of(table: str, found: Any, live: Sequence[UnitRow]) -> Any:
+    """Return those rows of a part that belong to the given units, in their order."""
+    writes = {(row.file, row.day): row.write_id for row in live}
+    keys = zip(
+        *(found.column(name).to_pylist() for name in ("file", "day", "write_id")), strict=True
+    )
+    mask = [writes.get((file, day)) == write_id for file, day, write_id in keys]
+    return complete(table, found.filter(pyarrow().array(mask, pyarrow().bool_())))
+
+
+def _without_needless(rows: Iterable[UnitRow], winners: Mapping[UnitKey, UnitRow]) -> list[UnitRow]:
+    """Return the winners, without tombstones of units that nothing else mentions."""
+    # As long as an older part of units exists, its row of the unit would win without the tombstone.
+    # A forgotten unit keeps its tombstone: it refuses the next push.
+    mentioned = {row.key for row in rows if not row.is_retracted}
+    return [
+        row
+        for row in winners.values()
+        if not row.is_retracted or row.is_forgotten or row.key in mentioned
+    ]
+
+
+def _collect_garbage(storage: LakeStorage, options: CompactOptions, done: Compacted) -> None:
+    """Delete parts that have no live rows and have had none for the grace period."""
+    now = time.time()
+    files = {each.path: each for each in storage.walk(ROOT)}
+    units = read_all_units(storage)
+    rows = [row for some in units.values() for row in some]
+    winners = winners_of(rows)
+    live = {path for parts in live_parts(winners.values()).values() for path in parts}
+    died = {
+        path: now - since
+        for parts in _by_machine(units).values()
+        for path, since in _superseded_units(parts, files).items()
+    }
+    for row in rows:
+        if row.path and row.path not in live:
+            dead_for = now - winners[row.key].written
+            died[row.path] = min(died.get(row.path, dead_for), dead_for)
+    for path, file in files.items():
+        if path in live:
+            continue
+        if path in died:
+            _delete(storage, file, died[path] >= options.grace, options, done)
+        elif _is_leftover(storage, file, now):
+            _delete(storage, file, is_due=True, options=options, done=done)
+
+
+def _superseded_units(
+    parts: Mapping[str, list[UnitRow]], files: Mapping[str, StoredFile]
+) -> dict[str, float]:
+    """Return the parts of a machine's units that nobody needs, and since when."""
+    found: dict[str, float] = {}
+    ranks = {path: {row.key: row.rank for row in rows} for path, rows in parts.items()}
+    mentions = Counter(row.key for rows in parts.values() for row in rows)
+    # The oldest first: of two parts with the same rows, the one that was merged last stays.
+    for path in sorted(parts, key=lambda each: (files[each].mtime, -len(parts[each]))):
+        others = [(files[other].mtime, known) for other, known in ranks.items() if other != path]
+        others.sort(key=lambda pair: pair[0])
+        since = [_superseded_since(row, others, mentions) for row in parts[path]]
+        if None not in since:
+            found[path] = max((moment for moment in since if moment is not None), default=0.0)
+            ranks.pop(path)
+            mentions.subtract(row.key for row in parts[path])
+    return found
+
+
+def _superseded_since(
+    row: UnitRow,
+    others: Sequence[tuple[float, Mapping[UnitKey, tuple[int, int, str]]]],
+    mentions: Mapping[UnitKey, int],
+) -> float | None:
+    """Return since when another part makes a row needless; None if it is needed."""
+    if row.is_retracted and not row.is_forgotten and mentions[row.key] == 1:
+        return row.written
+    return next((at for at, known in others if known.get(row.key, NOTHING) >= row.rank), None)
+
+
+def _is_leftover(storage: LakeStorage, file: StoredFile, now: float) -> bool:
+    """Return whether a file was left behind by a push that was killed."""
+    if now - file.mtime < ORPHAN_GRACE:
+        return False  # it may belong to a push that has not committed yet
+    if TEMPORARY.fullmatch(file.path.rpartition("/")[2]):
+        return True
+    place = parse_place(file.path)
+    if place is None or place.table == TABLE_OF_UNITS:
+        return False
+    try:
+        decode_part(storage, file.path, storage.read(file.path))
+    except ForeignFile:
+        return False  # never delete what turnlog did not write
+    except (Damaged, PartGone):
+        return True
+    return True
+
+
+def _delete(
+    storage: LakeStorage, file: StoredFile, is_due: bool, options: CompactOptions, done: Compacted
+) -> None:
+    if not is_due:
+        done.waiting += 1
+        return
+    done.deleted += 1
+    done.freed_bytes += file.size
+    if not options.is_dry_run:
+        storage.delete(file.path)

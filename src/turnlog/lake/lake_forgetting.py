@@ -1,0 +1,272 @@
+"""Remove sessions from a lake for good, on behalf of all machines.
+
+Tombstones are committed first, so nothing counts from then on and no push brings it back. Then
+every part that has rows of the forgotten files is rewritten without them, or deleted.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from turnlog.errors import Damaged, NotFound, UsageError
+from turnlog.lake.lake_compaction import ORPHAN_GRACE, Compacted, rewrite_group
+from turnlog.lake.lake_names import NameFilter
+from turnlog.lake.lake_parts import (
+    ForeignFile,
+    PartPlace,
+    decode_part,
+    parse_place,
+    require_version,
+)
+from turnlog.lake.lake_schema import ROOT, TABLE_OF_UNITS
+from turnlog.lake.lake_settings import LakeSettings, names_for, this_machine
+from turnlog.lake.lake_storage import LakeStorage, PartGone, open_storage
+from turnlog.lake.lake_units import UnitKey
+from turnlog.lake.live_units import (
+    FORGOTTEN,
+    UnitRow,
+    live_parts,
+    read_all_units,
+    winners_of,
+)
+from turnlog.lake.unit_writer import SCHEMA, write_rows
+from turnlog.store.deletion_consent import Consent, Deletion, require_yes
+
+LakeFile = tuple[str, str]
+"""A machine and one of its files."""
+
+
+@dataclass(frozen=True)
+class ForgetRequest:
+    """What to forget: all sessions of a user, or one session on all machines."""
+
+    user: str | None = None
+    session: str | None = None
+    is_dry_run: bool = False
+    consent: Consent = require_yes
+
+
+@dataclass
+class ForgottenRows:
+    """The result of forgetting."""
+
+    dest: str
+    machines: int = 0
+    files: int = 0
+    rows: int = 0
+    rewritten: int = 0
+    """Parts that were written again without the forgotten rows."""
+    deleted: int = 0
+    problems: list[str] = field(default_factory=list[str])
+    """Parts that could not be rewritten: forgetting is not complete."""
+
+
+def forget(dest: str, settings: LakeSettings, request: ForgetRequest) -> ForgottenRows:
+    """Remove all rows of a user or of a session, physically and for good."""
+    storage = open_storage(dest)
+    require_version(storage)
+    done = ForgottenRows(dest)
+    units = read_all_units(storage)
+    rows = [row for some in units.values() for row in some]
+    winners = winners_of(rows)
+    files = _matching(storage, settings, request, winners)
+    affected = [row for row in winners.values() if (row.machine, row.file) in files]
+    done.machines = len({machine for machine, _ in files})
+    done.files, done.rows = len(files), sum(row.rows for row in affected)
+    if not files:
+        named = request.user or request.session
+        raise NotFound(f"{dest} has nothing of {named}", f"turnlog lake status {dest}")
+    if request.is_dry_run:
+        return done
+    request.consent(_deletion(dest, request, done))
+    for machine in sorted({machine for machine, _ in files}):
+        own = {path: some for path, some in units.items() if _machine_of(path) == machine}
+        _forget_machine(storage, machine, own, files, done)
+    return done
+
+
+def _deletion(dest: str, request: ForgetRequest, done: ForgottenRows) -> Deletion:
+    option = ["--user", request.user] if request.user else ["--session", request.session or ""]
+    command = " ".join(["turnlog lake forget", dest, *option, "--yes"])
+    return Deletion(f"{done.rows:,} rows of {done.files:,} files in {dest}", [], command)
+
+
+def _matching(
+    storage: LakeStorage,
+    settings: LakeSettings,
+    request: ForgetRequest,
+    winners: Mapping[UnitKey, UnitRow],
+) -> set[LakeFile]:
+    """Return the files of a user or a session."""
+    if (request.user is None) == (request.session is None):
+        hint = "turnlog lake forget DEST --user ada"
+        raise UsageError("choose either a user or a session", hint)
+    keep = NameFilter(names_for(settings, this_machine()))
+    columns, wanted = ("user",), {request.user, keep.key_of(request.user)}
+    if request.session:
+        columns = ("session", "opened_by")
+        wanted = {request.session, keep.identifier(request.session)}
+    # Dead rows count if nothing of the file is live: an earlier attempt may have been interrupted
+    # after its tombstones, and has left them behind.
+    live = {(key.machine, key.file): row for key, row in _live_sessions(winners).items()}
+    found: set[LakeFile] = set()
+    for file in storage.walk(f"{ROOT}/sessions"):
+        for row in _session_rows(storage, file.path, columns):
+            own = row["machine"], row["file"]
+            is_current = own not in live or live[own].write_id == row["write_id"]
+            if is_current and any(row[name] in wanted for name in columns):
+                found.add(own)
+    return found
+
+
+def _live_sessions(winners: Mapping[UnitKey, UnitRow]) -> dict[UnitKey, UnitRow]:
+    return {
+        key: row for key, row in winners.items() if key.table == "sessions" and not row.is_retracted
+    }
+
+
+def _session_rows(
+    storage: LakeStorage, path: str, columns: Sequence[str]
+) -> Iterator[dict[str, str | None]]:
+    if parse_place(path) is None:
+        return
+    try:
+        table = decode_part(storage, path, storage.read(path))
+    except (ForeignFile, PartGone):
+        return
+    yield from table.select(["machine", "file", "write_id", *columns]).to_pylist()
+
+
+def _machine_of(path: str) -> str:
+    place = parse_place(path)
+    return place.machine if place else ""
+
+
+def _forget_machine(
+    storage: LakeStorage,
+    machine: str,
+    units: Mapping[str, list[UnitRow]],
+    files: set[LakeFile],
+    done: ForgottenRows,
+) -> None:
+    rows = [row for some in units.values() for row in some]
+    keys = {row.key for row in rows if (row.machine, row.file) in files}
+    # From here on nothing of it counts, even if what follows is interrupted.
+    tombstones = _tombstones(keys)
+    kept_part = write_rows(storage, machine, tombstones)
+    winners = winners_of([*rows, *tombstones])
+    moved, replaced = _rewrite_live(storage, machine, rows, winners, files, done)
+    left = winners_of([*winners.values(), *moved])
+    merged = write_rows(storage, machine, list(left.values()))
+    gone = {*units, *replaced, kept_part.path} - {merged.path}
+    # Rows of the files may also be in parts that nothing commits any more.
+    known = {row.path for row in rows if row.path}
+    gone |= _dead_parts(storage, machine, (live_paths(left.values()), known), files, done)
+    # Sessions last: by their rows, an interrupted attempt is found again.
+    for path in sorted(gone, key=lambda each: (each.startswith(f"{ROOT}/sessions/"), each)):
+        storage.delete(path)
+        done.deleted += 1
+
+
+def live_paths(winners: Iterable[UnitRow]) -> set[str]:
+    """Return the paths of all parts with live rows."""
+    return {path for parts in live_parts(winners).values() for path in parts}
+
+
+def _tombstones(keys: Iterable[UnitKey]) -> list[UnitRow]:
+    write_id, now = os.urandom(8).hex(), time.time()
+    return [
+        UnitRow(
+            *key,
+            version=FORGOTTEN,
+            level=0,
+            write_id=write_id,
+            part=None,
+            rows=0,
+            sha256=None,
+            is_retracted=True,
+            store=None,
+            written=now,
+            schema=SCHEMA,
+            names_key=None,
+            user=None,
+            host=None,
+        )
+        for key in sorted(keys)
+    ]
+
+
+def _rewrite_live(
+    storage: LakeStorage,
+    machine: str,
+    rows: Sequence[UnitRow],
+    winners: Mapping[UnitKey, UnitRow],
+    files: set[LakeFile],
+    done: ForgottenRows,
+) -> tuple[list[UnitRow], set[str]]:
+    """Write the parts with rows of the files again; return the commits and the old parts."""
+    touched = {row.path for row in rows if row.path and (row.machine, row.file) in files}
+    moved: list[UnitRow] = []
+    replaced: set[str] = set()
+    live = {
+        path: some
+        for parts in live_parts(winners.values()).values()
+        for path, some in parts.items()
+    }
+    for path in sorted(touched):
+        place = parse_place(path)
+        if path not in live or place is None or place.day is None:
+            replaced.add(path)
+            continue
+        outcome = Compacted(done.dest)
+        own = {path: live[path]}
+        committed = rewrite_group(storage, place.table, place.day, machine, own, outcome)
+        if committed:
+            moved += committed
+            replaced.add(path)
+            done.rewritten += 1
+        done.problems += outcome.damaged
+    return moved, replaced
+
+
+def _dead_parts(
+    storage: LakeStorage,
+    machine: str,
+    paths: tuple[set[str], set[str]],
+    files: set[LakeFile],
+    done: ForgottenRows,
+) -> set[str]:
+    """Return the parts of a machine with rows of the files that are not live.
+
+    `paths` are those of live parts, and of all that were ever committed.
+    """
+    live, known = paths
+    found: set[str] = set()
+    for file in storage.walk(ROOT):
+        place = parse_place(file.path)
+        if place is None or place.machine != machine or place.table == TABLE_OF_UNITS:
+            continue
+        if file.path in live or not _mentions(storage, place, files, done):
+            continue
+        if file.path in known or time.time() - file.mtime > ORPHAN_GRACE:
+            found.add(file.path)
+        else:
+            # A push that is running may commit it in a moment, with rows of other files.
+            message = f"{file.path} may belong to a running push: forget again in a day"
+            done.problems.append(message)
+    return found
+
+
+def _mentions(
+    storage: LakeStorage, place: PartPlace, files: set[LakeFile], done: ForgottenRows
+) -> bool:
+    try:
+        table = decode_part(storage, place.path, storage.read(place.path))
+    except (Damaged, ForeignFile) as error:
+        done.problems.append(error.message)
+        return False
+    except PartGone:
+        return False
+    pairs = zip(table["machine"].to_pylist(), table["file"].to_pylist(), strict=True)
+    return any(pair in files for pair in pairs)

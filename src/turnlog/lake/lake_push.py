@@ -1,0 +1,299 @@
+"""Push the rows of changed session files to a lake.
+
+Whatever kills a push, its rows do not count before they are committed, and the next push writes
+them again. A push without changes writes nothing.
+"""
+
+import hmac
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import NamedTuple
+
+from turnlog.errors import Damaged
+from turnlog.index.database import current_version
+from turnlog.index.sync_policy import SILENT, Feedback, synced_index
+from turnlog.lake.lake_names import NameFilter
+from turnlog.lake.lake_parts import refuse_copy, require_version
+from turnlog.lake.lake_settings import (
+    LakeMachine,
+    LakeSettings,
+    decode_settings,
+    encode_settings,
+    lake_folder,
+    names_for,
+    this_machine,
+)
+from turnlog.lake.lake_storage import LakeStorage, open_storage, require_dest
+from turnlog.lake.lake_texts import all_rows
+from turnlog.lake.lake_units import Unit, UnitKey, units_of
+from turnlog.lake.live_units import UnitRow, list_unit_parts, read_unit_parts, unit_rows
+from turnlog.lake.push_state import PushState, open_push_state
+from turnlog.lake.unit_writer import SCHEMA, UnitWriter
+from turnlog.store.stores import AnyStores, each_store
+
+BATCH_BYTES = 256 << 20
+"""Bytes of session files whose rows are committed at once."""
+BATCH_FILES = 5000
+
+Step = Callable[[int, int], None]
+"""Called with the bytes done so far and the total."""
+
+
+@dataclass(frozen=True)
+class PushOptions:
+    """How to push."""
+
+    since: float | None = None
+    """Push only files with entries since this time, in seconds since 1970."""
+    is_dry_run: bool = False
+    again: bool = False
+    """Write all rows again, even those that the lake is thought to have."""
+    step: Step = lambda done, total: None
+
+
+@dataclass
+class Pushed:
+    """The result of a push."""
+
+    dest: str
+    machine: str
+    version: int = 0
+    files: int = 0
+    """Session files whose rows were written or retracted."""
+    unchanged: int = 0
+    """Session files whose rows the lake has."""
+    units: int = 0
+    """Tables, files and days that were written."""
+    rows: int = 0
+    retracted: int = 0
+    """Tables, files and days that were retracted."""
+    parts: int = 0
+    bytes: int = 0
+    """Bytes written."""
+    source_bytes: int = 0
+    """Bytes of the session files that were read."""
+    forgotten: int = 0
+    """Files that were left out because the lake was told to forget them."""
+    damaged: list[str] = field(default_factory=list[str])
+    """Damaged parts of `units` that this push has replaced."""
+
+
+class SourceRow(NamedTuple):
+    """A session file of the index, and what its rows depend on."""
+
+    number: int
+    file: str
+    store: str
+    size: int
+    fingerprint: str
+    is_chosen: bool
+    """False if it has no entries since the time that was asked for."""
+
+
+def push(
+    stores: AnyStores,
+    dest: str,
+    settings: LakeSettings,
+    options: PushOptions | None = None,
+    feedback: Feedback = SILENT,
+) -> Pushed:
+    """Bring a lake up to date with the sessions of this machine."""
+    options = options or PushOptions()
+    require_dest(dest)
+    # The index first: bringing it up to date may fork, which pyarrow's threads would not survive.
+    with synced_index(stores, feedback=feedback) as index:
+        storage, machine = open_storage(dest), this_machine()
+        keep = NameFilter(names_for(settings, machine))
+        require_version(storage)
+        refuse_copy(storage)
+        done = Pushed(dest, machine.id)
+        with open_push_state(lake_folder(), storage, machine.id) as state:
+            _load(storage, machine.id, state, done, again=options.again)
+            # One transaction: the rows of a file are of the state that its fingerprint tells.
+            index.db.execute("BEGIN")
+            try:
+                _Push(storage, machine, keep, state, options, done).run(index.db, stores)
+            finally:
+                index.db.execute("COMMIT")
+            if not options.is_dry_run:
+                state.note_settings(encode_settings(settings))
+                for path in done.damaged:
+                    storage.delete(path)
+    return done
+
+
+def last_settings(dest: str) -> LakeSettings | None:
+    """Return the settings of the last push to a lake from this machine."""
+    with open_push_state(lake_folder(), open_storage(dest), this_machine().id) as state:
+        return decode_settings(state.settings) if state.settings else None
+
+
+def _load(
+    storage: LakeStorage, machine: str, state: PushState, done: Pushed, *, again: bool
+) -> None:
+    """Bring the state up to date with the units that the lake has of this machine."""
+    if again:
+        state.clear()
+    listed = list_unit_parts(storage, machine)
+    known = state.known_parts()
+    found: dict[str, list[UnitRow]] = {}
+    for path in listed:
+        if path in known:
+            continue
+        try:
+            found |= {
+                name: list(unit_rows(name, t)) for name, t in read_unit_parts(storage, [path])
+            }
+        except Damaged:
+            # Its units are unknown now, so their rows are written again.
+            done.damaged.append(path)
+    with state.writing():
+        for path, rows in found.items():
+            state.merge(path, rows)
+        state.forget_parts(known.difference(listed))
+
+
+class _Push:
+    """One push; the caller holds the state's lock and a transaction of the index."""
+
+    def __init__(
+        self,
+        storage: LakeStorage,
+        machine: LakeMachine,
+        keep: NameFilter,
+        state: PushState,
+        options: PushOptions,
+        done: Pushed,
+    ) -> None:
+        self.storage, self.machine, self.keep = storage, machine, keep
+        self.state, self.options, self.done = state, options, done
+        self.writer: UnitWriter | None = None
+
+    def run(self, db: sqlite3.Connection, stores: AnyStores) -> None:
+        done, state = self.done, self.state
+        secret = self.machine.secret
+        # Only stores at hand: the disk of another one may not be mounted.
+        there = [str(each.root) for each in each_store(stores) if each.projects.is_dir()]
+        sources = list(source_rows(db, secret, self.keep, self.options.since))
+        self._retract({each.file for each in sources}, [file_id(secret, one) for one in there])
+        forgotten, known = state.forgotten(), state.fingerprints()
+        changed = [
+            each
+            for each in sources
+            if each.is_chosen and each.file not in forgotten
+            if self.options.again or known.get(each.file) != each.fingerprint
+        ]
+        done.forgotten = sum(source.file in forgotten for source in sources)
+        done.unchanged = len(sources) - len(changed) - done.forgotten
+        total = sum(source.size for source in changed)
+        for batch in batches_of(changed):
+            self._push_files(db, batch)
+            done.source_bytes += sum(source.size for source in batch)
+            self.options.step(done.source_bytes, total)
+
+    def _push_files(self, db: sqlite3.Connection, batch: Sequence[SourceRow]) -> None:
+        """Write what has changed of some files, in one commit."""
+        by_number = {source.number: source for source in batch}
+        known = {source.file: self.state.units_of(source.file) for source in batch}
+        missing = {
+            UnitKey(self.machine.id, table, file, day)
+            for file, units in known.items()
+            for (table, day), unit in units.items()
+            if not unit.is_retracted
+        }
+        written: list[Unit] = []
+        for found in all_rows(db, list(by_number), self.keep):
+            file = by_number[found.number].file
+            for unit in units_of(self.machine.id, found.table, file, found.rows):
+                missing.discard(unit.key)
+                old = known[file].get((unit.key.table, unit.key.day))
+                if self.options.again or not (old and old.has(unit.digest())):
+                    written.append(unit)
+        self._write(written, missing, {source.file: source.store for source in batch})
+        if not self.options.is_dry_run:
+            with self.state.writing():
+                self.state.set_fingerprints((each.file, each.fingerprint) for each in batch)
+
+    def _retract(self, present_files: set[str], stores: Iterable[str]) -> None:
+        """Retract the units of files that are gone, deleted or forgotten."""
+        live = self.state.live_files(stores)
+        # A push that was running when a file was forgotten may have added another day to it.
+        gone = (live - present_files) | (live & self.state.forgotten())
+        keys = [
+            UnitKey(self.machine.id, table, file, day)
+            for file in sorted(gone)
+            for (table, day), unit in self.state.units_of(file).items()
+            if not unit.is_retracted
+        ]
+        self._write([], keys, {})
+        if not self.options.is_dry_run:
+            with self.state.writing():
+                self.state.drop_files(gone)
+
+    def _write(
+        self, units: Sequence[Unit], retracted: Iterable[UnitKey], stores: Mapping[str, str]
+    ) -> None:
+        gone = sorted(retracted)
+        done = self.done
+        done.files += len({key.file for key in (*(unit.key for unit in units), *gone)})
+        done.units += len(units)
+        done.rows += sum(unit.rows for unit in units)
+        done.retracted += len(gone)
+        if self.options.is_dry_run or not (units or gone):
+            return
+        if self.writer is None:
+            done.version = self.state.next_version()
+            self.writer = UnitWriter(self.storage, self.machine.id, done.version, self.keep)
+        staged = self.writer.stage(units, gone, stores)
+        path, size = self.writer.commit(staged)
+        with self.state.writing():
+            self.state.merge(path, staged.rows)
+        done.parts += len(staged.contents) + 1
+        done.bytes += size
+
+
+def file_id(secret: bytes, path: str) -> str:
+    """Return the id of a file or a store, which tells nothing without the machine's secret."""
+    return hmac.new(secret, os.fsencode(path), sha256).hexdigest()[:16]
+
+
+def source_rows(
+    db: sqlite3.Connection, secret: bytes, keep: NameFilter, since: float | None = None
+) -> Iterator[SourceRow]:
+    """Yield the session files of an index, the oldest first."""
+    names = keep.names
+    told = [SCHEMA, current_version(), sorted(names.consents), names.is_hashed]
+    told += [keep.fingerprint, names.user, names.host]
+    settings = sha256(repr(told).encode()).hexdigest()[:16]
+    rows = db.execute(
+        "SELECT f.id, f.path, f.store, f.inode, f.size, f.mtime_ns, f.reached, f.is_gone,"
+        " c.message, coalesce(f.ended, f.mtime_ns / 1e9) FROM files f LEFT JOIN checks c"
+        " USING (path, inode, size, mtime_ns) ORDER BY f.started, f.id"
+    )
+    for number, path, store, inode, size, mtime, reached, is_gone, message, ended in rows:
+        state = f"{settings} {inode} {size} {mtime} {reached} {is_gone} {message or ''}"
+        yield SourceRow(
+            number,
+            file_id(secret, path),
+            file_id(secret, store),
+            size,
+            sha256(state.encode(errors="replace")).hexdigest()[:32],
+            since is None or ended >= since,
+        )
+
+
+def batches_of(sources: Iterable[SourceRow]) -> Iterator[list[SourceRow]]:
+    """Yield the files in groups that fit in memory."""
+    batch: list[SourceRow] = []
+    size = 0
+    for source in sources:
+        if batch and (size + source.size > BATCH_BYTES or len(batch) >= BATCH_FILES):
+            yield batch
+            batch, size = [], 0
+        batch.append(source)
+        size += source.size
+    if batch:
+        yield batch

@@ -1,0 +1,218 @@
+"""Where a lake is: a directory or an object store, with errors that one line explains.
+
+A file appears whole or not at all: locally by renaming it, in object stores by a single upload.
+"""
+
+import errno
+import os
+import re
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from turnlog.errors import NotFound, Unavailable, UsageError
+from turnlog.format.atomic import NO_SPACE
+from turnlog.lake.lake_schema import pyarrow
+from turnlog.store.paths import expand_user
+
+SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "file")
+NAMED_SCHEMES = ("s3", "gs", "abfs")
+PATIENCE = 20
+"""Seconds to wait for an answer of an object store."""
+ATTEMPTS = 3
+TEMPORARY = re.compile(r"\.part-[0-9a-f]+.*\.tmp")
+"""Names of files that are being written to a directory."""
+UPLOADS = 8
+"""Files that are written at the same time."""
+DENIED = re.compile(r"ACCESS_DENIED|FORBIDDEN|Forbidden|PermissionDenied|AuthorizationFailure")
+LOST = re.compile(r"NETWORK_CONNECTION|connect|timed? ?out|Timeout|INTERNAL_FAILURE|UNAVAILABLE")
+
+
+class PartGone(NotFound):
+    """A part was deleted since it was listed: a compaction has replaced it."""
+
+
+class StoredFile(NamedTuple):
+    """A file of a lake."""
+
+    path: str
+    """Relative to the lake."""
+    size: int
+    mtime: float
+
+
+class LakeStorage:
+    """The files of a lake; paths are relative and have forward slashes."""
+
+    def __init__(self, dest: str, files: Any, base: str, is_local: bool) -> None:
+        self.dest = dest
+        """The lake as the user named it."""
+        self.base = base
+        """Its place within the file system."""
+        self.is_local = is_local
+        self.files = files
+        """The pyarrow file system."""
+
+    def full(self, path: str) -> str:
+        """Return the path within the file system."""
+        return f"{self.base}/{path}" if path else self.base
+
+    def walk(self, folder: str) -> list[StoredFile]:
+        """Return all files below a folder; none if it is missing."""
+        fs = pyarrow("fs")
+        selector = fs.FileSelector(self.full(folder), recursive=True, allow_not_found=True)
+        with self._explained("list", folder):
+            found = self.files.get_file_info(selector)
+        start = len(self.base) + 1
+        return [
+            StoredFile(each.path[start:], each.size, each.mtime_ns / 1e9 if each.mtime_ns else 0)
+            for each in found
+            if each.type == fs.FileType.File
+        ]
+
+    def names(self, folder: str = "") -> list[str]:
+        """Return the names of the entries in a folder."""
+        fs = pyarrow("fs")
+        place = self.full(folder) if folder else self.base
+        with self._explained("list", folder):
+            found = self.files.get_file_info(fs.FileSelector(place, allow_not_found=True))
+        return sorted(each.base_name for each in found)
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file."""
+        with self._explained("read", path), self.files.open_input_stream(self.full(path)) as file:
+            return file.read()
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create a file, whole or not at all."""
+        with self._explained("write", path):
+            if self.is_local:
+                _write_local(Path(self.full(path)), content)
+            else:
+                with self.files.open_output_stream(self.full(path)) as file:
+                    file.write(content)
+
+    def write_all(self, contents: Mapping[str, bytes]) -> None:
+        """Create several files at a time; raise the first error once all attempts have ended."""
+        with ThreadPoolExecutor(UPLOADS) as pool:
+            done = [pool.submit(self.write, path, content) for path, content in contents.items()]
+        for each in done:
+            each.result()
+
+    def read_all(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield several files as they arrive, in the order of their paths."""
+        with ThreadPoolExecutor(UPLOADS) as pool:
+            known = list(paths)
+            # A few at a time: a lake is larger than the memory of the machine that reads it.
+            for start in range(0, len(known), UPLOADS):
+                some = known[start : start + UPLOADS]
+                yield from zip(some, pool.map(self.read, some), strict=True)
+
+    def delete(self, path: str) -> None:
+        """Delete a file; do nothing if it is gone."""
+        with self._explained("delete", path), suppress(FileNotFoundError):
+            self.files.delete_file(self.full(path))
+
+    @contextmanager
+    def _explained(self, verb: str, path: str) -> Generator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            if verb == "read":
+                raise PartGone(f"{path} is gone from {self.dest}", self._again) from error
+            raise self._failure(verb, path, error) from error
+        except OSError as error:
+            raise self._failure(verb, path, error) from error
+
+    @property
+    def _again(self) -> str:
+        return f"turnlog lake status {self.dest}"
+
+    def _failure(self, verb: str, path: str, error: OSError) -> Unavailable | NotFound:
+        text = " ".join(str(error).split())
+        where = f"{self.dest}/{path}" if path else self.dest
+        look = f"ls -ld {self.base}" if self.is_local else f"aws s3 ls {self.dest}"
+        if "NO_SUCH_BUCKET" in text or "bucket does not exist" in text.lower():
+            bucket = self.base.partition("/")[0]
+            return NotFound(f"{self.dest}: there is no bucket {bucket}", f"aws s3 mb s3://{bucket}")
+        if isinstance(error, PermissionError) or DENIED.search(text):
+            return Unavailable(f"no permission to {verb} {where}", look)
+        if error.errno in NO_SPACE:
+            return Unavailable(f"no space left to {verb} {where}", f"df -h {self.base}")
+        if error.errno == errno.EROFS:
+            return Unavailable(f"cannot {verb} {where}: it is read-only", look)
+        if not self.is_local and LOST.search(text):
+            return Unavailable(f"lost the connection to {self.dest}, cannot {verb} {path}", look)
+        return Unavailable(f"cannot {verb} {where}: {error.strerror or text[:200]}", look)
+
+
+def open_storage(dest: str, environment: Mapping[str, str] = os.environ) -> LakeStorage:
+    """Return the storage of a lake: a directory, or a URL of an object store."""
+    require_dest(dest)
+    scheme, colon, rest = dest.partition("://")
+    if not colon:
+        folder = Path(os.path.abspath(expand_user(dest)))  # noqa: PTH100
+        return LakeStorage(dest, pyarrow("fs").LocalFileSystem(), folder.as_posix(), is_local=True)
+    if scheme == "file":
+        return open_storage(urlsplit(dest).path, environment)
+    if scheme == "s3":
+        return LakeStorage(dest, _s3(environment), rest.strip("/"), is_local=False)
+    try:
+        files, base = pyarrow("fs").FileSystem.from_uri(dest)
+    except (OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise Unavailable(f"cannot open {dest}: {reason}", "turnlog lake push --help") from error
+    return LakeStorage(dest, files, base.rstrip("/"), is_local=False)
+
+
+def require_dest(dest: str) -> None:
+    """Raise `UsageError` if a text names neither a directory nor an object store."""
+    scheme, colon, rest = dest.partition("://")
+    is_printable = all(sign.isprintable() for sign in dest)
+    if not dest.strip() or not is_printable or (colon and not _is_known(scheme, rest)):
+        known = ", ".join(f"{each}://" for each in NAMED_SCHEMES)
+        hint = "turnlog lake push s3://bucket/lake"
+        raise UsageError(f"{dest!r} is not a directory or a URL with {known}", hint)
+
+
+def _is_known(scheme: str, rest: str) -> bool:
+    return scheme in SCHEMES and bool(rest.strip("/"))
+
+
+def _s3(environment: Mapping[str, str]) -> Any:
+    """Return an S3 file system, configured by the usual AWS variables."""
+    fs = pyarrow("fs")
+    options: dict[str, Any] = {}
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    if endpoint:
+        place = urlsplit(endpoint)
+        options |= {"endpoint_override": place.netloc, "scheme": place.scheme or "https"}
+    if region or endpoint:
+        options["region"] = region or "us-east-1"
+    # Without limits, a lost connection would block a hook for many minutes.
+    return fs.S3FileSystem(
+        connect_timeout=PATIENCE,
+        request_timeout=PATIENCE,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
+        **options,
+    )
+
+
+def _write_local(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name[:80]}.{os.urandom(4).hex()}.tmp")
+    try:
+        # Not private: a lake in a shared directory is for everyone whom its group admits.
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,150 @@
+"""Which rows of a lake are live: those of the winning write of each unit.
+
+Every reader follows the same rule, so a superseded row, a row of a push that was killed, and a row
+that a compaction has copied are never counted.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from turnlog.lake.lake_parts import (
+    ForeignFile,
+    PartPlace,
+    complete,
+    decode_part,
+    parse_place,
+    units_folder,
+)
+from turnlog.lake.lake_schema import TABLE_OF_UNITS, UNITS
+from turnlog.lake.lake_storage import LakeStorage, PartGone
+from turnlog.lake.lake_units import UnitKey
+
+FORGOTTEN = 1 << 62
+"""The version of a unit that was forgotten: no push can supersede it."""
+
+WINNERS = """
+SELECT machine, table_name, file, day, write_id, part, rows FROM (
+    SELECT *, row_number() OVER (
+        PARTITION BY machine, table_name, file, day
+        ORDER BY version DESC, level DESC, write_id DESC
+    ) AS place
+    FROM units
+) AS ranked
+WHERE place = 1 AND NOT is_retracted
+"""
+"""The rule in SQL: a data row is live if this has its machine, file, day and write_id."""
+
+
+class UnitRow(NamedTuple):
+    """A row of the table `units`, in the order of its columns."""
+
+    machine: str
+    table: str
+    file: str
+    day: str
+    version: int
+    level: int
+    write_id: str
+    part: str | None
+    rows: int
+    sha256: str | None
+    is_retracted: bool
+    store: str | None
+    written: float
+    schema: str
+    names_key: str | None
+    user: str | None
+    host: str | None
+
+    @property
+    def key(self) -> UnitKey:
+        return UnitKey(self.machine, self.table, self.file, self.day)
+
+    @property
+    def rank(self) -> tuple[int, int, str]:
+        """Of several rows of a unit, the one with the highest rank wins."""
+        return self.version, self.level, self.write_id
+
+    @property
+    def is_forgotten(self) -> bool:
+        return self.version >= FORGOTTEN
+
+    @property
+    def path(self) -> str | None:
+        """The path of the part that has the unit's rows."""
+        return self.part and PartPlace(self.table, self.day, self.machine, self.part).path
+
+
+def list_unit_parts(storage: LakeStorage, machine: str | None = None) -> list[str]:
+    """Return the parts of `units`, of one machine or of all."""
+    found = (each.path for each in storage.walk(units_folder(machine)))
+    return sorted(path for path in found if parse_place(path))
+
+
+def read_unit_parts(storage: LakeStorage, paths: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the rows of parts of `units` as Arrow tables."""
+    for path, content in storage.read_all(paths):
+        try:
+            yield path, complete(TABLE_OF_UNITS, decode_part(storage, path, content))
+        except ForeignFile:
+            continue  # someone else's file, which cannot make anything live
+
+
+def unit_rows(path: str, table: Any) -> Iterator[UnitRow]:
+    """Yield the rows of a part of `units` that are about its own machine."""
+    columns = (table.column(column.name).to_pylist() for column in UNITS)
+    place = parse_place(path)
+    for row in map(UnitRow._make, zip(*columns, strict=True)):
+        if place and row.machine == place.machine and _is_sound(row):
+            yield row
+
+
+def _is_sound(row: UnitRow) -> bool:
+    """Return whether a row names a part within the lake.
+
+    Whoever may write to a lake may write anything: the day `../../../home/ada` would let `pull`
+    create files there, and `forget` delete them.
+    """
+    place = PartPlace(row.table, row.day, row.machine, row.part or "0" * 64)
+    return parse_place(place.path) == place
+
+
+def read_all_units(storage: LakeStorage, machine: str | None = None) -> dict[str, list[UnitRow]]:
+    """Return the rows of all parts of `units`, by part.
+
+    A compaction may replace parts meanwhile: then the new ones are listed again.
+    """
+    for is_last in (False, True):
+        try:
+            paths = list_unit_parts(storage, machine)
+            parts = read_unit_parts(storage, paths)
+            return {path: list(unit_rows(path, table)) for path, table in parts}
+        except PartGone:
+            if is_last:
+                raise
+    raise AssertionError
+
+
+def winners_of(rows: Iterable[UnitRow]) -> dict[UnitKey, UnitRow]:
+    """Return the winning row of each unit, retracted ones included."""
+    found: dict[UnitKey, UnitRow] = {}
+    for row in rows:
+        known = found.get(row.key)
+        if known is None or row.rank > known.rank:
+            found[row.key] = row
+    return found
+
+
+def all_winners(storage: LakeStorage, machine: str | None = None) -> dict[UnitKey, UnitRow]:
+    """Return the winning rows of a lake."""
+    parts = read_all_units(storage, machine)
+    return winners_of(row for rows in parts.values() for row in rows)
+
+
+def live_parts(winners: Iterable[UnitRow]) -> dict[str, dict[str, list[UnitRow]]]:
+    """Return the parts with live rows and their units, by table and path."""
+    found: dict[str, dict[str, list[UnitRow]]] = {}
+    for row in winners:
+        if row.path and not row.is_retracted:
+            found.setdefault(row.table, {}).setdefault(row.path, []).append(row)
+    return found

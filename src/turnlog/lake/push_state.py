@@ -1,0 +1,191 @@
+"""What this machine remembers of its pushes to a lake: a cache of its own units.
+
+Everything can be read from the lake again: a lost state costs time, never rows.
+"""
+
+import os
+import sqlite3
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from turnlog.errors import Conflict, Unavailable
+from turnlog.format.locks import lock
+from turnlog.format.private_files import open_private, secure_folder
+from turnlog.lake.lake_storage import LakeStorage
+from turnlog.lake.live_units import FORGOTTEN, UnitRow
+
+FORMAT = 1
+TABLES = """
+CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS parts (path TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (file TEXT PRIMARY KEY, fingerprint TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS units (
+    table_name TEXT, file TEXT, day TEXT, version INTEGER, level INTEGER, write_id TEXT,
+    sha256 TEXT, is_retracted INTEGER, store TEXT,
+    PRIMARY KEY (file, table_name, day)
+) WITHOUT ROWID;
+"""
+MERGE = """
+INSERT INTO units VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET version = excluded.version, level = excluded.level,
+    write_id = excluded.write_id, sha256 = excluded.sha256,
+    is_retracted = excluded.is_retracted, store = excluded.store
+WHERE (excluded.version, excluded.level, excluded.write_id) > (version, level, write_id)
+"""
+
+
+class PushedUnit(NamedTuple):
+    """A unit as it was pushed last."""
+
+    digest: str | None
+    is_retracted: bool
+
+    def has(self, digest: str) -> bool:
+        """Return whether the lake has these rows."""
+        return self.digest == digest and not self.is_retracted
+
+
+class PushState:
+    """The winning units of this machine in one lake, and the files that they were made of."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
+        self.path, self.db = path, db
+
+    @contextmanager
+    def writing(self) -> Generator[None]:
+        """Apply several changes or none."""
+        with _explained(self.path), self.db:
+            yield
+
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with _explained(self.path):
+            return self.db.execute(statement, values).fetchall()
+
+    @property
+    def version(self) -> int:
+        """The highest version that this machine is known to have written."""
+        found = "SELECT max(version) FROM units WHERE version < ?"
+        return max(self._execute(found, (FORGOTTEN,))[0][0] or 0, self._about("version"))
+
+    def next_version(self) -> int:
+        """Return a version that was never used, and remember it before it is."""
+        version = self.version + 1
+        with self.writing():
+            self.db.execute("INSERT OR REPLACE INTO about VALUES ('version', ?)", (version,))
+        return version
+
+    def _about(self, name: str) -> Any:
+        rows = self._execute("SELECT value FROM about WHERE name = ?", (name,))
+        return rows[0][0] if rows else 0
+
+    def note_settings(self, settings: bytes) -> None:
+        """Remember what was pushed last, so that a verification computes the same rows."""
+        with self.writing():
+            self.db.execute("INSERT OR REPLACE INTO about VALUES ('settings', ?)", (settings,))
+
+    @property
+    def settings(self) -> bytes | None:
+        return self._about("settings") or None
+
+    def known_parts(self) -> set[str]:
+        return {path for (path,) in self._execute("SELECT path FROM parts")}
+
+    def merge(self, path: str, rows: Iterable[UnitRow]) -> None:
+        """Take over the rows of a part of `units`."""
+        self.db.execute("INSERT OR IGNORE INTO parts VALUES (?)", (path,))
+        self.db.executemany(
+            MERGE,
+            ((*row.key[1:], *row.rank, row.sha256, row.is_retracted, row.store) for row in rows),
+        )
+
+    def forget_parts(self, paths: Iterable[str]) -> None:
+        """Drop parts that the lake no longer has."""
+        self.db.executemany("DELETE FROM parts WHERE path = ?", [(path,) for path in paths])
+
+    def clear(self) -> None:
+        """Forget everything but the version."""
+        with self.writing():
+            version = self.version
+            for table in ("parts", "files", "units"):
+                self.db.execute(f"DELETE FROM {table}")
+            self.db.execute("INSERT OR REPLACE INTO about VALUES ('version', ?)", (version,))
+
+    def fingerprints(self) -> dict[str, str]:
+        return dict(self._execute("SELECT file, fingerprint FROM files"))
+
+    def set_fingerprints(self, found: Iterable[tuple[str, str]]) -> None:
+        self.db.executemany("INSERT OR REPLACE INTO files VALUES (?, ?)", found)
+
+    def drop_files(self, files: Iterable[str]) -> None:
+        self.db.executemany("DELETE FROM files WHERE file = ?", [(file,) for file in files])
+
+    def units_of(self, file: str) -> dict[tuple[str, str], PushedUnit]:
+        """Return the units of a file, by table and day."""
+        statement = "SELECT table_name, day, sha256, is_retracted FROM units WHERE file = ?"
+        rows = self._execute(statement, (file,))
+        return {(table, day): PushedUnit(sha, bool(gone)) for table, day, sha, gone in rows}
+
+    def forgotten(self) -> set[str]:
+        """Return the files that may not be pushed again."""
+        found = "SELECT DISTINCT file FROM units WHERE version >= ?"
+        return {file for (file,) in self._execute(found, (FORGOTTEN,))}
+
+    def live_files(self, stores: Iterable[str]) -> set[str]:
+        """Return the files with live units, of some stores."""
+        known = list(stores)
+        marks = ", ".join("?" * len(known))
+        found = f"SELECT DISTINCT file FROM units WHERE NOT is_retracted AND store IN ({marks})"
+        return {file for (file,) in self._execute(found, known)}
+
+
+@contextmanager
+def open_push_state(folder: Path, storage: LakeStorage, machine: str) -> Generator[PushState]:
+    """Open the state of a lake, for one process at a time; raise `Conflict` in a second one."""
+    # Several machines may share a home directory, and a directory may have several names.
+    place = os.path.realpath(storage.base) if storage.is_local else storage.dest.rstrip("/")
+    below = folder / sha256(f"{machine} {place}".encode()).hexdigest()[:16]
+    secure_folder(below)
+    descriptor = open_private(below / "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            lock(descriptor, wait=False)
+        except BlockingIOError as error:
+            raise Conflict(f"another push to {storage.dest} is running", "sleep 10") from error
+        path = below / f"state-{FORMAT}.db"
+        with _explained(path):
+            db = _connected(path)
+        with closing(db):
+            yield PushState(path, db)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained(path: Path) -> Generator[None]:
+    # At once, where it happens: the caller has an index open, and would take it for damaged.
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise Unavailable(f"cannot write {path}: {error}", f"df -h {path.parent}") from error
+    except sqlite3.DatabaseError as error:
+        raise Unavailable(f"cannot use {path}: {error}", f"rm {path}") from error
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    for is_last in (False, True):
+        os.close(open_private(path, os.O_RDWR | os.O_CREAT))
+        db = sqlite3.connect(path)
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.executescript(TABLES)
+            return db
+        except sqlite3.DatabaseError:
+            db.close()
+            if is_last:
+                raise
+            path.unlink()  # damaged: the lake has everything that it knew
+    raise AssertionError

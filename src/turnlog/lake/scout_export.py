@@ -1,0 +1,66 @@
+"""Transcripts of a lake in the shape of inspect_scout, so that its scanners run on them.
+
+inspect_scout reads a folder of Parquet files; this writes one from a view of the lake.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from turnlog.errors import Conflict, NotFound
+from turnlog.format.atomic import write_atomic
+from turnlog.lake.duckdb_engine import DuckdbEngine
+from turnlog.lake.lake_parts import encode_part, require_version
+from turnlog.lake.lake_schema import TABLE_OF_UNITS
+from turnlog.lake.lake_storage import open_storage
+from turnlog.lake.live_units import all_winners, list_unit_parts, live_parts
+
+TABLES = ("sessions", "messages", "texts")
+FILE = "transcripts.parquet"
+
+
+class ScoutExport(NamedTuple):
+    """What was exported."""
+
+    path: str
+    transcripts: int
+    messages: int
+    """Messages with texts; 0 for a lake without."""
+
+
+def view_statements() -> list[str]:
+    """Return the statements that define `scout_transcripts`, for DuckDB."""
+    text = Path(__file__).with_name("scout_view.sql").read_text("utf-8")
+    code = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
+    return [each for each in map(str.strip, code.split(";")) if each]
+
+
+def export_scout(dest: str, folder: Path, *, again: bool = False) -> ScoutExport:
+    """Write the sessions of a lake as transcripts; raise `Conflict` if there are some already."""
+    path = folder / FILE
+    if path.exists() and not again:
+        raise Conflict(f"{path} exists", f"turnlog lake scout {dest} {folder} --again")
+    table = _transcripts(dest)
+    if not table.num_rows:
+        raise NotFound(f"{dest} has no sessions", f"turnlog lake status {dest}")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, encode_part(table))
+    counts = [value.count('"role":') for value in table.column("messages").to_pylist()]
+    return ScoutExport(str(path), table.num_rows, sum(counts))
+
+
+def _transcripts(dest: str) -> Any:
+    """Return the transcripts of a lake as an Arrow table."""
+    storage = open_storage(dest)
+    require_version(storage)
+    engine = DuckdbEngine(storage)
+    try:
+        live = live_parts(all_winners(storage).values())
+        engine.attach(TABLE_OF_UNITS, list_unit_parts(storage))
+        for table in TABLES:
+            engine.attach(table, list(live.get(table, {})))
+        for statement in view_statements():
+            engine.db.execute(statement)
+        query = "SELECT * FROM scout_transcripts ORDER BY transcript_id"
+        return engine.db.sql(query).to_arrow_table()
+    finally:
+        engine.close()

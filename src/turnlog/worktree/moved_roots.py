@@ -1,0 +1,65 @@
+"""Find the directories that a session worked in before it was moved.
+
+`turnlog mv` rewrites the directory of every line and the paths of backed-up files, but not the
+paths in calls: `/old/shop/a.py` is then a file outside of `/new/shop`. The name of a backup starts
+with a hash of the file's path at that time, which proves that the two are one file.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from turnlog.format.entries import ChainEntry
+from turnlog.format.fields import given
+from turnlog.worktree.file_names import FileName, file_name, relative_parts
+from turnlog.worktree.history_blobs import COPY, HASH_DIGITS, BackedUp
+from turnlog.worktree.sightings import Sighting
+
+
+def former_roots(
+    sightings: Iterable[Sighting], backups: Iterable[BackedUp], root: str | None
+) -> list[str]:
+    """Return the directories that `root` had before, given all files that calls name."""
+    names = {sighting.name for sighting in sightings}
+    outside = {_path_hash(name.path): name.path for name in names if not _is_below(name, root)}
+    found: dict[str, None] = {}
+    for backup in backups if outside else ():
+        copy = COPY.fullmatch(backup.copy or "")
+        old = outside.get(copy[1]) if copy else None
+        is_below, parts = relative_parts(backup.name.path, root)
+        tail = "/" + "/".join(parts)
+        if old and is_below and old.endswith(tail) and old != tail:
+            found[old.removesuffix(tail)] = None
+    return list(found)
+
+
+def moved_name(name: FileName, former: Sequence[str], root: str | None) -> FileName:
+    """Return the name that a file has in the session's directory, if it was in a former one."""
+    for each in former:
+        is_below, parts = relative_parts(name.path, each)
+        if is_below and not _is_below(name, root):
+            return file_name("/".join(parts), root)
+    return name
+
+
+def working_root(sightings: Iterable[Sighting], root: str | None) -> str | None:
+    """Return the directory of a session, or that of the first line in which a file is below it.
+
+    A session can change its directory: `/add-dir`, a worktree, or resuming it elsewhere.
+    """
+    for sighting in sightings:
+        if _is_below(sighting.name, root):
+            return root
+        node = sighting.call.use if sighting.call else sighting.node
+        entry = sighting.source.session.entry(node)
+        cwd = given(entry.cwd) if isinstance(entry, ChainEntry) else None
+        if cwd and _is_below(sighting.name, cwd):
+            return cwd
+    return root
+
+
+def _is_below(name: FileName, root: str | None) -> bool:
+    return relative_parts(name.path, root)[0]
+
+
+def _path_hash(path: str) -> str:
+    return hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]

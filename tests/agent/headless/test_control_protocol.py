@@ -1,0 +1,286 @@
+"""The control protocol line by line: what a program may do, what it may not, and bad input."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from support.scripted_api import ScriptedApi, called, said
+from turnlog.agent.chat.assembly import PRINTED, ChatOptions
+from turnlog.agent.config.plugins import read_plugin
+from turnlog.agent.headless.hosted_chat import Console, HostedOptions, run_hosted
+from turnlog.agent.mcp.server_config import given_servers, listed_servers
+from turnlog.agent.permissions import ApprovalMode
+from turnlog.agent.workspace.project_directories import SettingSource
+from turnlog.cli.host_options import ENTRYPOINT, entrypoint
+from turnlog.errors import UsageError
+from turnlog.format.json_values import Fields
+from turnlog.store.paths import Store
+
+TOUCH = ("t1", "Bash", {"command": "touch new"})
+Respond = Callable[[Fields], Fields | None]
+
+
+class Program:
+    """Drives a chat: initializes it, sends prompts, and answers requests until the result."""
+
+    def __init__(self, store: Store, project: Path) -> None:
+        self.store = store
+        self.project = project
+        self.options = ChatOptions(cwd=project, entrypoint=PRINTED, model="opus")
+        self.wanted = HostedOptions(asks_host=True)
+        self.hooks: Fields = {}
+        self.respond: Respond = lambda request: {"behavior": "allow"}
+        """Returns the response to a request of turnlog; None to close the stream instead."""
+        self.messages: list[Fields] = []
+        self.complaints: list[str] = []
+        self._lines: asyncio.Queue[str] = asyncio.Queue()
+
+    def run(self, *lines: str | Fields) -> int:
+        """Send lines, answer requests, and close the stream after the last result."""
+        self._lines = asyncio.Queue()
+        begin = {"type": "control_request", "request_id": "0"}
+        self._send(begin | {"request": {"subtype": "initialize", "hooks": self.hooks}})
+        for line in lines:
+            self._send(line)
+        self._left = sum(isinstance(line, dict) and line["type"] == "user" for line in lines)
+        if not self._left:
+            self._lines.put_nowait("")
+        console = Console(self._read(), self._take, self.complaints.append)
+        return asyncio.run(run_hosted(self.store, lambda: self.options, self.wanted, console))
+
+    def told(self, kind: str) -> list[Fields]:
+        return [each for each in self.messages if each["type"] == kind]
+
+    def requests(self, subtype: str) -> list[Fields]:
+        every = [each["request"] for each in self.told("control_request")]
+        return [each for each in every if each["subtype"] == subtype]
+
+    def responses(self) -> dict[str, Fields]:
+        every = [each["response"] for each in self.told("control_response")]
+        return {each["request_id"]: each for each in every}
+
+    def _send(self, line: str | Fields) -> None:
+        self._lines.put_nowait(line if isinstance(line, str) else json.dumps(line))
+
+    async def _read(self) -> AsyncIterator[str]:
+        while line := await self._lines.get():
+            yield line
+
+    def _take(self, text: str) -> None:
+        message: Fields = json.loads(text)
+        self.messages.append(message)
+        if message["type"] == "control_request":
+            answer = self.respond(message["request"])
+            if answer is None:
+                self._lines.put_nowait("")
+                return
+            body = {"subtype": "success", "request_id": message["request_id"], "response": answer}
+            self._send({"type": "control_response", "response": body})
+        elif message["type"] == "result":
+            self._left -= 1
+            if not self._left:
+                self._lines.put_nowait("")
+
+
+@pytest.fixture
+def program(store: Store, project: Path, api: ScriptedApi) -> Program:
+    api.replies[:] = [called(TOUCH), said("Done.")]
+    return Program(store, project)
+
+
+def prompt(text: str = "go", **more: Any) -> Fields:
+    return {"type": "user", "message": {"role": "user", "content": text}} | more
+
+
+def asking(subtype: str, request_id: str = "1", **more: Any) -> Fields:
+    request = {"subtype": subtype} | more
+    return {"type": "control_request", "request_id": request_id, "request": request}
+
+
+def test_a_program_decides_about_calls(program: Program) -> None:
+    assert program.run(prompt()) == 0
+    (request,) = program.requests("can_use_tool")
+    assert (request["tool_name"], request["input"]) == ("Bash", {"command": "touch new"})
+    assert (program.project / "new").exists()
+
+
+@pytest.mark.parametrize("answer", [{}, {"behavior": "maybe"}, {"behavior": ["allow"]}])
+def test_an_unclear_answer_is_no_consent(program: Program, answer: Fields) -> None:
+    program.respond = lambda request: answer
+    program.run(prompt())
+    assert not (program.project / "new").exists()
+
+
+def test_a_closed_stream_is_no_consent(program: Program) -> None:
+    program.respond = lambda request: None
+    program.run(prompt())
+    assert not (program.project / "new").exists()
+    (result,) = program.told("result")
+    assert [each["tool_name"] for each in result["permission_denials"]] == ["Bash"]
+
+
+def test_rules_deny_what_a_program_has_changed(program: Program) -> None:
+    program.options = replace(program.options, deny=("Bash(touch secret)",))
+    changed = {"behavior": "allow", "updatedInput": {"command": "touch secret"}}
+    program.respond = lambda request: changed
+    program.run(prompt())
+    assert [each.name for each in program.project.iterdir()] == []
+
+
+def test_rules_deny_before_a_program_is_asked(program: Program) -> None:
+    program.options = replace(program.options, deny=("Bash(touch new)",))
+    program.run(prompt())
+    assert program.requests("can_use_tool") == []
+
+
+@pytest.mark.parametrize("mode", [None, ApprovalMode.ACCEPT_EDITS])
+def test_an_answer_does_not_turn_off_all_questions(
+    program: Program, api: ScriptedApi, mode: ApprovalMode | None
+) -> None:
+    again = ("t2", "Bash", {"command": "curl example.com"})
+    api.replies[:] = [called(("t1", "Bash", {"command": "make"})), called(again), said("Done.")]
+    program.options = replace(program.options, mode=mode)
+    update = {"type": "setMode", "mode": "bypassPermissions", "destination": "session"}
+    answers = [{"behavior": "allow", "updatedPermissions": [update]}, {"behavior": "deny"}]
+    program.respond = lambda request: answers.pop(0)
+    program.run(prompt())
+    assert len(program.requests("can_use_tool")) == 2
+
+
+def test_a_session_started_for_it_may_bypass_permissions(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IS_SANDBOX", "1")  # it may be root who runs the tests
+    switch = asking("set_permission_mode", mode="bypassPermissions")
+    program.run(switch, prompt())
+    assert program.responses()["1"]["error_code"] == "bypass_not_launched"
+    (program.project / "new").unlink()
+    program.options = replace(program.options, allows_bypass=True)
+    program.run(switch, prompt())
+    assert program.responses()["1"]["response"] == {"mode": "bypassPermissions"}
+
+
+def test_settings_cannot_call_hooks_of_a_program(program: Program) -> None:
+    folder = program.project / ".claude"
+    folder.mkdir()
+    handler = {"type": "callback", "callback": "hook_0"}
+    settings = {"hooks": {"PreToolUse": [{"hooks": [handler]}]}}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    program.options = replace(
+        program.options, setting_sources=frozenset({SettingSource.PROJECT}), allow=("Bash",)
+    )
+    program.hooks = {"Stop": [{"matcher": None, "hookCallbackIds": ["hook_0"]}]}
+    program.respond = lambda request: {}
+    program.run(prompt())
+    events = [each["input"]["hook_event_name"] for each in program.requests("hook_callback")]
+    assert events == ["Stop"]
+
+
+def test_only_the_command_line_names_servers_of_a_program() -> None:
+    server = {"calc": {"type": "sdk", "name": "calc"}}
+    for is_project in (True, False):
+        assert listed_servers(server, {}, is_project).configs == {}
+    given = given_servers([json.dumps({"mcpServers": server})], Path(), {})
+    assert list(given.configs) == ["calc"]
+
+
+def test_hooks_of_an_untrusted_project_do_not_run(program: Program) -> None:
+    folder = program.project / ".claude"
+    folder.mkdir()
+    handler = {"type": "command", "command": "touch hooked"}
+    settings = {"hooks": {"UserPromptSubmit": [{"hooks": [handler]}]}}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    program.run(prompt())
+    assert not (program.project / "hooked").exists()
+    assert any("not trusted" in each for each in program.complaints)
+    program.options = replace(program.options, setting_sources=frozenset({SettingSource.PROJECT}))
+    program.run(prompt())
+    assert (program.project / "hooked").exists()
+
+
+def test_requests_that_make_no_sense_get_errors(program: Program) -> None:
+    odd = [
+        asking("wat", "1"),
+        {"type": "control_request", "request_id": "2"},
+        {"type": "control_request", "request_id": "3", "request": {"subtype": 7}},
+        asking("set_permission_mode", "4", mode="wat"),
+        asking("set_max_thinking_tokens", "5", max_thinking_tokens="many"),
+        asking("mcp_toggle", "6", serverName="none", enabled=True),
+        asking("initialize", "7"),
+        asking("rewind_files", "8", user_message_id="x"),
+        asking("set_permission_mode", "9", mode="auto"),
+    ]
+    program.run(*odd, prompt())
+    found = {key: each["subtype"] for key, each in program.responses().items()}
+    assert found == {"0": "success"} | {str(each): "error" for each in range(1, 10)}
+    assert program.told("result")[0]["result"] == "Done."
+
+
+def test_unknown_messages_and_late_answers_are_ignored(program: Program) -> None:
+    late = {"subtype": "success", "request_id": "gone", "response": {"behavior": "allow"}}
+    lines: list[Fields] = [
+        {"type": "keep_alive"},
+        {"type": "control_response", "response": late},
+        {"type": "control_response"},
+        {"type": "control_cancel_request", "request_id": "gone"},
+        prompt(),
+    ]
+    assert program.run(*lines) == 0
+
+
+@pytest.mark.parametrize("line", ["not JSON", "[1]", '{"type":"user"}', '"user"'])
+def test_lines_that_cannot_be_read_end_the_session(program: Program, line: str) -> None:
+    with pytest.raises(UsageError):
+        program.run(line, prompt())
+
+
+def test_a_prompt_keeps_its_uuid_unless_it_is_taken(program: Program, api: ScriptedApi) -> None:
+    api.replies[:] = [said("Hi.")]
+    uuid = "aaaaaaaa-0000-4000-8000-000000000001"
+    program.wanted = HostedOptions(replays=True)
+    program.run(prompt("a", uuid=uuid), prompt("b", uuid=uuid), prompt("c", uuid="../x"))
+    first, *others = [each["uuid"] for each in program.told("user")]
+    assert first == uuid
+    assert len({first, *others}) == 3
+    session = next(program.store.projects.glob("*/*.jsonl")).read_text()
+    assert all(each in session for each in others)
+
+
+def test_the_budget_is_that_of_all_turns(program: Program, api: ScriptedApi) -> None:
+    api.replies[:] = [said("Hi.")]
+    limits = replace(program.options.limits, max_budget=0.00003)
+    program.options = replace(program.options, limits=limits)
+    program.run(prompt("a"), prompt("b"))
+    costs = [each["total_cost_usd"] for each in program.told("result")]
+    assert costs == pytest.approx([0.000024, 0.000048])
+
+
+@pytest.mark.parametrize(
+    ("named", "found"), [("sdk-py", "sdk-py"), ("cli", "x"), ("", "x"), ("A b", "x")]
+)
+def test_a_program_is_never_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, named: str, found: str
+) -> None:
+    monkeypatch.setenv(ENTRYPOINT, named)
+    assert entrypoint("x") == found
+
+
+@pytest.mark.parametrize("name", ["a$(id)", 'a"b', "a;b", "a b c`d"])
+def test_plugins_have_harmless_paths(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(UsageError):
+        read_plugin(tmp_path / name)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"name": "../x"}'])
+def test_broken_plugins_are_refused(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "plugin" / ".claude-plugin"
+    folder.mkdir(parents=True)
+    (folder / "plugin.json").write_text(text)
+    with pytest.raises(UsageError):
+        read_plugin(tmp_path / "plugin")

@@ -1,0 +1,200 @@
+"""turnlog lake: what it prints, and when it refuses."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Run
+from support.build import SESSION, assistant, call, result, session, text, user
+from support.lake_machines import live_rows
+from turnlog.cli.lake import settings_of
+from turnlog.lake.lake_schema import CONSENTS, TABLES, UNITS
+from turnlog.lake.live_units import WINNERS
+
+CONTENT = session(
+    user("Fix the shop"),
+    assistant(call("Bash", {"command": "ls"}, "toolu_1"), message_id="msg_1"),
+    result("toolu_1"),
+    assistant(text("Done"), message_id="msg_2"),
+)
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "lake.md").read_text("utf-8")
+
+
+@pytest.fixture
+def path(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(project.parent.parent)
+    path = project / f"{SESSION}.jsonl"
+    path.write_bytes(CONTENT)
+    return path
+
+
+def configure(project: Path, text: str) -> None:
+    folder = project.parent.parent / "turnlog"
+    folder.mkdir(exist_ok=True)
+    (folder / "config.toml").write_text(text, "utf-8")
+
+
+def test_push_tells_what_it_wrote(turnlog: Run, path: Path) -> None:
+    done = turnlog("lake", "push", "lake", "--user", "ada", "--host", "desk")
+    assert done.code == 0
+    assert done.out.startswith("5 rows of 1 file pushed, ")
+    assert turnlog("lake", "push", "lake", "--user", "ada", "--host", "desk").out.startswith(
+        "nothing has changed\n"
+    )
+    path.unlink()
+    assert turnlog("lake", "push", "lake").out.startswith("4 units retracted\n")
+
+
+def test_dry_run_writes_nothing(turnlog: Run, path: Path) -> None:
+    done = turnlog("lake", "push", "lake", "--dry-run")
+    assert done.out.startswith("5 rows of 1 file would be pushed\n")
+    assert not Path("lake").exists()
+
+
+def test_json_of_every_command(turnlog: Run, path: Path) -> None:
+    pushed = json.loads(turnlog("lake", "push", "lake", "--json", "--user", "ada").out)
+    assert (pushed["rows"], pushed["version"]) == (5, 1)
+    status = json.loads(turnlog("lake", "status", "lake", "--json").out)
+    assert [each["user"] for each in status["machines"]] == ["ada"]
+    assert json.loads(turnlog("lake", "verify", "lake", "--json").out)["is_sound"] is True
+    assert json.loads(turnlog("lake", "compact", "lake", "--json").out)["damaged"] == []
+    assert json.loads(turnlog("lake", "pull", "lake", "copy", "--json").out)["parts"] == 5
+    forgot = turnlog("lake", "forget", "lake", "--user", "ada", "--json", "--yes")
+    assert json.loads(forgot.out)["rows"] == 5
+
+
+def test_verify_uses_the_options_of_the_last_push(turnlog: Run, path: Path) -> None:
+    turnlog("lake", "push", "lake", "--user", "ada", "--with", "paths", "--names", "hash")
+    done = turnlog("lake", "verify", "lake")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("5 parts, 5 rows of 1 machine: sound\n")
+    with path.open("ab") as file:
+        file.write(session(user("More"), assistant(text("Yes"), message_id="msg_3")))
+    changed = turnlog("lake", "verify", "lake")
+    assert changed.code == 1
+    assert "the lake has other rows of it" in changed.out
+    assert "(try: turnlog lake push lake --again)" in changed.err
+
+
+def test_status_of_an_empty_lake(turnlog: Run, project: Path, tmp_path: Path) -> None:
+    assert turnlog("lake", "status", str(tmp_path / "lake")).out == f"{tmp_path}/lake is empty\n"
+
+
+def test_forget_needs_a_yes(turnlog: Run, path: Path) -> None:
+    turnlog("lake", "push", "lake", "--user", "ada")
+    refused = turnlog("lake", "forget", "lake", "--user", "ada")
+    assert refused.code == 2
+    assert "(try: turnlog lake forget lake --user ada --yes)" in refused.err
+    assert turnlog("lake", "forget", "lake", "--user", "ada", "--dry-run").out == (
+        "Would forget 5 rows of 1 file on 1 machine\n"
+    )
+    assert turnlog("lake", "forget", "lake", "--session", SESSION, "--yes").out == (
+        "Forgot 5 rows of 1 file on 1 machine\n"
+    )
+    assert "1 forgotten file left out" in turnlog("lake", "push", "lake").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["push"], "name a lake, or set dest in [lake] (try: turnlog lake push s3://team/lake)"),
+        (["push", "ftp://x/y"], "'ftp://x/y' is not a directory or a URL with s3://, gs://"),
+        (["push", "s3://"], "'s3://' is not a directory or a URL with"),
+        (["push", "lake", "--with", "secrets"], "choose from paths, commands, texts (try: "),
+        (["push", "lake", "--key", "no-such-key"], "cannot read the key "),
+        (["forget", "lake"], "choose either a user or a session"),
+        (["forget", "lake", "--user", "a", "--session", "b"], "choose either"),
+        (["compact", "lake", "--grace", "-1"], "--grace"),
+        (["install", "lake", "--timer", "--every", "1h\nExecStart=x"], "is not a time such as"),
+    ],
+)
+def test_bad_input_is_one_line(
+    turnlog: Run, path: Path, arguments: list[str], message: str
+) -> None:
+    done = turnlog("lake", *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lake = 1", "[lake] is not a table"),
+        ("[lake]\ncolour = 'red'", "[lake] has no setting colour"),
+        ("[lake]\ndest = 1", "dest of [lake] is not a text"),
+        ("[lake]\nnames = 'none'", 'neither "plain" nor "hash"'),
+        ("[lake]\nwith = 'paths'", "with of [lake] is not a list"),
+        ("[lake]\nwith = ['all']", "choose from paths, commands, texts"),
+    ],
+)
+def test_configuration_is_checked(turnlog: Run, project: Path, text: str, message: str) -> None:
+    configure(project, text)
+    done = turnlog("lake", "push", "lake")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert message in done.err
+
+
+def test_configuration_names_the_lake(turnlog: Run, path: Path, project: Path) -> None:
+    configure(
+        project,
+        '[lake]\ndest = "here"\nwith = ["paths"]\nnames = "hash"\nuser = "ada"\nkey = "team.key"\n',
+    )
+    (project.parent.parent / "turnlog" / "team.key").write_text("0123456789abcdef", "utf-8")
+    assert turnlog("lake", "push").out.startswith("5 rows of 1 file pushed")
+    (row,) = live_rows("here", "sessions")
+    assert row["path"] == str(path)
+    assert row["user"].startswith("h-")
+    assert settings_of({"names": "plain"}).is_hashed is False
+
+
+def test_different_keys_are_reported(turnlog: Run, path: Path, tmp_path: Path) -> None:
+    turnlog("lake", "push", "lake")
+    (tmp_path / "turnlog" / "lake" / "machines").unlink()
+    turnlog("lake", "push", "lake")
+    assert "names are hashed with 2 keys" in turnlog("lake", "status", "lake").err
+
+
+def test_hook_pushes_in_the_background(turnlog: Run, path: Path, project: Path) -> None:
+    installed = turnlog("lake", "install", "lake")
+    assert installed.out.startswith("Installed in ")
+    settings = json.loads((project.parent.parent / "settings.json").read_text("utf-8"))
+    (hook,) = settings["hooks"]["SessionEnd"][0]["hooks"]
+    assert hook["command"].endswith(f"lake push --background {Path.cwd()}/lake")
+    subprocess.run(
+        [sys.executable, "-m", "turnlog", "lake", "push", "--background", "lake"],
+        env=dict(os.environ),
+        check=True,
+    )
+    end = time.monotonic() + 60
+    while not list(Path("lake").rglob("units/*/part-*")) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert len(live_rows("lake", "messages")) == 2
+    assert turnlog("lake", "uninstall").out.startswith("Removed from ")
+    assert turnlog("lake", "uninstall").out.startswith("Not installed in ")
+
+
+def test_timer_is_installed_and_undone(
+    turnlog: Run, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    folder = tmp_path / "config" / "systemd" / "user"
+    done = turnlog("lake", "install", "100%", "--timer", "--every", "30min", "--with", "paths")
+    assert "systemctl --user enable --now turnlog-lake.timer" in done.out
+    service = (folder / "turnlog-lake.service").read_text("utf-8")
+    assert f"lake push --quiet {Path.cwd()}/100%% --with=paths\n" in service
+    assert "OnUnitActiveSec=30min" in (folder / "turnlog-lake.timer").read_text("utf-8")
+    assert turnlog("undo").code == 0
+    assert list(folder.iterdir()) == []
+
+
+def test_document_names_every_column_and_the_rule() -> None:
+    columns = [*UNITS, *(column for table in TABLES.values() for column in table)]
+    assert [c.name for c in columns if f"| `{c.name}` | {c.kind} |" not in DOCUMENT] == []
+    assert WINNERS.strip() in DOCUMENT
+    assert [f"--with {each}" for each in CONSENTS if f"--with {each}" not in DOCUMENT] == []

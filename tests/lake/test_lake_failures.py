@@ -1,0 +1,254 @@
+"""What goes wrong with a lake: one clear line each, nothing lost, nothing counted twice."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.build import assistant, call, result, session, text, user
+from support.capabilities import without_privileges
+from support.lake_machines import PushingMachine, lake_totals
+from turnlog.errors import Damaged, TurnlogError, Unavailable
+from turnlog.lake.lake_compaction import CompactOptions, compact
+from turnlog.lake.lake_parts import encode_part, parse_place
+from turnlog.lake.lake_schema import SCHEMA_KEY, arrow_schema, pyarrow
+from turnlog.lake.lake_status import lake_status
+from turnlog.lake.lake_storage import open_storage
+from turnlog.lake.lake_verification import verify
+from turnlog.lake.live_units import all_winners
+
+A = "5e551011-0000-4000-8000-00000000000a"
+
+
+def turn(number: int) -> bytes:
+    return session(
+        user(f"Prompt {number}"),
+        assistant(call("Bash", {"command": "ls"}, f"toolu_{number}"), message_id=f"msg_{number}"),
+        result(f"toolu_{number}"),
+        assistant(text("Done"), message_id=f"msg_{number}b"),
+    )
+
+
+@pytest.fixture
+def dest(tmp_path: Path) -> str:
+    return str(tmp_path / "lake")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, dest: str) -> PushingMachine:
+    found = PushingMachine(tmp_path / "ada", dest)
+    found.write(turn(1), A)
+    found.push()
+    return found
+
+
+def unit_part(dest: str) -> Path:
+    (found,) = Path(dest, "v1", "units").rglob("*.parquet")
+    return found
+
+
+def one_line(error: TurnlogError) -> str:
+    assert "\n" not in error.line
+    assert error.hint
+    return error.line
+
+
+def test_layout_of_a_newer_version_is_refused(machine: PushingMachine, dest: str) -> None:
+    Path(dest, "v2", "units").mkdir(parents=True)
+    for action in (machine.push, lambda: compact(dest), lambda: lake_status(dest)):
+        with pytest.raises(Unavailable, match="newer turnlog") as raised:
+            action()
+        assert "pip install --upgrade 'turnlog[lake]'" in one_line(raised.value)
+
+
+def rewritten(path: Path, schema: str, **columns: Any) -> None:
+    """Replace a part by one of another schema version, with further columns."""
+    found = pyarrow("parquet").read_table(pyarrow().BufferReader(path.read_bytes()))
+    for name, values in columns.items():
+        found = found.append_column(name, pyarrow().array(values * found.num_rows))
+    metadata: dict[bytes, bytes] = {SCHEMA_KEY: schema.encode()}
+    place = parse_place(path.as_posix()[path.as_posix().index("v1/") :])
+    assert place
+    metadata[b"turnlog.lake.table"] = place.table.encode()
+    replace(path, encode_part(found.replace_schema_metadata(metadata)))
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write another part in the place of one."""
+    path.unlink()
+    path.with_name(f"part-{sha256(content).hexdigest()}.parquet").write_bytes(content)
+
+
+def test_part_of_a_newer_version_is_refused(machine: PushingMachine, dest: str) -> None:
+    rewritten(unit_part(dest), "2.0")
+    with pytest.raises(Unavailable, match=r"lake schema 2\.0, not 1\.x") as raised:
+        lake_status(dest)
+    one_line(raised.value)
+
+
+def test_columns_of_a_later_minor_version_are_read(machine: PushingMachine, dest: str) -> None:
+    rewritten(unit_part(dest), "1.99", colour=["red"])
+    assert lake_totals(dest)["messages"] == 2
+    compact(dest, CompactOptions(grace=0))
+    assert lake_totals(dest)["messages"] == 2
+
+
+def test_missing_columns_of_an_earlier_version_are_null(machine: PushingMachine, dest: str) -> None:
+    path = unit_part(dest)
+    found = pyarrow("parquet").read_table(pyarrow().BufferReader(path.read_bytes()))
+    metadata = arrow_schema("units").metadata
+    replace(path, encode_part(found.drop(["host"]).replace_schema_metadata(metadata)))
+    assert {row.host for row in all_winners(open_storage(dest)).values()} == {None}
+    assert lake_totals(dest)["messages"] == 2
+
+
+def test_truncated_units_are_one_clear_line(machine: PushingMachine, dest: str) -> None:
+    path = unit_part(dest)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(Damaged, match="truncated or damaged") as raised:
+        lake_status(dest)
+    assert "turnlog lake verify" in one_line(raised.value)
+
+
+def test_changed_part_is_one_clear_line(machine: PushingMachine, dest: str) -> None:
+    path = unit_part(dest)
+    path.rename(path.with_name(f"part-{'a' * 64}.parquet"))
+    with pytest.raises(Damaged, match="is not what its name says") as raised:
+        lake_status(dest)
+    one_line(raised.value)
+    machine.push(again=True)
+    assert lake_totals(dest)["messages"] == 2
+
+
+def test_truncated_part_is_neither_merged_nor_deleted(machine: PushingMachine, dest: str) -> None:
+    machine.append(turn(2), A)
+    machine.push()
+    machine.write(turn(3), A.replace("a", "b"))
+    machine.push()
+    live = [row.path for row in all_winners(open_storage(dest)).values()]
+    path = next(Path(dest, each) for each in live if each and "/messages/" in each)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-100])
+    done = compact(dest, CompactOptions(grace=0))
+    assert [str(path.relative_to(dest)) in line for line in done.damaged] == [True]
+    assert path.exists()
+    path.write_bytes(whole)
+    assert lake_totals(dest)["messages"] == 6
+    compact(dest, CompactOptions(grace=0))
+    assert lake_totals(dest)["messages"] == 6
+
+
+def test_foreign_files_count_nothing(machine: PushingMachine, dest: str) -> None:
+    totals = lake_totals(dest)
+    sink = pyarrow().BufferOutputStream()
+    pyarrow("parquet").write_table(pyarrow().table({"machine": ["x"], "version": [99]}), sink)
+    content = sink.getvalue().to_pybytes()
+    place = unit_part(dest).parent
+    for name in (f"part-{'0' * 64}.parquet", "export.parquet"):
+        (place / name).write_bytes(content)
+    assert lake_totals(dest) == totals
+    with machine.environment():
+        found = verify(machine.store, dest, machine.settings)
+        assert lake_status(dest).foreign == [f"v1/units/{place.name}/export.parquet"]
+    assert {each.kind for each in found.findings} == {"damaged", "foreign"}
+    machine.append(turn(2), A)
+    machine.push()
+    assert lake_totals(dest)["messages"] == 4
+
+
+def test_copied_part_counts_once(machine: PushingMachine, dest: str) -> None:
+    # A backup that someone restored next to the parts, under another name.
+    totals = lake_totals(dest)
+    for path in list(Path(dest).rglob("part-*.parquet")):
+        if "/units/" not in str(path):
+            shutil.copy(path, path.with_name(f"part-{'1' * 64}.parquet"))
+    assert lake_totals(dest) == totals
+    compact(dest, CompactOptions(grace=0))
+    assert lake_totals(dest) == totals
+
+
+def test_missing_permissions_are_one_clear_line(machine: PushingMachine, dest: str) -> None:
+    machine.append(turn(2), A)
+    folders = [path for path in Path(dest).rglob("*") if path.is_dir()]
+    for folder in folders:
+        folder.chmod(0o500)
+    try:
+        with pytest.raises(Unavailable, match="no permission to write") as raised:
+            without_privileges(machine.push)
+        one_line(raised.value)
+        assert lake_totals(dest)["messages"] == 2
+        for folder in folders:
+            folder.chmod(0o000)
+        with pytest.raises(Unavailable, match="no permission to list") as raised:
+            without_privileges(lambda: lake_status(dest))
+        one_line(raised.value)
+    finally:
+        for folder in folders:
+            folder.chmod(0o700)
+    machine.push()
+    assert lake_totals(dest)["messages"] == 4
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"), [(14_000, "cannot write"), (50_000, "no space left to write")]
+)
+def test_full_disk_is_one_clear_line(
+    machine: PushingMachine, dest: str, limit: int, message: str
+) -> None:
+    # Random ids, as real ones are: they do not compress, and the part is larger than the limit.
+    ids = [f"msg_{os.urandom(12).hex()}" for _ in range(4000)]
+    answers = [assistant(text("Done"), message_id=each) for each in ids]
+    machine.write(session(user("Go"), *answers), A)
+    machine.push(is_dry_run=True)  # brings the index up to date
+    before = lake_totals(dest)
+
+    def push(limit: int | None) -> "subprocess.CompletedProcess[str]":
+        unlimited = resource.RLIM_INFINITY
+        return subprocess.run(
+            [sys.executable, "-m", "turnlog", "lake", "push", dest],
+            env={**os.environ, **machine.variables},
+            preexec_fn=lambda: resource.setrlimit(
+                resource.RLIMIT_FSIZE, (limit or unlimited, unlimited)
+            ),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    config = machine.home / "config" / "turnlog" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'[lake]\nkey = "{machine.settings.key}"\nuser = "ada"\n', "utf-8")
+    failed = push(limit)
+    assert failed.returncode == 1
+    assert failed.stderr.count("\n") == 1
+    assert message in failed.stderr
+    assert "(try: df " in failed.stderr
+    assert lake_totals(dest) == before
+    assert not list(Path(dest).rglob("*.tmp"))
+    assert push(None).returncode == 0
+    assert lake_totals(dest)["messages"] == 4000
+
+
+def test_part_that_a_compaction_deleted_is_listed_again(
+    machine: PushingMachine, dest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.append(turn(2), A)
+    machine.push()
+    storage = open_storage(dest)
+    read, deleted = type(storage).read, False
+
+    def read_late(self: Any, path: str) -> bytes:
+        nonlocal deleted
+        if not deleted:
+            deleted = True
+            compact(dest, CompactOptions(grace=0))
+        return read(self, path)
+
+    monkeypatch.setattr(type(storage), "read", read_late)
+    assert lake_status(dest).machines[0].files == 1

@@ -1,0 +1,12 @@
+"""Small real programs that use the Agent SDK; each returns its outcome."""
+
+from support.sdk_programs import (
+    basics,
+    control,
+    hook_callbacks,
+    permissions,
+    servers,
+    sessions,
+)
+
+__all__ = ["basics", "control", "hook_callbacks", "permissions", "servers", "sessions"]

@@ -1,0 +1,56 @@
+"""turnlog web --lake: reports on all machines, in a browser."""
+
+from pathlib import Path
+
+import pytest
+
+from support.build import assistant, session, text, user
+from support.lake_machines import PushingMachine
+from support.web_server import running_command
+
+
+@pytest.fixture
+def dest(tmp_path: Path) -> str:
+    dest = str(tmp_path / "lake")
+    for number, name in enumerate(("ada", "<i>bob")):
+        machine = PushingMachine(tmp_path / f"m{number}", dest, user=name)
+        lines = session(user("Hi"), assistant(text("so"), message_id=f"msg_{number}"))
+        machine.write(lines, f"5e551011-0000-4000-8000-00000000000{number}")
+        machine.push()
+    Path(dest, "teams.toml").write_text('[teams]\n"<b>shop" = ["ada"]\n')
+    return dest
+
+
+def test_pages_of_a_lake(dest: str) -> None:
+    with running_command("--lake", dest) as server:
+        server.log_in()
+        page = server.get("/?by=month&split=team")
+        assert page.status == 200
+        assert "&lt;b&gt;shop" in page.text
+        assert "<b>shop" not in page.text
+        for by in ("day", "week", "model", "project", "tool", "errors", "latency", "cache"):
+            assert server.get(f"/?by={by}").status == 200, by
+        table = server.get("/?by=month&split=user&format=csv").text
+        assert table.splitlines()[0].startswith("month,user,sessions,turns")
+        assert "ada,1,1" in table
+        assert server.get("/?by=nonsense").status == 400
+        assert server.get("/sessions").status == 404
+
+
+def test_a_page_shows_what_was_pushed_since(dest: str, tmp_path: Path) -> None:
+    from turnlog.lake.lake_reports import LakeSource
+    from turnlog.web import lake_pages
+
+    library = lake_pages.LakeLibrary(LakeSource(dest))
+    assert _turns(lake_pages.lake_csv(library, {"by": "month"})) == 1
+    machine = PushingMachine(tmp_path / "eve", dest)
+    machine.write(session(user("New"), assistant(text("so"), message_id="msg_9")))
+    machine.push()
+    library.close()  # as after a minute
+    assert _turns(lake_pages.lake_csv(library, {"by": "month"})) == 2
+    library.close()
+
+
+def _turns(table: str) -> int:
+    heads, row = (line.split(",") for line in table.splitlines())
+    return int(row[heads.index("turns")])
