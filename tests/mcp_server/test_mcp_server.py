@@ -13,7 +13,8 @@ import jsonschema
 import pytest
 from mcp import Client, StdioServerParameters
 
-from support.mcp_peer import FIRST, HELLO, peer, server_command
+from support.build import assistant, session, text, user
+from support.mcp_peer import FIRST, HELLO, SHOP, peer, put, server_command
 from turnlog.errors import UsageError
 from turnlog.mcp_server.argument_checks import check_arguments
 from turnlog.mcp_server.tool_table import TOOLS
@@ -158,6 +159,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"query": "("}, "Nothing found"),
     ("search", {"query": "x", "since": "soon"}, "soon"),
     ("search", {"query": "[", "regex": True}, "["),
+    ("search", {"query": "Postgr.s", "regex": True}, "We decided"),
+    ("search", {"query": "\ud800 Postgres", "limit": 3.0}, "We decided"),
     ("files", {"path": "a.py", "session": "last", "at": "turn 99"}, "not 99"),
     ("files", {"path": "\0"}, "0 changes"),
     ("usage", {"by": ["nothing"]}, "must be one of"),
@@ -294,3 +297,19 @@ def _append(root: Path, said: str) -> None:
     last["message"] |= {"id": "msg_new", "content": [{"type": "text", "text": said}]}
     with path.open("ab") as file:
         file.write(json.dumps(last).encode() + b"\n")
+
+
+def test_an_expensive_expression_neither_blocks_the_server_nor_outlives_it(root: Path) -> None:
+    id_ = "0e000000-0000-4000-8000-000000000006"
+    put(root, SHOP, session(user("a" * 60 + "!"), assistant(text("Yes.")), session_id=id_), id_)
+    with peer(root) as server:
+        slow = {"name": "search", "arguments": {"query": "(a+)+$", "regex": True}}
+        server.send("tools/call", slow)
+        assert server.ask("ping")["result"] == {}
+        assert server.close() == 0
+
+
+def test_a_terminated_server_exits_at_once(root: Path) -> None:
+    with peer(root) as server:
+        server.process.terminate()
+        assert server.process.wait(60) == 0

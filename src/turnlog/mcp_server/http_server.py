@@ -12,6 +12,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from turnlog.index.sync_policy import stop_syncs
 from turnlog.mcp_server.protocol import (
     INVALID_REQUEST,
     PARSE_ERROR,
@@ -94,7 +95,10 @@ def serve_http(
     with bind(port) as bound:
         used = bound.getsockname()[1]
         app = create_mcp_app(dispatcher, used, token)
-        serve(app, bound, lambda: on_start(f"http://{HOST}:{used}{PATH}", token))
+        try:
+            serve(app, bound, lambda: on_start(f"http://{HOST}:{used}{PATH}", token))
+        finally:
+            stop_syncs()
 
 
 class _MessageApp:

@@ -6,6 +6,7 @@ on stderr. The end of the input ends the process, whatever is still running.
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -42,6 +43,8 @@ def serve_stdio(stores: Sequence[Store], project: Path) -> None:
     """Answer requests until the input ends, then exit."""
     source, sink = _take_over_streams()
     server = StdioServer(Dispatcher(ToolRuns(stores, project)), sink)
+    # A client that is in a hurry sends SIGTERM: stop a running sync then, too.
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         server.read_all(source)
     except KeyboardInterrupt:
@@ -52,6 +55,10 @@ def serve_stdio(stores: Sequence[Store], project: Path) -> None:
         # Threads may be in the middle of a long query, and Python would wait for them. An orphan
         # that nobody can talk to is worse than an answer that nobody can read.
         os._exit(0)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _take_over_streams() -> tuple[BinaryIO, BinaryIO]:

@@ -17,8 +17,6 @@ from turnlog.render.rows import (
 
 FOLDED = 12
 """Lines of an output that are shown unless all are asked for; of a failed call, the last ones."""
-LONGEST = 1 << 20
-"""Characters of a text beyond which it is cut before it is masked."""
 
 
 def transcript_blocks(

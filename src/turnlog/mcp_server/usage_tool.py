@@ -9,7 +9,7 @@ from turnlog.index.reports.failures import FailedCall, FailureQuery, RecordedCal
 from turnlog.index.reports.reports import Filters, Report, ReportRequest, Row, footnotes_of
 from turnlog.index.reports.session_list import ListFilters
 from turnlog.mcp_server.answers import ToolAnswer
-from turnlog.mcp_server.citations import brief, cite, local_time
+from turnlog.mcp_server.citations import brief, cite, local_time, parse_reference
 from turnlog.mcp_server.history import History, short_id
 
 HIDDEN = frozenset({"unpriced", "understated", "elapsed_seconds", "agent_tokens"})
@@ -49,7 +49,7 @@ def _numbers(history: History, session: str | None) -> tuple[int, ...]:
     if session is None:
         # What this session costs is part of what the project costs.
         return tuple(number for _, number in history.in_scope)
-    id_, _ = history.find(session)
+    id_, _ = history.find(parse_reference(session).session)
     found = service.match_sessions(history.stores, ListFilters(ids=(id_,)))
     return tuple(number for _, number in found.rows)
 
