@@ -67,7 +67,7 @@ def answers_of_page(page: Fields) -> list[tuple[int, str]]:
 
 def answers_of_turn(turn: Fields, path: Path) -> list[tuple[int, str]]:
     """The texts of the model in the lines of a turn, read from the session file."""
-    numbers = sorted(
+    numbers: list[int] = sorted(
         line
         for message in turn["messages"]
         if not message["synthetic"]
