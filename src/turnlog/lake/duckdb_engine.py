@@ -19,7 +19,7 @@ class DuckdbEngine:
     def __init__(self, storage: LakeStorage) -> None:
         duckdb = import_module("duckdb")
         self.storage = storage
-        self.errors = (duckdb.Error, OSError)
+        self.errors: tuple[type[Exception], ...] = (duckdb.Error, OSError)
         """What a damaged or missing part raises."""
         # Nothing of the user's configuration: extensions are neither installed nor loaded.
         self.db = duckdb.connect(
