@@ -78,6 +78,17 @@ def test_deleted_session_is_retracted(machine: PushingMachine, dest: str) -> Non
     assert machine.push().parts == 0
 
 
+def test_moved_session_is_never_without_rows(machine: PushingMachine, dest: str) -> None:
+    machine.push()
+    target = machine.path().parent.with_name("-elsewhere") / machine.path().name
+    target.parent.mkdir()
+    machine.path().rename(target)
+    done = machine.push()
+    assert (done.rows, done.retracted) == (5, 4)
+    commits = list(Path(dest, "v1", "units").rglob("part-*"))
+    assert len(commits) == 2  # the new rows and the retraction are one commit
+
+
 def test_missing_store_retracts_nothing(machine: PushingMachine, dest: str) -> None:
     machine.push()
     machine.store.projects.rename(machine.store.root / "elsewhere")

@@ -197,7 +197,9 @@ class _Push:
         # Only stores at hand: the disk of another one may not be mounted.
         there = [str(each.root) for each in each_store(stores) if each.projects.is_dir()]
         sources = list(source_rows(db, secret, self.keep, self.options.since))
-        self._retract({each.file for each in sources}, [file_id(secret, one) for one in there])
+        gone = self._gone_units(
+            {each.file for each in sources}, [file_id(secret, one) for one in there]
+        )
         forgotten, known = state.forgotten(), state.fingerprints()
         changed = [
             each
@@ -208,13 +210,17 @@ class _Push:
         done.forgotten = sum(source.file in forgotten for source in sources)
         done.unchanged = len(sources) - len(changed) - done.forgotten
         total = sum(source.size for source in changed)
-        for batch in batches_of(changed):
-            self._push_files(db, batch)
+        # Retractions come with the last files: a session that was moved is never without rows.
+        *batches, last = [*batches_of(changed)] or [[]]
+        for batch, retracted in (*((each, set[UnitKey]()) for each in batches), (last, gone)):
+            self._push_files(db, batch, retracted)
             done.source_bytes += sum(source.size for source in batch)
             self.options.step(done.source_bytes, total)
 
-    def _push_files(self, db: sqlite3.Connection, batch: Sequence[SourceRow]) -> None:
-        """Write what has changed of some files, in one commit."""
+    def _push_files(
+        self, db: sqlite3.Connection, batch: Sequence[SourceRow], gone: set[UnitKey]
+    ) -> None:
+        """Write what has changed of some files, and retract units, in one commit."""
         by_number = {source.number: source for source in batch}
         known = {source.file: self.state.units_of(source.file) for source in batch}
         missing = {
@@ -231,26 +237,23 @@ class _Push:
                 old = known[file].get((unit.key.table, unit.key.day))
                 if self.options.again or not (old and old.has(unit.digest())):
                     written.append(unit)
-        self._write(written, missing, {source.file: source.store for source in batch})
+        self._write(written, missing | gone, {source.file: source.store for source in batch})
         if not self.options.is_dry_run:
             with self.state.writing():
+                self.state.drop_files({key.file for key in gone})
                 self.state.set_fingerprints((each.file, each.fingerprint) for each in batch)
 
-    def _retract(self, present_files: set[str], stores: Iterable[str]) -> None:
-        """Retract the units of files that are gone, deleted or forgotten."""
+    def _gone_units(self, present_files: set[str], stores: Iterable[str]) -> set[UnitKey]:
+        """Return the live units of files that are gone, deleted or forgotten."""
         live = self.state.live_files(stores)
         # A push that was running when a file was forgotten may have added another day to it.
         gone = (live - present_files) | (live & self.state.forgotten())
-        keys = [
+        return {
             UnitKey(self.machine.id, table, file, day)
-            for file in sorted(gone)
+            for file in gone
             for (table, day), unit in self.state.units_of(file).items()
             if not unit.is_retracted
-        ]
-        self._write([], keys, {})
-        if not self.options.is_dry_run:
-            with self.state.writing():
-                self.state.drop_files(gone)
+        }
 
     def _write(
         self, units: Sequence[Unit], retracted: Iterable[UnitKey], stores: Mapping[str, str]
