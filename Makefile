@@ -98,9 +98,10 @@ clean:
 	@$(PYTHON) -m pip --python .venv/bin/python install --quiet --editable .
 	@touch $@
 
+# The wheels of the Agent SDK bundle a client, which no test needs; its source distribution does not.
 .venv/developing: pyproject.toml constraints.txt | .venv/bin/python
 	@mkdir -p $(TMPDIR)
-	@$(PYTHON) -m pip --python .venv/bin/python install --quiet --editable '.[dev]'
+	@$(PYTHON) -m pip --python .venv/bin/python install --quiet --no-binary claude-agent-sdk --editable '.[dev]'
 	@touch $@ .venv/installed
 
 # A backend has versions of its own of packages that turnlog uses as well.
