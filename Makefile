@@ -66,9 +66,6 @@ test-spark: .venv/developing .cache/spark/installed  ## ingestion and reports on
 bench-lake: .venv/developing .cache/spark/installed  ## measure lakes: pushes, reports, ingestion on Spark
 	PYTHONPATH=tests $(BIN)/python bench/lakes.py
 
-test-spark: .venv/developing .cache/spark/installed  ## on a real Spark cluster: a master and two workers
-	PYTHONPATH=tests $(BIN)/python tests/backends/spark_ingest.py
-
 test-scout: .venv/developing .cache/scout/installed  ## run scanners of inspect_scout on a lake
 	PYTHONPATH=tests $(BIN)/python tests/backends/scout.py $(CURDIR)/.cache/scout/bin/python
 

@@ -13,8 +13,10 @@ from support.build import assistant, call, result, session, text, user
 from support.lake_machines import PushingMachine, lake_totals
 from support.s3_server import CuttingProxy, S3Server, free_port, s3_server
 from turnlog.errors import NotFound, Unavailable
+from turnlog.index.reports.reports import ReportRequest
 from turnlog.lake.lake_compaction import CompactOptions, compact
 from turnlog.lake.lake_forgetting import ForgetRequest, forget
+from turnlog.lake.lake_reports import LakeSource, lake_report_batch
 from turnlog.lake.lake_status import lake_status, pull
 from turnlog.lake.lake_storage import open_storage
 from turnlog.lake.lake_verification import verify
@@ -146,3 +148,15 @@ def test_parts_are_listed_by_prefix(machine: PushingMachine) -> None:
     storage = open_storage(machine.dest)
     assert storage.names() == ["v1"]
     assert all(each.size > 0 for each in storage.walk("v1"))
+
+
+def test_reports_read_a_bucket(machine: PushingMachine) -> None:
+    machine.push()
+    machine.append(turn(2), A)
+    machine.push()
+    requests = [ReportRequest(name) for name in ("model", "tool", "daily", "blocks")]
+    model, tool, daily, blocks = lake_report_batch(LakeSource(machine.dest), requests)
+    assert [row["turns"] for row in model.rows] == [2]
+    assert [(row["name"], row["calls"]) for row in tool.rows] == [("Bash", 2)]
+    assert daily.total["turns"] == 2
+    assert blocks.total["messages"] == 4

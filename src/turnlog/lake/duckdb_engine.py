@@ -17,7 +17,7 @@ class DuckdbEngine:
     dialect = DUCKDB
 
     def __init__(self, storage: LakeStorage) -> None:
-        duckdb = import_module("duckdb")
+        duckdb: Any = import_module("duckdb")
         self.storage = storage
         self.errors: tuple[type[Exception], ...] = (duckdb.Error, OSError)
         """What a damaged or missing part raises."""

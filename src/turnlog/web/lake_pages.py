@@ -9,7 +9,6 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from turnlog.format.json_values import is_array
 from turnlog.index.reports.reports import Report, ReportRequest, Row, footnotes_of
 from turnlog.render.charts.report_charts import (
     ReportChart,
@@ -183,7 +182,7 @@ def _shown(name: str, value: Any) -> str:
     if value is None:
         return "?"
     if not isinstance(value, int | float):
-        return " ".join(map(str, value)) if is_array(value) else str(value)
+        return str(value)
     if name.endswith("usd"):
         return money(value)
     if name.endswith("rate"):
