@@ -27,6 +27,7 @@ WITHOUT_JSON = {
     "statusline": "prints one line for the client",
     "hook": "has subcommands",
     "lake": "has subcommands",
+    "lake ddl": "prints SQL",
     "hook run": "prints nothing",
     "hook install": "prints a confirmation",
     "hook uninstall": "prints a confirmation",

@@ -5,7 +5,8 @@
 All session files below CORPUS become one store. Chromium opens every page of the web app and every
 session, turn by turn. Nothing may appear on the console, no request may fail or leave the machine,
 and the texts of each turn, those that the page was given and those that it shows, must be those of
-`turnlog show --format json`.
+`turnlog show --format json`. Answers must be those of the lines that this names, and shown with the
+text that their Markdown has.
 """
 
 import json
@@ -25,7 +26,14 @@ from uuid import NAMESPACE_URL, uuid5
 from playwright.sync_api import Page
 
 from support.browser import open_browser
-from support.page_texts import texts_of_page, texts_of_turn
+from support.page_texts import (
+    answers_of_page,
+    answers_of_turn,
+    shown_text,
+    texts_of_page,
+    texts_of_turn,
+    unspaced,
+)
 from support.page_watch import PageWatch
 from support.web_server import WebServer, running_server
 from turnlog.text import harmless
@@ -46,14 +54,17 @@ READ_ALL = """async () => {
       if (page.rows[row].cut) await store.wholeRow(t, row);
     pages.push(JSON.parse(JSON.stringify(page)));
     if (store.isFolded(t)) transcript.setFolded(t, false);
-    const texts = {};
+    const texts = {}, answers = {};
     for (let item = store.starts[t]; item < store.starts[t + 1]; item++) {
       transcript.list.show(item);
       const prompts = `[data-turn="${t + 1}"] > .tl-prompt`;
       for (const row of transcript.list.pane.querySelectorAll(prompts))
         texts[row.dataset.row] = row.querySelector(".tl-text").textContent;
+      const answered = `[data-turn="${t + 1}"] > .tl-answer`;
+      for (const row of transcript.list.pane.querySelectorAll(answered))
+        answers[row.dataset.row] = row.querySelector(".tl-prose, .tl-text").textContent;
     }
-    shown.push(texts);
+    shown.push({ texts, answers });
   }
   return { pages, shown, mounted: document.querySelectorAll(".tl-transcript .tl-row").length };
 }"""
@@ -74,7 +85,7 @@ class Report:
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
-        self.pages = self.sessions = self.turns = self.calls = 0
+        self.pages = self.sessions = self.turns = self.calls = self.answers = 0
         self.seconds: list[float] = []
 
     def add(self, address: str, problems: list[str]) -> None:
@@ -154,7 +165,7 @@ def open_session(context: Any, server: WebServer, name: str) -> tuple[list[str],
         return [each for each in seen if "/events" not in each], read, seconds
 
 
-def differences(read: Fields, wanted: list[Fields]) -> list[str]:
+def differences(read: Fields, wanted: list[Fields], path: Path) -> list[str]:
     """Return where the texts on a page differ from those that `show` prints."""
     if "error" in read:
         return [] if not wanted else [f"not shown: {read['error']}"]
@@ -162,13 +173,29 @@ def differences(read: Fields, wanted: list[Fields]) -> list[str]:
     if len(pages) != len(wanted):
         return [f"{len(pages)} turns, not {len(wanted)}"]
     problems: list[str] = []
-    for page, texts, turn in zip(pages, shown, wanted, strict=True):
+    for page, drawn, turn in zip(pages, shown, wanted, strict=True):
         if texts_of_page(page) != texts_of_turn(turn):
             problems.append(f"turn {turn['n']} differs from show --format json")
-        for row, text in texts.items():
+        for row, text in drawn["texts"].items():
             label = page["rows"][int(row)]["text"].replace("\r\n", "\n")
             if text != harmless(label):
                 problems.append(f"turn {turn['n']} shows another prompt: {text[:60]!r}")
+        problems += answer_differences(page, drawn["answers"], turn, path)
+    return problems
+
+
+def answer_differences(page: Fields, drawn: Fields, turn: Fields, path: Path) -> list[str]:
+    """Return which answers of a turn are not those of its lines, or are shown differently."""
+    found = answers_of_page(page)
+    problems: list[str] = []
+    if found != answers_of_turn(turn, path):
+        problems.append(f"turn {turn['n']} has other answers than its lines")
+    if len(drawn) != len(found):
+        problems.append(f"turn {turn['n']} shows {len(drawn)} of {len(found)} answers")
+    for row, text in drawn.items():
+        markdown = page["rows"][int(row)]["text"]
+        if unspaced(text) != shown_text(markdown):
+            problems.append(f"turn {turn['n']} shows another answer: {text[:60]!r}")
     return problems
 
 
@@ -194,7 +221,9 @@ def crawl(corpus: Path, folder: Path) -> Report:
         for name in names:
             wanted = printed(store, name)
             problems, read, seconds = open_session(context, server, name)
-            report.add(name, [*problems, *differences(read, wanted)])
+            path = next(store.glob(f"projects/*/{name}.jsonl"))
+            report.add(name, [*problems, *differences(read, wanted, path)])
+            report.answers += sum(len(each["answers"]) for each in read.get("shown", []))
             report.sessions += 1
             report.turns += len(wanted)
             report.calls += sum(len(turn["calls"]) for turn in wanted)
@@ -209,8 +238,8 @@ def main() -> None:
         report = crawl(corpus, Path(folder))
     median = sorted(report.seconds)[len(report.seconds) // 2]
     print(
-        f"{report.pages} pages and {report.sessions} sessions with {report.turns} turns and "
-        f"{report.calls} calls: {len(report.wrong)} problems; "
+        f"{report.pages} pages and {report.sessions} sessions with {report.turns} turns, "
+        f"{report.answers} answers and {report.calls} calls: {len(report.wrong)} problems; "
         f"{median:.2f} s to open a session (median), {max(report.seconds):.2f} s at most"
     )
     sys.exit(bool(report.wrong))

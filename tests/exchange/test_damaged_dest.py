@@ -1,12 +1,22 @@
 """Files at DEST that were truncated or changed: whoever has their lines sends them again."""
 
+import hashlib
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
+from backports import zstd
 
 from support.build import assistant, session, text, user
 from support.machines import SyncedMachine, all_sync, machines
+from turnlog.exchange.machine_manifest import (
+    FORMAT,
+    MachineManifest,
+    ManifestName,
+    decode_manifest,
+    encode_manifest,
+)
 
 OTHER = "5e551011-0000-4000-8000-00000000000b"
 START = session(user("hi"), assistant(text("hello")))
@@ -161,3 +171,40 @@ def test_random_damage_costs_no_line(tmp_path: Path, seed: int) -> None:
             dice.choice([truncate, flip, Path.unlink])(dice.choice(found))
     all_sync(these, rounds=3)
     assert all(machine.lines() == written for machine in these)
+
+
+def test_a_piece_that_a_hostile_manifest_puts_elsewhere_is_sent_after_all(
+    three: list[SyncedMachine],
+) -> None:
+    a, b, _ = three
+    a.write(session(user("something else")), OTHER)
+    a.sync()
+    (pack,) = files(a, "packs")
+    claimed = [(hashlib.sha256(START).digest(), 0, 0)]
+    hostile = MachineManifest(FORMAT, "f" * 32, [bytes.fromhex(pack.name)], claimed, [])
+    raw = encode_manifest(hostile)
+    name = ManifestName("f" * 32, 1, hashlib.sha256(raw).hexdigest())
+    (Path(a.dest) / str(name)).write_bytes(raw)
+    a.write(START)
+    a.sync()
+    assert b.sync().problems
+    a.sync()
+    assert not b.sync().problems
+    assert b.path().read_bytes() == START
+
+
+def test_manifests_of_older_versions_are_read(three: list[SyncedMachine]) -> None:
+    a, b, _ = three
+    a.write(START)
+    a.sync()
+    (path,) = files(a, "manifests")
+    name = ManifestName.parse(f"manifests/{path.name}")
+    assert name
+    value = msgspec.to_builtins(decode_manifest(path.read_bytes(), name), builtin_types=(bytes,))
+    older = {key: value[key] for key in ("format", "machine", "packs", "places", "sessions")}
+    raw = zstd.compress(msgspec.msgpack.encode(older))
+    digest = hashlib.sha256(raw).hexdigest()
+    path.unlink()
+    path.with_name(f"{name.machine}.{1:012d}.{digest}").write_bytes(raw)
+    assert not b.sync().problems
+    assert b.path().read_bytes() == START

@@ -1,5 +1,6 @@
 """Pushing to a lake: what is live afterwards is what the sessions say."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,27 @@ def test_lost_state_is_read_from_the_lake(machine: PushingMachine, dest: str) ->
     machine.append(session(user("And now?"), assistant(text("Yes"), message_id="msg_3")))
     assert machine.push().version == 2
     assert lake_totals(dest)["messages"] == 3
+
+
+def test_emptied_lake_is_filled_again(machine: PushingMachine, dest: str) -> None:
+    machine.write(FIRST.replace(b"msg_", b"msg_x"), OTHER)
+    machine.push()
+    shutil.rmtree(dest)
+    assert machine.push().files == 2
+    assert lake_totals(dest)["messages"] == 4
+
+
+def test_lost_commit_is_repeated(machine: PushingMachine, dest: str) -> None:
+    machine.push()
+    machine.write(FIRST.replace(b"msg_", b"msg_x"), OTHER)
+    machine.push()
+    commits = sorted(
+        Path(dest, "v1", "units").rglob("part-*"), key=lambda each: each.stat().st_mtime
+    )
+    commits[0].unlink()
+    done = machine.push()
+    assert (done.files, done.unchanged) == (1, 1)
+    assert lake_totals(dest)["messages"] == 4
 
 
 def test_damaged_state_is_rebuilt(machine: PushingMachine) -> None:

@@ -2,7 +2,10 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -106,6 +109,38 @@ def test_missing_bucket_is_one_clear_line(machine: PushingMachine) -> None:
 def test_server_that_is_down_is_one_clear_line(machine: PushingMachine) -> None:
     with through(free_port()), pytest.raises(Unavailable, match="lost the connection to s3://"):
         machine.push()
+
+
+class _Refusal(BaseHTTPRequestHandler):
+    """Answers every request as S3 does to those who have no permission."""
+
+    code = "AccessDenied"
+
+    def do_GET(self) -> None:
+        body = f"<Error><Code>{self.code}</Code><Message>No.</Message></Error>".encode()
+        self.send_response(403)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body if self.command != "HEAD" else b"")
+
+    do_HEAD = do_PUT = do_GET  # noqa: N815
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+@pytest.mark.parametrize("code", ["AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"])
+def test_missing_permissions_are_one_clear_line(machine: PushingMachine, code: str) -> None:
+    handler = type("_Coded", (_Refusal,), {"code": code})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as refusing:
+        Thread(target=refusing.serve_forever, daemon=True).start()
+        with through(refusing.server_port), pytest.raises(Unavailable) as raised:
+            machine.push()
+        refusing.shutdown()
+    assert raised.value.line == (
+        f"no permission to list {machine.dest} (try: aws s3 ls {machine.dest})"
+    )
 
 
 def test_parts_are_listed_by_prefix(machine: PushingMachine) -> None:

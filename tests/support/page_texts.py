@@ -1,8 +1,24 @@
-"""The texts of a session as its pages have them, and as `show --format json` prints them."""
+"""The texts of a session as its pages have them, and as `show --format json` prints them.
 
+That JSON names the lines of each answer but does not repeat their texts: those are read from the
+session file, and rendered here without any code of turnlog's pages.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
+from markdown_it import MarkdownIt
+
+from turnlog.secrets import mask
+from turnlog.text import harmless
+
 Fields = dict[str, Any]
+LONGEST = 100_000
+"""Characters of an answer up to which its Markdown is rendered."""
 
 
 def texts_of_page(page: Fields) -> Fields:
@@ -28,7 +44,8 @@ def texts_of_turn(turn: Fields) -> Fields:
 
 
 def _call(row: Fields) -> Fields:
-    ok = None if row["result_line"] is None else not row["is_error"]
+    has_failed = row["is_error"] or row["is_rejected"]
+    ok = None if row["result_line"] is None else not has_failed
     facts = {name: row[name] for name in ("id", "name", "input", "result", "result_line", "line")}
     return facts | {"ok": ok, "duration_ms": row["duration_ms"]}
 
@@ -36,3 +53,83 @@ def _call(row: Fields) -> Fields:
 def _printed_call(call: Fields) -> Fields:
     names = ("id", "name", "input", "result", "result_line", "line", "ok", "duration_ms")
     return {name: call[name] for name in names}
+
+
+def answers_of_page(page: Fields) -> list[tuple[int, str]]:
+    """The answers of a turn's page, each with its line, in the order of lines.
+
+    The page has them in the order of the branch, in which lines may be swapped.
+    """
+    found = [(row["line"], row["text"]) for row in page["rows"] if row["type"] == "answer"]
+    return sorted(found, key=lambda answer: answer[0])
+
+
+def answers_of_turn(turn: Fields, path: Path) -> list[tuple[int, str]]:
+    """The texts of the model in the lines of a turn, read from the session file."""
+    numbers = sorted(
+        line
+        for message in turn["messages"]
+        if not message["synthetic"]
+        for line in message["lines"]
+    )
+    return [(number, mask(text)) for number in numbers for text in _said(_lines(path)[number - 1])]
+
+
+def _said(line: bytes) -> list[str]:
+    return [text for value in _values(line.decode("utf-8", "replace")) for text in _texts(value)]
+
+
+def _values(line: str) -> Iterator[Any]:
+    """Yield the JSON values of a line: a write that was cut off leaves several."""
+    at = 0
+    while line[at:].strip():
+        try:
+            value, at = json.JSONDecoder(strict=False).raw_decode(line, at)
+        except ValueError:
+            return
+        yield value
+        at += len(line[at:]) - len(line[at:].lstrip())
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts of an answer's blocks; fields of other types than usual count as absent."""
+    message = value.get("message") if isinstance(value, dict) else None
+    content = message.get("content") if isinstance(message, dict) else message
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+    objects = [block for block in blocks if isinstance(block, dict)]
+    texts = [block.get("text") for block in objects if block.get("type") == "text"]
+    return [text for text in texts if isinstance(text, str) and text.strip()]
+
+
+@cache
+def _lines(path: Path) -> list[bytes]:
+    return path.read_bytes().split(b"\n")
+
+
+def shown_text(markdown: str) -> str:
+    """The text that a reader sees of an answer, without white space."""
+    if len(markdown) > LONGEST:
+        return unspaced(harmless(markdown))
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    content = _Content()
+    content.feed(parser.render(harmless(markdown)))
+    content.close()
+    return unspaced("".join(content.parts))
+
+
+def unspaced(text: str) -> str:
+    """A text without white space, which between blocks is up to the browser."""
+    return "".join(text.split())
+
+
+class _Content(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.parts.append(data)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "img":
+            self.parts.append(f"[image: {dict(attrs).get('alt') or 'without a description'}]")

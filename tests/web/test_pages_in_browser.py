@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from support.browser import AXE
 from support.build import SESSION, assistant, call, result, session, text, user
@@ -135,6 +135,35 @@ def test_keys_move_through_the_list_and_to_other_pages(page: Page, server: WebSe
     page.keyboard.press("g")
     page.keyboard.press("s")
     page.wait_for_url(f"{server.origin}/sessions")
+
+
+def test_the_selection_stays_while_sessions_are_indexed(page: Page, server: WebServer) -> None:
+    asked: list[int] = []
+
+    def still_indexing(route: Route) -> None:
+        """Answer as during a long sync: another session comes in with every look at the list."""
+        answer = route.fetch()
+        found = answer.json()
+        found |= {"is_indexing": True, "generation": f"g{len(asked)}"}
+        new = [{**found["rows"][0], "key": f"new{n}"} for n in range(len(asked))]
+        found |= {"rows": new + found["rows"], "total": found["total"] + len(new)}
+        asked.append(len(new))
+        route.fulfill(response=answer, json=found)
+
+    page.route("**/api/sessions?*", still_indexing)
+    page.goto(f"{server.origin}/sessions")
+    expect(page.locator(".session-row").first).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    selected = page.locator(".session-row.is-selected")
+    expect(selected).to_have_count(1)
+    key = selected.get_attribute("data-key")
+    before = len(asked)
+    page.wait_for_function("() => document.querySelector('[data-key=new1]') !== null")
+    assert len(asked) > before
+    expect(selected).to_have_attribute("data-key", str(key))
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(rf"/sessions/{key}"))
 
 
 def test_the_theme_is_remembered(page: Page, server: WebServer) -> None:

@@ -53,7 +53,12 @@ class Message:
     @property
     def is_synthetic(self) -> bool:
         """True if the client wrote this in place of an answer of the model."""
-        return self.model == SYNTHETIC or any(node.is_error for node in self.nodes)
+        return self.nodes[0].model == SYNTHETIC or self.has_error
+
+    @property
+    def has_error(self) -> bool:
+        """True if a line of it is an API error that the client recorded."""
+        return any([node.is_error for node in self.nodes])  # noqa: C419 (a list is faster here)
 
 
 def join_messages(nodes: Iterable[Node]) -> list[Message]:

@@ -25,7 +25,7 @@ from turnlog.conversation.node_table import (
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, Node, TipNode
 from turnlog.conversation.prompts import ASKING
 from turnlog.conversation.session import Session, version_of
-from turnlog.conversation.session_tail import is_independent, names_within
+from turnlog.conversation.session_tail import is_independent, names_of, names_within
 from turnlog.conversation.table_outline import encode_figures
 from turnlog.conversation.table_reader import MICROSECOND, ROUNDS, UNKNOWN_IDLE
 from turnlog.conversation.table_session import TableSession
@@ -58,8 +58,6 @@ class Cut(NamedTuple):
     nodes: int
     turns: int
     boundary: ChainNode
-    names: set[str] | None = None
-    """The ids in the lines before it, if they were collected."""
 
 
 def build_table(session: Session, version: str) -> TableParts | None:
@@ -104,12 +102,13 @@ def _cut_at(session: Session, turn: Turn) -> Cut | None:
         return None
     boundary = session.tree.chain[rank]
     early, late = session.nodes[: prompt.index], session.nodes[prompt.index :]
-    names = _names(early)
+    wanted = {name for node in late for name in names_of(node)}
+    known = wanted.intersection(_names(early))
     if boundary.index >= prompt.index or not is_independent(
-        late, boundary.uuid, names.__contains__
+        late, boundary.uuid, known.__contains__
     ):
         return None
-    return Cut(prompt.offset, prompt.line - 1, prompt.index, turn.n - 1, boundary, names)
+    return Cut(prompt.offset, prompt.line - 1, prompt.index, turn.n - 1, boundary)
 
 
 def _is_equal(session: Session, cut: Cut, table: NodeTable) -> bool:
@@ -177,8 +176,7 @@ class _Builder:
             for node in turn.nodes:
                 turn_of[node.index] = turn.n
         self._add("turn_of", turn_of)
-        names = _names(nodes) if self.cut.names is None else self.cut.names
-        self._add("names", sorted(set(map(hash_name, names))))
+        self._add("names", sorted(set(map(hash_name, _names(nodes)))))
 
     def _add_turns(self) -> None:
         turns = self.turns
@@ -273,15 +271,21 @@ def _starts(lengths: Iterable[int]) -> list[int]:
     return starts
 
 
-def _names(nodes: Sequence[Node]) -> set[str]:
-    """Return every id that some nodes have or refer to."""
-    chain = [node for node in nodes if isinstance(node, ChainNode)]
-    found = {node.uuid for node in chain}
-    found |= {node.parent for node in chain}
-    found |= {node.logical_parent for node in chain}
-    found |= {name for node in chain for name in names_within(node)}
-    found |= {node.leaf for node in nodes if isinstance(node, TipNode)}
-    return {name for name in found if name}
+def _names(nodes: Iterable[Node]) -> Iterator[str]:
+    """Yield every id that some nodes have or refer to, in file order."""
+    above = None
+    for node in nodes:
+        if isinstance(node, ChainNode):
+            if node.uuid:
+                yield node.uuid
+            if node.parent and node.parent != above:  # most entries follow the one before
+                yield node.parent
+            if node.logical_parent:
+                yield node.logical_parent
+            yield from names_within(node)
+            above = node.uuid
+        elif isinstance(node, TipNode):
+            yield node.leaf
 
 
 def _checksums(path: Path, nodes: Sequence[Node]) -> Iterator[int]:

@@ -8,7 +8,7 @@ attached to another entry, so nothing is hidden. `resumed_path` is the path that
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from turnlog.conversation.nodes import (
     AssistantNode,
@@ -262,7 +262,12 @@ class Tree:
 
 def can_be_tip(node: ChainNode) -> bool:
     """Return whether the conversation may continue at a node."""
-    return node.kind.partition("/")[0] in TIP_TYPES
+    return _is_tip_kind(node.kind)
+
+
+@lru_cache(256)
+def _is_tip_kind(kind: str) -> bool:
+    return kind.partition("/")[0] in TIP_TYPES
 
 
 def is_progress(node: ChainNode) -> bool:

@@ -6,7 +6,13 @@ from typing import Any, NamedTuple
 from turnlog.conversation.calls import Call
 from turnlog.conversation.cost import cost_of, unpriced_models
 from turnlog.conversation.messages import Message, sum_tokens
-from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, UserNode
+from turnlog.conversation.nodes import (
+    AssistantNode,
+    BoundaryNode,
+    ChainNode,
+    DurationNode,
+    UserNode,
+)
 from turnlog.conversation.prompts import PromptKind
 from turnlog.conversation.turns import Turn, measured_ms
 from turnlog.format.blocks import Usage
@@ -53,22 +59,29 @@ def figures_of(turn: Turn) -> TurnFigures:
     """Return the figures of a turn."""
     said = [message for message in turn.messages if not message.is_synthetic]
     elapsed = turn.elapsed_ms
-    measured = measured_ms(turn.nodes)
-    failed = sum(call.has_failed for call in turn.calls)
+    rows, compactions, measured = 1, 0, None
+    for node in turn.nodes:
+        rows += _count_rows(node)
+        if isinstance(node, BoundaryNode):
+            compactions += 1
+        elif isinstance(node, DurationNode):
+            measured = measured_ms(turn.nodes)
+    calls = turn.calls
+    failed = sum([call.has_failed for call in calls]) if calls else 0
     return TurnFigures(
         line=(turn.prompt or turn.nodes[0]).line,
         kind=str(turn.kind or ""),
         started=turn.started,
-        calls=len(turn.calls),
+        calls=len(calls),
         failed=failed,
-        errors=failed + sum(any(n.is_error for n in message.nodes) for message in turn.messages),
-        edits=sum(map(_is_edit, turn.calls)) if turn.calls else 0,
-        rows=sum(map(_count_rows, turn.nodes)) + 1,
-        tokens=sum(sum_tokens(message.usage) for message in said),
+        errors=failed + sum([message.has_error for message in turn.messages]),
+        edits=sum(map(_is_edit, calls)) if calls else 0,
+        rows=rows,
+        tokens=sum([sum_tokens(message.usage) for message in said]),
         cost_usd=_total_cost(said),
         context=_prompt_tokens(said[-1].usage) if said else 0,
         model=said[-1].model if said else None,
-        compactions=sum(isinstance(node, BoundaryNode) for node in turn.nodes),
+        compactions=compactions,
         working_ms=elapsed if measured is None else measured,
         elapsed_ms=elapsed,
         is_complete=bool(said),

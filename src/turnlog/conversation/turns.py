@@ -67,7 +67,7 @@ class Turn:
     @property
     def last_time(self) -> str | None:
         """The latest time of any of its entries."""
-        return max((node.time for node in self.nodes if node.time), default=None)
+        return max([node.time for node in self.nodes if node.time], default=None)
 
     @property
     def elapsed_ms(self) -> int | None:
@@ -110,8 +110,8 @@ def measured_ms(nodes: Iterable[ChainNode]) -> int | None:
 
 
 def _ended(started: str | None, nodes: Iterable[ChainNode]) -> str | None:
-    times = (node.time for node in nodes if node.time and is_work(node))
-    return max(times, default=started)
+    times = [node.time for node in nodes if node.time and is_work(node)]
+    return max(times) if times else started
 
 
 def is_work(node: ChainNode) -> bool:

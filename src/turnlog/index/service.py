@@ -18,6 +18,7 @@ from turnlog.store.stores import AnyStores
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from turnlog.index.reports.failures import Failure, FailureQuery
     from turnlog.index.reports.reports import Filters, Report, ReportRequest
     from turnlog.index.reports.session_list import (
         CallSummary,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     )
     from turnlog.index.reports.user_sql import IndexTable, SqlResult
     from turnlog.index.search.search import SessionHits
+    from turnlog.index.search.turn_outcomes import LineOf, TurnOutcome
 
 ALL_TURNS = 1000
 """Turns shown when the search is limited to one session."""
@@ -69,6 +71,50 @@ def search_sessions(
         yield from search(db, terms, ResultLimits(turns, reveal=request.reveal), begun)
 
 
+def recall_sessions(
+    stores: AnyStores, request: SearchRequest, feedback: Feedback = SILENT
+) -> "Iterator[SessionHits]":
+    """Search for a question: sessions with all of its words first, then those with some."""
+    from turnlog.index.search.relaxed import search_relaxed
+    from turnlog.index.search.search import ResultLimits
+
+    query = parse_search(request.text, request.is_regex)
+    terms = SearchTerms(query, request.selection, request.limit, archive_folder())
+    with synced_index(stores, words=True, feedback=feedback) as index:
+        shown = ResultLimits(reveal=request.reveal)
+        yield from search_relaxed(index.db, terms, request.text, shown)
+
+
+def outcomes_of_turns(
+    stores: AnyStores, lines: "Sequence[LineOf]", feedback: Feedback = SILENT
+) -> "dict[LineOf, TurnOutcome]":
+    """Return the last answer of the turns that lines of session files are in, masked."""
+    from turnlog.index.search.turn_outcomes import turn_outcomes
+
+    with synced_index(stores, words=True, feedback=feedback) as index:
+        return turn_outcomes(index.db, lines, archive_folder())
+
+
+def outcome_of_session(
+    stores: AnyStores, path: "Path", feedback: Feedback = SILENT
+) -> "TurnOutcome | None":
+    """Return the last answer of a session, masked."""
+    from turnlog.index.search.turn_outcomes import last_outcome
+
+    with synced_index(stores, words=True, feedback=feedback) as index:
+        return last_outcome(index.db, str(path), archive_folder())
+
+
+def failures(
+    stores: AnyStores, query: "FailureQuery", feedback: Feedback = SILENT
+) -> "list[Failure]":
+    """Return failed calls like a command or a message, each with the calls that fixed it."""
+    from turnlog.index.reports.failures import find_failures
+
+    with synced_index(stores, words=True, feedback=feedback) as index:
+        return find_failures(index.db, query)
+
+
 def report(
     stores: AnyStores,
     name: str,
@@ -91,6 +137,17 @@ def report(
         raise UsageError(f"no report {name}: choose from {known}", "turnlog stats")
     with synced_index(stores, feedback=feedback) as index:
         return cached_report(index.db, name, filters or EVERYTHING, by)
+
+
+def report_on_sessions(
+    stores: AnyStores, request: "ReportRequest", numbers: Sequence[int], feedback: Feedback = SILENT
+) -> "Report":
+    """Compute a report over some sessions, given by their numbers, and their sub-agents."""
+    from turnlog.index.reports.reports import run_report
+    from turnlog.index.session_scope import only_sessions
+
+    with synced_index(stores, feedback=feedback) as index, only_sessions(index.db, numbers):
+        return run_report(index.db, request.name, request.filters, by=request.by)
 
 
 def _carrying_report(
@@ -257,6 +314,22 @@ def find_paths(stores: AnyStores, id_: str) -> "list[Path]":
 
     with synced_index(stores) as index:
         return session_paths(index.db, id_)
+
+
+def session_of(stores: AnyStores, path: "Path") -> str | None:
+    """Return the id of the session that a file, such as a sub-agent's, belongs to."""
+    from turnlog.index.session_scope import owner_of_file
+
+    with synced_index(stores) as index:
+        return owner_of_file(index.db, path)
+
+
+def session_of_call(stores: AnyStores, call_id: str) -> str | None:
+    """Return the id of the session that made a call."""
+    from turnlog.index.session_scope import owner_of_call
+
+    with synced_index(stores) as index:
+        return owner_of_call(index.db, call_id)
 
 
 def index_generation(stores: AnyStores) -> int:

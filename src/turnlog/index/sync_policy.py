@@ -25,6 +25,8 @@ from turnlog.store.paths import archive_folder
 from turnlog.store.stores import AnyStores, holder_of, present
 
 if TYPE_CHECKING:
+    from subprocess import Popen
+
     from turnlog.index.ingest.sync import Synced
 
 T = TypeVar("T")
@@ -43,6 +45,9 @@ SKIPPED = "turnlog: skipped "
 
 _is_deferred = ContextVar("_is_deferred", default=False)
 """True if queries leave the index as it is."""
+
+_syncs: "set[Popen[str]]" = set()
+"""Processes that `run_sync` waits for in other threads."""
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and the total; starts over for each phase."""
@@ -118,17 +123,28 @@ def run_sync(stores: AnyStores) -> None:
     """Bring an index up to date in a process of its own, and wait for it."""
     import subprocess
 
-    done = subprocess.run(
+    with subprocess.Popen(
         [*program_for(stores), "sync"],
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        check=False,
-    )
+    ) as process:
+        _syncs.add(process)
+        try:
+            printed = process.communicate()[1]
+        finally:
+            _syncs.discard(process)
     # Files that cannot be read are reported as well, and the others indexed.
-    errors = [line for line in done.stderr.splitlines() if not line.startswith(SKIPPED)]
-    if done.returncode and errors:
+    errors = [line for line in printed.splitlines() if not line.startswith(SKIPPED)]
+    if process.returncode and errors:
         raise Unavailable(errors[-1].removeprefix("turnlog: "))
+
+
+def stop_syncs() -> None:
+    """End the processes that `run_sync` waits for, before a server exits: nobody else would."""
+    for process in list(_syncs):
+        process.terminate()
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from turnlog.lake.lake_settings import (
     names_for,
     this_machine,
 )
-from turnlog.lake.lake_storage import LakeStorage, open_storage, require_dest
+from turnlog.lake.lake_storage import LakeStorage, PartGone, open_storage, require_dest
 from turnlog.lake.lake_texts import all_rows
 from turnlog.lake.lake_units import Unit, UnitKey, units_of
 from turnlog.lake.live_units import UnitRow, list_unit_parts, read_unit_parts, unit_rows
@@ -137,23 +137,42 @@ def _load(
     """Bring the state up to date with the units that the lake has of this machine."""
     if again:
         state.clear()
+    for is_last in (False, True):
+        try:
+            _load_listed(storage, machine, state, done)
+            return
+        except PartGone:  # a compaction has replaced it: list again
+            if is_last:
+                raise
+
+
+def _load_listed(storage: LakeStorage, machine: str, state: PushState, done: Pushed) -> None:
     listed = list_unit_parts(storage, machine)
     known = state.known_parts()
+    # A part that is gone was merged into another one, or somebody has deleted it: then what it
+    # said is not in the lake any more, and has to be written again.
+    is_reduced = not known <= set(listed)
     found: dict[str, list[UnitRow]] = {}
+    damaged: list[str] = []
     for path in listed:
-        if path in known:
+        if path in known and not is_reduced:
             continue
         try:
-            found |= {
-                name: list(unit_rows(name, t)) for name, t in read_unit_parts(storage, [path])
-            }
+            for name, table in read_unit_parts(storage, [path]):
+                found[name] = list(unit_rows(name, table))
         except Damaged:
             # Its units are unknown now, so their rows are written again.
-            done.damaged.append(path)
+            damaged.append(path)
+    done.damaged = damaged
     with state.writing():
+        before = state.digests() if is_reduced else {}
+        if is_reduced:
+            state.drop_units()
         for path, rows in found.items():
             state.merge(path, rows)
-        state.forget_parts(known.difference(listed))
+        if is_reduced:
+            after = state.digests()
+            state.drop_files({key[0] for key in before if before[key] != after.get(key)})
 
 
 class _Push:

@@ -68,6 +68,7 @@ REFUSED = (
     "ignored, as a project may not choose where keys are sent: {names}"
     " (set it in your own settings or environment)"
 )
+NOBODY = Host()
 SKILLS = "The skills that you may take up with the Skill tool:\n"
 
 
@@ -138,7 +139,7 @@ async def open_chat(
     options: ChatOptions,
     ask: Ask | None = None,
     approve: Ask | None = None,
-    host: Host | None = None,
+    host: Host = NOBODY,
 ) -> Chat:
     """Open a chat; a session's file is made with its first prompt.
 
@@ -146,7 +147,6 @@ async def open_chat(
     `approve`, the configuration of an untrusted directory can only restrict. `host` is the program
     that drives turnlog, if any.
     """
-    host = host or Host()
     # Trust is decided first: everything below reads files of the project, and what they may do
     # depends on it.
     trust = await _trust(store, options, approve)

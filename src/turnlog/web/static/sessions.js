@@ -124,6 +124,15 @@ class SessionRows {
     return this.pages.get(Math.floor(index / PAGE))?.[index % PAGE];
   }
 
+  /** Return where a session is, if its page is loaded; else -1. */
+  placeOf(key) {
+    for (const [page, rows] of this.pages) {
+      const place = rows.findIndex((row) => row.key === key);
+      if (place >= 0) return page * PAGE + place;
+    }
+    return -1;
+  }
+
   render(index) {
     const row = this.at(index);
     if (row) return rowElement(row, index, this.total);
@@ -214,13 +223,13 @@ class SearchResults {
   async poll() {}
 }
 
-const current = { items: null, list: null, selected: -1 };
+const current = { items: null, list: null, selected: -1, key: null };
 
 function showCount() {
   const items = current.items;
   const text =
     items instanceof SearchResults
-      ? `${items.found.length}${items.hasMore ? "+" : ""} sessions with matches`
+      ? `${items.found.length}${items.hasMore ? "+" : ""} ${items.found.length === 1 ? "session" : "sessions"} with matches`
       : `${items.total.toLocaleString("en")} ${items.total === 1 ? "session" : "sessions"}`;
   document.getElementById("count").textContent = items.isIndexing ? `${text}, indexing…` : text;
 }
@@ -238,6 +247,7 @@ async function show(at = 0) {
   const items = itemsFor(parameters());
   current.items = items;
   current.selected = -1;
+  current.key = null;
   try {
     await (items instanceof SearchResults ? items.load() : items.load(Math.floor(at / PAGE)));
     if (items !== current.items) return;
@@ -252,7 +262,18 @@ async function show(at = 0) {
   current.list.pane.setAttribute("role", "list");
   if (at) current.list.show(Math.min(at, items.count() - 1));
   showCount();
-  if (items.isIndexing) setTimeout(() => items === current.items && show(), INDEXING_MS);
+  if (items.isIndexing) followIndexing(items);
+}
+
+/** Read the list again until all sessions are indexed; what is selected stays selected. */
+function followIndexing(items) {
+  setTimeout(async () => {
+    if (items !== current.items) return;
+    await items.fetch(Math.floor((current.list?.first ?? 0) / PAGE)).catch(showError);
+    if (items !== current.items) return;
+    showCount();
+    if (items.isIndexing) followIndexing(items);
+  }, INDEXING_MS);
 }
 
 let keeping = 0;
@@ -325,14 +346,22 @@ function choose(row, isChosen) {
   else link.removeAttribute("href");
 }
 
+/** Select the same session after the list was read again: others may have come before it. */
 function restoreSelection() {
-  if (current.selected >= 0) select(current.selected);
+  if (current.selected < 0) return;
+  const items = current.items;
+  if (current.key && items.at(current.selected)?.key !== current.key) {
+    const place = items.placeOf?.(current.key) ?? -1;
+    if (place >= 0) current.selected = place;
+  }
+  select(current.selected);
 }
 
 function select(index) {
   const list = current.list;
   if (!list || !current.items.count()) return;
   current.selected = Math.max(0, Math.min(index, current.items.count() - 1));
+  current.key = current.items.at(current.selected)?.key ?? current.key;
   if (!isOnScreen(list.mounted.get(current.selected))) list.show(current.selected, list.viewHeight / 3);
   for (const [place, element] of list.mounted) {
     (element.querySelector(".session-row") ?? element).classList.toggle("is-selected", place === current.selected);
@@ -357,11 +386,17 @@ const KEYS = {
   j: () => move(1),
   k: () => move(-1),
   x: () => current.list?.mounted.get(current.selected)?.querySelector("input")?.click(),
-  Enter: () => {
-    const row = current.items.at(current.selected);
-    if (row) location.assign(addressOf(row));
-  },
+  Enter: () => openSelected().catch(showError),
 };
+
+async function openSelected() {
+  const { items, selected } = current;
+  if (selected < 0) return;
+  // Its page may be on the way: the list was read again, or a key was held down.
+  if (items instanceof SessionRows && !items.at(selected)) await items.load(Math.floor(selected / PAGE));
+  const row = items.at(selected);
+  if (row && items === current.items) location.assign(addressOf(row));
+}
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return;

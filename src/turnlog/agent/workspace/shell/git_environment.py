@@ -48,7 +48,9 @@ VARIABLES = {
     "GIT_SSH_COMMAND": NOTHING,
     "GIT_ASKPASS": NOTHING,
     "GIT_TERMINAL_PROMPT": "0",
-    # Refreshing the index would write it, and run the hook post-index-change.
+    # `git status` must not write the index. `git diff` and `git describe --dirty` refresh its
+    # times all the same (2.39): without `diff.autoRefreshIndex`, `git diff --quiet` would take a
+    # file that was only touched for a changed one.
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_LAZY_FETCH": "1",
     # Unlike protocol.allow, no `protocol.ext.allow` of the repository overrides this.

@@ -1,0 +1,174 @@
+"""Failed calls that resemble a command or an error message, and what made them succeed.
+
+The fix is in between: the next successful call of the same shape proves that it worked.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from json import dumps
+from math import log
+from typing import Any
+
+from msgspec import Struct
+
+from turnlog.index.command_names import program
+from turnlog.index.search.relaxed import relax
+from turnlog.index.tokenizer import tokens_of
+
+FailedRow = tuple[Any, ...]
+"""File, path, id and title of a session, a call, and the line of its result."""
+RANKED = 300
+"""Results that are ranked by their whole text."""
+
+MOST = 20_000
+"""Failed calls that are compared, the newest ones."""
+BETWEEN = 8
+"""Calls between failure and success that are returned, the last ones."""
+REACH = 400
+"""Calls after a failure among which a success is looked for."""
+PROGRAM_BONUS = 3.0
+"""Weight of the same program, such as `npm test`, compared with a single rare word."""
+LEAST_SHARE = 0.34
+"""Share of the words of a question, by weight, that a failure must have."""
+
+
+class RecordedCall(Struct, frozen=True):
+    """A call as the index stores it."""
+
+    line: int
+    tool: str
+    at: float | None
+    path: str | None
+    command: str | None
+    is_error: bool | None
+    error: str | None
+
+    @property
+    def shape(self) -> tuple[str, str | None]:
+        """What makes two calls the same attempt: the program, or else the file."""
+        return self.tool, program(self.command) if self.command else self.path
+
+
+class Failure(Struct, frozen=True):
+    """A failed call, with its fix if there is one."""
+
+    file: str
+    """The path of the session's or sub-agent's file."""
+    session: str
+    """The id that opens the file."""
+    title: str | None
+    call: RecordedCall
+    score: float
+    between: list[RecordedCall]
+    """Calls between the failure and the success that may have fixed it."""
+    success: RecordedCall | None
+
+
+class FailureQuery(Struct, frozen=True):
+    """What to look for; one of the two is enough."""
+
+    command: str = ""
+    message: str = ""
+    numbers: tuple[int, ...] | None = None
+    """Only sessions with these numbers, and their sub-agents; None for all."""
+    limit: int = 10
+
+
+def find_failures(db: sqlite3.Connection, query: FailureQuery) -> list[Failure]:
+    """Return the failed calls that resemble a query most, the newest of equals first."""
+    values = {"numbers": dumps(query.numbers or ()), "is_all": query.numbers is None, "most": MOST}
+    rows = db.execute(FAILED, values).fetchall()
+    scored = _scored(db, rows, query)
+    found: list[Failure] = []
+    shown: set[tuple[str | None, str | None]] = set()
+    for score, row in scored:
+        if len(found) >= query.limit:
+            break
+        file, path, opened_by, title, *rest, _ = row
+        call = RecordedCall(*rest)
+        # The same failure, tried again and again, is one result: the newest attempt.
+        key = (call.command or call.path, call.error)
+        if key not in shown:
+            shown.add(key)
+            between, success = _fix(db, file, call)
+            found.append(Failure(path, opened_by, title, call, score, between, success))
+    return found
+
+
+def _scored(
+    db: sqlite3.Connection, rows: Sequence[FailedRow], query: FailureQuery
+) -> list[tuple[float, FailedRow]]:
+    quoted = _with_message(db, query.message)
+    wanted = set(_words(f"{query.command} {query.message}"))
+    texts = [_row_words(row) for row in rows]
+    counts = {word: sum(word in each for each in texts) for word in wanted}
+    weights = {word: log(1 + len(rows) / (1 + count)) for word, count in counts.items()}
+    total = sum(weights.values()) or 1.0
+    asked = program(query.command) if query.command else None
+    scored: list[tuple[float, FailedRow]] = []
+    for row, words in zip(rows, texts, strict=True):
+        share = sum(weights[word] for word in wanted & words) / total
+        share = max(share, quoted.get((row[0], row[-1]), 0.0))
+        is_same = bool(asked) and asked == program(row[8])
+        if share >= LEAST_SHARE or is_same:
+            scored.append((share + (PROGRAM_BONUS / 10 if is_same else 0.0), row))
+    # Sorting is stable, and the newest come first.
+    return sorted(scored, key=lambda each: -round(each[0], 2))
+
+
+def _with_message(db: sqlite3.Connection, message: str) -> dict[tuple[int, int], float]:
+    """Return the failed results with the words of a message, by file and line, with a score.
+
+    The index keeps the start of each error; in a long output, the message is at the end.
+    """
+    query = relax(db, message) if message else None
+    if query is None:
+        return {}
+    rows = db.execute(WITH_MESSAGE, (query.match, RANKED)).fetchall()
+    best = min((rank for *_, rank in rows), default=0.0)
+    # bm25 ranks are negative; the best one gets 1.
+    return {(file, line): rank / best for file, line, rank in rows if best}
+
+
+def _row_words(row: FailedRow) -> set[str]:
+    return set(_words(" ".join(str(each) for each in (row[7], row[8], row[10]) if each)))
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in tokens_of(text) if len(word) > 1]
+
+
+def _fix(
+    db: sqlite3.Connection, file: int, failed: RecordedCall
+) -> tuple[list[RecordedCall], RecordedCall | None]:
+    """Return the next successful call of the same shape, and the calls before it."""
+    rows = db.execute(AFTER, (file, failed.line, REACH))
+    between: list[RecordedCall] = []
+    for row in rows:
+        call = RecordedCall(*row)
+        if call.shape == failed.shape and call.is_error == 0:
+            return between[-BETWEEN:], call
+        if call.tool not in LOOKING:
+            between.append(call)
+    return [], None
+
+
+LOOKING = frozenset(
+    "Read Grep Glob LS TodoWrite TaskCreate TaskUpdate TaskList WebSearch ToolSearch".split()
+)
+"""Tools that change nothing, and therefore fix nothing."""
+_CALL = "c.line, c.tool, c.at, c.path, c.command, c.is_error, c.error"
+FAILED = f"""
+SELECT f.id, f.path, f.opened_by, coalesce(f.title, (SELECT m.title FROM files m
+    WHERE m.session = f.session AND NOT m.is_subagent LIMIT 1)), {_CALL}, c.result_line
+FROM calls c JOIN files f ON f.id = c.file
+WHERE c.is_error AND NOT c.is_rejected AND c.counts = 1 AND NOT f.is_gone
+    AND (:is_all OR coalesce(f.session, f.path) IN (SELECT coalesce(g.session, g.path)
+        FROM files g WHERE g.id IN (SELECT value FROM json_each(:numbers))))
+ORDER BY c.at DESC LIMIT :most
+"""
+WITH_MESSAGE = """
+SELECT d.file, d.line, rank FROM words CROSS JOIN docs d
+WHERE words MATCH ? AND d.id = words.rowid AND d.is_error ORDER BY rank LIMIT ?
+"""
+AFTER = f"SELECT {_CALL} FROM calls c WHERE c.file = ? AND c.line > ? ORDER BY c.line LIMIT ?"

@@ -1,0 +1,176 @@
+"""The tools `sessions`, `read` and `context`: lists, overviews, transcripts and context."""
+
+from collections.abc import Iterator
+from json import dumps
+from typing import Any
+
+from turnlog.conversation.prompts import prompt_label
+from turnlog.conversation.session import Session
+from turnlog.conversation.turns import Turn
+from turnlog.errors import NotFound, UsageError
+from turnlog.format.entries import User
+from turnlog.format.timestamps import parse_since, parse_until
+from turnlog.index import service
+from turnlog.index.reports.session_list import ListedSession, ListFilters
+from turnlog.mcp_server.answers import ToolAnswer, estimate_tokens
+from turnlog.mcp_server.citations import brief, cite, local_time, parse_reference
+from turnlog.mcp_server.history import History, short_id
+from turnlog.mcp_server.transcript import transcript_blocks
+from turnlog.render.rows import ViewOptions
+from turnlog.secrets import mask_value
+from turnlog.text import exact_money, plural
+
+MOST_LISTED = 200
+MOST_FILES = 40
+OUTCOME = 1_500
+CONTEXT_TEXT = 400
+"""Characters of a block of the context."""
+
+
+def list_sessions(history: History, given: dict[str, Any]) -> ToolAnswer:
+    """List sessions, or give an overview of one."""
+    if name := given.get("session"):
+        return overview(history, parse_reference(name).session)
+    since, until = given.get("since"), given.get("until")
+    filters = ListFilters(
+        branch=given.get("branch"),
+        model=given.get("model"),
+        tool=given.get("tool"),
+        file=given.get("file"),
+        since=parse_since(since).timestamp() if since else None,
+        until=parse_until(until).timestamp() if until else None,
+    )
+    numbers = history.numbers(filters)
+    limit = given.get("limit", 30)
+    shown = history.describe(numbers[:limit])
+    head = f"sessions in {history.scope.label}: {len(shown)} of {len(numbers)}, newest first"
+    blocks = [_listed(session) for session in shown]
+    return ToolAnswer(head, blocks, 'For prompts, files and outcome: sessions(session="ID").')
+
+
+def _listed(session: ListedSession) -> str:
+    figures = f"{plural(session.turns, 'turn')}, {plural(session.errors, 'failed call')}"
+    cost = f"{exact_money(session.cost_usd)}{session.marks}"
+    branch = f" · branch {session.branch}" if session.branch else ""
+    title = brief(session.title, 120) or "untitled"
+    when = local_time(session.last_active)
+    parts = [short_id(session.id), when, title, figures, f"{cost}{branch}", session.project or "?"]
+    return " · ".join(parts)
+
+
+def overview(history: History, name: str) -> ToolAnswer:
+    """Describe a session: figures, prompts, files and how it ended."""
+    id_, path = history.find(name)
+    numbers = service.match_sessions(history.stores, ListFilters(ids=(id_,))).rows
+    listed = history.describe([number for _, number in numbers])
+    session = history.open(name)
+    calls = service.call_summary(history.stores, path)
+    outcome = service.outcome_of_session(history.stores, path)
+    head = f"session {id_} in {history.scope.label}"
+    blocks = [_figures(each) for each in listed if each.path == str(path)]
+    blocks += [_prompt(session, turn) for turn in session.turns]
+    if calls.files:
+        files = [f"- {file} ({count})" for file, count in list(calls.files.items())[:MOST_FILES]]
+        blocks.append("\n".join(["Files (calls):", *files]))
+    if calls.tools:
+        tools = ", ".join(f"{tool} {count}" for tool, count in calls.tools.items())
+        blocks.append(f"Calls: {tools}")
+    if outcome:
+        where = cite(id_, outcome.line, session.turn_at(outcome.line), outcome.at)
+        # The outcome comes before the prompts: it is what most questions are about.
+        blocks.insert(1, f"Ended with {where}: {brief(outcome.text, OUTCOME)}")
+    return ToolAnswer(head, blocks, f'To read a turn: read(ref="{short_id(id_)}", turn=N).')
+
+
+def _figures(session: ListedSession) -> str:
+    models = ", ".join(session.models)
+    started = local_time(session.started)
+    return (
+        f"{_listed(session)}\nStarted {started} · {plural(session.calls, 'call')} ·"
+        f" {plural(session.tokens, 'token')} · {plural(session.subagents, 'sub-agent')} · {models}"
+    )
+
+
+def _prompt(session: Session, turn: Turn) -> str:
+    entry = session.entry(turn.prompt) if turn.prompt else None
+    text = prompt_label(entry) if isinstance(entry, User) else ""
+    where = cite(session.id, turn.prompt.line if turn.prompt else None, turn.n, turn.started)
+    return f"{where} {brief(text, 200)}"
+
+
+def read(history: History, given: dict[str, Any]) -> ToolAnswer:
+    """Return the transcript around a reference, of a turn or of a range of turns."""
+    reference = parse_reference(given["ref"])
+    session = history.open(reference.session)
+    turns = session.turns
+    if not turns:
+        raise NotFound(f"{session.id} has no turns")
+    first, last = _range(session, reference.line, given)
+    options = ViewOptions(
+        line=reference.line, full=given.get("full", False), thinking=given.get("thinking", False)
+    )
+    blocks = list(transcript_blocks(session, first, last, options))
+    head = (
+        f"session {session.id}, {_turns_text(first, last)} of {len(turns)}, {history.scope.label}"
+    )
+    advice = "" if options.full else "Outputs are folded: pass full=true for whole ones."
+    return ToolAnswer(head, blocks, advice)
+
+
+def _range(session: Session, line: int | None, given: dict[str, Any]) -> tuple[int, int]:
+    """Return the first and last turn to show."""
+    count = len(session.turns)
+    first, last = given.get("turn"), given.get("to_turn")
+    if first is None and line is not None:
+        first = session.turn_at(line)
+        if first is None:
+            hint = f"it has {plural(session.last_line, 'line')} and {plural(count, 'turn')}"
+            raise NotFound(
+                f"line {line} of {session.id} is in no turn of the active branch: {hint}"
+            )
+    if first is None:
+        return 1, min(last or count, count)
+    if not 1 <= first <= count:
+        raise NotFound(f"{session.id} has {plural(count, 'turn')}, not {first}")
+    last = min(last or first, count)
+    if last < first:
+        raise UsageError("to_turn comes before turn")
+    return first, last
+
+
+def _turns_text(first: int, last: int) -> str:
+    return f"turn {first}" if first == last else f"turns {first}-{last}"
+
+
+def context(history: History, given: dict[str, Any]) -> ToolAnswer:
+    """Return what a client would send on resuming a session, message by message."""
+    session = history.open(parse_reference(given["session"]).session)
+    messages = mask_value(session.context())
+    lines = list(_context_lines(messages))
+    tokens = sum(count for count, _ in lines)
+    whole = plural(len(session.turns), "turn")
+    cut = session.late_start()
+    head = (
+        f"context of {session.id} on resume, {history.scope.label}:"
+        f" {plural(len(messages), 'message')}, about {plural(tokens, 'token')}, from {whole}"
+    )
+    note = f"The client starts at line {cut.line}: a parent is missing." if cut else ""
+    return ToolAnswer(head, [text for _, text in lines], note)
+
+
+def _context_lines(messages: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
+    for number, message in enumerate(messages, 1):
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for block in blocks:
+            kind = str(block.get("type"))
+            text = _block_text(block)
+            tokens = estimate_tokens(text)
+            name = f" {block.get('name')}" if kind == "tool_use" else ""
+            label = f"{number}. {message['role']} {kind}{name}, ~{tokens} tokens"
+            yield tokens, f"{label}: {brief(text, CONTEXT_TEXT)}"
+
+
+def _block_text(block: dict[str, Any]) -> str:
+    found = block.get("text") or block.get("thinking") or block.get("content") or block.get("input")
+    return found if isinstance(found, str) else dumps(found, ensure_ascii=False)

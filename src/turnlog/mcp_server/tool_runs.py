@@ -1,0 +1,153 @@
+"""Run tools: bring the index up to date, check arguments, answer within the limits.
+
+The index is refreshed before each call, for at most some seconds; a larger sync continues in a
+process of its own while the call is answered from the index as it is. Nothing is written but the
+index, which lies in the cache.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
+
+from turnlog.errors import Ambiguous, TurnlogError, UsageError
+from turnlog.format.regular_files import collect_skipped
+from turnlog.index.database import DamagedIndex
+from turnlog.index.sync_policy import deferred_sync, refresh_index
+from turnlog.mcp_server.answers import ToolAnswer, render
+from turnlog.mcp_server.argument_checks import check_arguments
+from turnlog.mcp_server.calling_session import meta_of
+from turnlog.mcp_server.history import History, SessionMemory
+from turnlog.mcp_server.tool_table import TOOLS
+from turnlog.secrets import mask
+from turnlog.store.paths import Store
+
+PATIENCE = 20.0
+"""Seconds that a call waits for the index."""
+FRESH = 0.5
+"""Seconds after a refresh during which calls do not start another one."""
+LISTED = 20
+"""Sessions that are listed as resources."""
+UNFINISHED = "The index is still being built: this answer may miss sessions. Ask again in a minute."
+
+
+class IndexRefresh:
+    """Refreshes the index in a thread that calls wait for, but not for ever."""
+
+    def __init__(self, stores: Sequence[Store]) -> None:
+        self._stores = stores
+        self._lock = Lock()
+        self._thread: Thread | None = None
+        self._ended = float("-inf")
+        self.problem: str | None = None
+
+    def start(self) -> Thread | None:
+        """Start a refresh unless one runs or has just ended; return the one that runs."""
+        with self._lock:
+            if self._thread and self._thread.is_alive():
+                return self._thread
+            if time.monotonic() - self._ended < FRESH:
+                return None
+            self._thread = Thread(target=self._run, daemon=True, name="refresh")
+            self._thread.start()
+            return self._thread
+
+    def wait(self) -> str:
+        """Refresh; return a notice if that has not finished in time, or failed."""
+        thread = self.start()
+        if thread:
+            thread.join(PATIENCE)
+        if thread and thread.is_alive():
+            return UNFINISHED
+        return f"The index could not be updated: {self.problem}" if self.problem else ""
+
+    def _run(self) -> None:
+        try:
+            with collect_skipped():
+                refresh_index(self._stores)
+            self.problem = None
+        except Exception as error:  # an old index is better than no answer
+            self.problem = mask(str(error)) or type(error).__name__
+        finally:
+            self._ended = time.monotonic()
+
+
+class ToolRuns:
+    """Runs tools for one client, in any thread."""
+
+    def __init__(self, stores: Sequence[Store], project: Path) -> None:
+        self._stores = tuple(stores)
+        self._project = project
+        self._refresh = IndexRefresh(self._stores)
+        self._memory = SessionMemory()
+
+    def warm_up(self) -> None:
+        """Refresh the index and import the tools while the client reads its greeting."""
+        self._refresh.start()
+        Thread(target=_load_all, daemon=True, name="imports").start()
+
+    def run(self, name: str, given: Any, params: Mapping[str, Any]) -> tuple[str, bool]:
+        """Return the answer of a tool as text, and whether it is an error."""
+        try:
+            arguments = check_arguments(TOOLS[name].schema, given)
+            return self._answer(name, arguments, params), False
+        except Ambiguous as error:
+            # Models correct themselves if they are told what is wrong: no protocol error.
+            return mask("\n".join([error.message, *error.candidates[:20]])), True
+        except TurnlogError as error:
+            return mask(error.message), True
+        except OSError as error:
+            return mask(f"a file cannot be read: {error.strerror or error}"), True
+
+    def resources(self) -> list[dict[str, Any]]:
+        """Return the newest sessions as resources."""
+        from turnlog.mcp_server.citations import brief, local_time
+
+        self._refresh.wait()
+        with deferred_sync():
+            history = self._history({}, {})
+            shown = history.describe(history.numbers()[:LISTED])
+        return [
+            {
+                "uri": f"turnlog://session/{session.id}",
+                "name": session.id,
+                "title": mask(brief(session.title, 80)) or "untitled",
+                "description": f"last active {local_time(session.last_active)}",
+                "mimeType": "text/plain",
+            }
+            for session in shown
+        ]
+
+    def read_resource(self, uri: str, params: Mapping[str, Any]) -> str:
+        """Return the overview of a session."""
+        if not uri.startswith("turnlog://session/"):
+            raise UsageError(f"{uri[:80]!r} is not a resource such as turnlog://session/ID")
+        return self._answer("sessions", {"session": uri}, params)
+
+    def _answer(self, name: str, given: dict[str, Any], params: Mapping[str, Any]) -> str:
+        notice = self._refresh.wait()
+        with deferred_sync(), collect_skipped():
+            try:
+                answer = self._ask(name, given, params)
+            except DamagedIndex:
+                # Rebuilding is what the refresh does; the second try finds it done.
+                self._refresh = IndexRefresh(self._stores)
+                notice = self._refresh.wait()
+                answer = self._ask(name, given, params)
+        if notice:
+            answer = ToolAnswer(f"{answer.head}\n{notice}", answer.blocks, answer.advice)
+        return render(answer, given.get("cursor"), {"tool": name, **given})
+
+    def _ask(self, name: str, given: dict[str, Any], params: Mapping[str, Any]) -> ToolAnswer:
+        return TOOLS[name].load()(self._history(given, meta_of(params)), given)
+
+    def _history(self, given: Mapping[str, Any], meta: Mapping[str, Any]) -> History:
+        return History(self._stores, self._project, given.get("scope"), meta, self._memory)
+
+
+def _load_all() -> None:
+    with suppress(ImportError):
+        for tool in TOOLS.values():
+            tool.load()
