@@ -34,6 +34,7 @@ WITHOUT_JSON = {
     "hook on": "prints a confirmation",
     "hook off": "prints a confirmation",
     "web": "prints a URL",
+    "mcp": "speaks JSON-RPC",
 }
 MEANINGS = {
     "--since": "when",

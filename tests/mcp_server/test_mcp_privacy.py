@@ -19,7 +19,7 @@ from turnlog.store.paths import Store
 QUOTE = re.compile(r"<quoted-(\w{8})>\n(.*)\n</quoted-\1>", re.DOTALL)
 
 
-def ask(root: Path, tool: str, meta: dict[str, Any] | None = None, **given: Any) -> str:
+def ask(root: Path, tool: str, meta: Any = None, **given: Any) -> str:
     """Ask a server of its own, in this process."""
     runs = ToolRuns([Store(root)], Path(SHOP))
     return runs.run(tool, given, {"_meta": meta or {}})[0]

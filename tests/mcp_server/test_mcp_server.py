@@ -13,7 +13,8 @@ import jsonschema
 import pytest
 from mcp import Client, StdioServerParameters
 
-from support.mcp_peer import FIRST, HELLO, peer, server_command
+from support.build import assistant, session, text, user
+from support.mcp_peer import FIRST, HELLO, SHOP, peer, put, server_command
 from turnlog.errors import UsageError
 from turnlog.mcp_server.argument_checks import check_arguments
 from turnlog.mcp_server.tool_table import TOOLS
@@ -44,14 +45,16 @@ def test_the_official_client_calls_every_tool(root: Path) -> None:
 
         started = StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
         async with Client(started) as client:
-            tools = (await client.list_tools()).tools
-            answers = {name: await client.call_tool(name, given) for name, given in CALLS.items()}
             resources = (await client.list_resources()).resources
-            read = await client.read_resource(str(resources[0].uri))
-            templates = (await client.list_resource_templates()).resource_templates
-            prompts = (await client.list_prompts()).prompts
-            recall = await client.get_prompt("recall", {"topic": 'the "orders" table'})
-            return locals()
+            return {
+                "tools": (await client.list_tools()).tools,
+                "answers": {name: await client.call_tool(name, CALLS[name]) for name in CALLS},
+                "resources": resources,
+                "read": await client.read_resource(str(resources[0].uri)),
+                "templates": (await client.list_resource_templates()).resource_templates,
+                "prompts": (await client.list_prompts()).prompts,
+                "recall": await client.get_prompt("recall", {"topic": 'the "orders" table'}),
+            }
 
     found = asyncio.run(talk())
     assert {tool.name for tool in found["tools"]} == set(CALLS) == set(TOOLS)
@@ -69,8 +72,23 @@ def test_the_official_client_calls_every_tool(root: Path) -> None:
 def test_schemas_are_valid_and_arguments_are_checked_as_they_say(name: str) -> None:
     schema = TOOLS[name].schema
     jsonschema.Draft202012Validator.check_schema(schema)
-    validator = jsonschema.Draft202012Validator(schema)
-    values = ["", "x", "x" * 5_000, 0, 1, 3.0, 1.5, 10**9, True, None, [], ["prompt"], ["x"], {}]
+    validator: Any = jsonschema.Draft202012Validator(schema)
+    values: list[Any] = [
+        "",
+        "x",
+        "x" * 5_000,
+        0,
+        1,
+        3.0,
+        1.5,
+        10**9,
+        True,
+        None,
+        [],
+        ["prompt"],
+        ["x"],
+        {},
+    ]
     cases: list[Any] = [
         *values,
         *({key: value} for key in schema["properties"] for value in values),
@@ -141,6 +159,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"query": "("}, "Nothing found"),
     ("search", {"query": "x", "since": "soon"}, "soon"),
     ("search", {"query": "[", "regex": True}, "["),
+    ("search", {"query": "Postgr.s", "regex": True}, "We decided"),
+    ("search", {"query": "\ud800 Postgres", "limit": 3.0}, "We decided"),
     ("files", {"path": "a.py", "session": "last", "at": "turn 99"}, "not 99"),
     ("files", {"path": "\0"}, "0 changes"),
     ("usage", {"by": ["nothing"]}, "must be one of"),
@@ -173,7 +193,7 @@ def test_twenty_concurrent_requests_are_all_answered(root: Path) -> None:
 def test_a_cancelled_request_is_not_answered(root: Path) -> None:
     with peer(root) as server:
         params = {"name": "search", "arguments": {"query": "orders"}}
-        lines = [
+        lines: list[dict[str, Any]] = [
             {"jsonrpc": "2.0", "id": f"c{n}", "method": "tools/call", "params": params}
             for n in range(30)
         ]
@@ -277,3 +297,19 @@ def _append(root: Path, said: str) -> None:
     last["message"] |= {"id": "msg_new", "content": [{"type": "text", "text": said}]}
     with path.open("ab") as file:
         file.write(json.dumps(last).encode() + b"\n")
+
+
+def test_an_expensive_expression_neither_blocks_the_server_nor_outlives_it(root: Path) -> None:
+    id_ = "0e000000-0000-4000-8000-000000000006"
+    put(root, SHOP, session(user("a" * 60 + "!"), assistant(text("Yes.")), session_id=id_), id_)
+    with peer(root) as server:
+        slow = {"name": "search", "arguments": {"query": "(a+)+$", "regex": True}}
+        server.send("tools/call", slow)
+        assert server.ask("ping")["result"] == {}
+        assert server.close() == 0
+
+
+def test_a_terminated_server_exits_at_once(root: Path) -> None:
+    with peer(root) as server:
+        server.process.terminate()
+        assert server.process.wait(60) == 0

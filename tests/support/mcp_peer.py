@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def put(root: Path, project: str, content: bytes, id_: str) -> Path:
 
 def server_command(root: Path, project: str = SHOP) -> list[str]:
     """The command of a server for one store and project."""
-    return [sys.executable, "-m", "turnlog", "--store", str(root), "mcp", "--project", project]
+    return [sys.executable, "-m", "turnlog", "--store", str(root), "mcp", "--directory", project]
 
 
 class Peer:
@@ -81,7 +81,12 @@ class Peer:
     def send(self, method: str, params: Any = None, **fields: Any) -> int:
         """Send a request; return its id."""
         self._number += 1
-        message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params or {}}
+        message: dict[str, Any] = {
+            "jsonrpc": "2.0",
+            "id": self._number,
+            "method": method,
+            "params": params or {},
+        }
         self.send_raw(json.dumps(message | fields).encode() + b"\n")
         return self._number
 
@@ -114,7 +119,7 @@ class Peer:
 
 
 @contextmanager
-def peer(root: Path, project: str = SHOP, **environment: str) -> Iterator[Peer]:
+def peer(root: Path, project: str = SHOP, **environment: str) -> Generator[Peer]:
     """Start a server and shake hands with it."""
     with subprocess.Popen(
         server_command(root, project),

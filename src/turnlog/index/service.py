@@ -18,7 +18,7 @@ from turnlog.store.stores import AnyStores
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from turnlog.index.reports.failures import Failure, FailureQuery
+    from turnlog.index.reports.failures import FailedCall, FailureQuery
     from turnlog.index.reports.reports import Filters, Report, ReportRequest
     from turnlog.index.reports.session_list import (
         CallSummary,
@@ -107,7 +107,7 @@ def outcome_of_session(
 
 def failures(
     stores: AnyStores, query: "FailureQuery", feedback: Feedback = SILENT
-) -> "list[Failure]":
+) -> "list[FailedCall]":
     """Return failed calls like a command or a message, each with the calls that fixed it."""
     from turnlog.index.reports.failures import find_failures
 

@@ -20,7 +20,14 @@ def check_arguments(schema: Schema, given: Any) -> dict[str, Any]:
     problem = next(_problems(schema, given, "arguments"), None)
     if problem:
         raise UsageError(problem)
-    return given
+    return {name: _normalized(value) for name, value in given.items()}
+
+
+def _normalized(value: Any) -> Any:
+    """Return a value as the tools expect it: `3.0` is 3, and half a surrogate pair is no letter."""
+    if isinstance(value, float):
+        return int(value)
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _problems(schema: Schema, value: Any, name: str) -> Iterator[str]:

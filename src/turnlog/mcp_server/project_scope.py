@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.errors import UsageError
+from turnlog.format.json_values import is_object
 from turnlog.store.configuration import configuration_file, read_configuration
 from turnlog.store.worktrees import worktrees_of
 
@@ -35,7 +36,7 @@ def is_all_allowed() -> bool:
     """Return whether config.toml has `scope = "all"` in its table `[mcp]`."""
     path = configuration_file()
     table = read_configuration(path).get("mcp", {})
-    scope = table.get("scope", PROJECT) if isinstance(table, dict) else None
+    scope = table.get("scope", PROJECT) if is_object(table) else None
     if scope not in SCOPES:
         raise UsageError(f'scope in [mcp] of {path} is not "project" or "all"', f"$EDITOR {path}")
     return scope == ALL

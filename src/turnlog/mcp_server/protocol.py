@@ -89,7 +89,7 @@ class Dispatcher:
         return {"content": [{"type": "text", "text": text}], "isError": is_error}
 
     def _get_prompt(self, params: Message) -> Message:
-        name, given = params.get("name"), params.get("arguments") or {}
+        name, given = params.get("name"), params.get("arguments", {})
         if not isinstance(name, str) or not is_object(given):
             raise ProtocolError(INVALID_PARAMS, "a prompt has a name and arguments")
         try:

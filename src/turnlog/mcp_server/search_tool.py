@@ -11,8 +11,9 @@ from turnlog.index.search.selection import KINDS, Selection
 from turnlog.index.search.turn_outcomes import TurnOutcome
 from turnlog.index.service import SearchRequest
 from turnlog.mcp_server.answers import ToolAnswer
-from turnlog.mcp_server.citations import brief, cite, local_time
+from turnlog.mcp_server.citations import brief, cite, local_time, parse_reference
 from turnlog.mcp_server.history import History, short_id
+from turnlog.web.regex_search import search_by_regex
 
 MOST_SESSIONS = 25
 PROMPT = 240
@@ -32,7 +33,10 @@ def search(history: History, given: dict[str, Any]) -> ToolAnswer:
     if numbers:
         selection = _selection(history, given, numbers)
         request = SearchRequest(text, given.get("regex", False), selection, limit)
-        found = list(islice(service.recall_sessions(history.stores, request), limit))
+        # A model's expression runs in a process of its own: `re` would block the whole server,
+        # which then would not even notice that its client is gone.
+        ask = search_by_regex if request.is_regex else service.recall_sessions
+        found = list(islice(ask(history.stores, request), limit))
     head = (
         f"search {text[:200]!r} in {history.scope.label}: {len(found)} of at most {limit} sessions"
     )
@@ -46,7 +50,7 @@ def search(history: History, given: dict[str, Any]) -> ToolAnswer:
 def _selection(history: History, given: dict[str, Any], numbers: tuple[int, ...]) -> Selection:
     since, until = given.get("since"), given.get("until")
     session = given.get("session")
-    chosen = history.find(session)[0] if session else None
+    chosen = history.find(parse_reference(session).session)[0] if session else None
     file = given.get("file")
     return Selection(
         kinds=tuple(kind for kind in given.get("kinds", ()) if kind in KINDS),

@@ -17,12 +17,18 @@ from turnlog.mcp_server.citations import brief, cite, local_time, parse_referenc
 from turnlog.mcp_server.history import History, short_id
 from turnlog.mcp_server.transcript import transcript_blocks
 from turnlog.render.rows import ViewOptions
-from turnlog.secrets import mask_value
+from turnlog.secrets import cut_texts, mask_value
 from turnlog.text import exact_money, plural
 
 MOST_LISTED = 200
 MOST_FILES = 40
 OUTCOME = 1_500
+MOST_TURNS = 30
+"""Turns of one answer: more than fit, unless most of them are short."""
+LONGEST_MASKED = 4_000
+"""Characters of a text that are masked to show its start."""
+LONGEST_ROW = 1 << 20
+"""Characters of an output that are shown, in parts."""
 CONTEXT_TEXT = 400
 """Characters of a block of the context."""
 
@@ -105,16 +111,21 @@ def read(history: History, given: dict[str, Any]) -> ToolAnswer:
     turns = session.turns
     if not turns:
         raise NotFound(f"{session.id} has no turns")
-    first, last = _range(session, reference.line, given)
+    first, wanted = _range(session, reference.line, given)
+    last = min(wanted, first + MOST_TURNS - 1)
     options = ViewOptions(
-        line=reference.line, full=given.get("full", False), thinking=given.get("thinking", False)
+        line=reference.line,
+        full=given.get("full", False),
+        thinking=given.get("thinking", False),
+        longest=LONGEST_ROW,
     )
     blocks = list(transcript_blocks(session, first, last, options))
-    head = (
-        f"session {session.id}, {_turns_text(first, last)} of {len(turns)}, {history.scope.label}"
-    )
+    scope = history.scope.label
+    head = f"session {session.id}, {_turns_text(first, last)} of {len(turns)}, {scope}"
     advice = "" if options.full else "Outputs are folded: pass full=true for whole ones."
-    return ToolAnswer(head, blocks, advice)
+    if last < wanted:
+        advice += f" Later turns: turn={last + 1}, to_turn={wanted}."
+    return ToolAnswer(head, blocks, advice.strip())
 
 
 def _range(session: Session, line: int | None, given: dict[str, Any]) -> tuple[int, int]:
@@ -145,8 +156,9 @@ def _turns_text(first: int, last: int) -> str:
 def context(history: History, given: dict[str, Any]) -> ToolAnswer:
     """Return what a client would send on resuming a session, message by message."""
     session = history.open(parse_reference(given["session"]).session)
-    messages = mask_value(session.context())
-    lines = list(_context_lines(messages))
+    messages = session.context()
+    # Only the starts of texts are shown: masking a context of megabytes would take seconds.
+    lines = list(_context_lines(messages, mask_value(cut_texts(messages, LONGEST_MASKED))))
     tokens = sum(count for count, _ in lines)
     whole = plural(len(session.turns), "turn")
     cut = session.late_start()
@@ -158,17 +170,22 @@ def context(history: History, given: dict[str, Any]) -> ToolAnswer:
     return ToolAnswer(head, [text for _, text in lines], note)
 
 
-def _context_lines(messages: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
-    for number, message in enumerate(messages, 1):
-        content = message["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        for block in blocks:
-            kind = str(block.get("type"))
-            text = _block_text(block)
-            tokens = estimate_tokens(text)
-            name = f" {block.get('name')}" if kind == "tool_use" else ""
-            label = f"{number}. {message['role']} {kind}{name}, ~{tokens} tokens"
-            yield tokens, f"{label}: {brief(text, CONTEXT_TEXT)}"
+def _context_lines(
+    messages: list[dict[str, Any]], masked: list[dict[str, Any]]
+) -> Iterator[tuple[int, str]]:
+    """Yield the size and the start of each block; its text is taken from the masked messages."""
+    for number, (whole, shown) in enumerate(zip(messages, masked, strict=True), 1):
+        for block, start in zip(_blocks(whole), _blocks(shown), strict=True):
+            tokens = estimate_tokens(_block_text(block))
+            kind = str(start.get("type"))
+            name = f" {start.get('name')}" if kind == "tool_use" else ""
+            label = f"{number}. {shown['role']} {kind}{name}, ~{tokens} tokens"
+            yield tokens, f"{label}: {brief(_block_text(start), CONTEXT_TEXT)}"
+
+
+def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def _block_text(block: dict[str, Any]) -> str:

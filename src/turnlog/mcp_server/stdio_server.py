@@ -6,6 +6,7 @@ on stderr. The end of the input ends the process, whatever is still running.
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -13,6 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
+from turnlog.format.json_values import is_object
 from turnlog.index.sync_policy import stop_syncs
 from turnlog.mcp_server.protocol import (
     INVALID_REQUEST,
@@ -33,12 +35,16 @@ MOST_WAITING = 200
 GRACE = 5.0
 """Seconds for running requests after the input has ended, as for `turnlog mcp < requests`."""
 CANCELLED = "notifications/cancelled"
+SLOW = ("tools/call", "resources/read", "resources/list")
+"""Methods that are answered in a thread."""
 
 
 def serve_stdio(stores: Sequence[Store], project: Path) -> None:
     """Answer requests until the input ends, then exit."""
     source, sink = _take_over_streams()
     server = StdioServer(Dispatcher(ToolRuns(stores, project)), sink)
+    # A client that is in a hurry sends SIGTERM: stop a running sync then, too.
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         server.read_all(source)
     except KeyboardInterrupt:
@@ -49,6 +55,10 @@ def serve_stdio(stores: Sequence[Store], project: Path) -> None:
         # Threads may be in the middle of a long query, and Python would wait for them. An orphan
         # that nobody can talk to is worse than an answer that nobody can read.
         os._exit(0)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _take_over_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -92,14 +102,10 @@ class StdioServer:
         except (ValueError, RecursionError):
             self._write(error_message(None, PARSE_ERROR, "not JSON"))
             return
-        if isinstance(message, dict) and message.get("method") == CANCELLED:
+        if is_object(message) and message.get("method") == CANCELLED:
             self._cancel(message)
             return
-        if isinstance(message, dict) and message.get("method") in (
-            "tools/call",
-            "resources/read",
-            "resources/list",
-        ):
+        if is_object(message) and message.get("method") in SLOW:
             self._start(message)
             return
         # Handshakes and lists take no time, and keep their order.
@@ -116,7 +122,7 @@ class StdioServer:
     def _cancel(self, message: Message) -> None:
         """Drop a request that waits; the answer to one that runs is not sent."""
         params = message.get("params")
-        id_ = params.get("requestId") if isinstance(params, dict) else None
+        id_ = params.get("requestId") if is_object(params) else None
         for future, running in self._running.items():
             if id_ is not None and running == id_ and not future.done():
                 future.cancel()

@@ -23,11 +23,13 @@ from turnlog.mcp_server.history import History, SessionMemory
 from turnlog.mcp_server.tool_table import TOOLS
 from turnlog.secrets import mask
 from turnlog.store.paths import Store
+from turnlog.text import harmless
 
 PATIENCE = 20.0
 """Seconds that a call waits for the index."""
 FRESH = 0.5
 """Seconds after a refresh during which calls do not start another one."""
+MOST_CANDIDATES = 20
 LISTED = 20
 """Sessions that are listed as resources."""
 UNFINISHED = "The index is still being built: this answer may miss sessions. Ask again in a minute."
@@ -94,10 +96,12 @@ class ToolRuns:
             arguments = check_arguments(TOOLS[name].schema, given)
             return self._answer(name, arguments, params), False
         except Ambiguous as error:
-            # Models correct themselves if they are told what is wrong: no protocol error.
-            return mask("\n".join([error.message, *error.candidates[:20]])), True
+            # Candidates are names from sessions, and therefore quoted as well.
+            answer = ToolAnswer(error.message, error.candidates[:MOST_CANDIDATES])
+            return render(answer, None, {}), True
         except TurnlogError as error:
-            return mask(error.message), True
+            # Models correct themselves if they are told what is wrong: no protocol error.
+            return harmless(mask(error.message)), True
         except OSError as error:
             return mask(f"a file cannot be read: {error.strerror or error}"), True
 
@@ -113,7 +117,7 @@ class ToolRuns:
             {
                 "uri": f"turnlog://session/{session.id}",
                 "name": session.id,
-                "title": mask(brief(session.title, 80)) or "untitled",
+                "title": harmless(mask(brief(session.title, 80))) or "untitled",
                 "description": f"last active {local_time(session.last_active)}",
                 "mimeType": "text/plain",
             }

@@ -17,8 +17,6 @@ from turnlog.render.rows import (
 
 FOLDED = 12
 """Lines of an output that are shown unless all are asked for; of a failed call, the last ones."""
-LONGEST = 1 << 20
-"""Characters of a text beyond which it is cut before it is masked."""
 
 
 def transcript_blocks(
@@ -33,7 +31,7 @@ def transcript_blocks(
         calls = {call.use.line: agents.get(call.id) for call in turn.calls if call.id in agents}
         for row in builder.turn(turn):
             text = _text(session, row, options)
-            agent = calls.get(row.line) if isinstance(row, CallRow) else None
+            agent = calls.get(row.line or 0) if isinstance(row, CallRow) else None
             if text:
                 yield f'{text}\n  sub-agent: read(ref="{agent}")' if agent else text
 

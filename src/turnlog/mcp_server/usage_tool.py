@@ -5,11 +5,11 @@ from typing import Any
 from turnlog.errors import UsageError
 from turnlog.format.timestamps import parse_since, parse_until
 from turnlog.index import service
-from turnlog.index.reports.failures import Failure, FailureQuery, RecordedCall
+from turnlog.index.reports.failures import FailedCall, FailureQuery, RecordedCall
 from turnlog.index.reports.reports import Filters, Report, ReportRequest, Row, footnotes_of
 from turnlog.index.reports.session_list import ListFilters
 from turnlog.mcp_server.answers import ToolAnswer
-from turnlog.mcp_server.citations import brief, cite, local_time
+from turnlog.mcp_server.citations import brief, cite, local_time, parse_reference
 from turnlog.mcp_server.history import History, short_id
 
 HIDDEN = frozenset({"unpriced", "understated", "elapsed_seconds", "agent_tokens"})
@@ -49,7 +49,7 @@ def _numbers(history: History, session: str | None) -> tuple[int, ...]:
     if session is None:
         # What this session costs is part of what the project costs.
         return tuple(number for _, number in history.in_scope)
-    id_, _ = history.find(session)
+    id_, _ = history.find(parse_reference(session).session)
     found = service.match_sessions(history.stores, ListFilters(ids=(id_,)))
     return tuple(number for _, number in found.rows)
 
@@ -87,7 +87,7 @@ def errors(history: History, given: dict[str, Any]) -> ToolAnswer:
     return ToolAnswer(head, [_failure(history, each) for each in ordered])
 
 
-def _failure(history: History, failure: Failure) -> str:
+def _failure(history: History, failure: FailedCall) -> str:
     call = failure.call
     turn = history.turn_of(failure.file, call.line)
     lines = [
@@ -111,7 +111,7 @@ def _failure(history: History, failure: Failure) -> str:
     )
 
 
-def _mark(failure: Failure, call: RecordedCall) -> str:
+def _mark(failure: FailedCall, call: RecordedCall) -> str:
     return cite(failure.session, call.line, None, None)
 
 

@@ -4,6 +4,7 @@
 page, and Ctrl-C, for years.
 """
 
+import signal
 import subprocess
 import sys
 from itertools import islice
@@ -62,6 +63,10 @@ def search_by_regex(
 
 def answer_parent() -> None:
     """Read a query from stdin, and write its answer to stdout."""
+    if hasattr(signal, "alarm"):
+        # A parent that is killed cannot end this process, which `(a+)+$` would keep busy for years.
+        # Without a handler, the signal ends it even while `re` holds the interpreter's lock.
+        signal.alarm(int(LONGEST) + 2)
     query = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=RegexQuery)
     try:
         with deferred_sync():

@@ -49,7 +49,7 @@ class RecordedCall(Struct, frozen=True):
         return self.tool, program(self.command) if self.command else self.path
 
 
-class Failure(Struct, frozen=True):
+class FailedCall(Struct, frozen=True):
     """A failed call, with its fix if there is one."""
 
     file: str
@@ -74,12 +74,12 @@ class FailureQuery(Struct, frozen=True):
     limit: int = 10
 
 
-def find_failures(db: sqlite3.Connection, query: FailureQuery) -> list[Failure]:
+def find_failures(db: sqlite3.Connection, query: FailureQuery) -> list[FailedCall]:
     """Return the failed calls that resemble a query most, the newest of equals first."""
     values = {"numbers": dumps(query.numbers or ()), "is_all": query.numbers is None, "most": MOST}
     rows = db.execute(FAILED, values).fetchall()
     scored = _scored(db, rows, query)
-    found: list[Failure] = []
+    found: list[FailedCall] = []
     shown: set[tuple[str | None, str | None]] = set()
     for score, row in scored:
         if len(found) >= query.limit:
@@ -91,7 +91,7 @@ def find_failures(db: sqlite3.Connection, query: FailureQuery) -> list[Failure]:
         if key not in shown:
             shown.add(key)
             between, success = _fix(db, file, call)
-            found.append(Failure(path, opened_by, title, call, score, between, success))
+            found.append(FailedCall(path, opened_by, title, call, score, between, success))
     return found
 
 
