@@ -1,12 +1,15 @@
 """What a client may see: its own project, masked, quoted, in parts, without its own session."""
 
+import json
+import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.build import assistant, call, result, session, text, user
+from support.build import assistant, call, result, session, stamp, text, user
 from support.mcp_peer import FIRST, OTHER, SECRET, SHOP, put
 from turnlog.errors import UsageError
 from turnlog.mcp_server.answers import MOST_TOKENS, ToolAnswer, cursor_at, estimate_tokens, render
@@ -15,6 +18,7 @@ from turnlog.mcp_server.project_scope import scope_of
 from turnlog.mcp_server.tool_runs import ToolRuns
 from turnlog.store.configuration import configuration_file
 from turnlog.store.paths import Store
+from turnlog.store.registry import claim, start_of
 
 QUOTE = re.compile(r"<quoted-(\w{8})>\n(.*)\n</quoted-\1>", re.DOTALL)
 
@@ -116,9 +120,34 @@ def test_a_stale_session_id_in_the_environment_does_not_hide_the_callers_own(
     assert "0 of 0" in ask(root, "sessions", {"claudecode/toolUseId": "b3"})
 
 
+def test_without_any_name_a_session_that_is_being_written_is_left_out(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_ = "0f000000-0000-4000-8000-000000000007"
+    now = stamp(datetime.now(UTC))
+    lines = [user("Postgres now?", timestamp=now), assistant(text("Yes."), timestamp=now)]
+    put(root, SHOP, session(*lines, session_id=id_), id_)
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", OTHER)  # stale
+    assert "now?" not in ask(root, "search", query="Postgres")
+    assert "now?" in ask(root, "search", {"sessionId": FIRST}, query="Postgres")
+
+
+def test_the_session_that_the_client_registered_is_left_out(root: Path) -> None:
+    # The client is this process's parent, as it is the server's.
+    claim(Store(root), FIRST, Path(SHOP), "cli", "2.1.325")
+    file = next((root / "sessions").glob("*.json"))
+    parent = json.loads(file.read_text()) | {
+        "pid": os.getppid(),
+        "procStart": start_of(os.getppid()),
+    }
+    (root / "sessions" / f"{os.getppid()}.json").write_text(json.dumps(parent))
+    file.unlink()
+    assert "0 of 0" in ask(root, "sessions")
+
+
 def test_only_ids_are_taken_from_metadata() -> None:
     meta = {"sessionId": "../x", "x/sessionId": 7, "session-id": "ab", "obsessionid": "cd"}
-    assert named_sessions(meta, {}) == {"ab"}
+    assert named_sessions(meta) == {"ab"}
 
 
 def test_secrets_are_masked_in_every_tool(root: Path) -> None:

@@ -8,7 +8,7 @@ leaving out one session too many is better than an echo.
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,18 @@ DEEPEST = 8
 """Ancestors of this process that may be the client."""
 
 
-def named_sessions(meta: Mapping[str, Any], environment: Mapping[str, str]) -> set[str]:
-    """Return the session ids that a request and the environment name."""
-    given = [value for key, value in meta.items() if SESSION_KEY.search(key)]
-    given += [environment.get(name) for name in VARIABLES]
-    return {value for value in given if isinstance(value, str) and is_session_id(value)}
+def named_sessions(meta: Mapping[str, Any]) -> set[str]:
+    """Return the session ids that the metadata of a request names."""
+    return _ids(value for key, value in meta.items() if SESSION_KEY.search(key))
+
+
+def started_sessions(environment: Mapping[str, str] = os.environ) -> set[str]:
+    """Return the session ids that the environment names, which may be stale."""
+    return _ids(environment.get(name) for name in VARIABLES)
+
+
+def _ids(values: Iterable[Any]) -> set[str]:
+    return {value for value in values if isinstance(value, str) and is_session_id(value)}
 
 
 def call_in(meta: Mapping[str, Any]) -> str | None:
@@ -53,8 +60,8 @@ def registered_sessions(stores: Sequence[Store]) -> set[str]:
 
 
 def calling_sessions(stores: Sequence[Store], meta: Mapping[str, Any]) -> set[str]:
-    """Return the ids of the sessions that a request may come from."""
-    found = named_sessions(meta, os.environ) | registered_sessions(stores)
+    """Return the ids of the sessions that a request comes from, as far as that is certain."""
+    found = named_sessions(meta) | registered_sessions(stores)
     call = call_in(meta)
     if call and (owner := service.session_of_call(stores, call)):
         found.add(owner)

@@ -17,7 +17,7 @@ from turnlog.errors import NotFound
 from turnlog.index import service
 from turnlog.index.reports.session_list import ListedSession, ListFilters
 from turnlog.index.session_tables import open_cached_session
-from turnlog.mcp_server.calling_session import calling_sessions, is_recent
+from turnlog.mcp_server.calling_session import calling_sessions, is_recent, started_sessions
 from turnlog.mcp_server.project_scope import ProjectScope, scope_of
 from turnlog.store.paths import Store
 from turnlog.store.stores import holder_of
@@ -69,14 +69,11 @@ class History:
     def callers(self) -> set[str]:
         """Ids of the sessions that the request may come from."""
         found = calling_sessions(self.stores, self.meta)
-        if found:
-            return found
-        # Nobody said. A session of the project that was written to a moment ago is most likely it.
-        for _, number in self.in_scope[:1]:
-            newest = service.describe_sessions(self.stores, [number]).get(number)
-            if newest and is_recent(newest.last_active):
-                return {newest.id}
-        return set()
+        if not found:
+            # A session of the project that was written to a moment ago is most likely it.
+            newest = self.describe([number for _, number in self.in_scope[:1]])
+            found = {each.id for each in newest if is_recent(each.last_active)}
+        return found | started_sessions()
 
     @cached_property
     def in_scope(self) -> list[tuple[float, int]]:

@@ -28,7 +28,7 @@ REACH = 400
 """Calls after a failure among which a success is looked for."""
 PROGRAM_BONUS = 3.0
 """Weight of the same program, such as `npm test`, compared with a single rare word."""
-LEAST_SHARE = 0.34
+LEAST_SHARE = 0.5
 """Share of the words of a question, by weight, that a failure must have."""
 
 
