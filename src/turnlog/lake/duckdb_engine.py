@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from importlib import import_module
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from turnlog.index.reports.dialects import DUCKDB, parameters_of, translate
@@ -9,6 +10,9 @@ from turnlog.index.reports.reports import Found, Parameters
 from turnlog.lake.lake_schema import arrow_schema, pyarrow
 from turnlog.lake.lake_storage import LakeStorage
 from turnlog.lake.report_values import plain_rows
+
+MEMORY = "4GB"
+"""Memory for a report; what does not fit is written to a temporary directory."""
 
 
 class DuckdbEngine:
@@ -29,6 +33,11 @@ class DuckdbEngine:
         self.db.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
         self.db.execute("SET TimeZone = 'UTC'")
         self.db.execute("SET preserve_insertion_order = false")
+        # DuckDB would take 80 % of all memory, and spill the rest to `.tmp` in the working
+        # directory. A report over 100 million messages starved everything else on a machine.
+        self.scratch = TemporaryDirectory(prefix="turnlog-lake-", ignore_cleanup_errors=True)
+        self.db.execute(f"SET temp_directory = {_quoted(self.scratch.name)}")
+        self.db.execute(f"SET memory_limit = '{MEMORY}'")
 
     def define(self, name: str, rows: Any) -> None:
         """Define a table by an Arrow table."""
@@ -64,6 +73,11 @@ class DuckdbEngine:
 
     def close(self) -> None:
         self.db.close()
+        self.scratch.cleanup()
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _local_view(table: str, paths: Sequence[str]) -> str:
