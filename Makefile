@@ -66,9 +66,6 @@ test-spark: .venv/developing .cache/spark/installed  ## ingestion and reports on
 bench-lake: .venv/developing .cache/spark/installed  ## measure lakes: pushes, reports, ingestion on Spark
 	PYTHONPATH=tests $(BIN)/python bench/lakes.py
 
-test-spark: .venv/developing .cache/spark/installed  ## on a real Spark cluster: a master and two workers
-	PYTHONPATH=tests $(BIN)/python tests/backends/spark_ingest.py
-
 test-scout: .venv/developing .cache/scout/installed  ## run scanners of inspect_scout on a lake
 	PYTHONPATH=tests $(BIN)/python tests/backends/scout.py $(CURDIR)/.cache/scout/bin/python
 
@@ -101,9 +98,10 @@ clean:
 	@$(PYTHON) -m pip --python .venv/bin/python install --quiet --editable .
 	@touch $@
 
+# The wheels of the Agent SDK bundle a client, which no test needs; its source distribution does not.
 .venv/developing: pyproject.toml constraints.txt | .venv/bin/python
 	@mkdir -p $(TMPDIR)
-	@$(PYTHON) -m pip --python .venv/bin/python install --quiet --editable '.[dev]'
+	@$(PYTHON) -m pip --python .venv/bin/python install --quiet --no-binary claude-agent-sdk --editable '.[dev]'
 	@touch $@ .venv/installed
 
 # A backend has versions of its own of packages that turnlog uses as well.

@@ -7,6 +7,7 @@ import pty
 import shlex
 import struct
 import subprocess
+import tempfile
 import termios
 import time
 from collections.abc import Iterator
@@ -105,6 +106,16 @@ class Chats:
         path.unlink()
         return shown, old, new
 
+    def hosted(self, rounds: int) -> Job:
+        """A program that drives a chat: from the start to the request for its first prompt."""
+        job = self._job("turnlog-chat, the first prompt of a program", *STREAM[1:])
+        begin = {"type": "control_request", "request_id": "1"}
+        hello = begin | {"request": {"subtype": "initialize", "hooks": None}}
+        lines = "".join(f"{json.dumps(each)}\n" for each in (hello, PROMPT)).encode()
+        for _ in range(rounds):
+            self._measure_request(job, lines)
+        return job
+
     def _job(self, name: str, *arguments: str) -> Job:
         return Job(name, (self._turnlog, "chat", *arguments), self._environment)
 
@@ -130,15 +141,17 @@ class Chats:
         _note(job, start, process)
         os.close(screen)
 
-    def _measure_request(self, job: Job) -> None:
+    def _measure_request(self, job: Job, given: bytes = b"") -> None:
         """Start a program, until it has sent a request."""
-        with model() as asked:
+        with model() as asked, tempfile.TemporaryFile() as typed:
+            typed.write(given)
+            typed.seek(0)
             start = time.perf_counter()
             process = subprocess.Popen(
                 job.command,
                 env=job.environment | {"ANTHROPIC_BASE_URL": asked.url},
                 cwd=self.work,
-                stdin=subprocess.DEVNULL,
+                stdin=typed,
                 stdout=subprocess.DEVNULL,
             )
             asked.times.get()

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from turnlog.lake.lake_parts import PartPlace, new_part, table_of_rows
-from turnlog.lake.lake_schema import KEYS, TABLE_OF_UNITS, arrow_schema
+from turnlog.lake.lake_schema import KEYS, TABLE_OF_UNITS, arrow_schema, pyarrow
 from turnlog.lake.live_units import UnitRow
 from turnlog.lake.unit_writer import SCHEMA
 
@@ -30,6 +29,7 @@ MODELS = ("claude-opus-5-5", "claude-sonnet-5", "claude-haiku-4-5")
 RATES = (5.0, 25.0, 6.25, 10.0, 0.5)
 """Microdollars per token of input, output, cache writes and cache reads."""
 TOOLS = ("Bash", "Read", "Edit", "Grep", "Write")
+pa = pyarrow()
 HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
@@ -180,28 +180,28 @@ class _Part:
         }
 
 
-def _array(values: Any, kind: pa.DataType, count: int) -> pa.Array:
+def _array(values: Any, kind: Any, count: int) -> Any:
     if values is None or isinstance(values, str | int | float | bool | pa.Scalar):
-        found = values if isinstance(values, pa.Scalar) else pa.scalar(values, kind)
+        found: Any = values if isinstance(values, pa.Scalar) else pa.scalar(values, kind)
         return pa.repeat(found.cast(kind), count)
     return pa.array(values).cast(kind)
 
 
-def _decimal(value: float) -> pa.Scalar:
+def _decimal(value: float) -> Any:
     return pa.scalar(float(value)).cast(pa.decimal128(18, 6))
 
 
-def _ids(rng: np.random.Generator, prefix: str, count: int, digits: int = 22) -> pa.Array:
+def _ids(rng: np.random.Generator, prefix: str, count: int, digits: int = 22) -> Any:
     """Random ids as the API makes them, each different."""
     width = len(prefix) + digits
     cells = np.empty((count, width), np.uint8)
     cells[:, : len(prefix)] = np.frombuffer(prefix.encode(), np.uint8)
     cells[:, len(prefix) :] = HEX[rng.integers(0, 16, (count, digits), np.uint8)]
-    offsets = np.arange(0, (count + 1) * width, width, np.int32)
+    offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32)
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(cells))
 
 
-def _chosen(rng: np.random.Generator, names: tuple[str, ...], count: int) -> pa.Array:
+def _chosen(rng: np.random.Generator, names: tuple[str, ...], count: int) -> Any:
     codes = pa.array(rng.integers(0, len(names), count), pa.int32())
     return pa.DictionaryArray.from_arrays(codes, list(names)).cast(pa.string())
 

@@ -14,7 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from generate import UNITS, generate, parse_size
@@ -27,6 +29,8 @@ HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache/bench"
 RESULTS = HERE / "lakes.md"
 PYTHON = sys.executable
+MEMORY = Path("/dev/shm")
+"""Where lakes are written: workers of a cluster do not share one disk that syncs each part."""
 TASK_MB = 8
 """Small tasks, so that both workers finish at about the same time."""
 
@@ -48,6 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("jobs", nargs="*", metavar="JOB")
     parser.add_argument("--size", type=parse_size, default="400MB", help="of raw files")
     parser.add_argument("--messages", type=int, default=100_000_000, help="of the report")
+    parser.add_argument("--reports", default="model,daily", help="of the lake of many messages")
     return parser.parse_args()
 
 
@@ -126,7 +131,7 @@ def _report(options: argparse.Namespace) -> Iterator[str]:
     size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
     what = f"{options.messages / 1e6:,.0f} million messages, {size / UNITS['GB']:.1f} GB"
     environment = _environment(_fresh("lake-report"))
-    for report in ("model", "daily"):
+    for report in options.reports.split(","):
         start = time.perf_counter()
         words = ("stats", report, "--lake", folder, "--json")
         done = subprocess.Popen(
@@ -153,10 +158,10 @@ def _ingest(cluster: SparkCluster, raw: Path, dest: Path, *more: str) -> dict[st
 
 def _spark(options: argparse.Namespace) -> Iterator[str]:
     """Ingest the same raw files with one and with two workers of one core each."""
-    raw, home = _raw(options.size), _fresh("lake-spark")
+    raw, home = _raw(options.size), Path(mkdtemp(prefix="lake-", dir=MEMORY))
     took: dict[int, float] = {}
     for workers in (1, 2):
-        with spark_cluster(workers, **_variables(home)) as cluster:
+        with _cluster(workers, home) as cluster:
             # The first job starts executors and Python processes and imports everything.
             _ingest(cluster, _raw(UNITS["MB"] * 10), home / f"warm-{workers}")
             done = _ingest(cluster, raw, home / f"lake-{workers}")
@@ -166,13 +171,14 @@ def _spark(options: argparse.Namespace) -> Iterator[str]:
         per_core = size / summary["cpu_seconds"]
         figure = f"{size / took[workers]:.1f} MB/s, {per_core:.1f} MB per CPU second of a task"
         yield _row(f"Spark, {workers} worker(s), {size:.0f} MB", figure)
+    shutil.rmtree(home)
     yield _row("speed-up by the second worker", f"{took[1] / took[2]:.2f}")
 
 
 def _memory(options: argparse.Namespace) -> Iterator[str]:
     """Ingest small and large inputs, and compare the memory of the tasks' processes."""
     home = _fresh("lake-memory")
-    with spark_cluster(2, **_variables(home)) as cluster:
+    with _cluster(2, home) as cluster:
         for size in (options.size // 8, options.size):
             done = _ingest(cluster, _raw(size), home / f"lake-{size}")
             peak = done["summary"]["peak"] / 1e6
@@ -184,7 +190,7 @@ def _killed(options: argparse.Namespace) -> Iterator[str]:
     from support.lake_machines import live_rows
 
     raw, home = _raw(options.size // 4), _fresh("lake-killed")
-    with spark_cluster(2, **_variables(home)) as cluster:
+    with _cluster(2, home) as cluster:
         whole = _ingest(cluster, raw, home / "whole")
         words = ("-m", "turnlog", "lake", "ingest", raw, home / "loss", "--json")
         spark = ("--engine", "spark", "--master", cluster.url, "--task-size", str(TASK_MB))
@@ -207,8 +213,9 @@ def _plain_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr({k: v for k, v in row.items() if k != "write_id"}) for row in rows)
 
 
-def _variables(home: Path) -> dict[str, str]:
-    return {"XDG_DATA_HOME": str(home / "data"), "XDG_CONFIG_HOME": str(home / "config")}
+def _cluster(workers: int, home: Path) -> AbstractContextManager[SparkCluster]:
+    own, configured = str(home / "data"), str(home / "config")
+    return spark_cluster(workers, XDG_DATA_HOME=own, XDG_CONFIG_HOME=configured)
 
 
 HEAD = """# Lakes

@@ -444,6 +444,7 @@ def _chats(rounds: int) -> Iterator[Row]:
     yield Row(shown, "1 s", 1)
     yield Row(old, "a new session + 0.5 s", new.seconds + 0.5)
     yield Row(new)
+    yield Row(chats.hosted(rounds), "1.5 × a new session", 1.5 * new.seconds)
 
 
 def _job(name: str, command: Sequence[str | Path], store: Path | None = None) -> Job:

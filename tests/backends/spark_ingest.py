@@ -107,9 +107,12 @@ def ingest_with_a_loss(
     more = ("--engine", "spark", "--master", cluster.url)
     job = cluster.start("-m", "turnlog", *command(folder, raw, dest, *more))
     log = cluster.folder / "worker-0.log"
-    wait_for(lambda: any(dest.glob("v1/units/*/*.parquet")), log)
-    cluster.kill_worker(0)
-    output, errors = job.communicate()
+    try:
+        wait_for(lambda: any(dest.glob("v1/units/*/*.parquet")), log)
+        cluster.kill_worker(0)
+        output, errors = job.communicate()
+    finally:
+        job.kill()
     assert job.returncode == 0, errors
     return json.loads(output), len(list(dest.glob("v1/units/*/*.parquet")))
 

@@ -4,8 +4,9 @@
     tar xzf claude_agent_sdk-*.tar.gz
     PYTHONPATH=src:tests python tests/conformance/sdk_examples.py EXAMPLES [CLIENT]
 
-The examples look for `claude` in PATH: that is `turnlog-chat` here, or CLIENT. A scripted API answers
-every prompt with the same words. Prints a row for each example: its exit code and its last line.
+The examples look for `claude` in PATH: that is `turnlog-chat` here, or CLIENT. A scripted API
+answers every prompt with the same words. Prints a row for each example: its exit code and its last
+line.
 """
 
 import os
@@ -19,7 +20,7 @@ from client import bring_up_loopback
 from support.scripted_api import said, scripted_api
 from support.sdk_rig import own_client
 
-SECONDS = 120
+SECONDS = 400
 OTHERS = {"streaming_mode_ipython": "snippets for a notebook", "session_stores": "need servers"}
 ARGUMENTS = {"streaming_mode": ["all"], "hooks": ["all"], "setting_sources": ["all"]}
 

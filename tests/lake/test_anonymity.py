@@ -72,7 +72,7 @@ def dest(tmp_path: Path) -> str:
 
         def add(project: str, moment: str, machine: PushingMachine = machine) -> None:
             n = next(number)
-            fields = {"cwd": f"/home/{project}", "timestamp": moment}
+            fields: Any = {"cwd": f"/home/{project}", "timestamp": moment}
             lines = session(
                 user(f"prompt {n}", **fields),
                 assistant(text("so"), message_id=f"msg_{n}", **fields),

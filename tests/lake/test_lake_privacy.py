@@ -79,10 +79,10 @@ def test_a_lake_of_raw_files_has_nothing_of_what_fields_contain(
 
 
 def test_consent_is_to_contents_but_never_to_secrets(
-    machine: PushingMachine, planter: LinePlanter, tmp_path: Path
+    machine: PushingMachine, planter: LinePlanter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # This also shows that the tests above would find something.
-    machine.dest = str(tmp_path / "lake")
+    monkeypatch.setattr(machine, "dest", str(tmp_path / "lake"))
     settings = LakeSettings(
         key=machine.settings.key, user="ada", host="desk", consents=frozenset(CONSENTS)
     )

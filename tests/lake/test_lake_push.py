@@ -1,5 +1,6 @@
 """Pushing to a lake: what is live afterwards is what the sessions say."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,17 @@ def test_deleted_session_is_retracted(machine: PushingMachine, dest: str) -> Non
     assert machine.push().parts == 0
 
 
+def test_moved_session_is_never_without_rows(machine: PushingMachine, dest: str) -> None:
+    machine.push()
+    target = machine.path().parent.with_name("-elsewhere") / machine.path().name
+    target.parent.mkdir()
+    machine.path().rename(target)
+    done = machine.push()
+    assert (done.rows, done.retracted) == (5, 4)
+    commits = list(Path(dest, "v1", "units").rglob("part-*"))
+    assert len(commits) == 2  # the new rows and the retraction are one commit
+
+
 def test_missing_store_retracts_nothing(machine: PushingMachine, dest: str) -> None:
     machine.push()
     machine.store.projects.rename(machine.store.root / "elsewhere")
@@ -104,6 +116,27 @@ def test_lost_state_is_read_from_the_lake(machine: PushingMachine, dest: str) ->
     machine.append(session(user("And now?"), assistant(text("Yes"), message_id="msg_3")))
     assert machine.push().version == 2
     assert lake_totals(dest)["messages"] == 3
+
+
+def test_emptied_lake_is_filled_again(machine: PushingMachine, dest: str) -> None:
+    machine.write(FIRST.replace(b"msg_", b"msg_x"), OTHER)
+    machine.push()
+    shutil.rmtree(dest)
+    assert machine.push().files == 2
+    assert lake_totals(dest)["messages"] == 4
+
+
+def test_lost_commit_is_repeated(machine: PushingMachine, dest: str) -> None:
+    machine.push()
+    machine.write(FIRST.replace(b"msg_", b"msg_x"), OTHER)
+    machine.push()
+    commits = sorted(
+        Path(dest, "v1", "units").rglob("part-*"), key=lambda each: each.stat().st_mtime
+    )
+    commits[0].unlink()
+    done = machine.push()
+    assert (done.files, done.unchanged) == (1, 1)
+    assert lake_totals(dest)["messages"] == 4
 
 
 def test_damaged_state_is_rebuilt(machine: PushingMachine) -> None:

@@ -2,7 +2,10 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -10,8 +13,10 @@ from support.build import assistant, call, result, session, text, user
 from support.lake_machines import PushingMachine, lake_totals
 from support.s3_server import CuttingProxy, S3Server, free_port, s3_server
 from turnlog.errors import NotFound, Unavailable
+from turnlog.index.reports.reports import ReportRequest
 from turnlog.lake.lake_compaction import CompactOptions, compact
 from turnlog.lake.lake_forgetting import ForgetRequest, forget
+from turnlog.lake.lake_reports import LakeSource, lake_report_batch
 from turnlog.lake.lake_status import lake_status, pull
 from turnlog.lake.lake_storage import open_storage
 from turnlog.lake.lake_verification import verify
@@ -106,8 +111,52 @@ def test_server_that_is_down_is_one_clear_line(machine: PushingMachine) -> None:
         machine.push()
 
 
+class _Refusal(BaseHTTPRequestHandler):
+    """Answers every request as S3 does to those who have no permission."""
+
+    code = "AccessDenied"
+
+    def do_GET(self) -> None:
+        body = f"<Error><Code>{self.code}</Code><Message>No.</Message></Error>".encode()
+        self.send_response(403)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body if self.command != "HEAD" else b"")
+
+    do_HEAD = do_PUT = do_GET  # noqa: N815
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+@pytest.mark.parametrize("code", ["AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"])
+def test_missing_permissions_are_one_clear_line(machine: PushingMachine, code: str) -> None:
+    handler = type("_Coded", (_Refusal,), {"code": code})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as refusing:
+        Thread(target=refusing.serve_forever, daemon=True).start()
+        with through(refusing.server_port), pytest.raises(Unavailable) as raised:
+            machine.push()
+        refusing.shutdown()
+    assert raised.value.line == (
+        f"no permission to list {machine.dest} (try: aws s3 ls {machine.dest})"
+    )
+
+
 def test_parts_are_listed_by_prefix(machine: PushingMachine) -> None:
     machine.push()
     storage = open_storage(machine.dest)
     assert storage.names() == ["v1"]
     assert all(each.size > 0 for each in storage.walk("v1"))
+
+
+def test_reports_read_a_bucket(machine: PushingMachine) -> None:
+    machine.push()
+    machine.append(turn(2), A)
+    machine.push()
+    requests = [ReportRequest(name) for name in ("model", "tool", "daily", "blocks")]
+    model, tool, daily, blocks = lake_report_batch(LakeSource(machine.dest), requests)
+    assert [row["turns"] for row in model.rows] == [2]
+    assert [(row["name"], row["calls"]) for row in tool.rows] == [("Bash", 2)]
+    assert daily.total["turns"] == 2
+    assert blocks.total["messages"] == 4

@@ -3,6 +3,7 @@
 import gzip
 import os
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from backports import zstd
 from support.build import SESSION, assistant, call, result, session, text, user
 from support.lake_machines import KEY, PushingMachine, lake_totals, live_rows
 from turnlog.errors import NotFound
+from turnlog.lake.lake_forgetting import ForgetRequest, forget
 from turnlog.lake.lake_schema import TABLES
 from turnlog.lake.lake_settings import LakeSettings
 from turnlog.lake.raw_files import RawFile, RawFolder, origin_of, share_out
 from turnlog.lake.raw_ingest import Ingested, RawOptions, ingest_raw
+from turnlog.store.deletion_consent import agreed
 
 CHAT = session(
     user("Fix the shop"),
@@ -249,3 +252,37 @@ def test_texts_need_consent_and_are_masked(archive: RawArchive) -> None:
         ("assistant", "input", "Bash", '{"command":"ls"}'),
         ("user", "result", "Bash", "a.py"),
     ]
+
+
+def test_a_session_that_is_there_compressed_as_well_counts_once(archive: RawArchive) -> None:
+    archive.write(CHAT)
+    for ending in (".gz", ".zst"):
+        archive.put(f"ada/projects/-shop/{SESSION}.jsonl{ending}", b"older")
+    archive.put(f"ada/projects/-shop/{OTHER}.jsonl.gz", gzip.compress(b""))
+    done = archive.ingest()
+    assert (done.summary.files, len(done.skipped), done.summary.unreadable) == (2, 2, 0)
+    assert lake_totals(archive.dest)["messages"] == 2
+
+
+def test_folders_may_be_nested_deeply(archive: RawArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(archive.folder)  # an absolute path could be too long
+    for _ in range(1500):
+        Path("d").mkdir()
+        monkeypatch.chdir("d")
+    Path(f"{SESSION}.jsonl").write_bytes(CHAT)
+    monkeypatch.chdir(archive.folder)
+    try:
+        assert len(RawFolder(str(archive.folder)).list_files()) == 1
+    finally:
+        # pytest would delete it recursively, which Python does not allow for that many folders.
+        subprocess.run(["rm", "-rf", archive.folder / "d"], check=True)
+
+
+def test_forgotten_users_are_not_ingested_again(archive: RawArchive) -> None:
+    archive.write(CHAT, "ada")
+    archive.write(CHAT.replace(b"msg_", b"msg_B"), "grace")
+    archive.ingest()
+    forget(archive.dest, archive.settings, ForgetRequest("ada", consent=agreed))
+    done = archive.ingest()
+    assert (done.forgotten, done.summary.changed) == (1, 0)
+    assert {row["user"] for row in live_rows(archive.dest, "sessions")} == {"grace"}

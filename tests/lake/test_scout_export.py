@@ -82,3 +82,11 @@ def test_an_export_is_not_replaced_unasked(machine: PushingMachine, tmp_path: Pa
 def test_an_empty_lake_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="has no sessions"):
         export_scout(str(tmp_path / "lake"), tmp_path)
+
+
+def test_a_lake_without_texts_has_transcripts_without_messages(tmp_path: Path) -> None:
+    machine = PushingMachine(tmp_path / "ada", str(tmp_path / "lake"))
+    machine.write(CHAT)
+    machine.push()
+    done = export_scout(machine.dest, tmp_path / "out")
+    assert (done.transcripts, done.messages) == (1, 0)

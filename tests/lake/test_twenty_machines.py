@@ -121,6 +121,20 @@ def _require_reported(world: LakeWorld) -> None:
         assert total[name] == truth[name], name
 
 
+def test_pushes_and_compactions_at_the_same_time(world: LakeWorld) -> None:
+    busy = (1, 2, 13)
+    for machine in busy:
+        world.grow(machine, own_session(world, machine))
+    running = [world.start_push(machine, 0, "before") for machine in busy]
+    while any(process.poll() is None for process in running):
+        compact(world.dest, AT_ONCE)
+        lake_totals(world.dest)
+    assert [process.wait() for process in running] == [0, 0, 0]
+    _require_reported(world)
+    compact(world.dest, AT_ONCE)
+    _require_reported(world)
+
+
 def test_crashes_lose_nothing_and_count_nothing_twice(world: LakeWorld) -> None:
     outcomes = {"old": 0, "new": 0}
     before = world.snapshot()

@@ -13,6 +13,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
+from turnlog.format.json_values import is_array, is_object
 from turnlog.secrets import mask
 from turnlog.text import harmless
 
@@ -66,7 +67,7 @@ def answers_of_page(page: Fields) -> list[tuple[int, str]]:
 
 def answers_of_turn(turn: Fields, path: Path) -> list[tuple[int, str]]:
     """The texts of the model in the lines of a turn, read from the session file."""
-    numbers = sorted(
+    numbers: list[int] = sorted(
         line
         for message in turn["messages"]
         if not message["synthetic"]
@@ -93,10 +94,11 @@ def _values(line: str) -> Iterator[Any]:
 
 def _texts(value: Any) -> list[str]:
     """The texts of an answer's blocks; fields of other types than usual count as absent."""
-    message = value.get("message") if isinstance(value, dict) else None
-    content = message.get("content") if isinstance(message, dict) else message
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
-    objects = [block for block in blocks if isinstance(block, dict)]
+    message = value.get("message") if is_object(value) else None
+    content = message.get("content") if is_object(message) else message
+    if isinstance(content, str):
+        return [content] if content.strip() else []
+    objects = filter(is_object, content if is_array(content) else [])
     texts = [block.get("text") for block in objects if block.get("type") == "text"]
     return [text for text in texts if isinstance(text, str) and text.strip()]
 

@@ -7,10 +7,10 @@ import asyncio
 import os
 import stat
 import sys
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from claude_agent_sdk import (
     AssistantMessage,
@@ -27,7 +27,7 @@ from claude_agent_sdk import (
 )
 
 from support.scripted_api import Reply, ScriptedApi, scripted_api
-from turnlog.format.json_values import is_array, is_object
+from turnlog.format.json_values import is_object
 
 Fields = dict[str, Any]
 Outcome = Any
@@ -105,10 +105,8 @@ class Rig:
             return value.replace(str(self.home), "~")
         if is_object(value):
             return {key: self.plain(each) for key, each in value.items()}
-        if isinstance(value, tuple):
-            return self.plain(list[Any](value))
-        if is_array(value):
-            return [self.plain(each) for each in value]
+        if isinstance(value, list | tuple):
+            return [self.plain(each) for each in cast("Iterable[Any]", value)]
         return value
 
 

@@ -14,6 +14,7 @@ from turnlog.conversation.session import Session, open_session
 from turnlog.errors import NotFound, Unavailable
 from turnlog.store.paths import Store
 from turnlog.store.stores import AnyStores
+from turnlog.web import refresher as refresher_module
 from turnlog.web.growth import TAIL, growth_events, measure
 from turnlog.web.refresher import Refresher
 from turnlog.web.session_cache import SessionCache
@@ -44,6 +45,20 @@ def test_only_the_first_request_waits_for_a_refresh(tmp_path: Path) -> None:
     time.sleep(0.05)
     refresher.request()  # one has just ended
     assert len(calls) == 2
+
+
+def test_requests_wait_for_the_first_refresh_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refresher_module, "FIRST", 2.0)
+    may_end = threading.Event()
+    refresher = Refresher([Store(tmp_path)], lambda stores: may_end.wait(60))
+    started = time.monotonic()
+    for _ in range(10):
+        refresher.request()
+    assert not refresher.is_ready
+    assert 2 <= time.monotonic() - started < 12  # not 20
+    may_end.set()
 
 
 @pytest.mark.parametrize("error", [Unavailable("the index is locked"), ValueError("a bug")])

@@ -18,10 +18,12 @@ import click
 from turnlog.cli.completions import complete_model, complete_session
 from turnlog.cli.extras import require_extra
 from turnlog.cli.host_options import (
+    command_line_agents,
     entrypoint,
     host,
     host_options,
     is_hosted,
+    require_host,
     system_prompt,
     tool_list,
     tuning,
@@ -158,6 +160,7 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
         return
     if given["as_json"]:
         raise UsageError("--json needs --explain-permission", "--output-format json")
+    require_host(given)
     if is_hosted(given):
         if code := asyncio.run(_host(store, given)):
             raise click.exceptions.Exit(code)
@@ -231,6 +234,7 @@ def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
         drops_turn=given["resume_drops_turn"],
         allows_bypass=given["allow_dangerously_skip_permissions"],
         plugins=tuple(read_plugin(Path(each)) for each in given["plugin_dir"]),
+        agents=command_line_agents(given["agents"]),
     )
 
 

@@ -17,6 +17,7 @@ from turnlog.text import harmless
 
 if TYPE_CHECKING:
     from turnlog.agent.chat.assembly import ChatOptions
+    from turnlog.agent.config.agent_definitions import AgentDefinition
     from turnlog.agent.headless.hosted_chat import HostedOptions
     from turnlog.agent.model.model_names import ModelTuning
 
@@ -24,6 +25,13 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 HOST = "stdio"
+ONLY_HOSTED = (
+    "permission_prompt_tool",
+    "include_hook_events",
+    "replay_user_messages",
+    "session_mirror",
+)
+HOSTING = "turnlog-chat --input-format stream-json --output-format stream-json"
 SEPARATORS = re.compile(r"[,\s]+")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -142,25 +150,42 @@ def entrypoint(usual: str) -> str:
     return named if NAME.fullmatch(named) and named != "cli" else usual
 
 
+def command_line_agents(text: str | None) -> "dict[str, AgentDefinition]":
+    """Return the agents defined on the command line."""
+    from turnlog.agent.chat.host import read_agents
+
+    try:
+        listed = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--agents is not JSON: {error}", "--agents '{}'") from error
+    if not isinstance(listed, dict):
+        raise UsageError("--agents is not an object", "--agents '{}'")
+    return read_agents(listed)
+
+
+def require_host(given: dict[str, Any]) -> None:
+    """Refuse options that have an effect only if a program drives the chat."""
+    if is_hosted(given):
+        return
+    for name in ONLY_HOSTED:
+        if given[name]:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} needs a program that drives the chat", HOSTING)
+
+
 def hosted_options(given: dict[str, Any]) -> "HostedOptions":
     """Return what the program wants to be told."""
-    from turnlog.agent.chat.host import read_agents
     from turnlog.agent.headless.hosted_chat import HostedOptions
 
     if given["output_format"] != "stream-json":
         hint = "--output-format stream-json"
         raise UsageError("--input-format stream-json needs the same output format", hint)
-    try:
-        agents = json.loads(given["agents"] or "{}")
-    except ValueError as error:
-        raise UsageError(f"--agents is not JSON: {error}", "--agents '{}'") from error
     return HostedOptions(
         has_pieces=given["include_partial_messages"],
         has_hook_events=given["include_hook_events"],
         replays=given["replay_user_messages"],
         mirrors=given["session_mirror"],
         asks_host=given["permission_prompt_tool"] == HOST,
-        agents=read_agents(agents),
     )
 
 

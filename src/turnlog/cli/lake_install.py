@@ -159,7 +159,11 @@ def _apply(title: str, contents: dict[Path, bytes | None]) -> None:
     for path in contents:
         path.parent.mkdir(parents=True, exist_ok=True)
     changes = [
-        Change(path, content and [content], FileState.of(path) if path.exists() else None)
+        Change(
+            path,
+            None if content is None else [content],
+            FileState.of(path) if path.exists() else None,
+        )
         for path, content in contents.items()
     ]
     apply_changes(open_journal(), title, changes)

@@ -138,7 +138,6 @@ def command(stores: Stores, report: str, **options: Any) -> None:
     \b
     Examples:
       turnlog stats --since 7d
-      turnlog stats session --order cost_usd -n 10
       turnlog stats carrying --by file --csv -o files.csv
       turnlog stats daily --by model --format svg -o cost.svg
       turnlog stats monthly --lake s3://team/lake --by team
@@ -154,10 +153,7 @@ def command(stores: Stores, report: str, **options: Any) -> None:
     if wanted.plan:
         told = compare_with_plan(told, wanted.plan)
     if not told.rows and wanted.form in ("table", "svg"):
-        where, hint = places_of(stores), "turnlog --samples stats"
-        if source:
-            where, hint = source.dest, f"turnlog lake status {source.dest}"
-        raise NotFound(f"nothing to report in {where}", hint)
+        raise _nothing(stores, source)
     _print(_ordered(told, wanted.order), wanted)
 
 
@@ -176,6 +172,15 @@ def _lake_source(options: dict[str, Any]) -> "LakeSource | None":
 
     engine, master, teams, k = others
     return LakeSource(dest, engine or "duckdb", master, teams and load_teams(teams), k)
+
+
+def _nothing(stores: Stores, source: "LakeSource | None") -> NotFound:
+    if source is None:
+        return NotFound(f"nothing to report in {places_of(stores)}", "turnlog --samples stats")
+    hint = f"turnlog lake status {source.dest}"
+    if source.k:
+        return NotFound(f"{source.dest} has no such group of {source.k} people or more", hint)
+    return NotFound(f"nothing to report in {source.dest}", hint)
 
 
 def _lake_report(source: "LakeSource", request: ReportRequest) -> Report:

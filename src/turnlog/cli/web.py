@@ -59,7 +59,6 @@ def command(
       turnlog web
       turnlog web last
       turnlog web --no-open --port 8123 --origin http://devbox:8123
-      turnlog web --store ~/.claude --store /mnt/laptop/.claude
       turnlog web --lake s3://team/lake
     """
     wanted = WebOptions(**options)  # pyright: ignore[reportArgumentType]

@@ -17,9 +17,9 @@ class DuckdbEngine:
     dialect = DUCKDB
 
     def __init__(self, storage: LakeStorage) -> None:
-        duckdb = import_module("duckdb")
+        duckdb: Any = import_module("duckdb")
         self.storage = storage
-        self.errors = (duckdb.Error, OSError)
+        self.errors: tuple[type[Exception], ...] = (duckdb.Error, OSError)
         """What a damaged or missing part raises."""
         # Nothing of the user's configuration: extensions are neither installed nor loaded.
         self.db = duckdb.connect(

@@ -167,7 +167,9 @@ def rewrite_group(
             found = decode_part(storage, path, content)
             tables.append(live_rows_of(table, found, parts[path]))
             moved += parts[path]
-    except (Damaged, ForeignFile, PartGone) as error:
+    except PartGone:
+        return []  # another compaction was faster
+    except (Damaged, ForeignFile) as error:
         done.damaged.append(error.message)
         return []
     pa = pyarrow()
@@ -212,8 +214,10 @@ def _without_needless(rows: Iterable[UnitRow], winners: Mapping[UnitKey, UnitRow
 def _collect_garbage(storage: LakeStorage, options: CompactOptions, done: Compacted) -> None:
     """Delete parts that have no live rows and have had none for the grace period."""
     now = time.time()
-    files = {each.path: each for each in storage.walk(ROOT)}
     units = read_all_units(storage)
+    files = {each.path: each for each in storage.walk(ROOT)}
+    # Another compaction may have deleted some of them meanwhile.
+    units = {path: some for path, some in units.items() if path in files}
     rows = [row for some in units.values() for row in some]
     winners = winners_of(rows)
     live = {path for parts in live_parts(winners.values()).values() for path in parts}

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from turnlog.errors import Damaged, NotFound, UsageError
 from turnlog.lake.lake_compaction import ORPHAN_GRACE, Compacted, rewrite_group
@@ -128,7 +129,7 @@ def _live_sessions(winners: Mapping[UnitKey, UnitRow]) -> dict[UnitKey, UnitRow]
 
 def _session_rows(
     storage: LakeStorage, path: str, columns: Sequence[str]
-) -> Iterator[dict[str, str | None]]:
+) -> Iterator[dict[str, Any]]:
     if parse_place(path) is None:
         return
     try:

@@ -26,7 +26,7 @@ from turnlog.lake.lake_settings import (
     names_for,
     this_machine,
 )
-from turnlog.lake.lake_storage import LakeStorage, open_storage, require_dest
+from turnlog.lake.lake_storage import LakeStorage, PartGone, open_storage, require_dest
 from turnlog.lake.lake_texts import all_rows
 from turnlog.lake.lake_units import Unit, UnitKey, units_of
 from turnlog.lake.live_units import UnitRow, list_unit_parts, read_unit_parts, unit_rows
@@ -137,23 +137,42 @@ def _load(
     """Bring the state up to date with the units that the lake has of this machine."""
     if again:
         state.clear()
+    for is_last in (False, True):
+        try:
+            _load_listed(storage, machine, state, done)
+            return
+        except PartGone:  # a compaction has replaced it: list again
+            if is_last:
+                raise
+
+
+def _load_listed(storage: LakeStorage, machine: str, state: PushState, done: Pushed) -> None:
     listed = list_unit_parts(storage, machine)
     known = state.known_parts()
+    # A part that is gone was merged into another one, or somebody has deleted it: then what it
+    # said is not in the lake any more, and has to be written again.
+    is_reduced = not known <= set(listed)
     found: dict[str, list[UnitRow]] = {}
+    damaged: list[str] = []
     for path in listed:
-        if path in known:
+        if path in known and not is_reduced:
             continue
         try:
-            found |= {
-                name: list(unit_rows(name, t)) for name, t in read_unit_parts(storage, [path])
-            }
+            for name, table in read_unit_parts(storage, [path]):
+                found[name] = list(unit_rows(name, table))
         except Damaged:
             # Its units are unknown now, so their rows are written again.
-            done.damaged.append(path)
+            damaged.append(path)
+    done.damaged = damaged
     with state.writing():
+        before = state.digests() if is_reduced else {}
+        if is_reduced:
+            state.drop_units()
         for path, rows in found.items():
             state.merge(path, rows)
-        state.forget_parts(known.difference(listed))
+        if is_reduced:
+            after = state.digests()
+            state.drop_files({key[0] for key in before if before[key] != after.get(key)})
 
 
 class _Push:
@@ -178,7 +197,9 @@ class _Push:
         # Only stores at hand: the disk of another one may not be mounted.
         there = [str(each.root) for each in each_store(stores) if each.projects.is_dir()]
         sources = list(source_rows(db, secret, self.keep, self.options.since))
-        self._retract({each.file for each in sources}, [file_id(secret, one) for one in there])
+        gone = self._gone_units(
+            {each.file for each in sources}, [file_id(secret, one) for one in there]
+        )
         forgotten, known = state.forgotten(), state.fingerprints()
         changed = [
             each
@@ -189,13 +210,17 @@ class _Push:
         done.forgotten = sum(source.file in forgotten for source in sources)
         done.unchanged = len(sources) - len(changed) - done.forgotten
         total = sum(source.size for source in changed)
-        for batch in batches_of(changed):
-            self._push_files(db, batch)
+        # Retractions come with the last files: a session that was moved is never without rows.
+        *batches, last = [*batches_of(changed)] or [[]]
+        for batch, retracted in (*((each, set[UnitKey]()) for each in batches), (last, gone)):
+            self._push_files(db, batch, retracted)
             done.source_bytes += sum(source.size for source in batch)
             self.options.step(done.source_bytes, total)
 
-    def _push_files(self, db: sqlite3.Connection, batch: Sequence[SourceRow]) -> None:
-        """Write what has changed of some files, in one commit."""
+    def _push_files(
+        self, db: sqlite3.Connection, batch: Sequence[SourceRow], gone: set[UnitKey]
+    ) -> None:
+        """Write what has changed of some files, and retract units, in one commit."""
         by_number = {source.number: source for source in batch}
         known = {source.file: self.state.units_of(source.file) for source in batch}
         missing = {
@@ -212,26 +237,23 @@ class _Push:
                 old = known[file].get((unit.key.table, unit.key.day))
                 if self.options.again or not (old and old.has(unit.digest())):
                     written.append(unit)
-        self._write(written, missing, {source.file: source.store for source in batch})
+        self._write(written, missing | gone, {source.file: source.store for source in batch})
         if not self.options.is_dry_run:
             with self.state.writing():
+                self.state.drop_files({key.file for key in gone})
                 self.state.set_fingerprints((each.file, each.fingerprint) for each in batch)
 
-    def _retract(self, present_files: set[str], stores: Iterable[str]) -> None:
-        """Retract the units of files that are gone, deleted or forgotten."""
+    def _gone_units(self, present_files: set[str], stores: Iterable[str]) -> set[UnitKey]:
+        """Return the live units of files that are gone, deleted or forgotten."""
         live = self.state.live_files(stores)
         # A push that was running when a file was forgotten may have added another day to it.
         gone = (live - present_files) | (live & self.state.forgotten())
-        keys = [
+        return {
             UnitKey(self.machine.id, table, file, day)
-            for file in sorted(gone)
+            for file in gone
             for (table, day), unit in self.state.units_of(file).items()
             if not unit.is_retracted
-        ]
-        self._write([], keys, {})
-        if not self.options.is_dry_run:
-            with self.state.writing():
-                self.state.drop_files(gone)
+        }
 
     def _write(
         self, units: Sequence[Unit], retracted: Iterable[UnitKey], stores: Mapping[str, str]

@@ -27,7 +27,10 @@ TEMPORARY = re.compile(r"\.part-[0-9a-f]+.*\.tmp")
 """Names of files that are being written to a directory."""
 UPLOADS = 8
 """Files that are written at the same time."""
-DENIED = re.compile(r"ACCESS_DENIED|FORBIDDEN|Forbidden|PermissionDenied|AuthorizationFailure")
+DENIED = re.compile(
+    r"ACCESS_DENIED|FORBIDDEN|Forbidden|PermissionDenied|AuthorizationFailure|INVALID_ACCESS_KEY"
+    r"|SIGNATURE|EXPIRED_TOKEN|INVALID_CLIENT_TOKEN|ExpiredToken"
+)
 LOST = re.compile(r"NETWORK_CONNECTION|connect|timed? ?out|Timeout|INTERNAL_FAILURE|UNAVAILABLE")
 
 
@@ -146,7 +149,8 @@ class LakeStorage:
             return Unavailable(f"cannot {verb} {where}: it is read-only", look)
         if not self.is_local and LOST.search(text):
             return Unavailable(f"lost the connection to {self.dest}, cannot {verb} {path}", look)
-        return Unavailable(f"cannot {verb} {where}: {error.strerror or text[:200]}", look)
+        reason = error.strerror or text.rpartition(" operation: ")[2].partition(" (Request ID")[0]
+        return Unavailable(f"cannot {verb} {where}: {reason[:200]}", look)
 
 
 def open_storage(dest: str, environment: Mapping[str, str] = os.environ) -> LakeStorage:

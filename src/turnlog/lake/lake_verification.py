@@ -74,11 +74,10 @@ def verify(
         pass
     storage = open_storage(dest)
     require_version(storage)
-    done = VerifiedLake(dest)
-    winners = winners_of(_checked_units(storage, done))
-    done.machines = len({row.machine for row in winners.values() if not row.is_retracted})
-    _check_parts(storage, winners, done, count)
-    _find_foreign(storage, done)
+    done, winners = _check_lake(storage, count)
+    if any(finding.kind == "missing" for finding in done.findings):
+        # A compaction may have replaced a part since it was listed.
+        done, winners = _check_lake(storage, count)
     machine = this_machine()
     own = {key: row for key, row in winners.items() if key.machine == machine.id}
     if own:
@@ -87,13 +86,24 @@ def verify(
     return done
 
 
+def _check_lake(storage: LakeStorage, count: Count) -> tuple[VerifiedLake, dict[UnitKey, UnitRow]]:
+    """Check all parts of a lake; return the result and the winning units."""
+    done = VerifiedLake(storage.dest)
+    winners = winners_of(_checked_units(storage, done))
+    done.machines = len({row.machine for row in winners.values() if not row.is_retracted})
+    _check_parts(storage, winners, done, count)
+    _find_foreign(storage, done)
+    return done, winners
+
+
 def _checked_units(storage: LakeStorage, done: VerifiedLake) -> list[UnitRow]:
     found: list[UnitRow] = []
     for path in list_unit_parts(storage):
         try:
             table = decode_part(storage, path, storage.read(path))
         except TurnlogError as error:
-            done.findings.append(LakeFinding("damaged", path, error.message))
+            kind = "missing" if isinstance(error, PartGone) else "damaged"
+            done.findings.append(LakeFinding(kind, path, error.message))
             continue
         done.parts += 1
         found += unit_rows(path, complete(TABLE_OF_UNITS, table))

@@ -139,14 +139,15 @@ FROM merged_messages t;
 
 CREATE {{view}} messages AS
 SELECT
-    file_id AS file, line, key, model, t.at, branch, version, CAST(is_subagent AS INT) AS is_subagent,
+    file_id AS file, line, key, model, t.at, branch, version, stop_reason,
+    CAST(is_subagent AS INT) AS is_subagent,
     input, output, cache_write_5m, cache_write_1h, cache_read, searches,
     {{dollars(cost)}} AS cost,
     CAST(is_understated AS INT) AS is_understated, quarter, 1 AS counts
 FROM live_messages t WHERE NOT EXISTS (SELECT 1 FROM copied_messages c WHERE c.key = t.key)
 UNION ALL
 SELECT
-    file_id, line, key, model, t.at, branch, version, CAST(is_subagent AS INT),
+    file_id, line, key, model, t.at, branch, version, stop_reason, CAST(is_subagent AS INT),
     most_input, most_output, most_short, most_1h, most_read, most_searches,
     {{dollars(
         cost + {{price(most_input - input, rate_input)}} + {{price(most_output - output, rate_output)}}
@@ -159,7 +160,7 @@ SELECT
 FROM split_messages t WHERE nth = 1
 UNION ALL
 SELECT
-    file_id, line, key, model, t.at, branch, version, CAST(is_subagent AS INT),
+    file_id, line, key, model, t.at, branch, version, stop_reason, CAST(is_subagent AS INT),
     input, output, cache_write_5m, cache_write_1h, cache_read, searches, {{dollars(cost)}},
     CAST(is_understated AS INT), quarter, 0
 FROM split_messages t WHERE nth > 1;

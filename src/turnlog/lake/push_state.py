@@ -101,9 +101,15 @@ class PushState:
             ((*row.key[1:], *row.rank, row.sha256, row.is_retracted, row.store) for row in rows),
         )
 
-    def forget_parts(self, paths: Iterable[str]) -> None:
-        """Drop parts that the lake no longer has."""
-        self.db.executemany("DELETE FROM parts WHERE path = ?", [(path,) for path in paths])
+    def drop_units(self) -> None:
+        """Forget which units the lake has; the caller reads them again."""
+        self.db.execute("DELETE FROM units")
+        self.db.execute("DELETE FROM parts")
+
+    def digests(self) -> dict[tuple[str, str, str], str | None]:
+        """Return the digests of all live units, by file, table and day."""
+        statement = "SELECT file, table_name, day, sha256 FROM units WHERE NOT is_retracted"
+        return {(file, table, day): sha for file, table, day, sha in self._execute(statement)}
 
     def clear(self) -> None:
         """Forget everything but the version."""

@@ -101,12 +101,27 @@ class RawFolder(NamedTuple):
         A task then has the files of few machines and days, and writes few parts.
         """
         storage = self.open()
-        found = _list_local(storage) if storage.is_local else _list_remote(storage)
-        known = ((origin_of(each.session_name), each) for each in found)
+        listed = _list_local(storage) if storage.is_local else _list_remote(storage)
+        known = ((origin_of(each.session_name), each) for each in listed)
         placed = [(origin.store, each) for origin, each in known if origin]
         placed.sort(key=lambda pair: (pair[0], pair[1].mtime_ns, pair[1].name))
         stores = {store for store, each in placed if _is_in_store(each)}
-        return [each for _, each in placed if _is_in_store(each) or not _is_beside(each, stores)]
+        found = (each for _, each in placed if _is_in_store(each) or not _is_beside(each, stores))
+        return list(_without_twins(found))
+
+
+def _without_twins(files: Iterable[RawFile]) -> Iterator[RawFile]:
+    """Leave out compressed files that are there uncompressed as well: they are one session."""
+    known = list(files)
+    plain = {each.name for each in known if each.compression is None}
+    taken: set[str] = set()
+    for each in known:
+        name = each.session_name
+        if each.compression is not None and (name in plain or name in taken):
+            note_skipped(each.name, "it is there uncompressed or twice")
+            continue
+        taken.add(name)
+        yield each
 
 
 def _is_in_store(file: RawFile) -> bool:
@@ -127,7 +142,7 @@ def absolute_place(storage: LakeStorage) -> str:
 def _list_local(storage: LakeStorage) -> Iterator[RawFile]:
     if not os.path.isdir(storage.base):  # noqa: PTH112
         raise NotFound(f"{storage.dest} is not a directory", f"ls -ld {storage.dest}")
-    return _walk(storage.base, "")
+    return _walk(storage.base)
 
 
 def _list_remote(storage: LakeStorage) -> Iterator[RawFile]:
@@ -141,18 +156,21 @@ def is_candidate(name: str) -> bool:
     return name.endswith((".jsonl", ".jsonl.gz", ".jsonl.zst")) and not name.startswith(".")
 
 
-def _walk(root: str, below: str) -> Iterator[RawFile]:
-    folder = f"{root}/{below}" if below else root
-    with skipping(folder), os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda each: each.name):
-            name = f"{below}/{entry.name}" if below else entry.name
-            # Links are not followed. Many people may write to shared storage, and the job reads it
-            # with the rights of one: a link to `/home/boss/.claude/projects` would put the boss's
-            # sessions under the name of whoever made it.
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(root, name)
-            elif is_candidate(entry.name):
-                yield from _found(entry, name)
+def _walk(root: str) -> Iterator[RawFile]:
+    # A list instead of recursion: a path of 4,096 bytes may have 2,000 folders, and whoever made
+    # them would end the job.
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        with skipping(f"{root}/{below}"), os.scandir(f"{root}/{below}") as entries:
+            for entry in entries:
+                # Links are not followed. Many people may write to shared storage, and the job reads
+                # it with the rights of one: a link to `/home/boss/.claude/projects` would put the
+                # boss's sessions under the name of whoever made it.
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(f"{below}{entry.name}/")
+                elif is_candidate(entry.name):
+                    yield from _found(entry, f"{below}{entry.name}")
 
 
 def _found(entry: "os.DirEntry[str]", name: str) -> Iterator[RawFile]:

@@ -10,7 +10,7 @@ from turnlog.errors import Conflict, NotFound
 from turnlog.format.atomic import write_atomic
 from turnlog.lake.duckdb_engine import DuckdbEngine
 from turnlog.lake.lake_parts import encode_part, require_version
-from turnlog.lake.lake_schema import TABLE_OF_UNITS
+from turnlog.lake.lake_schema import TABLE_OF_UNITS, arrow_schema
 from turnlog.lake.lake_storage import open_storage
 from turnlog.lake.live_units import all_winners, list_unit_parts, live_parts
 
@@ -55,9 +55,12 @@ def _transcripts(dest: str) -> Any:
     engine = DuckdbEngine(storage)
     try:
         live = live_parts(all_winners(storage).values())
-        engine.attach(TABLE_OF_UNITS, list_unit_parts(storage))
-        for table in TABLES:
-            engine.attach(table, list(live.get(table, {})))
+        parts = {table: list(live.get(table, {})) for table in TABLES}
+        for table, paths in (parts | {TABLE_OF_UNITS: list_unit_parts(storage)}).items():
+            if paths:
+                engine.attach(table, paths)
+            else:
+                engine.define(f"lake_{table}", arrow_schema(table).empty_table())
         for statement in view_statements():
             engine.db.execute(statement)
         query = "SELECT * FROM scout_transcripts ORDER BY transcript_id"

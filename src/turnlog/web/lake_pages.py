@@ -182,7 +182,7 @@ def _shown(name: str, value: Any) -> str:
     if value is None:
         return "?"
     if not isinstance(value, int | float):
-        return " ".join(value) if isinstance(value, list) else str(value)
+        return str(value)
     if name.endswith("usd"):
         return money(value)
     if name.endswith("rate"):

@@ -34,6 +34,8 @@ class Refresher:
         self._is_running = False
         self._ended = float("-inf")
         self._first = Event()
+        self._asked: float | None = None
+        """When the first request came."""
         self.problem: str | None = None
         """Error of the last failed refresh."""
 
@@ -52,7 +54,10 @@ class Refresher:
     def request(self) -> None:
         """Start a refresh unless one runs or has just ended; wait only for the very first."""
         self.start()
-        self._first.wait(FIRST)
+        if self._asked is None:
+            self._asked = time.monotonic()
+        # A page and what its viewer asks for wait once, not each for five seconds.
+        self._first.wait(max(0.0, self._asked + FIRST - time.monotonic()))
 
     def start(self) -> None:
         """Start a refresh unless one runs or has just ended."""

@@ -16,7 +16,13 @@ from turnlog.agent.headless.hosted_chat import Console, HostedOptions, run_hoste
 from turnlog.agent.mcp.server_config import given_servers, listed_servers
 from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.workspace.project_directories import SettingSource
-from turnlog.cli.host_options import ENTRYPOINT, entrypoint
+from turnlog.cli.host_options import (
+    ENTRYPOINT,
+    ONLY_HOSTED,
+    command_line_agents,
+    entrypoint,
+    require_host,
+)
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
@@ -233,7 +239,7 @@ def test_unknown_messages_and_late_answers_are_ignored(program: Program) -> None
     assert program.run(*lines) == 0
 
 
-@pytest.mark.parametrize("line", ["not JSON", "[1]", '{"type":"user"}', '"user"'])
+@pytest.mark.parametrize("line", ["not JSON", "[1]", '{"type":"user"}', '"user"', "[" * 100_000])
 def test_lines_that_cannot_be_read_end_the_session(program: Program, line: str) -> None:
     with pytest.raises(UsageError):
         program.run(line, prompt())
@@ -268,6 +274,21 @@ def test_a_program_is_never_a_terminal(
 ) -> None:
     monkeypatch.setenv(ENTRYPOINT, named)
     assert entrypoint("x") == found
+
+
+@pytest.mark.parametrize("name", ONLY_HOSTED)
+def test_options_for_programs_need_one(name: str) -> None:
+    given = dict.fromkeys(ONLY_HOSTED, None) | {"input_format": "stream-json", "is_printed": True}
+    require_host(given)
+    require_host(given | {name: True, "is_printed": False})
+    with pytest.raises(UsageError):
+        require_host(given | {name: True})
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": 5}', '{"a": {"description": "d"}}'])
+def test_agents_of_the_command_line_are_checked(text: str) -> None:
+    with pytest.raises(UsageError):
+        command_line_agents(text)
 
 
 @pytest.mark.parametrize("name", ["a$(id)", 'a"b', "a;b", "a b c`d"])

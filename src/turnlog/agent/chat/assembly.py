@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.config.memory import Memory, MemoryFiles, MemoryLimits
 from turnlog.agent.config.plugins import Plugin
 from turnlog.agent.config.settings import Settings
@@ -90,6 +91,8 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
     drops_turn: str | None = None
     """The prompt whose turn `resume_at` drops: anything else there is an error."""
     plugins: tuple[Plugin, ...] = ()
+    agents: dict[str, AgentDefinition] = {}
+    """Agents defined on the command line."""
     allows_bypass: bool = False
     """Allow a program to switch to bypassPermissions later."""
 

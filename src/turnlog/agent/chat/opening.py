@@ -171,7 +171,7 @@ async def open_chat(
     files = _definition_files(store, options, trust, parts)
     commands = usable_skills(load_commands(store, options.cwd, files), host.skills)
     prompts = Prompts(loop, commands)
-    definitions = load_agents(store, options.cwd, files) | dict(host.agents)
+    definitions = load_agents(store, options.cwd, files) | options.agents | dict(host.agents)
     notes += [*settings.problems, *found.problems, *files.problems]
     notes += _untrusted([*settings.ignored, *files.ignored, *_left_out(options, found)])
     servers_open = Connections(open_host=host.open_server)

@@ -194,7 +194,7 @@ class ControlChannel:
 def _decode(line: str) -> Fields:
     try:
         value: Any = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # a hundred thousand brackets, for example
         shown = mask_start(line.strip(), 80)
         raise UsageError(f"Error parsing streaming input line: {shown}: {error}") from error
     if not is_object(value):

@@ -6,7 +6,7 @@ is written as a message before the next thing happens.
 
 import asyncio
 import os
-from collections.abc import AsyncIterable, Callable, Mapping
+from collections.abc import AsyncIterable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.host import Host, read_agents
 from turnlog.agent.chat.opening import Chat, open_chat
-from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.headless.control_channel import ControlChannel, HostPrompt
 from turnlog.agent.headless.control_requests import ControlRequests, initialized, mode_message
 from turnlog.agent.headless.host_callbacks import HostHooks, HostPermissions, host_server
@@ -58,8 +57,6 @@ class HostedOptions(Struct, frozen=True):
     """True if each line of the session is sent as well."""
     asks_host: bool = False
     """True if the program decides about calls."""
-    agents: Mapping[str, AgentDefinition] = {}
-    """Agents defined on the command line."""
 
 
 @dataclass
@@ -174,7 +171,7 @@ class HostedChat:
         hooks = HostHooks(self._channel, request.get("hooks"))
         skills = request.get("skills")
         return Host(
-            agents={**self._wanted.agents, **read_agents(request.get("agents"))},
+            agents=read_agents(request.get("agents")),
             hooks=hooks.groups,
             call_back=hooks.call,
             observe=self._observe,

@@ -218,7 +218,8 @@ def commands_in(part: SimpleCommand, depth: int = 0) -> Iterator[Inner]:
 
 
 def _direct(words: tuple[Word, ...]) -> Iterator[Inner]:
-    name = name_of(words[0])
+    program = words[0]
+    name = name_of(program)
     if name in SHELLS:
         yield from _of_shell(words)
     elif name in ("alias", "eval", "trap"):
@@ -230,7 +231,7 @@ def _direct(words: tuple[Word, ...]) -> Iterator[Inner]:
         yield Inner(SimpleCommand((UNKNOWN,)), is_sure=False)
     elif name == "find":
         yield from _of_find(words)
-    elif GIT_PROGRAM.fullmatch(words[0].text):
+    elif GIT_PROGRAM.fullmatch(program.text):
         given = (Word("git"), Word(name.removeprefix("git-")), *words[1:])
         yield Inner(SimpleCommand(given))
     elif name in LAUNCHERS or name in OTHERS:

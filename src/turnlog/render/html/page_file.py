@@ -249,8 +249,8 @@ def _share(structured: Fields, texts: dict[str, list[Any]]) -> list[Any]:
         for name, value in holder.items():
             if isinstance(value, str) and len(value) >= SHORTEST and (found := texts.get(value)):
                 shared.append([[*path, name], found])
-    for (*path, name), _ in shared:
-        (structured[path[0]] if path else structured)[name] = None
+    for path, _ in shared:
+        (structured[path[0]] if len(path) > 1 else structured)[path[-1]] = None
     return shared
 
 
@@ -281,9 +281,10 @@ def _whole_turn(turn: Fields, pages: list[Fields]) -> Fields:
     for call in turn["calls"]:
         row = rows.get((call["id"], call["line"]), {})
         call |= {name: row[name] for name in SHARED if name not in call}
-        for (*path, name), found in call.pop("shared", []):
+        for path, found in call.pop("shared", []):
             structured = call["tool_use_result"]
-            (structured[path[0]] if path else structured)[name] = _shared_text(call, found)
+            holder = structured[path[0]] if len(path) > 1 else structured
+            holder[path[-1]] = _shared_text(call, found)
     return turn
 
 
