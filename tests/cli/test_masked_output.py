@@ -23,6 +23,7 @@ from turnlog.store.paths import Store
 ID = SESSION
 NOT_RUN = {
     "web": "runs until it is stopped: tests/web plants secrets there",
+    "mcp": "speaks a protocol until its input ends: tests/mcp_server plants secrets there",
     "chat": "talks with a model: what it prints is the conversation itself",
     "tail": "does not end: has a test of its own",
     "raw": "prints bytes, which is what it is for",

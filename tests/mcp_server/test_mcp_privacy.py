@@ -11,6 +11,7 @@ import pytest
 
 from support.build import assistant, call, result, session, stamp, text, user
 from support.mcp_peer import FIRST, OTHER, SECRET, SHOP, put
+from support.planted_fields import PLANTED_FILE, Planter, plant_everywhere
 from turnlog.errors import UsageError
 from turnlog.mcp_server.answers import MOST_TOKENS, ToolAnswer, cursor_at, estimate_tokens, render
 from turnlog.mcp_server.calling_session import named_sessions
@@ -226,3 +227,26 @@ def test_a_file_is_shown_as_of_a_turn_and_as_of_a_time(root: Path) -> None:
     assert "\none\n" in ask(root, "files", path="a.py", session=FIRST, at="line:5")
     assert "\ntwo\n" in ask(root, "files", path=f"{SHOP}/a.py", at="2026-12-01")
     assert "no change of a.py is recorded" in ask(root, "files", path="a.py", at="2020-01-01")
+
+
+def test_secrets_planted_in_every_field_reach_no_answer(root: Path, tmp_path: Path) -> None:
+    assert root
+    allow_all()
+    store = Store(tmp_path / "planted")
+    planter = Planter()
+    id_ = plant_everywhere(store, planter).stem
+    calls: dict[str, list[dict[str, Any]]] = {
+        "search": [{"query": "needle"}, {"query": "needle", "kinds": ["result", "input"]}],
+        "sessions": [{}, {"session": id_}],
+        "read": [{"ref": id_, "full": True, "thinking": True}],
+        "files": [{"path": PLANTED_FILE}, {"path": PLANTED_FILE, "session": id_}],
+        "usage": [{"report": name} for name in ("session", "project", "tool", "file", "errors")],
+        "context": [{"session": id_}],
+        "errors": [{"message": "needle error failed"}, {"command": "needle"}],
+    }
+    for tool, each in calls.items():
+        for given in each:
+            runs = ToolRuns([store], Path(SHOP))
+            answer, is_error = runs.run(tool, given | {"scope": "all"}, {})
+            assert not is_error, answer
+            assert planter.leaked(answer) == [], (tool, given)
