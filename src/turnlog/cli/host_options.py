@@ -12,6 +12,7 @@ import click
 
 from turnlog.cli.terminal import echo
 from turnlog.errors import TurnlogError, UsageError
+from turnlog.format.json_values import is_object
 from turnlog.store.paths import Store
 from turnlog.text import harmless
 
@@ -158,7 +159,7 @@ def command_line_agents(text: str | None) -> "dict[str, AgentDefinition]":
         listed = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
         raise UsageError(f"--agents is not JSON: {error}", "--agents '{}'") from error
-    if not isinstance(listed, dict):
+    if not is_object(listed):
         raise UsageError("--agents is not an object", "--agents '{}'")
     return read_agents(listed)
 
