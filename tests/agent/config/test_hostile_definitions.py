@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from time import monotonic
+from time import process_time
 
 import pytest
 
@@ -46,10 +46,10 @@ def put(path: Path, text: str) -> Path:
 
 @pytest.mark.parametrize(("head", "why"), BAD_HEADS)
 def test_a_head_has_bounds(head: str, why: str) -> None:
-    started = monotonic()
+    started = process_time()
     with pytest.raises(HeadError, match=why):
         split_head(f"---\n{head}\n---\nbody")
-    assert monotonic() - started < SECONDS
+    assert process_time() - started < SECONDS
 
 
 @pytest.mark.parametrize("text", ["*test", "*.py", "*important* things", "*"])
@@ -102,9 +102,9 @@ def test_a_number_that_is_none_is_no_number(text: str) -> None:
     ids=["growing", "shrinking", "long", "alternating"],
 )
 def test_runs_of_backticks_take_no_time(text: str) -> None:
-    started = monotonic()
+    started = process_time()
     assert imports_of(f"{text}\n\n@b") in ([], ["b"])
-    assert monotonic() - started < SECONDS
+    assert process_time() - started < SECONDS
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_patterns_of_rules_take_no_time(store: Store, tmp_path: Path, pattern: s
     root = tmp_path / "shop"
     put(root / ".claude" / "rules" / "y.md", f"---\npaths: '{pattern}'\n---\nRULE")
     target = put(root / ("a" * 60) / ("a" * 200), "x")
-    started = monotonic()
+    started = process_time()
     MemoryFiles(root, store.root).for_file(target)
-    assert monotonic() - started < SECONDS * 2
+    assert process_time() - started < SECONDS * 2
 
 
 @pytest.mark.parametrize("pattern", ["src/*.ts", "**/*.{ts,tsx}", "**", "/src/**", "src"])
@@ -209,9 +209,9 @@ def test_a_chat_starts_whatever_a_repository_brings(tmp_path: Path) -> None:
     ids=["openings", "newlines", "spans", "lines"],
 )
 def test_commands_in_a_skill_are_found_in_no_time(text: str) -> None:
-    started = monotonic()
+    started = process_time()
     assert INJECTED.findall(f"{text}\n\n!`ls`")[-1:] == [("ls", "")]
-    assert monotonic() - started < SECONDS
+    assert process_time() - started < SECONDS
 
 
 def test_a_block_of_commands_is_found() -> None:
@@ -226,12 +226,12 @@ def test_many_long_heads_take_no_time_together(store: Store, tmp_path: Path) -> 
         for kind in ("agents", "rules"):
             put(root / ".claude" / kind / f"{number:03}.md", f"---\n{head}\n---\nb")
     known, files = DefinitionFiles(store, root), MemoryFiles(root, store.root)
-    started = monotonic()
+    started = process_time()
     assert "q" in load_agents(store, root, known)
     files.at_start()
     for name in "xyz":
         files.for_file(root / name)
-    assert monotonic() - started < 30
+    assert process_time() - started < 30
     assert known.problems[-1] == f"{root}/.claude/agents/299.md is not loaded: {TOO_LONG}"
     assert files.problems[-1] == f"{root}/.claude/rules/299.md is not loaded: {TOO_LONG}"
 
