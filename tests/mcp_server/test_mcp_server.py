@@ -15,6 +15,7 @@ from mcp import Client, StdioServerParameters
 
 from support.build import assistant, session, text, user
 from support.mcp_peer import FIRST, HELLO, SHOP, peer, put, server_command
+from support.terminal import Terminal
 from turnlog.errors import UsageError
 from turnlog.mcp_server.argument_checks import check_arguments
 from turnlog.mcp_server.tool_table import TOOLS
@@ -313,3 +314,17 @@ def test_a_terminated_server_exits_at_once(root: Path) -> None:
     with peer(root) as server:
         server.process.terminate()
         assert server.process.wait(60) == 0
+
+
+def test_a_person_at_a_terminal_learns_how_to_connect_a_client(root: Path) -> None:
+    terminal = Terminal()
+    command = [sys.executable, "-m", "turnlog", "mcp"]
+    with subprocess.Popen(
+        command, stdin=terminal.follower, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stderr
+        printed = [server.stderr.readline(), server.stderr.readline()]
+        server.terminate()
+    terminal.close()
+    assert printed[0].startswith("Waiting for an MCP client on stdin")
+    assert printed[1] == "(try: claude mcp add turnlog -- turnlog mcp)\n"

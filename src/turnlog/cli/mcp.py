@@ -1,5 +1,6 @@
 """turnlog mcp: serve session history to MCP clients."""
 
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -7,6 +8,10 @@ import click
 
 from turnlog.cli.store_options import with_stores
 from turnlog.store.stores import Stores, each_store
+
+WAITING = """\
+Waiting for an MCP client on stdin; press Ctrl-D to stop.
+(try: claude mcp add turnlog -- turnlog mcp)"""
 
 
 @click.command("mcp")
@@ -39,8 +44,11 @@ def command(stores: Stores, directory: Path | None, over_http: bool, port: int) 
     if over_http:
         _serve_http(stores, project, port)
         return
+    from turnlog.cli.terminal import echo
     from turnlog.mcp_server.stdio_server import serve_stdio
 
+    if sys.stdin.isatty():
+        echo(WAITING, err=True)
     serve_stdio(each_store(stores), project)
 
 
