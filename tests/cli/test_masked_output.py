@@ -243,14 +243,15 @@ WRITERS = {
     "chat.py",
     "file_states.py",
     "hook_run.py",
+    "hosted.py",
     "main.py",
     "raw.py",
     "show.py",
     "tables.py",
     "terminal.py",
 }
-"""Modules that write to a stream themselves: what prints, masked tables, bytes, stored help, the
-printed chat, a pager, the content of a file."""
+"""Modules that write to a stream themselves: what prints, masked tables, bytes, stored help, a
+version, the printed chat, a pager, the content of a file."""
 
 
 def test_only_one_module_prints() -> None:

@@ -150,7 +150,7 @@ def test_the_same_id_in_two_stores_is_ambiguous_and_both_files_are_named(home: P
         find_session([one, two], ID[:8])
     paths = [str(next(store.session_files())) for store in (one, two)]
     assert sorted(raised.value.candidates) == paths
-    assert raised.value.hint in [f"turnlog show {path}" for path in paths]
+    assert raised.value.hint == f"turnlog show {ID} --store {one.root}"
     assert find_in_store([one, two], paths[1]) == (two, Path(paths[1]))
 
 

@@ -47,7 +47,8 @@ def fork_server(folder: Path) -> Generator[Path]:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(address))
         listener.listen(16)
-        command = [sys.executable, "-m", "support.fork_server", str(listener.fileno())]
+        # -P: a directory of helpers must not hide packages of the same names.
+        command = [sys.executable, "-P", __file__, str(listener.fileno())]
         running = subprocess.Popen(command, pass_fds=[listener.fileno()])
     try:
         yield stub

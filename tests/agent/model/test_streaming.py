@@ -183,11 +183,19 @@ def test_what_is_too_long_is_known() -> None:
 
 
 def test_thinking_is_asked_for_with_room_for_an_answer(parts: Parts) -> None:
-    parts.choice = ModelChoice("claude-opus-5-5", max_tokens=1000, thinking_tokens=8000)
+    parts.choice = ModelChoice("claude-sonnet-4-5", max_tokens=1000, thinking_tokens=8000)
     parts.recorder.prompt("go", "default", "typed")
     request = build_request(parts)
     assert request["thinking"] == {"type": "enabled", "budget_tokens": 8000}
     assert request["max_tokens"] > 8000
+
+
+def test_newer_models_decide_how_much_they_think(parts: Parts) -> None:
+    parts.choice = ModelChoice("claude-opus-5-5", max_tokens=1000, thinking_tokens=8000)
+    parts.recorder.prompt("go", "default", "typed")
+    request = build_request(parts)
+    assert request["thinking"] == {"type": "adaptive"}
+    assert request["max_tokens"] == 1000
 
 
 def test_models_are_chosen_by_name_and_environment() -> None:

@@ -122,7 +122,7 @@ class _Reader:
         elif not line.is_blank:
             # SQLite stores no lone surrogates, so the slow path replaces them.
             decoded = decode_sound(line) or decode_line(storable(line))
-            self.facts.malformed += bool(decoded.problems)
+            self.facts.malformed += len(decoded.entries) != 1
             for entry in decoded.entries:
                 self._read_entry(_LinePlace(carry.lines), entry)
 
