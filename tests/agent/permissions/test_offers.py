@@ -284,6 +284,11 @@ def test_no_rule_is_saved_through_a_link_of_the_project(link: str, tmp_path: Pat
             "echo y | xargs rg",
         ),
         *("rg --hostname-bin=./x y", "sort --compress-program=./x y", "sort --comp ./x y"),
+        *("sed '1e ./x' y", "sed e y", "sed s/a/b/e y", "sed -n '/a/{p;e ./x' -e '}' y"),
+        *("sed -ne '1e ./x' y", "sed --expression='1e ./x' y", "sed -f x y", "sed --file=x y"),
+        *("sed p -e '1e ./x' y", "sed '1e ./x' -e p y", "sed '/[/s|]/e ./x;#|x|' y"),
+        *("sed -e 's/a/b\\' -e 'a/;e ./x' y", "sed 's/e/b/m;e ./x' y", "sed -e 'w y' -e 'e ./x' y"),
+        *("sed '1!e ./x' y", "sed '0~2e ./x' y", "sed '/e/Ie ./x' y", "sed --exp='1e ./x' y"),
     ],
 )
 def test_a_rule_for_a_program_that_reads_runs_no_other_program(command: str, project: Path) -> None:
@@ -294,7 +299,16 @@ def test_a_rule_for_a_program_that_reads_runs_no_other_program(command: str, pro
     assert verdict_of(exact, project).kind is VerdictKind.ALLOW
 
 
-@pytest.mark.parametrize("command", ["rg y /z", "rg $X", "rg --pretty y src", "sort -c /a"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("rg y /z", "rg $X", "rg --pretty y src", "sort -c /a"),
+        *("sed -i '/here/{s/e/f/;p}' y", "sed -n '/a/,/be/!p' y", "sed ':a;N;$!ba;s/e/ /g' y"),
+        *("sed '1i import re' y", "sed -i.bak -e 's/e/f/' -e '$d' y", "sed 's/é/b/' y"),
+        *("sed '/e/a\\\nmore text' y", "sed 5r/etc/x y", "sed -l 5 -n 'l' e", "sed s/a/b/ e -i"),
+        *("sed 'y/e/f/' y", "sed -E 's#(e)#\\1#2' /y", "sed -n '/e/I,+2p;/e/q1' y"),
+    ],
+)
 def test_a_rule_for_a_program_that_reads_is_about_its_everyday_uses(
     command: str, project: Path
 ) -> None:

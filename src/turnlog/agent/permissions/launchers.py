@@ -7,6 +7,7 @@ from itertools import dropwhile, pairwise
 from msgspec import Struct
 
 from turnlog.agent.permissions.bash import HOLE, UNKNOWN, SimpleCommand, Word, parse_script
+from turnlog.agent.permissions.programs import may_run_program
 
 DEEPEST = 6
 """Maximum nesting of commands inside of commands."""
@@ -186,6 +187,9 @@ def needs_whole_rule(words: tuple[Word, ...]) -> bool:
     name = name_of(words[0])
     if name in UNBOUND or (name == "find" and any(word.text in CHANGES for word in words)):
         return True
+    if name in ("sed", "gsed"):
+        # A pattern may match a file whose name is such a script.
+        return may_run_program(tuple("e" if each.has_glob else each.text for each in words[1:]))
     names_program = FILTERS.get(name)
     return names_program is not None and any(
         names_program.fullmatch(word.text) or may_become_option(word) for word in words[1:]

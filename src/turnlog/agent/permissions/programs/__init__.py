@@ -14,6 +14,7 @@ from turnlog.agent.permissions.programs.analysis import (
 from turnlog.agent.permissions.programs.changers import REMOVERS, WRITERS, change_files
 from turnlog.agent.permissions.programs.expressions import is_plain_condition
 from turnlog.agent.permissions.programs.git import enters_submodules
+from turnlog.agent.permissions.programs.sed import may_run_program
 from turnlog.agent.permissions.programs.usage import ProgramEffect
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "enters_submodules",
     "guess_paths",
     "is_plain_condition",
+    "may_run_program",
     "read_files",
     "shows_files",
 ]

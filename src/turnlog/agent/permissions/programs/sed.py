@@ -36,6 +36,25 @@ REPLACES = re.compile(
     + r"[gpiI0-9]*"
 )
 """Substitutions without the flags `w`, which writes a file, and `e`, which runs a command."""
+_PAIRS = "|".join(re.escape(sign) + _text_up_to(sign) * 2 for sign in DELIMITERS)
+_WHERE = rf"(?:[0-9]+(?:~[0-9]+)?|\$|/{_text_up_to('/')}[IM]*+)"
+_COMMANDS = (
+    *("[=dDgGhHlnNpPxzF}]", "[qQ][0-9]*+", rf"s(?:{_PAIRS})[gpiImM0-9]*+", rf"y(?:{_PAIRS})"),
+    *("(?::|[btT]) *+[A-Za-z0-9_]*+", r"[rwRW] *+[\w./-]++"),
+)
+RUNS_NOTHING = re.compile(
+    rf"(?:[;\s]*+(?:{_WHERE}(?: *, *(?:{_WHERE}|[+~][0-9]+))? *!? *)?"
+    rf"(?:\{{|(?:{'|'.join(_COMMANDS)})(?=[;\s}}]|\Z)|[aic](?:\\\n?)?[^\n\\]*+(?=\n|\Z)))*+[;\s]*+"
+)
+"""Scripts without the command `e` and the flag `e`, which run a program."""
+SCRIPT = re.compile(r"(?:-[nErsuzb]*e|--expression(?:=|\Z))(?P<joined>.*)", re.S)
+WIDTH = re.compile(r"-[nErsuzb]*l|--line-length")
+"""An option with a number in the next argument."""
+WITHOUT_VALUE = re.compile(
+    r"-[nErsuzb]+|-[nErsuzb]*(?:i.*|l[0-9]+)|--(?:quiet|silent|debug|follow-symlinks|posix|null-data"
+    r"|regexp-extended|separate|sandbox|unbuffered|version|help|in-place(?:=.*)?|line-length=.*)",
+    re.S,
+)
 
 
 class SedCall(Struct, frozen=True):
@@ -83,3 +102,30 @@ def read_sed(arguments: tuple[str, ...]) -> ProgramEffect | None:
     """Return what a call reads; None if it might do more."""
     found = parse_sed(arguments)
     return ProgramEffect(reads=found.paths) if found and not found.in_place else None
+
+
+def may_run_program(arguments: tuple[str, ...]) -> bool:
+    """Return whether a script may run a program: `sed '1e ./x' y`, `sed s/a/b/e`, `sed -f x`.
+
+    >>> may_run_program(("-n", "/here/{s/e/f/;p}", "x")), may_run_program(("1e ./x", "y"))
+    (False, True)
+    """
+    scripts, operands, waiting = list[str](), list[str](), iter(arguments)
+    for argument in waiting:
+        if argument == "--":
+            operands += waiting
+        elif argument == "-" or not argument.startswith("-"):
+            operands.append(argument)
+        elif WITHOUT_VALUE.fullmatch(argument):
+            continue
+        elif WIDTH.fullmatch(argument):
+            next(waiting, None)
+        elif operands or not (found := SCRIPT.fullmatch(argument)):
+            # A file with a script, or `sed '1e ./x' -e p`: versions that stop at the first operand
+            # take it for the script.
+            return True
+        else:
+            scripts.append(found["joined"] or next(waiting, ""))
+    # Together they are one script: in `-e 's/a/b\\' -e 'a/;e ./x'`, a newline is replaced.
+    script = "\n".join(scripts or operands[:1])
+    return "e" in script and not RUNS_NOTHING.fullmatch(script)
