@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.build import assistant, call, result, session, text, user
-from support.lake_machines import PushingMachine, lake_totals, live_rows
+from support.lake_machines import PushingMachine, lake_totals, live_rows, numbered_turn
 from turnlog.errors import NotFound, UsageError
 from turnlog.lake.lake_compaction import CompactOptions, compact
 from turnlog.lake.lake_forgetting import ForgetRequest, forget
@@ -28,28 +27,14 @@ B = "5e551011-0000-4000-8000-00000000000b"
 AT_ONCE = CompactOptions(grace=0)
 
 
-def turn(number: int) -> bytes:
-    return session(
-        user(f"Prompt {number}"),
-        assistant(call("Bash", {"command": "ls"}, f"toolu_{number}"), message_id=f"msg_{number}"),
-        result(f"toolu_{number}"),
-        assistant(text("Done"), message_id=f"msg_{number}b"),
-    )
-
-
-@pytest.fixture
-def dest(tmp_path: Path) -> str:
-    return str(tmp_path / "lake")
-
-
 @pytest.fixture
 def machine(tmp_path: Path, dest: str) -> PushingMachine:
     """A machine that pushed five times."""
     found = PushingMachine(tmp_path / "ada", dest)
     for number in range(4):
-        found.write(turn(number), A if number % 2 else B)
+        found.write(numbered_turn(number), A if number % 2 else B)
         found.push()
-        found.append(turn(number + 10), A)
+        found.append(numbered_turn(number + 10), A)
         found.push()
     return found
 
@@ -131,7 +116,7 @@ def test_push_during_a_compaction_wins(machine: PushingMachine, dest: str, tmp_p
     twin = tmp_path / "twin"
     pull(dest, str(twin))
     compact(str(twin))
-    machine.write(turn(77), A)
+    machine.write(numbered_turn(77), A)
     machine.push()
     totals = lake_totals(dest)
     for path in parts(str(twin)):
@@ -155,7 +140,7 @@ def test_retraction_survives_compaction(machine: PushingMachine, dest: str) -> N
 
 def test_compaction_removes_parts_of_killed_pushes(machine: PushingMachine, dest: str) -> None:
     storage = open_storage(dest)
-    machine.write(turn(88), A)
+    machine.write(numbered_turn(88), A)
     machine.push()
     lost = [path for path in parts(dest) if "/units/" not in path]
     winner = max(all_winners(storage).values(), key=lambda row: row.rank)
@@ -207,7 +192,7 @@ def test_forgotten_session_leaves_no_byte(machine: PushingMachine, dest: str) ->
 def test_forgotten_session_is_not_pushed_again(machine: PushingMachine, dest: str) -> None:
     with machine.environment():
         forget(dest, machine.settings, ForgetRequest(session=A, consent=agreed))
-    machine.append(turn(99), A)
+    machine.append(numbered_turn(99), A)
     done = machine.push()
     assert (done.forgotten, done.parts) == (1, 0)
     compact(dest, AT_ONCE)
@@ -221,9 +206,9 @@ def test_forgotten_user_leaves_no_byte(tmp_path: Path, dest: str, is_hashed: boo
     ada = PushingMachine(tmp_path / "ada", dest, is_hashed=is_hashed, user="ada-lovelace")
     bob = PushingMachine(tmp_path / "bob", dest, is_hashed=is_hashed)
     for number, each in enumerate((ada, bob)):
-        each.write(turn(number), A)
+        each.write(numbered_turn(number), A)
         each.push()
-        each.append(turn(number + 5), A)
+        each.append(numbered_turn(number + 5), A)
         each.push()
     with bob.environment():
         done = forget(dest, bob.settings, ForgetRequest(user="ada-lovelace", consent=agreed))
@@ -340,8 +325,8 @@ def test_verify_finds_damage_and_a_push_heals_it(
 
 
 def test_verify_names_sessions_that_changed(machine: PushingMachine) -> None:
-    machine.append(turn(50), A)
-    machine.write(turn(51), A.replace("a", "c"))
+    machine.append(numbered_turn(50), A)
+    machine.write(numbered_turn(51), A.replace("a", "c"))
     kinds = sorted((each.kind, Path(each.path).stem) for each in verified(machine).findings)
     assert kinds == [("differs", A), ("unpushed", A.replace("a", "c"))]
     machine.push()
@@ -362,7 +347,7 @@ def test_status_counts_machines_and_dead_parts(machine: PushingMachine, dest: st
 
 def test_different_keys_are_reported(machine: PushingMachine, tmp_path: Path, dest: str) -> None:
     bob = PushingMachine(tmp_path / "bob", dest)
-    bob.write(turn(1), A)
+    bob.write(numbered_turn(1), A)
     bob.push(replace(bob.settings, key=None))
     with machine.environment():
         assert len(lake_status(dest).keys) == 2
@@ -373,7 +358,7 @@ def test_pull_makes_a_copy_that_follows(machine: PushingMachine, dest: str, tmp_
     pull(dest, copy)
     assert lake_totals(copy) == lake_totals(dest)
     assert pull(dest, copy).parts == 0
-    machine.write(turn(60), A)
+    machine.write(numbered_turn(60), A)
     machine.push()
     compact(dest, AT_ONCE)
     assert pull(dest, copy).deleted > 0
@@ -385,7 +370,7 @@ def test_pull_never_replaces_another_lake(
     machine: PushingMachine, dest: str, tmp_path: Path
 ) -> None:
     other = PushingMachine(tmp_path / "bob", str(tmp_path / "other"))
-    other.write(turn(1), A)
+    other.write(numbered_turn(1), A)
     other.push()
     with pytest.raises(UsageError, match="not a copy"):
         pull(dest, other.dest)

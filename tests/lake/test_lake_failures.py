@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from support.build import assistant, call, result, session, text, user
+from support.build import assistant, session, text, user
 from support.capabilities import without_privileges
-from support.lake_machines import PushingMachine, lake_totals
+from support.lake_machines import PushingMachine, lake_totals, numbered_turn
 from turnlog.errors import Damaged, TurnlogError, Unavailable
 from turnlog.lake.lake_compaction import CompactOptions, compact
 from turnlog.lake.lake_parts import encode_part, parse_place
@@ -26,24 +26,10 @@ from turnlog.lake.live_units import all_winners
 A = "5e551011-0000-4000-8000-00000000000a"
 
 
-def turn(number: int) -> bytes:
-    return session(
-        user(f"Prompt {number}"),
-        assistant(call("Bash", {"command": "ls"}, f"toolu_{number}"), message_id=f"msg_{number}"),
-        result(f"toolu_{number}"),
-        assistant(text("Done"), message_id=f"msg_{number}b"),
-    )
-
-
-@pytest.fixture
-def dest(tmp_path: Path) -> str:
-    return str(tmp_path / "lake")
-
-
 @pytest.fixture
 def machine(tmp_path: Path, dest: str) -> PushingMachine:
     found = PushingMachine(tmp_path / "ada", dest)
-    found.write(turn(1), A)
+    found.write(numbered_turn(1), A)
     found.push()
     return found
 
@@ -127,9 +113,9 @@ def test_changed_part_is_one_clear_line(machine: PushingMachine, dest: str) -> N
 
 
 def test_truncated_part_is_neither_merged_nor_deleted(machine: PushingMachine, dest: str) -> None:
-    machine.append(turn(2), A)
+    machine.append(numbered_turn(2), A)
     machine.push()
-    machine.write(turn(3), A.replace("a", "b"))
+    machine.write(numbered_turn(3), A.replace("a", "b"))
     machine.push()
     live = [row.path for row in all_winners(open_storage(dest)).values()]
     path = next(Path(dest, each) for each in live if each and "/messages/" in each)
@@ -157,7 +143,7 @@ def test_foreign_files_count_nothing(machine: PushingMachine, dest: str) -> None
         found = verify(machine.store, dest, machine.settings)
         assert lake_status(dest).foreign == [f"v1/units/{place.name}/export.parquet"]
     assert {each.kind for each in found.findings} == {"damaged", "foreign"}
-    machine.append(turn(2), A)
+    machine.append(numbered_turn(2), A)
     machine.push()
     assert lake_totals(dest)["messages"] == 4
 
@@ -174,7 +160,7 @@ def test_copied_part_counts_once(machine: PushingMachine, dest: str) -> None:
 
 
 def test_missing_permissions_are_one_clear_line(machine: PushingMachine, dest: str) -> None:
-    machine.append(turn(2), A)
+    machine.append(numbered_turn(2), A)
     folders = [path for path in Path(dest).rglob("*") if path.is_dir()]
     for folder in folders:
         folder.chmod(0o500)
@@ -238,7 +224,7 @@ def test_full_disk_is_one_clear_line(
 def test_part_that_a_compaction_deleted_is_listed_again(
     machine: PushingMachine, dest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine.append(turn(2), A)
+    machine.append(numbered_turn(2), A)
     machine.push()
     storage = open_storage(dest)
     read, deleted = type(storage).read, False

@@ -22,11 +22,6 @@ OTHER = "5e551011-0000-4000-8000-00000000000b"
 
 
 @pytest.fixture
-def dest(tmp_path: Path) -> str:
-    return str(tmp_path / "lake")
-
-
-@pytest.fixture
 def machine(tmp_path: Path, dest: str) -> PushingMachine:
     found = PushingMachine(tmp_path / "ada", dest)
     found.write(FIRST)

@@ -40,11 +40,6 @@ def _zone(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def dest(tmp_path: Path) -> str:
-    return str(tmp_path / "lake")
-
-
-@pytest.fixture
 def machine(tmp_path: Path, dest: str) -> NewMachine:
     def create(name: str, **settings: Any) -> PushingMachine:
         return PushingMachine(tmp_path / name, dest, consents=EVERYTHING, **settings)

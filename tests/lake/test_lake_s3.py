@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.build import assistant, call, result, session, text, user
-from support.lake_machines import PushingMachine, lake_totals
+from support.lake_machines import PushingMachine, lake_totals, numbered_turn
 from support.s3_server import CuttingProxy, S3Server, free_port, s3_server
 from turnlog.errors import NotFound, Unavailable
 from turnlog.index.reports.reports import ReportRequest
@@ -40,23 +39,14 @@ def _variables(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def machine(server: S3Server, tmp_path: Path) -> PushingMachine:
     found = PushingMachine(tmp_path / "ada", f"s3://{server.new_bucket()}/team/lake")
-    found.write(turn(1), A)
+    found.write(numbered_turn(1), A)
     return found
-
-
-def turn(number: int) -> bytes:
-    return session(
-        user(f"Prompt {number}"),
-        assistant(call("Bash", {"command": "ls"}, f"toolu_{number}"), message_id=f"msg_{number}"),
-        result(f"toolu_{number}"),
-        assistant(text("Done"), message_id=f"msg_{number}b"),
-    )
 
 
 def test_everything_works_in_a_bucket(machine: PushingMachine, tmp_path: Path) -> None:
     dest = machine.dest
     assert machine.push().rows == 5
-    machine.append(turn(2), A)
+    machine.append(numbered_turn(2), A)
     assert machine.push().version == 2
     assert machine.push().parts == 0
     totals = lake_totals(dest)
@@ -84,7 +74,7 @@ def through(port: int) -> Generator[None]:
 def test_connection_lost_half_way(server: S3Server, machine: PushingMachine, limit: int) -> None:
     machine.push()
     before = lake_totals(machine.dest)
-    machine.write(turn(3) + turn(4), A)
+    machine.write(numbered_turn(3) + numbered_turn(4), A)
     proxy = CuttingProxy(server.port, limit)
     with through(proxy.port), pytest.raises(Unavailable) as raised:
         machine.push()
@@ -152,7 +142,7 @@ def test_parts_are_listed_by_prefix(machine: PushingMachine) -> None:
 
 def test_reports_read_a_bucket(machine: PushingMachine) -> None:
     machine.push()
-    machine.append(turn(2), A)
+    machine.append(numbered_turn(2), A)
     machine.push()
     requests = [ReportRequest(name) for name in ("model", "tool", "daily", "blocks")]
     model, tool, daily, blocks = lake_report_batch(LakeSource(machine.dest), requests)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.build import COMMON, SESSION
+from support.build import COMMON, SESSION, assistant, call, result, session, text, user
 from turnlog.lake.lake_push import Pushed, PushOptions, push
 from turnlog.lake.lake_schema import pyarrow
 from turnlog.lake.lake_settings import LakeSettings
@@ -75,6 +75,16 @@ class PushingMachine:
         """Let a session grow."""
         with self.path(session).open("ab") as file:
             file.write(content)
+
+
+def numbered_turn(number: int) -> bytes:
+    """A turn with one call; another number is another turn."""
+    return session(
+        user(f"Prompt {number}"),
+        assistant(call("Bash", {"command": "ls"}, f"toolu_{number}"), message_id=f"msg_{number}"),
+        result(f"toolu_{number}"),
+        assistant(text("Done"), message_id=f"msg_{number}b"),
+    )
 
 
 def live_rows(dest: str, table: str) -> list[dict[str, Any]]:

@@ -175,7 +175,7 @@ def require_host(given: dict[str, Any]) -> None:
 
 
 def hosted_options(given: dict[str, Any]) -> "HostedOptions":
-    """Return what the program wants to be told."""
+    """Parse the options of the messages sent to the host program."""
     from turnlog.agent.headless.hosted_chat import HostedOptions
 
     if given["output_format"] != "stream-json":

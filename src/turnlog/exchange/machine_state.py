@@ -1,4 +1,4 @@
-"""What this machine remembers about a DEST: its id there, what it published, what it has merged.
+"""The local state of a DEST: this machine's id there, what it published and what it merged.
 
 Everything but the id can be computed again: a lost state costs time, never data.
 """

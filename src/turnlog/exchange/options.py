@@ -1,4 +1,4 @@
-"""What a sync is asked to do, and what it did."""
+"""Options and result of a sync."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ def no_progress(step: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class ExchangeOptions:
-    """How to sync."""
+    """Options of a sync."""
 
     is_dry_run: bool = False
     leave_removed: bool = False

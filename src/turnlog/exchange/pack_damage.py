@@ -19,7 +19,7 @@ Placed = dict[bytes, Place]
 
 @dataclass
 class Contents:
-    """What is at DEST."""
+    """The packs and pieces found at DEST."""
 
     places: Placed = field(default_factory=Placed)
     damaged: set[str] = field(default_factory=set[str])

@@ -34,7 +34,7 @@ LARGEST_PACKED = 128 << 20
 
 @dataclass
 class Others:
-    """What other machines published."""
+    """The manifests at DEST: those of other machines, and the latest of this one."""
 
     manifests: dict[ManifestName, MachineManifest] = field(
         default_factory=dict[ManifestName, MachineManifest]

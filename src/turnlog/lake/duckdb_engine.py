@@ -7,9 +7,8 @@ from typing import Any
 
 from turnlog.index.reports.dialects import DUCKDB, parameters_of, translate
 from turnlog.index.reports.reports import Found, Parameters
-from turnlog.lake.lake_schema import arrow_schema, pyarrow
+from turnlog.lake.lake_schema import arrow_schema, plain_rows, pyarrow
 from turnlog.lake.lake_storage import LakeStorage
-from turnlog.lake.report_values import plain_rows
 
 MEMORY = "4GB"
 """Memory for a report; what does not fit is written to a temporary directory."""

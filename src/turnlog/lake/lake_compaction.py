@@ -44,7 +44,7 @@ ORPHAN_GRACE = 86400.0
 
 @dataclass(frozen=True)
 class CompactOptions:
-    """How to compact."""
+    """Options of a compaction."""
 
     grace: float = GRACE
     is_dry_run: bool = False

@@ -40,7 +40,7 @@ LakeFile = tuple[str, str]
 
 @dataclass(frozen=True)
 class ForgetRequest:
-    """What to forget: all sessions of a user, or one session on all machines."""
+    """A request to forget all sessions of a user, or one session on all machines."""
 
     user: str | None = None
     session: str | None = None

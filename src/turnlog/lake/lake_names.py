@@ -48,7 +48,7 @@ PERMISSION_MODES = frozenset(
 
 
 class LakeNames(NamedTuple):
-    """Who pushes, and what may be told: the user's consents and the key of all hashes."""
+    """The pushing user, their consents, and the key of all hashes."""
 
     key: bytes
     user: str | None

@@ -44,7 +44,7 @@ Step = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class PushOptions:
-    """How to push."""
+    """Options of a push."""
 
     since: float | None = None
     """Push only files with entries since this time, in seconds since 1970."""

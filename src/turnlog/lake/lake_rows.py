@@ -1,7 +1,7 @@
 """The rows of session files, as an index has them, for the tables of a lake.
 
-Rows are told per file, copies included: which copy counts is decided when a report is computed,
-because only then all machines are known. Figures are those that the file itself tells.
+Each file has its own rows, copies included: which copy counts is decided when a report is computed,
+because only then all machines are known. Figures are those recorded in the file itself.
 """
 
 import sqlite3

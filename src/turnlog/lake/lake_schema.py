@@ -4,6 +4,8 @@ A column may be added within a major version; readers fill missing ones with nul
 of every path, and readers refuse a newer one.
 """
 
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -214,3 +216,9 @@ def arrow_schema(table: str) -> Any:
 def pyarrow(name: str = "") -> Any:
     """Return pyarrow or one of its modules; it is large, and an extra."""
     return import_module(f"pyarrow.{name}" if name else "pyarrow")
+
+
+def plain_rows(rows: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of an engine as SQLite returns them: an exact sum becomes a float at its end."""
+    for row in rows:
+        yield tuple(float(each) if isinstance(each, Decimal) else each for each in row)

@@ -52,7 +52,7 @@ class LakeMachine(Struct):
 
 @dataclass(frozen=True)
 class LakeSettings:
-    """What to push, where to, and under which names."""
+    """Settings of pushes: destination, consents and names."""
 
     dest: str | None = None
     consents: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""What a lake has: machines, tables, parts; and a local copy of it."""
+"""Report the machines, tables and parts of a lake, and make a local copy of it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from turnlog.lake.live_units import UnitRow, live_parts, read_all_units, winners
 
 @dataclass
 class MachineStatus:
-    """What a lake has of one machine."""
+    """The live files and rows of one machine."""
 
     machine: str
     host: str | None
@@ -39,7 +39,7 @@ class LakeTableStatus:
 
 @dataclass
 class LakeStatus:
-    """What a lake has."""
+    """The state of a lake."""
 
     dest: str
     machines: list[MachineStatus] = field(default_factory=list[MachineStatus])

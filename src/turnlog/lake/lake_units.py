@@ -17,7 +17,7 @@ _KEY_NAMES = frozenset(column.name for column in KEYS)
 
 
 class UnitKey(NamedTuple):
-    """What identifies a unit."""
+    """The primary key of a unit."""
 
     machine: str
     table: str

@@ -1,4 +1,4 @@
-"""What this machine remembers of its pushes to a lake: a cache of its own units.
+"""The local cache of the units that this machine pushed to a lake.
 
 Everything can be read from the lake again: a lost state costs time, never rows.
 """

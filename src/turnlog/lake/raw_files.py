@@ -40,7 +40,7 @@ class RawFile(NamedTuple):
 
 
 class RawOrigin(NamedTuple):
-    """What the path of a file tells."""
+    """Store, session and role of a file, derived from its path."""
 
     store: str
     """The folder that has `projects`; "" for the folder that is ingested."""

@@ -39,11 +39,11 @@ Step = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class RawOptions:
-    """How to ingest raw files."""
+    """Options of a raw ingestion."""
 
     engine: str = "local"
     master: str | None = None
-    """The Spark cluster; None for the one that spark-submit was told."""
+    """The Spark cluster; None for the one passed to spark-submit."""
     since: float | None = None
     """Read only files that were changed since this time, in seconds since 1970."""
     user: str | None = None

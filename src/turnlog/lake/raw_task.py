@@ -56,7 +56,7 @@ class RawMachine(Struct):
 
 
 class RawTask(Struct):
-    """What a worker needs to know."""
+    """The files and settings of one worker task."""
 
     raw: str
     dest: str
@@ -66,7 +66,7 @@ class RawTask(Struct):
 
 
 class RawSummary(Struct):
-    """What a task did."""
+    """Counts of what a task read and wrote."""
 
     files: int = 0
     """Files that were read."""
@@ -147,7 +147,7 @@ def run_task(task: RawTask) -> RawSummary:
 
 
 class _Changes(NamedTuple):
-    """What a lake lacks of some files."""
+    """Units to write and to retract, so that a lake matches some files."""
 
     units: list[Unit]
     retracted: list[UnitKey]

@@ -19,7 +19,7 @@ FILE = "transcripts.parquet"
 
 
 class ScoutExport(NamedTuple):
-    """What was exported."""
+    """The result of an export."""
 
     path: str
     transcripts: int

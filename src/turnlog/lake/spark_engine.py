@@ -8,9 +8,8 @@ from typing import Any
 from turnlog.errors import Unavailable
 from turnlog.index.reports.dialects import SPARK, parameters_of, translate
 from turnlog.index.reports.reports import Found, Parameters
-from turnlog.lake.lake_schema import PRECISION, SCALE, columns_of
+from turnlog.lake.lake_schema import PRECISION, SCALE, columns_of, plain_rows
 from turnlog.lake.lake_storage import LakeStorage
-from turnlog.lake.report_values import plain_rows
 
 NAME = "turnlog stats"
 INSTALL = "pip install 'pyspark[sql]>=4'"

@@ -27,7 +27,7 @@ def run_on_spark(
 ) -> list[bytes]:
     """Run a module-level function for each task on a cluster; return the results in order.
 
-    Without `master`, the cluster is the one that spark-submit was told, or else this machine.
+    Without `master`, the cluster is the one passed to spark-submit, or else this machine.
     """
     if not tasks:
         return []

@@ -28,7 +28,7 @@ WARNING = (
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """What a tool found: a head in turnlog's words, and quoted blocks of text."""
+    """The answer of a tool: a head in turnlog's words, and quoted blocks of text."""
 
     head: str
     blocks: Sequence[str]

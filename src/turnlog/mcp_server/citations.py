@@ -1,4 +1,4 @@
-"""How answers cite: a reference that `read` accepts, the turn, the line and the local time."""
+"""Citations of answers: a reference that `read` accepts, the turn, the line and the local time."""
 
 import re
 from datetime import UTC, datetime

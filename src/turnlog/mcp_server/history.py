@@ -53,7 +53,7 @@ class SessionMemory:
 
 @dataclass
 class History:
-    """What one request may see. Values are computed once, so a request sees one state."""
+    """The sessions visible to one request; values are computed once, so it sees one state."""
 
     stores: Sequence[Store]
     project: Path

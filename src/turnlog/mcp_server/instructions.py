@@ -1,4 +1,4 @@
-"""What a client tells its model about this server: when to call which tool, and two prompts.
+"""The server's instructions to models: when to call which tool; and two prompts.
 
 Clients load tool descriptions late, if at all; these few lines decide whether a tool is called.
 """

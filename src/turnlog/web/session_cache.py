@@ -29,7 +29,7 @@ Opener = Callable[[Store, Path, Callable[[int], None]], Session]
 
 
 class ReadProgress(NamedTuple):
-    """How much of a session was read, in bytes."""
+    """Bytes of a session read so far, and its size."""
 
     done: int
     size: int

@@ -1,4 +1,4 @@
-"""What a program that drives turnlog contributes to a chat: agents, hooks, servers and skills.
+"""Agents, hooks, servers and skills that a host program contributes to a chat.
 
 The program is the user's own: what it contributes counts as theirs, never as the project's.
 """
@@ -78,7 +78,7 @@ def _text(value: object) -> str | None:
 def offered_tools(
     tools: Mapping[str, Tool], wanted: Collection[str] | None, denied: Iterable[str]
 ) -> dict[str, Tool]:
-    """Return the tools that the model is told of.
+    """Return the tools to offer to the model.
 
     `wanted` restricts built-in tools, not those of servers. A tool that a rule denies as a whole
     is not offered: the model would only try it in vain.

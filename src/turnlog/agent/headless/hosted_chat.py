@@ -47,7 +47,7 @@ ALWAYS_SHOWN = ("SessionStart", "Setup")
 
 
 class HostedOptions(Struct, frozen=True):
-    """What the program wants to be told."""
+    """Options of the messages sent to the host program."""
 
     has_pieces: bool = False
     has_hook_events: bool = False

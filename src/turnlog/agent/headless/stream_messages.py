@@ -49,7 +49,7 @@ FINE = ("done", "refused", "blocked")
 
 @dataclass
 class ResultFigures:
-    """What a `result` message states besides the end of its turn."""
+    """Running totals for `result` messages."""
 
     cost: float = 0.0
     """Dollars of all turns so far."""

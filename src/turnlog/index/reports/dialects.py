@@ -1,4 +1,4 @@
-"""What SQLite, DuckDB and Spark SQL spell differently: named fragments of the reports' statements.
+"""SQL dialects of SQLite, DuckDB and Spark, as named fragments of the reports' statements.
 
 A statement names them as `{{name}}` or `{{name(arguments)}}`; everything else in it means the same
 to all engines. Local times and five-hour windows come from tables in DuckDB and Spark, because no
@@ -25,13 +25,13 @@ MILLISECONDS = (
 
 
 class Dialect(NamedTuple):
-    """How an engine spells what engines spell differently."""
+    """The fragments and parameter syntax of an engine."""
 
     name: str
     fragments: Mapping[str, str]
     """Templates by name; {0} and {1} are the arguments."""
     parameter: str = ":"
-    """What a parameter's name starts with."""
+    """Prefix of a parameter's name."""
 
 
 _COMMON = {

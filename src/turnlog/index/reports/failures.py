@@ -45,7 +45,7 @@ class RecordedCall(Struct, frozen=True):
 
     @property
     def shape(self) -> tuple[str, str | None]:
-        """What makes two calls the same attempt: the program, or else the file."""
+        """A key that attempts at the same thing share: tool, and program or file."""
         return self.tool, program(self.command) if self.command else self.path
 
 
@@ -65,7 +65,7 @@ class FailedCall(Struct, frozen=True):
 
 
 class FailureQuery(Struct, frozen=True):
-    """What to look for; one of the two is enough."""
+    """A query for failed calls by command, by error message, or by both."""
 
     command: str = ""
     message: str = ""

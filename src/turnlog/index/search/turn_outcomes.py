@@ -1,4 +1,4 @@
-"""What a turn ended with: the last answer after a line, which a hit in its prompt leads to."""
+"""Find the last answer of the turn that a search hit belongs to."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
