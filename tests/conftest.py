@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from data.files import session_files
+from support.tmux import NO_TMUX
 from turnlog.agent.permissions.consent import SANDBOX
 from turnlog.agent.workspace.repository import CEILINGS
 from turnlog.agent.workspace.shell.bubblewrap import is_working
@@ -33,6 +34,12 @@ settings.load_profile("turnlog")
 
 
 NEEDS_BWRAP = "needs_bwrap"
+PERSONAL = (
+    "CLAUDE_CONFIG_DIR",
+    *(f"XDG_{name}_HOME" for name in ("CONFIG", "DATA", "CACHE", "STATE")),
+    *("TURNLOG_HOME", "NO_COLOR", "FORCE_COLOR", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+)
+"""Variables that would let the settings of whoever runs the tests decide their outcome."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,7 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs bubblewrap where it is missing, or may not create namespaces."""
+    """Skip what needs bubblewrap where it is missing; give screens a second chance."""
+    for item in filter(_has_screen, items):
+        item.add_marker(pytest.mark.flaky(reruns=2))
     needing = [item for item in items if item.get_closest_marker(NEEDS_BWRAP)]
     program = find_program("bwrap") if needing else None
     if needing and not (program and is_working(program)):
@@ -52,8 +61,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def _has_screen(item: pytest.Item) -> bool:
+    """Return whether a test drives a real terminal or browser.
+
+    Those share two processors with the other worker, and answer late when it is busy. What had to
+    run again is listed at the end.
+    """
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    is_in_tmux = any(mark.kwargs.get("reason") == NO_TMUX for mark in item.iter_markers("skipif"))
+    return is_in_tmux or "browser" in fixtures
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List each test that could not run, and why: nothing is skipped silently."""
+    """List each test that ran again or not at all, and why: nothing is hidden."""
+    again: list[pytest.TestReport] = terminalreporter.stats.get("rerun", [])
+    if again:
+        terminalreporter.section(f"RAN AGAIN: {len(again)}")
+    for report in sorted(again, key=lambda report: report.nodeid):
+        terminalreporter.line(f"{report.nodeid}: {report.longreprtext.strip().splitlines()[-1]}")
     skipped: list[pytest.TestReport] = terminalreporter.stats.get("skipped", [])
     if skipped:
         terminalreporter.section(f"NOT TESTED: {len(skipped)}")
@@ -64,9 +89,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Folders of tests are in no repository, though they may lie in this one's, and whoever runs
-    them may be root."""
+    """Keep the repository, the home and the privileges of whoever runs the tests out of them.
+
+    Folders of tests are in no repository, though they may lie in this one's, and tests may run as
+    root.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("person")))
+        for name in PERSONAL:
+            patch.delenv(name, raising=False)
         patch.setenv(CEILINGS, str(tmp_path_factory.getbasetemp()))
         patch.setenv(SANDBOX, "1")
         yield

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-needs_tmux = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
-PATIENCE = 12.0
+NO_TMUX = "tmux is not installed"
+needs_tmux = pytest.mark.skipif(not shutil.which("tmux"), reason=NO_TMUX)
+PATIENCE = 30.0
 STEP = 0.05
 
 
