@@ -75,7 +75,7 @@ class App(Application[None]):
         output = self.output
         assert isinstance(output, Output)
         with output.in_one_piece():
-            self.renderer.erase(leave_alternate_screen=False)
+            self._erase()
             output.write_raw(written)
             self._redraw()
 
@@ -83,8 +83,9 @@ class App(Application[None]):
         output = self.output
         assert isinstance(output, Output)
         with output.in_one_piece():
-            if self.is_running and self._is_smaller():
-                self.renderer.erase(leave_alternate_screen=False)
+            # A timer may redraw before SIGWINCH is handled: the width has changed all the same.
+            if self.is_running and (self._is_reflowed() or self._is_smaller()):
+                self._erase()
             super()._redraw(render_as_done)
 
     def _is_smaller(self) -> bool:
@@ -100,14 +101,28 @@ class App(Application[None]):
         return wanted < last.height
 
     def _on_resize(self) -> None:
+        self._correct_cursor()
+        super()._on_resize()
+
+    def _erase(self) -> None:
+        self._correct_cursor()
+        self.renderer.erase(leave_alternate_screen=False)
+
+    def _is_reflowed(self) -> bool:
+        """Return whether the terminal's width changed since the last drawing."""
+        renderer: Any = self.renderer
+        drawn: Size | None = renderer._last_size
+        return drawn is not None and drawn.columns != self.output.get_size().columns
+
+    def _correct_cursor(self) -> None:
+        """Follow the cursor to where the terminal moved it when it rewrapped the last drawing."""
         renderer: Any = self.renderer
         last = renderer.last_rendered_screen
-        if last is not None:
+        if last is not None and self._is_reflowed():
             # prompt_toolkit erases from where the cursor was, but the terminal has rewrapped the
             # rows above it. There is no public way to correct the position.
             columns = self.output.get_size().columns
             renderer._cursor_pos = reflowed(renderer._cursor_pos, last, columns)
-        super()._on_resize()
 
 
 def reflowed(cursor: Point, screen: Screen, columns: int) -> Point:
