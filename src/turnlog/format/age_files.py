@@ -4,6 +4,7 @@ Whoever wrote a file chose how hard it is to derive its key, so the header is re
 """
 
 import re
+import time
 from typing import Any
 
 from turnlog.errors import Damaged, Unavailable
@@ -12,6 +13,9 @@ AGE = b"age-encryption.org/v1\n"
 HARDEST = 21
 """log2 of the work to derive a key: 2 GiB of memory. age writes what takes a second: 17 to 20."""
 HEADER_LIMIT = 4096
+TOO_MUCH_WORK = "xcessive work"
+PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds between attempts to decrypt on a busy machine."""
 STANZA = re.compile(rb"-> scrypt [A-Za-z0-9+/]{22} ([1-9][0-9]?)\n[A-Za-z0-9+/]{43}\n--- ")
 
 
@@ -28,10 +32,16 @@ def encrypt_with_password(raw: bytes, password: str) -> bytes:
 def decrypt_with_password(raw: bytes, password: str) -> bytes:
     """Decrypt bytes; raise `Damaged` if the password or the file is wrong."""
     key_work(raw)
-    try:
-        return load_pyrage().passphrase.decrypt(raw, password)
-    except Exception as error:  # pyrage's own; it depends on what is wrong
-        raise Damaged("the password is wrong, or the file was changed") from error
+    for pause in PAUSES:
+        try:
+            return load_pyrage().passphrase.decrypt(raw, password)
+        except Exception as error:  # pyrage's own; it depends on what is wrong
+            if TOO_MUCH_WORK not in str(error):
+                raise Damaged("the password is wrong, or the file was changed") from error
+            # pyrage refuses what would take this machine long, by a measurement of a moment: on a
+            # busy machine it refuses files that the same machine wrote.
+            time.sleep(pause)
+    raise Unavailable("the machine is too busy to derive a key from the password")
 
 
 def key_work(raw: bytes) -> int:
