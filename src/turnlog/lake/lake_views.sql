@@ -40,7 +40,7 @@ SELECT concat(t.machine, '/', t.file) AS file_id, t.*
 FROM lake_turns t {{live(turns)}};
 
 CREATE {{table}} copied_turns AS
-SELECT key FROM live_turns GROUP BY key HAVING count(*) > 1;
+{{repeated(live_turns)}};
 
 CREATE {{view}} prompts AS
 SELECT
@@ -64,7 +64,7 @@ SELECT concat(t.machine, '/', t.file) AS file_id, t.*
 FROM lake_calls t {{live(calls)}};
 
 CREATE {{table}} copied_calls AS
-SELECT key FROM live_calls GROUP BY key HAVING count(*) > 1;
+{{repeated(live_calls)}};
 
 CREATE {{view}} calls AS
 SELECT
@@ -94,7 +94,7 @@ SELECT concat(t.machine, '/', t.file) AS file_id, t.*
 FROM lake_messages t {{live(messages)}};
 
 CREATE {{table}} copied_messages AS
-SELECT key FROM live_messages GROUP BY key HAVING count(*) > 1;
+{{repeated(live_messages)}};
 
 -- Another request is another message; a copy that names none is of the first request.
 CREATE {{view}} asked_messages AS

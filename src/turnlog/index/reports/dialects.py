@@ -75,6 +75,11 @@ _LAKE = {
     # The rows of a table that belong to the write that won.
     "live": "JOIN winners w ON w.table_name = '{0}' AND w.machine = t.machine AND w.file = t.file"
     " AND w.day = t.day AND w.write_id = t.write_id",
+    # Keys that occur more than once. Hashes of keys take a fraction of the memory of keys: with
+    # 100 million of them, only keys whose hash occurs more than once are compared.
+    "repeated": "SELECT key FROM {0} WHERE {{{{hash(key)}}}} IN (SELECT hashed"
+    " FROM (SELECT {{{{hash(key)}}}} AS hashed FROM {0}) GROUP BY hashed HAVING count(*) > 1)"
+    " GROUP BY key HAVING count(*) > 1",
     "price": "CAST(CAST({0} AS DECIMAL(14, 0)) * {1} AS DECIMAL(18, 6))",
     "dollars": "({0}) * CAST(0.000001 AS DECIMAL(7, 6))",
 }
@@ -86,6 +91,7 @@ DUCKDB = Dialect(
         "iso_milliseconds": f"strftime(make_timestamp_ms({MILLISECONDS}), '%Y-%m-%dT%H:%M:%S.%gZ')",
         "joined": "string_agg({0}, ' ')",
         "first_known": "first_value({0} IGNORE NULLS)",
+        "hash": "hash({0})",
         "view": "TEMP VIEW",
         "table": "TEMP TABLE",
         "materialized": "MATERIALIZED",
@@ -101,6 +107,7 @@ SPARK = Dialect(
         " \"yyyy-MM-dd'T'HH:mm:ss.SSS'Z'\")",
         "joined": "array_join(collect_list({0}), ' ')",
         "first_known": "first_value({0}, true)",
+        "hash": "xxhash64({0})",
         "view": "OR REPLACE TEMPORARY VIEW",
         "table": "OR REPLACE TEMPORARY VIEW",
         "materialized": "",
