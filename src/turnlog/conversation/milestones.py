@@ -22,7 +22,7 @@ class Milestones(Protocol):
 
     @property
     def firsts(self) -> Sequence[int]:
-        """Those without a predecessor."""
+        """The milestones without a predecessor."""
         ...
 
     def node(self, number: int) -> ChainNode: ...
@@ -41,7 +41,7 @@ class Milestones(Protocol):
 
     @property
     def ends(self) -> Sequence[int]:
-        """Those that no other one follows, in file order: one for each branch."""
+        """The last milestone of each branch, in file order."""
         ...
 
     def depth(self, number: int) -> int:

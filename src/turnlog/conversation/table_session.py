@@ -256,7 +256,7 @@ class TableSession(Session):
 
     @cached_property
     def whole(self) -> Session:
-        """The same session, read from its file."""
+        """This session, read from its file instead of the table."""
         return open_session(self.path)
 
     def _read_whole(self) -> None:

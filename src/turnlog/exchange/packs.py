@@ -29,7 +29,7 @@ ALWAYS_ALLOWED = 16 << 20
 
 
 class Place(NamedTuple):
-    """Where a piece is: a pack, named by its hash, and an offset."""
+    """The position of a piece: a pack, named by its hash, and an offset."""
 
     pack: str
     offset: int

@@ -1,4 +1,4 @@
-"""Where machines meet: a place with immutable files, each in one of three folders.
+"""Transports to the place where machines meet: immutable files in three folders.
 
 A transport lists, reads, writes and removes files by name; it need not replace, lock or rename
 anything that others can see.

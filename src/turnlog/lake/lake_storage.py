@@ -1,4 +1,4 @@
-"""Where a lake is: a directory or an object store, with errors that one line explains.
+"""Store a lake in a directory or an object store; explain every error in one line.
 
 A file appears whole or not at all: locally by renaming it, in object stores by a single upload.
 """

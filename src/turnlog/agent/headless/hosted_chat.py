@@ -61,7 +61,7 @@ class HostedOptions(Struct, frozen=True):
 
 @dataclass
 class Console:
-    """Where a hosted chat reads, writes and complains."""
+    """The streams of a hosted chat: requests, messages and complaints."""
 
     lines: AsyncIterable[str]
     write: Callable[[str], None]

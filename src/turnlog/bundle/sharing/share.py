@@ -59,7 +59,7 @@ AUDIENCES = {
 
 @dataclass(frozen=True)
 class ShareTarget:
-    """Where a file is published."""
+    """A place to publish a file."""
 
     kind: str
     """`gist`, `s3`, `url` or `file`."""
@@ -70,7 +70,7 @@ class ShareTarget:
 
     @property
     def audience(self) -> str:
-        """Who will be able to read the file."""
+        """The people who will be able to read the file."""
         name = "public gist" if self.is_public else self.kind
         return AUDIENCES[name].format(days=self.days)
 
