@@ -17,7 +17,7 @@ from turnlog.format.jsonl import FileState
 from turnlog.format.portable import sync_folder
 from turnlog.format.regular_files import open_regular
 from turnlog.store.archive.allowed_paths import path_problem
-from turnlog.store.archive.archive import Archive, ArchivedFile, ArchiveManifest
+from turnlog.store.archive.archive import MIRRORED, Archive, ArchivedFile, ArchiveManifest
 from turnlog.store.archive.object_writer import ObjectWriter, cut
 from turnlog.store.archive.objects import PIECE, Chunk, hash_of
 from turnlog.store.archive.session_groups import Files, Found, files_by_session
@@ -298,9 +298,15 @@ def _is_older(found: Files, manifest: ArchiveManifest) -> bool:
     has a copy of its first half.
     """
     name = f"{manifest.session}.jsonl"
-    archived = [each.mtime_ns for each in manifest.files if manifest.is_transcript(each)]
-    stored = [file.state.mtime_ns for path, file in found.items() if path.endswith(f"/{name}")]
-    return bool(archived and stored) and max(archived) > max(stored)
+    archived = [each.state for each in manifest.files if manifest.is_transcript(each)]
+    stored = [file.state for path, file in found.items() if path.endswith(f"/{name}")]
+    if not (archived and stored):
+        return False
+    if manifest.store == MIRRORED:
+        # Mirroring follows the client, so its time is always later. What counts is whether the
+        # session went on elsewhere.
+        return max(each.size for each in archived) > max(each.size for each in stored)
+    return max(each.mtime_ns for each in archived) > max(each.mtime_ns for each in stored)
 
 
 def _describe(manifest: ArchiveManifest, old: ArchiveManifest | None) -> None:
