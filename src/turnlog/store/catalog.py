@@ -94,6 +94,7 @@ def select_sessions(
     project: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    tag: str | None = None,
 ) -> list[SessionFile]:
     """Return the sessions last active in a period, in projects whose directory matches."""
     sessions = [
@@ -105,6 +106,10 @@ def select_sessions(
     if project:
         folders = _matching_folders(sessions, project)
         sessions = [session for session in sessions if session.path.parent in folders]
+    if tag:
+        wanted = tag.casefold()
+        tags = ((session, describe(session).tag or "") for session in sessions)
+        sessions = [session for session, found in tags if found.casefold() == wanted]
     return sessions
 
 
@@ -263,7 +268,8 @@ def _describe_tail(described: Description, backwards: Iterable[Line], size: int)
     # An empty tag removes the one before it.
     described.tag = titles.pop(Tag, None) or None
     for name in ("branch", "version", "model", "slug"):
-        setattr(described, name, getattr(latest, name) or getattr(described, name))
+        # Outside of a repository, the branch is an empty string.
+        setattr(described, name, getattr(latest, name) or getattr(described, name) or None)
     # The working directory is the exception: a session belongs to the project it was started in.
     described.cwd = described.cwd or latest.cwd
     return titles

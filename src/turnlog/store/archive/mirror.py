@@ -46,11 +46,11 @@ class MirrorLine(NamedTuple):
     uuid: str | None
 
 
-class _Identified(Struct):
+class _LineUuid(Struct):
     uuid: str | UnsetType = UNSET
 
 
-_identify = msgspec.json.Decoder(_Identified).decode
+_identify = msgspec.json.Decoder(_LineUuid).decode
 
 
 @dataclass
