@@ -198,15 +198,17 @@ def test_an_older_file_on_disk_does_not_replace_what_was_mirrored(
 ) -> None:
     path = store.root / PATH
     path.parent.mkdir(parents=True)
-    path.write_bytes(json.dumps(entry(1)).encode() + b"\n")
+    local = {"type": "api-request", "params": "not mirrored" * 100}
+    content = [json.dumps(each).encode() + b"\n" for each in (entry(1), local)]
+    path.write_bytes(b"".join(content))
     archive_sessions(store, archive)
     append(mirror, KEY, entry(2))
     archive_sessions(store, archive)
-    assert load(mirror) == [entry(1), entry(2)]
+    assert load(mirror) == [entry(1), local, entry(2)]
     with path.open("ab") as file:
         file.writelines(json.dumps(entry(number)).encode() + b"\n" for number in (2, 3))
     archive_sessions(store, archive)
-    assert load(mirror) == [entry(1), entry(2), entry(3)]
+    assert load(mirror) == [entry(1), local, entry(2), entry(3)]
     append(mirror, KEY, entry(3), entry(4))
     (summary,) = asyncio.run(mirror.list_session_summaries("-home-ada"))
     assert summary["data"]["first_prompt"] == "prompt 1"

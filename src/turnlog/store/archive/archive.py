@@ -8,8 +8,8 @@ following links and within fixed bounds, and paths are checked before they are u
 """
 
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
@@ -18,7 +18,7 @@ from shlex import quote
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from turnlog.errors import Damaged, NotFound, Unavailable
 from turnlog.format.atomic import TEMPORARY_SUFFIX, write_atomic
@@ -130,6 +130,11 @@ class _Envelope(Struct):
     session: msgspec.Raw
 
 
+class _LineUuid(Struct):
+    uuid: str | UnsetType = UNSET
+
+
+_identify = msgspec.json.Decoder(_LineUuid).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_manifest = msgspec.json.Decoder(ArchiveManifest).decode
 _encode = msgspec.json.Encoder().encode
@@ -342,6 +347,14 @@ def open_archive(
 ) -> Archive:
     """Return the archive in a folder, by default the user's."""
     return Archive(folder.absolute() if folder else archive_folder(environment))
+
+
+def uuids_in(lines: Iterable[Line]) -> Iterator[str]:
+    """Yield the UUIDs of entries, skipping lines that have none or are malformed."""
+    for line in lines:
+        with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+            if isinstance(uuid := _identify(line.raw).uuid, str):
+                yield uuid
 
 
 def _require_consistent(manifest: ArchiveManifest, session: str, path: Path) -> ArchiveManifest:

@@ -11,9 +11,6 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-import msgspec
-from msgspec import UNSET, Struct, UnsetType
-
 from turnlog.errors import Damaged, NotFound, UsageError
 from turnlog.format.atomic import write_atomic
 from turnlog.format.jsonl import Line
@@ -25,6 +22,7 @@ from turnlog.store.archive.archive import (
     Archive,
     ArchivedFile,
     ArchiveManifest,
+    uuids_in,
 )
 from turnlog.store.archive.object_writer import LEVEL, cut
 from turnlog.store.archive.objects import Chunk, hash_of
@@ -44,13 +42,6 @@ class MirrorLine(NamedTuple):
 
     raw: bytes
     uuid: str | None
-
-
-class _LineUuid(Struct):
-    uuid: str | UnsetType = UNSET
-
-
-_identify = msgspec.json.Decoder(_LineUuid).decode
 
 
 @dataclass
@@ -233,9 +224,7 @@ class SessionMirror:
         if file.pieces[: len(known.pieces)] != known.pieces:
             known = _Seen()
         start = sum(piece.size for piece in known.pieces)
-        for line in self.archive.lines(file, start, limit=LARGEST):
-            if uuid := _uuid_of(line.raw):
-                known.uuids.add(uuid)
+        known.uuids.update(uuids_in(self.archive.lines(file, start, limit=LARGEST)))
         known.pieces = list(file.pieces)
         self._seen[file.path] = known
         return known
@@ -261,14 +250,6 @@ def _unseen(batch: Iterable[MirrorLine], uuids: set[str]) -> Iterator[MirrorLine
             yield line
         if line.uuid is not None:
             added.add(line.uuid)
-
-
-def _uuid_of(raw: bytes) -> str | None:
-    try:
-        uuid = _identify(raw).uuid
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-    return uuid if uuid is not UNSET else None
 
 
 def _hashes(files: Iterable[ArchivedFile]) -> set[str]:
