@@ -5,7 +5,7 @@ Repeating it copies only what is new. A transcript that has more lines in the ar
 
 from dataclasses import dataclass, field
 
-from turnlog.errors import UsageError
+from turnlog.errors import TurnlogError, Unavailable, UsageError
 from turnlog.sdk.entry_lines import decode, split_metadata
 from turnlog.sdk.filesystem_store import FilesystemSessionStore
 from turnlog.sdk.session_keys import TranscriptKey
@@ -23,8 +23,16 @@ class Pulled:
 
 def pull_sessions(url: str, archive: Archive, **options: object) -> Pulled:
     """Copy all sessions of a URL into an archive; `options` are those of the file system."""
-    source = FilesystemSessionStore(url, **options)
-    mirror = SessionMirror(archive)
+    try:
+        return _pull(FilesystemSessionStore(url, **options), SessionMirror(archive))
+    except TurnlogError:
+        raise
+    except Exception as error:  # each kind of file system raises errors of its own
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise Unavailable(f"{url} cannot be read: {reason}") from error
+
+
+def _pull(source: FilesystemSessionStore, mirror: SessionMirror) -> Pulled:
     pulled = Pulled()
     for key in source.transcripts():
         raws = source.raw_lines(key) or []

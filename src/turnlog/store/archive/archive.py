@@ -116,9 +116,14 @@ class ArchiveManifest(Struct, omit_defaults=True):
         return file.path.startswith("projects/") and file.role == f"{self.session}.jsonl"
 
     @property
+    def is_mirrored(self) -> bool:
+        """True if a program wrote to it last, and not `turnlog archive`."""
+        return self.store == MIRRORED
+
+    @property
     def is_in_store(self) -> bool:
         """True if the session file still exists at its original path."""
-        if self.store == MIRRORED:
+        if self.is_mirrored:
             return False
         transcripts = filter(self.is_transcript, self.files)
         return any(os.path.lexists(Path(self.store, file.path)) for file in transcripts)

@@ -18,7 +18,6 @@ from turnlog.format.portable import sync_folder
 from turnlog.format.regular_files import open_regular
 from turnlog.store.archive.allowed_paths import path_problem
 from turnlog.store.archive.archive import (
-    MIRRORED,
     Archive,
     ArchivedFile,
     ArchiveManifest,
@@ -203,10 +202,10 @@ class _Run:
         }
         has_moved = any((path not in found) != file.gone for path, file in known.items())
         is_elsewhere = manifest is not None and manifest.store != str(self.root)
-        if manifest and manifest.store == MIRRORED and self._is_behind(found, manifest):
-            return None
-        if manifest and manifest.store != MIRRORED and is_elsewhere and _is_older(found, manifest):
-            return None
+        if manifest and is_elsewhere:
+            is_ahead = self._is_behind if manifest.is_mirrored else _is_older
+            if is_ahead(found, manifest):
+                return None
         is_new = changed or has_moved or is_elsewhere
         return ArchiveJob(session, manifest, found, changed) if is_new else None
 
