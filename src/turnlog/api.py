@@ -379,12 +379,8 @@ class LoggedSession:
         return record.id if record else None
 
     def tag(self, tag: str | None) -> str | None:
-        """Label the session, as the Agent SDK's `tag_session` does; None removes the label.
-
-        Return the change's id, or None if nothing changed.
-        """
-        path = require_in_store(self._store, self.path)
-        record = tag_session(self._store, path, tag).record
+        """Label the session like the Agent SDK, or remove the label; return the change's id."""
+        record = tag_session(self._store, require_in_store(self._store, self.path), tag).record
         return record.id if record else None
 
     def redact(
