@@ -21,7 +21,7 @@ from turnlog.edit.journal import open_journal
 from turnlog.edit.plan_builder import EditOptions
 from turnlog.edit.put_files import PlannedFile, put_files
 from turnlog.edit.redact.redactor import redact_sessions, summarise_redaction
-from turnlog.edit.service import clone_session, edit_session, rename_session
+from turnlog.edit.service import clone_session, edit_session, rename_session, tag_session
 from turnlog.format.atomic import require_absent
 from turnlog.format.timestamps import Moment, parse_since, parse_until
 from turnlog.index.database import discard_indexes
@@ -376,6 +376,11 @@ class LoggedSession:
         """Give the session a title, as the client's `/rename` does; return the change's id."""
         path = require_in_store(self._store, self.path)
         record = rename_session(self._store, path, title).record
+        return record.id if record else None
+
+    def tag(self, tag: str | None) -> str | None:
+        """Label the session like the Agent SDK, or remove the label; return the change's id."""
+        record = tag_session(self._store, require_in_store(self._store, self.path), tag).record
         return record.id if record else None
 
     def redact(

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,12 @@ def mode_options(command: Any) -> Any:
     aliases=["--to"],
     help="Use the archive in DIR.",
 )
+@click.option(
+    "--from",
+    "url",
+    metavar="URL",
+    help="Copy sessions that programs mirrored to URL (s3://…, file://…) instead.",
+)
 @dry_run_option
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 @json_option
@@ -64,9 +71,9 @@ def command(
     ctx: click.Context,
     mode: str | None,
     into: Path | None,
-    dry_run: bool,
-    quiet: bool,
+    url: str | None,
     as_json: bool,
+    **switches: bool,
 ) -> None:
     """Copy new and changed sessions to the archive.
 
@@ -80,9 +87,12 @@ def command(
       turnlog archive --install
       turnlog archive --list
       turnlog archive --check --into /mnt/backup
+      turnlog archive --from s3://team/sessions
     """
-    if mode and dry_run:
-        raise click.UsageError(f"--dry-run cannot be combined with --{mode}", ctx)
+    dry_run, quiet = switches["dry_run"], switches["quiet"]
+    chosen = [each for each in (mode, "from" if url else None) if each]
+    for one, other in pairwise([*chosen, *(["dry-run"] if dry_run else [])]):
+        raise click.UsageError(f"--{other} cannot be combined with --{one}", ctx)
     store: Store = ctx.obj  # the hook is of one client, which has one store
     archive = open_archive(into)
     match mode:
@@ -96,6 +106,8 @@ def command(
             _print_hook(uninstall(store), store, as_json)
         case "background":
             archive_in_background(ctx, store, archive)
+        case _ if url:
+            _pull(url, archive, quiet, as_json)
         case _ if dry_run:
             _tell(preview(stores_in(ctx), archive), archive, as_json, "Would archive")
         case _:
@@ -103,6 +115,18 @@ def command(
             if not quiet:
                 _tell(done, archive, as_json, "Archived")
             _tell_unread(ctx, done)
+
+
+def _pull(url: str, archive: Archive, quiet: bool, as_json: bool) -> None:
+    from turnlog.sdk.pull import pull_sessions
+
+    pulled = pull_sessions(url, archive)
+    if as_json:
+        sessions, changed = sorted(pulled.sessions), sorted(pulled.changed)
+        echo_json({"path": str(archive.folder), "sessions": sessions, "changed": changed})
+    elif not quiet:
+        found = plural(len(pulled.sessions), "session")
+        echo(f"Copied {len(pulled.changed)} of {found} from {plain(url)}")
 
 
 def _archive(stores: Stores, archive: Archive, quiet: bool) -> Archived:
@@ -186,7 +210,7 @@ def _list(archive: Archive, as_json: bool) -> None:
 
 def _cells(manifest: ArchiveManifest) -> list[str]:
     when = age(manifest.last_active) if manifest.last_active else ""
-    state = "" if manifest.is_in_store else "gone"
+    state = "" if manifest.is_in_store else "mirrored" if manifest.is_mirrored else "gone"
     title = plain(manifest.title) or "(empty)"
     return [manifest.session[:8], when, title, state, file_size(manifest.size)]
 

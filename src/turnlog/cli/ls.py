@@ -45,6 +45,7 @@ COLUMNS = (
     Column("age", is_number=True, look="dim"),
     Column("title", width=32),
     Column("", is_whole=True, expendable=2, look="green"),
+    Column("tag", expendable=2, look="yellow"),
     Column("agents", is_number=True, expendable=3, look="green"),
     Column("branch", expendable=4, look="dim"),
     Column("model", expendable=5, look="dim"),
@@ -59,6 +60,7 @@ class SessionSelection(NamedTuple):
     project: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    tag: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class SessionRow:
 @project_option
 @since_option("sessions active")
 @until_option("sessions last active")
+@click.option("--tag", metavar="NAME", help="Only sessions with this tag (turnlog tag).")
 @limit_option("sessions", 30)
 @output_option()
 @click.option(
@@ -132,6 +135,7 @@ def _none_found(stores: Stores, selection: SessionSelection) -> NotFound:
     matching = f" of a project that matches {project!r}" if project else ""
     active = f" active since {local_time(since)}" if since else ""
     active += f" last active before {local_time(until)}" if until else ""
+    active += f" tagged {selection.tag!r}" if selection.tag else ""
     return NotFound(f"no sessions{matching}{active} in {places}", "turnlog ls")
 
 
@@ -187,6 +191,7 @@ def _cells(row: SessionRow) -> list[str]:
         age(session.last_active),
         plain(about.title) or "(empty)",
         "● live" if row.live else "",
+        plain(about.tag),
         str(row.subagents or ""),
         plain(about.branch),
         plain(about.model).removeprefix("claude-"),

@@ -32,7 +32,7 @@ GROUPS = {
     "Browse": ("pick", "resume", "web"),
     "Search": ("search", "sql"),
     "Analyze": ("stats", "lake", "check", "inspect"),
-    "Edit": ("clone", "edit", "mv", "rename", "rm", "undo", "history", "forget"),
+    "Edit": ("clone", "edit", "mv", "rename", "tag", "rm", "undo", "history", "forget"),
     "Share": (
         "export",
         "bundle",

@@ -1,4 +1,4 @@
-"""Edit, clone, rename, move and remove sessions; commands and library users call these functions.
+"""Edit, clone, rename, tag, move and remove sessions, for commands and library users.
 
 Open sessions are refused before anything is written, and every change is recorded in the journal,
 so that it can be undone.
@@ -30,10 +30,11 @@ from turnlog.edit.plan_builder import (
     prepared,
 )
 from turnlog.edit.removal import Removal
-from turnlog.edit.session_title import clean_title, title_changes
+from turnlog.edit.session_title import clean_tag, clean_title, tag_changes, title_changes
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.jsonl import FileState
 from turnlog.format.portable import CREATE
+from turnlog.store.catalog import describe, locate_session
 from turnlog.store.footprint import root_of
 from turnlog.store.paths import Store, client_store
 from turnlog.store.symlinks import require_no_link
@@ -70,6 +71,15 @@ class Renaming(NamedTuple):
 
     title: str
     record: Record | None
+
+
+class Tagging(NamedTuple):
+    """A new tag and the one before it; None where there is none."""
+
+    tag: str | None
+    before: str | None
+    record: Record | None
+    """The change in the journal; None for a preview, and if nothing changed."""
 
 
 def edit_session(
@@ -137,6 +147,19 @@ def rename_session(store: Store, session: Path, title: str, *, dry_run: bool = F
     return Renaming(
         title, apply_changes(open_journal(), change, changes, root=root_of(store, session))
     )
+
+
+def tag_session(store: Store, session: Path, tag: str | None, *, dry_run: bool = False) -> Tagging:
+    """Set a session's tag like the Agent SDK's `tag_session`; None removes it."""
+    tag = None if tag is None else clean_tag(tag)
+    before = describe(locate_session(session)).tag
+    if dry_run or tag == before:
+        return Tagging(tag, before, None)
+    require_idle(store, session)
+    change = f"tag of {session.stem}: {tag!r}" if tag else f"removal of the tag of {session.stem}"
+    changes = tag_changes(session, tag or "")
+    record = apply_changes(open_journal(), change, changes, root=root_of(store, session))
+    return Tagging(tag, before, record)
 
 
 def remove_sessions(store: Store, removal: Removal) -> Record | None:

@@ -1,7 +1,8 @@
-"""Rename sessions in the same way as the client's own `/rename`."""
+"""Titles as the client's `/rename` writes them, and tags as the Agent SDK's `tag_session` does."""
 
 import json
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from turnlog.conversation.session import open_session
@@ -12,6 +13,9 @@ from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import title_file
 from turnlog.store.symlinks import without_links
 from turnlog.text import one_line
+
+UNSEEN = frozenset({"Cf", "Cn", "Co", "Cs"})
+"""Characters that the Agent SDK removes from tags as well, by their categories."""
 
 
 def clean_title(text: str) -> str:
@@ -39,10 +43,35 @@ def title_changes(session: Path, title: str) -> list[Change]:
     return changes
 
 
+def clean_tag(text: str) -> str:
+    """Return a tag on one line, without characters that cannot be seen.
+
+    >>> clean_tag(" ﬁx" + chr(0x200B) + " me ")
+    'fix me'
+    """
+    normalized = unicodedata.normalize("NFKC", text)
+    visible = (char for char in normalized if unicodedata.category(char) not in UNSEEN)
+    tag = " ".join(one_line("".join(visible)).split())
+    if not tag:
+        raise UsageError("the tag is empty", "turnlog tag SESSION --remove")
+    return tag
+
+
+def tag_changes(session: Path, tag: str) -> list[Change]:
+    """Plan a new tag; an empty one removes it."""
+    # The SDK recognizes a tag by the first bytes of its line, so `type` comes first.
+    entry = {"type": "tag", "tag": tag, "sessionId": session.stem}
+    return [Change(session, _with_entries(session, [entry]), FileState.of(session))]
+
+
 def _named(session: Path, title: str) -> Iterator[bytes]:
+    return _with_entries(session, _entries(session, title))
+
+
+def _with_entries(session: Path, entries: Iterable[dict[str, str]]) -> Iterator[bytes]:
     for line in read_lines(session):
         yield line.raw if line.is_whole else line.raw + b"\n"
-    for entry in _entries(session, title):
+    for entry in entries:
         yield _encoded(entry) + b"\n"
 
 

@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from turnlog.format.entries import Assistant, ChainEntry, Entry, User
 from turnlog.format.fields import given
 from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
 from turnlog.format.regular_files import read_regular, skipping
-from turnlog.format.state import AiTitle, CustomTitle, LastPrompt, Summary
+from turnlog.format.state import AiTitle, CustomTitle, LastPrompt, Summary, Tag
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.secrets import cut_whole
 from turnlog.store.paths import (
@@ -39,6 +40,8 @@ INJECTED = re.compile(r"\s*<(ide_\w+|system-reminder)>.*?</\1>", re.DOTALL)
 NOT_TYPED = ("<", "[Request interrupted", "Caveat: ")
 
 Titles = dict[type[Entry], str]
+SavedTitle = Callable[[], str | None]
+"""Read the title that is saved next to a session file."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Description:
     model: str | None = None
     slug: str | None = None
     """The client's nickname for the session."""
+    tag: str | None = None
+    """The label that `turnlog tag` or the Agent SDK gave the session."""
     started: datetime | None = None
 
 
@@ -89,6 +94,7 @@ def select_sessions(
     project: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    tag: str | None = None,
 ) -> list[SessionFile]:
     """Return the sessions last active in a period, in projects whose directory matches."""
     sessions = [
@@ -100,6 +106,10 @@ def select_sessions(
     if project:
         folders = _matching_folders(sessions, project)
         sessions = [session for session in sessions if session.path.parent in folders]
+    if tag:
+        wanted = tag.casefold()
+        tags = ((session, describe(session).tag or "") for session in sessions)
+        sessions = [session for session, found in tags if found.casefold() == wanted]
     return sessions
 
 
@@ -118,17 +128,36 @@ def _matching_folders(sessions: list[SessionFile], text: str) -> set[Path]:
 def locate_session(path: Path) -> SessionFile:
     """Return a session file with the time of its last entry that has one."""
     status = path.stat()
-    moments = (parse_timestamp(entry.when) for _, entry in _tail(path, status.st_size))
+    moment = last_moment(read_lines_backwards(path), status.st_size)
     modified = datetime.fromtimestamp(status.st_mtime, UTC)
-    return SessionFile(path, status.st_size, next(filter(None, moments), modified))
+    return SessionFile(path, status.st_size, moment or modified)
+
+
+def last_moment(backwards: Iterable[Line], size: int) -> datetime | None:
+    """Return the time of the last entry in the tail of a file that has one."""
+    moments = (parse_timestamp(entry.when) for _, entry in _tail(backwards, size))
+    return next(filter(None, moments), None)
 
 
 def describe(session: SessionFile) -> Description:
     """Describe a session from the head and the tail of its file."""
+    path = session.path
+    return describe_lines(
+        read_lines(path), read_lines_backwards(path), session.size, partial(_saved_title, path)
+    )
+
+
+def describe_lines(
+    lines: Iterable[Line],
+    backwards: Iterable[Line],
+    size: int,
+    saved_title: SavedTitle = lambda: None,
+) -> Description:
+    """Describe a session of `size` bytes from its lines, read from both ends."""
     described = Description()
-    first_titles = _describe_head(described, read_lines(session.path))
-    last_titles = _describe_tail(described, session)
-    described.title = _shown_title(described, session.path, first_titles, last_titles)
+    first_titles = _describe_head(described, lines)
+    last_titles = _describe_tail(described, backwards, size)
+    described.title = _shown_title(described, saved_title, first_titles, last_titles)
     return described
 
 
@@ -147,11 +176,13 @@ def title_of(path: Path) -> str | None:
             for entry in reversed(decode_line(line).entries):
                 if (text := _title_text(entry)) is not None:
                     last_titles.setdefault(type(entry), text)
-    return _shown_title(described, path, first_titles, last_titles)
+    return _shown_title(described, partial(_saved_title, path), first_titles, last_titles)
 
 
-def _shown_title(described: Description, path: Path, first: Titles, last: Titles) -> str | None:
-    title = _title(path, first, last)
+def _shown_title(
+    described: Description, saved_title: SavedTitle, first: Titles, last: Titles
+) -> str | None:
+    title = _title(saved_title, first, last)
     title = title or described.first_prompt or described.first_command or ""
     # TITLE_LIMIT words are longer than TITLE_LIMIT characters, and a prompt may have millions.
     words = title.split(maxsplit=TITLE_LIMIT)[:TITLE_LIMIT]
@@ -225,23 +256,26 @@ def _describe_first(described: Description, entry: Entry) -> None:
             described.first_prompt = described.first_prompt or text
 
 
-def _describe_tail(described: Description, session: SessionFile) -> Titles:
+def _describe_tail(described: Description, backwards: Iterable[Line], size: int) -> Titles:
     """Fill in facts from the end of the file, which override earlier ones; return the titles."""
     latest = Description()
     titles: Titles = {}
-    for line, entry in _tail(session.path, session.size):
+    for line, entry in _tail(backwards, size):
         if isinstance(entry, ChainEntry):
             _fill(latest, entry)
-        elif line.offset >= session.size - REACH and (text := _title_text(entry)) is not None:
+        elif line.offset >= size - REACH and (text := _title_text(entry)) is not None:
             titles.setdefault(type(entry), text)
+    # An empty tag removes the one before it.
+    described.tag = titles.pop(Tag, None) or None
     for name in ("branch", "version", "model", "slug"):
-        setattr(described, name, getattr(latest, name) or getattr(described, name))
+        # Outside of a repository, the branch is an empty string.
+        setattr(described, name, getattr(latest, name) or getattr(described, name) or None)
     # The working directory is the exception: a session belongs to the project it was started in.
     described.cwd = described.cwd or latest.cwd
     return titles
 
 
-def _title(path: Path, first: Titles, last: Titles) -> str | None:
+def _title(saved_title: SavedTitle, first: Titles, last: Titles) -> str | None:
     """Return the title that the client's picker shows (observed: 2.1.325).
 
     A name in the tail overrides the saved name, which overrides one in the head; an empty name in
@@ -249,7 +283,7 @@ def _title(path: Path, first: Titles, last: Titles) -> str | None:
     """
     name = last.get(CustomTitle)
     if name is None:
-        name = _saved_title(path) or first.get(CustomTitle)
+        name = saved_title() or first.get(CustomTitle)
     given_by_client = last.get(AiTitle) or first.get(AiTitle)
     return name or given_by_client or last.get(Summary) or last.get(LastPrompt)
 
@@ -274,6 +308,8 @@ def _title_text(entry: Entry) -> str | None:
             return given(entry.last_prompt)
         case Summary():
             return given(entry.summary)
+        case Tag():
+            return given(entry.tag)
         case _:
             return None
 
@@ -299,9 +335,9 @@ def _typed_text(entry: User) -> str | None:
     return (INJECTED.sub("", content) if "</" in content else content).strip()
 
 
-def _tail(path: Path, size: int) -> Iterator[tuple[Line, Entry]]:
+def _tail(backwards: Iterable[Line], size: int) -> Iterator[tuple[Line, Entry]]:
     """Yield the entries of the tail, last first; at least one line, however long it is."""
-    for line in read_lines_backwards(path):
+    for line in backwards:
         for entry in reversed(decode_line(line).entries):
             yield line, entry
         if line.offset < size - REACH:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from turnlog.index.ingest.figure_writer import SourceFile
-from turnlog.store.archive.archive import Archive, ArchivedCopy, ArchiveManifest
+from turnlog.store.archive.archive import MIRRORED, Archive, ArchivedCopy, ArchiveManifest
 from turnlog.store.paths import Store, is_session_name
 from turnlog.store.stores import AnyStores, each_store
 
@@ -14,6 +14,9 @@ def archived_sources(
 ) -> Iterator[SourceFile]:
     """Yield the files of sessions and sub-agents that only the archive has."""
     roots = {str(store.root.resolve()): store for store in each_store(stores)}
+    # A mirrored session has no store; it is listed with those of the first one.
+    for first in each_store(stores)[:1]:
+        roots[MIRRORED] = first
     # Compare without store and project: a moved session exists under another path.
     roles = {_role(source) for source in present}
     for manifest in archive.manifests():

@@ -14,6 +14,7 @@ LONGEST_NAME = 255
 """In bytes: the limit of common file systems for one component."""
 LONGEST_PATH = 1024
 DEEPEST = 16
+SUBAGENT_FILES = (".jsonl", ".meta.json")
 RUN_BY_CLIENT = "session-env"
 """Folder of shell scripts that the client sources before each command; never restored."""
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
@@ -117,6 +118,12 @@ def _is_of_session(session: str, parts: list[str]) -> bool:
             return not project.startswith(".") and is_own
         case ["projects", project, folder, name] if folder == SUBAGENTS:
             return not project.startswith(".") and is_subagent_name(name)
+        case ["projects", project, folder, below, *_, name] if (
+            # Programs may name sessions as they like. Even in a folder called `memory`, such a file
+            # is none of the client's notes.
+            below == SUBAGENTS and name.startswith("agent-") and name.endswith(SUBAGENT_FILES)
+        ):
+            return not project.startswith(".") and folder == session
         case ["projects", project, folder, *below]:
             is_own = folder == session and is_session_id(session)
             return not project.startswith(".") and is_own and bool(below)

@@ -8,17 +8,17 @@ following links and within fixed bounds, and paths are checked before they are u
 """
 
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from shlex import quote
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from turnlog.errors import Damaged, NotFound, Unavailable
 from turnlog.format.atomic import TEMPORARY_SUFFIX, write_atomic
@@ -46,6 +46,8 @@ LONGEST_LINE = 64 << 20
 RATIO = 100
 ALWAYS_ALLOWED = 16 << 20
 """Bytes that sessions may expand to regardless of `RATIO`; typical sessions compress 6 times."""
+MIRRORED = ""
+"""The store of a session that a program mirrored: it belongs to no directory."""
 
 Amount = Annotated[int, Meta(ge=0, lt=1 << 62)]
 
@@ -81,11 +83,13 @@ class ArchiveManifest(Struct, omit_defaults=True):
 
     session: str
     store: str
-    """The store that it was archived from."""
+    """The store that it was archived from; `MIRRORED` if a program mirrored it."""
     files: list[ArchivedFile]
     title: str | None = None
     cwd: str | None = None
     last_active: Annotated[datetime, Meta(tz=True)] | None = None
+    summaries: dict[str, dict[str, Any]] = {}
+    """The Agent SDK's own summaries of mirrored sessions, by project."""
 
     @property
     def size(self) -> int:
@@ -112,8 +116,15 @@ class ArchiveManifest(Struct, omit_defaults=True):
         return file.path.startswith("projects/") and file.role == f"{self.session}.jsonl"
 
     @property
+    def is_mirrored(self) -> bool:
+        """True if a program wrote to it last, and not `turnlog archive`."""
+        return self.store == MIRRORED
+
+    @property
     def is_in_store(self) -> bool:
         """True if the session file still exists at its original path."""
+        if self.is_mirrored:
+            return False
         transcripts = filter(self.is_transcript, self.files)
         return any(os.path.lexists(Path(self.store, file.path)) for file in transcripts)
 
@@ -124,6 +135,11 @@ class _Envelope(Struct):
     session: msgspec.Raw
 
 
+class _LineUuid(Struct):
+    uuid: str | UnsetType = UNSET
+
+
+_identify = msgspec.json.Decoder(_LineUuid).decode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_manifest = msgspec.json.Decoder(ArchiveManifest).decode
 _encode = msgspec.json.Encoder().encode
@@ -207,7 +223,7 @@ class Archive:
         what = f"archived session {session}"
         consent(Deletion(what, [about], f"turnlog forget --archived {quote(session)} --yes"))
         with self.locked():
-            others = [self.load(name) for name in self.names() if name != session]
+            others = self.require_others(session)
             needed = {piece.hash for other in others for f in other.files for piece in f.pieces}
             sizes = self.objects.sizes()
             # The manifest goes first: a crash in between leaves unused objects, but never a
@@ -216,6 +232,10 @@ class Archive:
             sync_folder(self.sessions)
             self.objects.remove(sizes.keys() - needed)
         return sum(sizes[name] for name in sizes.keys() - needed)
+
+    def require_others(self, session: str) -> list[ArchiveManifest]:
+        """Return all manifests but that of a session; raise `Damaged` if one is unreadable."""
+        return [self.load(name) for name in self.names() if name != session]
 
     def manifests(self) -> Iterator[ArchiveManifest]:
         """Yield the manifests of all sessions, skipping damaged ones."""
@@ -252,12 +272,12 @@ class Archive:
             if begin + piece.size > start:
                 yield self.objects.read(piece)[max(0, start - begin) :]
 
-    def lines(self, file: ArchivedFile, start: int = 0) -> Iterator[Line]:
+    def lines(self, file: ArchivedFile, start: int = 0, limit: int | None = None) -> Iterator[Line]:
         """Yield the lines of a file from a byte on, like `read_lines`.
 
-        Raise `Damaged` for a line or file too large to come from a session.
+        Raise `Damaged` for a line or file too large to come from a session (`size_problem`).
         """
-        if problem := self.size_problem([file]):
+        if problem := self.size_problem([file], limit):
             raise Damaged(problem)
         offset, number = start, 0
         torn: list[bytes] = []  # parts of a line that continues in the next piece
@@ -274,6 +294,23 @@ class Archive:
                 raise Damaged(f"{file.path} has a line of more than {LONGEST_LINE:,} bytes")
         if torn:
             yield Line(b"".join(torn), offset, 0 if start else number + 1)
+
+    def lines_backwards(self, file: ArchivedFile) -> Iterator[Line]:
+        """Yield the lines of a file from the last to the first, like `read_lines_backwards`."""
+        end = b""  # of a line that began in an earlier piece
+        for start, piece in reversed(list(_with_offsets(file))):
+            first, *others = (self.objects.read(piece) + end).split(b"\n")
+            offset = start + len(first) + 1
+            raws = [other + b"\n" for other in others[:-1]] + others[-1:]
+            offsets = list(accumulate(map(len, raws), initial=offset))
+            for raw, at in zip(reversed(raws), reversed(offsets[:-1]), strict=True):
+                if raw:
+                    yield Line(raw, at, 0)
+            end = first + b"\n" if others else first
+            if len(end) > LONGEST_LINE:
+                raise Damaged(f"{file.path} has a line of more than {LONGEST_LINE:,} bytes")
+        if end:
+            yield Line(end, 0, 0)
 
     def size_problem(self, files: Sequence[ArchivedFile], limit: int | None = None) -> str | None:
         """Return why files are too large to read; None if they are not.
@@ -315,6 +352,14 @@ def open_archive(
 ) -> Archive:
     """Return the archive in a folder, by default the user's."""
     return Archive(folder.absolute() if folder else archive_folder(environment))
+
+
+def uuids_in(lines: Iterable[Line]) -> Iterator[str]:
+    """Yield the UUIDs of entries, skipping lines that have none or are malformed."""
+    for line in lines:
+        with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+            if isinstance(uuid := _identify(line.raw).uuid, str):
+                yield uuid
 
 
 def _require_consistent(manifest: ArchiveManifest, session: str, path: Path) -> ArchiveManifest:

@@ -13,11 +13,16 @@ from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from turnlog.format.jsonl import FileState
+from turnlog.format.jsonl import FileState, read_lines
 from turnlog.format.portable import sync_folder
 from turnlog.format.regular_files import open_regular
 from turnlog.store.archive.allowed_paths import path_problem
-from turnlog.store.archive.archive import Archive, ArchivedFile, ArchiveManifest
+from turnlog.store.archive.archive import (
+    Archive,
+    ArchivedFile,
+    ArchiveManifest,
+    uuids_in,
+)
 from turnlog.store.archive.object_writer import ObjectWriter, cut
 from turnlog.store.archive.objects import PIECE, Chunk, hash_of
 from turnlog.store.archive.session_groups import Files, Found, files_by_session
@@ -197,10 +202,24 @@ class _Run:
         }
         has_moved = any((path not in found) != file.gone for path, file in known.items())
         is_elsewhere = manifest is not None and manifest.store != str(self.root)
-        if manifest and is_elsewhere and _is_older(found, manifest):
-            return None
+        if manifest and is_elsewhere:
+            is_ahead = self._is_behind if manifest.is_mirrored else _is_older
+            if is_ahead(found, manifest):
+                return None
         is_new = changed or has_moved or is_elsewhere
         return ArchiveJob(session, manifest, found, changed) if is_new else None
+
+    def _is_behind(self, found: Files, manifest: ArchiveManifest) -> bool:
+        """Return whether a mirrored session has entries that the store does not have.
+
+        It went on elsewhere. Neither time nor size would tell: mirroring follows the client, and
+        leaves out lines such as `api-request` (observed: 2.1.325).
+        """
+        archived = [file for file in manifest.current if manifest.is_transcript(file)]
+        mirrored = {uuid for file in archived for uuid in uuids_in(self.archive.lines(file))}
+        paths = _transcripts(found, manifest)
+        stored = {uuid for path in paths for uuid in uuids_in(read_lines(self.root / path))}
+        return not mirrored <= stored
 
     def _is_archived(self, found: Found, old: ArchivedFile | None) -> bool:
         return (
@@ -297,10 +316,13 @@ def _is_older(found: Files, manifest: ArchiveManifest) -> bool:
     Example: the client deleted a session from the store it was archived from, and another store
     has a copy of its first half.
     """
-    name = f"{manifest.session}.jsonl"
     archived = [each.mtime_ns for each in manifest.files if manifest.is_transcript(each)]
-    stored = [file.state.mtime_ns for path, file in found.items() if path.endswith(f"/{name}")]
+    stored = [found[path].state.mtime_ns for path in _transcripts(found, manifest)]
     return bool(archived and stored) and max(archived) > max(stored)
+
+
+def _transcripts(found: Files, manifest: ArchiveManifest) -> list[str]:
+    return [path for path in found if path.endswith(f"/{manifest.session}.jsonl")]
 
 
 def _describe(manifest: ArchiveManifest, old: ArchiveManifest | None) -> None:

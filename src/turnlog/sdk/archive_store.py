@@ -1,0 +1,141 @@
+"""A session store for the Agent SDK on top of turnlog's archive.
+
+Sessions are stored unmasked, as in every archive: a session is resumed from these lines.
+"""
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from anyio import to_thread
+
+from turnlog.sdk.entry_lines import (
+    Entry,
+    decode,
+    metadata_entry,
+    split_metadata,
+    summarize,
+    to_lines,
+)
+from turnlog.sdk.session_keys import TranscriptKey, find_key, require_key, subpath_of
+from turnlog.store.archive.archive import ArchivedFile, ArchiveManifest, open_archive
+from turnlog.store.archive.mirror import SessionMirror
+
+if TYPE_CHECKING:
+    from claude_agent_sdk.types import (
+        SessionKey,
+        SessionListSubkeysKey,
+        SessionStoreEntry,
+        SessionStoreListEntry,
+        SessionSummaryEntry,
+    )
+
+
+class ArchiveSessionStore:
+    """Mirror sessions of the Agent SDK to an archive, and resume them from there.
+
+    Without a directory, the archive is the one that `turnlog archive` uses.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
+        folder = Path(directory).expanduser() if directory is not None else None
+        self._mirror = SessionMirror(open_archive(folder))
+
+    async def append(self, key: "SessionKey", entries: "list[SessionStoreEntry]") -> None:
+        """Append entries to a transcript, except those whose `uuid` it already has."""
+        await to_thread.run_sync(self._append, require_key(key), cast("list[Entry]", entries))
+
+    async def load(self, key: "SessionKey") -> "list[SessionStoreEntry] | None":
+        """Return the entries of a transcript; None if it was never written."""
+        found = await to_thread.run_sync(self._load, find_key(key))
+        return cast("list[SessionStoreEntry] | None", found)
+
+    async def list_sessions(self, project_key: str) -> "list[SessionStoreListEntry]":
+        """Return the sessions of a project and when they were last written."""
+        return await to_thread.run_sync(self._list_sessions, project_key)
+
+    async def list_session_summaries(self, project_key: str) -> "list[SessionSummaryEntry]":
+        """Return the SDK's own summaries of the sessions of a project."""
+        return await to_thread.run_sync(self._list_summaries, project_key)
+
+    async def delete(self, key: "SessionKey") -> None:
+        """Delete a sub-agent's transcript, or a session with those of all its sub-agents."""
+        if found := find_key(key):
+            await to_thread.run_sync(self._delete, found)
+
+    async def list_subkeys(self, key: "SessionListSubkeysKey") -> list[str]:
+        """Return the subpaths of a session's sub-agents."""
+        found = find_key(key)
+        return await to_thread.run_sync(self._list_subkeys, found) if found else []
+
+    def _append(self, key: TranscriptKey, entries: list[Entry]) -> None:
+        if not key.subpath:
+            if entries:
+                lines = to_lines(entries)
+                self._mirror.append(key.session, key.path, lines, partial(summarize, key))
+            return
+        # On disk, the metadata of a sub-agent is a file next to its transcript. Restored sessions
+        # are to look as if the client had written them.
+        transcript, saved = split_metadata(entries)
+        if transcript:
+            self._mirror.append(key.session, key.path, to_lines(transcript))
+        if saved:
+            self._mirror.replace(key.session, key.metadata_path, saved)
+
+    def _load(self, key: TranscriptKey | None) -> list[Entry] | None:
+        if key is None:
+            return None
+        files = {file.path: file for file in self._mirror.files(key.session)}
+        transcript = files.get(key.path)
+        saved = files.get(key.metadata_path) if key.subpath else None
+        if transcript is None and saved is None:
+            return None
+        found = metadata_entry(self._mirror.content(saved)) if saved else []
+        lines = self._mirror.lines(transcript) if transcript else ()
+        decoded = (decode(line.raw) for line in lines)
+        return found + [entry for entry in decoded if entry is not None]
+
+    def _list_sessions(self, project: str) -> "list[SessionStoreListEntry]":
+        return [
+            {"session_id": manifest.session, "mtime": _milliseconds(file)}
+            for manifest, file in self._transcripts(project)
+        ]
+
+    def _list_summaries(self, project: str) -> "list[SessionSummaryEntry]":
+        return [
+            {
+                "session_id": manifest.session,
+                "mtime": _milliseconds(file),
+                "data": manifest.summaries[project],
+            }
+            for manifest, file in self._transcripts(project)
+            if project in manifest.summaries
+        ]
+
+    def _transcripts(self, project: str) -> Iterator[tuple[ArchiveManifest, ArchivedFile]]:
+        for manifest in self._mirror.archive.manifests():
+            path = TranscriptKey(project, manifest.session).path
+            for file in manifest.current:
+                if file.path == path and manifest.problem(file) is None:
+                    yield manifest, file
+
+    def _list_subkeys(self, key: TranscriptKey) -> list[str]:
+        subpaths = (subpath_of(key, file.path) for file in self._mirror.files(key.session))
+        return list(dict.fromkeys(subpath for subpath in subpaths if subpath))
+
+    def _delete(self, key: TranscriptKey) -> None:
+        if key.subpath:
+            paths = {key.path, key.metadata_path}
+            self._mirror.remove(key.session, lambda file: file.path in paths)
+        else:
+            folder = f"{key.folder}/"
+            self._mirror.remove(
+                key.session,
+                lambda file: file.path == key.path or file.path.startswith(folder),
+            )
+
+
+def _milliseconds(file: ArchivedFile) -> int:
+    return file.mtime_ns // 1_000_000

@@ -1,0 +1,197 @@
+"""A session store for the Agent SDK on any fsspec URL: `s3://…`, `gs://…`, `file://…`, `memory://`.
+
+Object storage can neither append nor lock, so each batch is an object of its own and is never
+changed: `<root>/<project>/<session>/main/<time>-<random>.jsonl`, and `…/sub/<subpath>/…` for
+sub-agents. Concurrent writers cannot overwrite each other, and duplicates are left out on reading.
+"""
+
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from secrets import token_hex
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote, unquote
+
+from anyio import to_thread
+
+from turnlog.errors import Unavailable, UsageError
+from turnlog.sdk.entry_lines import Entry, decode, encode, summarize
+from turnlog.sdk.session_keys import TranscriptKey, find_key, require_key
+from turnlog.store.archive.allowed_paths import name_problem
+
+if TYPE_CHECKING:
+    from claude_agent_sdk.types import (
+        SessionKey,
+        SessionListSubkeysKey,
+        SessionStoreEntry,
+        SessionStoreListEntry,
+        SessionSummaryEntry,
+    )
+
+MAIN, SUB = "main", "sub"
+
+
+class FilesystemSessionStore:
+    """Mirror sessions of the Agent SDK to a URL, and resume them from there.
+
+    `options` are those of the file system, such as `key`, `secret` and `endpoint_url` of S3.
+    """
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self._fs, self._root = _open(url, options)
+        self._last = 0
+        self._lock = Lock()
+
+    async def append(self, key: "SessionKey", entries: "list[SessionStoreEntry]") -> None:
+        """Write a batch of entries as an object."""
+        if entries:
+            raw = b"".join(encode(cast("Entry", entry)) + b"\n" for entry in entries)
+            await to_thread.run_sync(self._append, require_key(key), raw)
+
+    async def load(self, key: "SessionKey") -> "list[SessionStoreEntry] | None":
+        """Return the entries of a transcript; None if it was never written."""
+        found = await to_thread.run_sync(self._load, find_key(key))
+        return cast("list[SessionStoreEntry] | None", found)
+
+    async def list_sessions(self, project_key: str) -> "list[SessionStoreListEntry]":
+        """Return the sessions of a project and when they were last written."""
+        return await to_thread.run_sync(self._list_sessions, project_key)
+
+    async def list_session_summaries(self, project_key: str) -> "list[SessionSummaryEntry]":
+        """Return the SDK's own summaries of the sessions of a project, which are read for it."""
+        return await to_thread.run_sync(self._list_summaries, project_key)
+
+    async def delete(self, key: "SessionKey") -> None:
+        """Delete a sub-agent's transcript, or a session with those of all its sub-agents."""
+        if found := find_key(key):
+            await to_thread.run_sync(self._delete, found)
+
+    async def list_subkeys(self, key: "SessionListSubkeysKey") -> list[str]:
+        """Return the subpaths of a session's sub-agents."""
+        found = find_key(key)
+        return await to_thread.run_sync(self._list_subkeys, found) if found else []
+
+    def transcripts(self) -> Iterator[TranscriptKey]:
+        """Yield the keys of all transcripts, skipping names that no session can have."""
+        for project in self._names(self._root):
+            for session in self._names(f"{self._root}/{project}"):
+                main = TranscriptKey(unquote(project), unquote(session))
+                yield from filter(_is_valid, (main, *self._subkeys(main)))
+
+    def raw_lines(self, key: TranscriptKey) -> list[bytes] | None:
+        """Return the lines of a transcript without duplicates; None if there are none."""
+        parts = self._parts(key)
+        if not parts:
+            return None
+        content: dict[str, bytes] = self._fs.cat(parts) if len(parts) > 1 else {}
+        texts = [content[part] if content else self._fs.cat_file(part) for part in parts]
+        # A part that ends in the middle of a line was being written when its process was killed.
+        raws = [raw for text in texts for raw in text.split(b"\n")[:-1] if raw]
+        seen: set[str] = set()
+        return [raw for raw in raws if _is_first(raw, seen)]
+
+    def _append(self, key: TranscriptKey, raw: bytes) -> None:
+        folder = self._folder(key)
+        self._fs.makedirs(folder, exist_ok=True)
+        self._fs.pipe_file(f"{folder}/{self._moment():020d}-{token_hex(6)}.jsonl", raw)
+
+    def _moment(self) -> int:
+        """Return the current time, later than that of every batch before."""
+        with self._lock:
+            self._last = max(time.time_ns(), self._last + 1)
+            return self._last
+
+    def _load(self, key: TranscriptKey | None) -> list[Entry] | None:
+        raws = self.raw_lines(key) if key else None
+        if raws is None:
+            return None
+        return [entry for raw in raws if (entry := decode(raw)) is not None]
+
+    def _list_sessions(self, project: str) -> "list[SessionStoreListEntry]":
+        found: list[SessionStoreListEntry] = []
+        if name_problem(project):  # such as "..", which would list the parent folder
+            return found
+        for name in self._names(f"{self._root}/{quote(project, safe='')}"):
+            key = TranscriptKey(project, unquote(name))
+            if _is_valid(key) and (parts := self._parts(key)):
+                moment = int(parts[-1].rsplit("/", 1)[1].partition("-")[0])
+                found.append({"session_id": key.session, "mtime": moment // 1_000_000})
+        return found
+
+    def _list_summaries(self, project: str) -> "list[SessionSummaryEntry]":
+        # Writers cannot share a summary without losing updates, so none is stored.
+        found: list[SessionSummaryEntry] = []
+        for listed in self._list_sessions(project):
+            key = TranscriptKey(project, listed["session_id"])
+            data = summarize(key, None, self.raw_lines(key) or [])
+            found.append({**listed, "data": data})
+        return found
+
+    def _list_subkeys(self, key: TranscriptKey) -> list[str]:
+        return [sub.subpath for sub in self._subkeys(key)]
+
+    def _subkeys(self, key: TranscriptKey) -> Iterator[TranscriptKey]:
+        for name in self._names(f"{self._session_folder(key)}/{SUB}"):
+            sub = key._replace(subpath=unquote(name))
+            if _is_valid(sub) and self._parts(sub):
+                yield sub
+
+    def _delete(self, key: TranscriptKey) -> None:
+        folder = self._folder(key) if key.subpath else self._session_folder(key)
+        self._fs.invalidate_cache()
+        if self._fs.exists(folder):
+            self._fs.rm(folder, recursive=True)
+
+    def _parts(self, key: TranscriptKey) -> list[str]:
+        folder = self._folder(key)
+        names = sorted(name for name in self._names(folder) if _is_part(name))
+        return [f"{folder}/{name}" for name in names]
+
+    def _names(self, folder: str) -> list[str]:
+        """Return the names in a folder; none if it does not exist."""
+        self._fs.invalidate_cache()
+        try:
+            found: list[str] = self._fs.ls(folder, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in found)
+
+    def _folder(self, key: TranscriptKey) -> str:
+        below = f"{SUB}/{quote(key.subpath, safe='')}" if key.subpath else MAIN
+        return f"{self._session_folder(key)}/{below}"
+
+    def _session_folder(self, key: TranscriptKey) -> str:
+        return f"{self._root}/{quote(key.project, safe='')}/{quote(key.session, safe='')}"
+
+
+def _open(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    try:
+        core: Any = import_module("fsspec.core")
+        fs, root = core.url_to_fs(url, **options)
+    except ImportError as error:  # of fsspec, or of the package for this kind of URL
+        hint = "pip install 'turnlog[fsspec]' s3fs"
+        raise Unavailable(f"{url} cannot be opened: {error}", hint) from error
+    except ValueError as error:
+        raise UsageError(f"{url} cannot be opened: {error}") from error
+    return fs, root.rstrip("/")
+
+
+def _is_valid(key: TranscriptKey) -> bool:
+    names = {"project_key": key.project, "session_id": key.session, "subpath": key.subpath}
+    return find_key(names) is not None
+
+
+def _is_part(name: str) -> bool:
+    return name.endswith(".jsonl") and name[:20].isdecimal() and name[20:21] == "-"
+
+
+def _is_first(raw: bytes, seen: set[str]) -> bool:
+    """Return whether a line is the first with its UUID, or has none."""
+    entry = decode(raw)
+    uuid = entry.get("uuid") if entry else None
+    if not isinstance(uuid, str):
+        return entry is not None
+    is_new = uuid not in seen
+    seen.add(uuid)
+    return is_new
