@@ -33,6 +33,9 @@ WITHOUT_JSON = {
     "hook uninstall": "prints a confirmation",
     "hook on": "prints a confirmation",
     "hook off": "prints a confirmation",
+    "plugin": "has subcommands",
+    "plugin path": "prints a path for the client",
+    "plugin run": "prints nothing",
     "web": "prints a URL",
     "mcp": "speaks JSON-RPC",
 }

@@ -11,8 +11,8 @@ from turnlog.cli.root import COMMANDS, GROUPS, command_paths, help_of, root
 from turnlog.cli.search import SearchCommand, expand_short_options
 
 PATHS = [" ".join(path) for path in command_paths()]
-NO_EXAMPLES = {"hook run"}
-"""The client runs it, nobody types it."""
+NO_EXAMPLES = {"hook run", "plugin run"}
+"""The client runs them, nobody types them."""
 
 
 def command_at(words: list[str]) -> tuple[click.Command, click.Context, list[str]]:

@@ -42,7 +42,6 @@ def archive_in_background(ctx: click.Context, store: Store, archive: Archive) ->
     create_private_folder(archive.folder)
     if not os.access(archive.folder, os.W_OK):
         raise Unavailable(f"{archive.folder} is not writable")
-    note = archive.folder / "failed"
     failed = _noted(archive)
     sys.stdout.flush()
     # Windows has no fork: there the client waits.
@@ -53,14 +52,21 @@ def archive_in_background(ctx: click.Context, store: Store, archive: Archive) ->
         return
     try:
         detach()
+        archive_silently(store, archive)
+    finally:
+        os._exit(0)
+
+
+def archive_silently(store: Store, archive: Archive) -> None:
+    """Archive, and leave a note of an error in the archive."""
+    note = archive.folder / "failed"
+    try:
         done = archive_sessions(store, archive)
         note.unlink(missing_ok=True)
         for each in done.unread[:1]:
             raise Unavailable(f"{each.path}: {each.reason}")
     except (TurnlogError, OSError) as error:
         write_atomic(note, str(error).encode("utf-8", "replace"))
-    finally:
-        os._exit(0)
 
 
 def _noted(archive: Archive) -> str:

@@ -42,11 +42,11 @@ class ClientHook:
         """Return the installed command of each event."""
         try:
             text = store.settings.read_bytes().decode()
-            return {hook.event: hook.command for hook in hooks_in(text, self._is_ours)}
+            return {hook.event: hook.command for hook in hooks_in(text, self.is_ours)}
         except FileNotFoundError:
             return {}
         except ValueError as error:
-            raise _not_valid(store.settings, error) from error
+            raise not_valid(store.settings, error) from error
 
     def arguments(self, command: str) -> list[str]:
         """Return the arguments of an installed command."""
@@ -58,11 +58,11 @@ class ClientHook:
         state = FileState.of(path) if path.exists() else None
         try:
             text = path.read_bytes().decode() if state else EMPTY
-            changed = remove_hooks(text, self._is_ours)
+            changed = remove_hooks(text, self.is_ours)
             if command is not None:
-                changed = add_hooks(text, self.events, command, self._is_ours)
+                changed = add_hooks(text, self.events, command, self.is_ours)
         except ValueError as error:
-            raise _not_valid(path, error) from error
+            raise not_valid(path, error) from error
         if changed == text:
             return False
         # Imported late: the client waits for other commands that import this module.
@@ -77,7 +77,8 @@ class ClientHook:
             os.utime(path)  # makes a running client reload it
         return True
 
-    def _is_ours(self, command: str) -> bool:
+    def is_ours(self, command: str) -> bool:
+        """Return whether a command of the settings is this one, with any arguments."""
         try:
             words = shlex.split(command)
         except ValueError:
@@ -110,5 +111,6 @@ def _program_length(words: Sequence[str]) -> int:
     return 0
 
 
-def _not_valid(path: Path, error: ValueError) -> TurnlogError:
+def not_valid(path: Path, error: ValueError) -> TurnlogError:
+    """Return the error for settings that cannot be parsed."""
     return TurnlogError(f"{path} is not valid: {error}", f"$EDITOR {path}")

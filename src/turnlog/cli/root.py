@@ -45,7 +45,7 @@ GROUPS = {
         "restore",
     ),
     "Trace": ("trace", "hook"),
-    "Agent": ("chat", "mcp", "replay", "statusline"),
+    "Agent": ("chat", "mcp", "plugin", "replay", "statusline"),
     "Low level": ("entries", "raw", "schema", "where", "sync", "completion"),
 }
 """Commands by the heading that `turnlog --help` lists them under."""

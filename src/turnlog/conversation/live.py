@@ -24,6 +24,7 @@ from turnlog.conversation.live_states import (
     is_finished,
     may_ask,
     may_run_command,
+    notified_state,
     reported_state,
 )
 from turnlog.conversation.subagents import SubAgent, subagents_in_files
@@ -32,6 +33,7 @@ from turnlog.format.regular_files import collect_skipped
 from turnlog.secrets import mask
 from turnlog.store.catalog import title_of
 from turnlog.store.client_report import ClientReport
+from turnlog.store.notifications import read_notification
 from turnlog.store.paths import Store, last_part, subagents_folder
 from turnlog.store.registry import Registration, RegistryReader, RunningClient, has_child_since
 
@@ -231,7 +233,18 @@ class _FollowedSession:
             registration = registration._replace(
                 status=listed.status, waiting_for=listed.waiting_for, status_since=figures.changed
             )
-        return reported_state(registration, figures.changed, now)
+        return reported_state(registration, figures.changed, now) or self._notified(figures, now)
+
+    def _notified(self, figures: LiveFigures, now: float) -> StateSince | None:
+        notification = read_notification(self.client.registration.session_id)
+        if notification is None or notification.at < self._began:
+            return None
+        has_child = may_run_command(figures) and has_child_since(self.client.pid, notification.at)
+        state = notified_state(notification, figures, has_child)
+        # As of a reported prompt: it is idle after a while, whatever was said when it began.
+        if state and state.state is LiveState.INPUT and now - state.since >= IDLE_SECONDS:
+            return state._replace(state=LiveState.IDLE)
+        return state
 
     def _state_of(
         self, figures: LiveFigures, now: float, reported: StateSince | None = None

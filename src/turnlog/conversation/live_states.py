@@ -1,6 +1,7 @@
 """The state of a running session: reported by its client, or inferred from its last lines.
 
-A client that reports its status is believed. For the others these rules apply, in this order; the
+A client that reports its status is believed; so is a notification that the plugin's hook recorded,
+until a line is written. For the others these rules apply, in this order; the
 examples name the last line of the session:
 
 - a call of `AskUserQuestion`: waiting for input
@@ -20,6 +21,7 @@ from typing import NamedTuple
 from turnlog.conversation.live_figures import LiveFigures
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, UserNode
 from turnlog.conversation.prompts import ASKING, PromptKind
+from turnlog.store.notifications import Notification
 from turnlog.store.registry import Registration
 
 PERMISSION_SECONDS = 5.0
@@ -80,6 +82,19 @@ def reported_state(status: Registration, changed: float | None, now: float) -> S
         # The client calls its prompt idle from the first second on.
         state = LiveState.IDLE
     return StateSince(state, StateSource.REPORTED, since, status.waiting_for)
+
+
+def notified_state(
+    notification: Notification, figures: LiveFigures, has_child: bool | None
+) -> StateSince | None:
+    """Return the state that a client sent a notification about; None once it has gone on."""
+    state = NOTIFIED.get(notification.kind)
+    # A permitted command writes nothing before it ends, but runs as a child.
+    is_over = (figures.changed or 0.0) > notification.at or has_child
+    if state is None or is_over:
+        return None
+    detail = notification.kind.replace("_", " ")
+    return StateSince(state, StateSource.REPORTED, notification.at, detail)
 
 
 def inferred_state(
@@ -153,5 +168,13 @@ STATUSES = {
     "waiting": LiveState.INPUT,
 }
 """States by the client's `status` (observed: 2.1.325)."""
+NOTIFIED = {
+    "permission_prompt": LiveState.PERMISSION,
+    "idle_prompt": LiveState.INPUT,
+    "elicitation_dialog": LiveState.INPUT,
+    "elicitation_url_dialog": LiveState.INPUT,
+    "agent_needs_input": LiveState.INPUT,
+}
+"""States by the kind of a notification (documented; `permission_prompt` observed: 2.1.150)."""
 WAITING_FOR = {"permission prompt": LiveState.PERMISSION}
 """States by `waitingFor`; others, such as `input needed` and `dialog open`, need input."""

@@ -157,6 +157,13 @@ class Journal:
         record.is_undone = True
         self._save(record)
 
+    def content_before(self, record: Record, path: Path) -> bytes | None:
+        """Return the content of a file from before a change; None if there was none."""
+        for file in record.files:
+            if file.path == str(path.absolute()) and file.before:
+                return (self.folder / record.id / file.before).read_bytes()
+        return None
+
     def is_as_before(self, record: Record) -> bool:
         """Return whether every file has the content from before a change."""
         for file in record.files:

@@ -1,0 +1,135 @@
+"""turnlog plugin: install turnlog as a plugin of the client."""
+
+import click
+
+from turnlog.cli.arguments import json_option
+from turnlog.cli.output import echo_json, plain
+from turnlog.cli.plugin_client import plugin_folder
+from turnlog.cli.terminal import echo
+from turnlog.errors import TurnlogError
+from turnlog.store.paths import Store
+
+
+@click.group("plugin")
+def command() -> None:
+    """Install turnlog as a plugin of the client.
+
+    The plugin gives the client skills (recall, handoff, session-doctor), an agent that searches
+    earlier sessions, the MCP server of `turnlog mcp`, a status line, and hooks that archive in the
+    background.
+
+    \b
+    Examples:
+      turnlog plugin install
+      turnlog plugin status
+      turnlog plugin uninstall
+    """
+
+
+@command.command("path")
+def path() -> None:
+    """Print the directory of the plugin, which is part of turnlog.
+
+    The client runs this to update the plugin.
+
+    \b
+    Examples:
+      turnlog plugin path
+    """
+    folder = plugin_folder()
+    if not (folder / ".claude-plugin" / "plugin.json").is_file():
+        raise TurnlogError(f"{folder} is incomplete", "pip install --force-reinstall turnlog")
+    # Not `echo`, which masks secrets and spells out odd characters: the client opens this path.
+    click.echo(str(folder))
+
+
+@command.command("install")
+@json_option
+@click.pass_obj
+def install(store: Store, as_json: bool) -> None:
+    """Install the plugin in the client, or update it.
+
+    The client takes the plugin from this turnlog, so both always have the same version. A status
+    line that you have already stays. `turnlog plugin uninstall` restores the settings.
+
+    \b
+    Examples:
+      turnlog plugin install
+    """
+    from turnlog.cli.plugin_setup import install_plugin
+
+    done = install_plugin(store)
+    assert done.client
+    if as_json:
+        fields = {"client": done.client.version, "settings": done.settings, "kept": done.kept}
+        echo_json({"is_installed": True, **fields})
+        return
+    echo(f"Installed in {done.settings}, for client {done.client.version}; restart running clients")
+    _print_kept(done.kept)
+
+
+@command.command("uninstall")
+@json_option
+@click.pass_obj
+def uninstall(store: Store, as_json: bool) -> None:
+    """Remove the plugin and restore the client's settings.
+
+    The settings become what they were before the installation, byte for byte. What another program
+    changed in them since then is kept and reported.
+
+    \b
+    Examples:
+      turnlog plugin uninstall
+    """
+    from turnlog.cli.plugin_setup import uninstall_plugin
+
+    done = uninstall_plugin(store)
+    if as_json:
+        fields = {"settings": done.settings, "kept": done.kept, "is_restored": done.is_known}
+        echo_json({"is_installed": False, **fields})
+        return
+    echo(f"Removed from {done.settings}")
+    _print_kept(done.kept)
+    if not done.is_known:
+        echo("No copy of the earlier settings: only the plugin's entries were removed", err=True)
+    if done.client is None:
+        echo("No client is installed; its plugin cache was not changed", err=True)
+
+
+@command.command("status")
+@json_option
+@click.pass_obj
+def status(store: Store, as_json: bool) -> None:
+    """Show whether the plugin is installed and works.
+
+    \b
+    Examples:
+      turnlog plugin status
+      turnlog plugin status --json | jq .problems
+    """
+    from turnlog.cli.plugin_status import plugin_status, print_status
+
+    found = plugin_status(store)
+    if as_json:
+        echo_json(found)
+    else:
+        print_status(found)
+
+
+@command.command("run")
+@click.argument("event")
+@click.pass_obj
+def run(store: Store, event: str) -> None:
+    """Handle a hook call in the background; run by the plugin.
+
+    Reads the hook's JSON payload from stdin.
+    """
+    from turnlog.cli.plugin_events import handle_event, read_payload
+
+    handle_event(store, event, read_payload())
+
+
+def _print_kept(kept: list[str]) -> None:
+    if kept:
+        names = ", ".join(map(plain, kept))
+        echo(f"Kept what another program changed in the settings meanwhile: {names}", err=True)

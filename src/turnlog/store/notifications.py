@@ -1,0 +1,71 @@
+"""The last notification of each session, as the plugin's hook received it.
+
+Clients that keep no status in the registry say in no file that they wait for a permission. One
+small file per session holds the kind and the time of the notification, and nothing of its text.
+"""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from turnlog.errors import Unavailable
+from turnlog.format.atomic import write_atomic
+from turnlog.format.json_values import is_object
+from turnlog.format.regular_files import read_regular
+from turnlog.store.directories import data_directory
+from turnlog.store.registry import is_session_id, seconds_in, text_in
+
+LARGEST = 1 << 12
+KEPT_SECONDS = 7 * 86_400.0
+"""Age at which the file of a session that never ended is removed."""
+
+
+class Notification(NamedTuple):
+    """A notification that a client sent."""
+
+    kind: str
+    """Such as `permission_prompt` or `idle_prompt` (documented; observed: 2.1.150, 2.1.325)."""
+    at: float
+    """Seconds since 1970."""
+
+
+def notification_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of the notifications, which need not exist."""
+    return Path(data_directory(environment)) / "notifications"
+
+
+def record_notification(session_id: str, kind: str) -> None:
+    """Record a notification of a session, in place of an earlier one."""
+    if not is_session_id(session_id):
+        return
+    path = _file_of(session_id)
+    fields = {"kind": kind, "at": round(time.time() * 1000)}
+    write_atomic(path, json.dumps(fields).encode())
+    for other in path.parent.glob("*.json"):
+        with suppress(OSError):
+            if time.time() - other.stat().st_mtime > KEPT_SECONDS:
+                other.unlink()
+
+
+def read_notification(session_id: str) -> Notification | None:
+    """Return the last notification of a session; None if there is none."""
+    with suppress(OSError, ValueError, Unavailable):
+        fields = json.loads(read_regular(_file_of(session_id), LARGEST))
+        if is_object(fields):
+            kind, at = text_in(fields, "kind"), seconds_in(fields, "at")
+            return Notification(kind, at) if kind and at else None
+    return None
+
+
+def clear_notification(session_id: str) -> None:
+    """Forget the notification of a session that has ended."""
+    if is_session_id(session_id):
+        _file_of(session_id).unlink(missing_ok=True)
+
+
+def _file_of(session_id: str) -> Path:
+    return notification_folder() / f"{session_id}.json"
