@@ -181,3 +181,18 @@ def test_options_about_one_session_are_refused(arguments: tuple[str, ...], rig: 
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "--acp takes no prompt" in done.stderr
+
+
+def test_a_program_that_writes_no_utf_8_is_not_kept_waiting(rig: AcpRig) -> None:
+    stream = ("--input-format", "stream-json", "--output-format", "stream-json")
+    done = subprocess.run(
+        [str(rig.client), *stream],
+        cwd=rig.work,
+        env=rig.environment,
+        input=b"\xff\n",
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert b"Error parsing streaming input line" in done.stderr
