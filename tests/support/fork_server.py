@@ -17,7 +17,10 @@ from importlib import import_module
 from io import FileIO, TextIOWrapper
 from pathlib import Path
 
-HEAVY = ("anthropic", "mcp", "turnlog.agent.headless.hosted_chat", "turnlog.cli.chat")
+HEAVY = (
+    *("anthropic", "mcp", "turnlog.cli.chat"),
+    *("turnlog.agent.headless.hosted_chat", "turnlog.agent.headless.acp_agent"),
+)
 STUB = """#!{python} -ISE
 import array, json, os, signal, socket
 with socket.socket(socket.AF_UNIX) as server:

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 
 import click
 
+from turnlog.cli.client_flags import ClientCommand
 from turnlog.cli.completions import complete_model, complete_session
 from turnlog.cli.extras import require_extra
 from turnlog.cli.host_options import (
@@ -23,7 +24,9 @@ from turnlog.cli.host_options import (
     host,
     host_options,
     is_hosted,
+    require_editor,
     require_host,
+    serve_editor,
     system_prompt,
     tool_list,
     tuning,
@@ -50,7 +53,7 @@ RULES = re.compile(r"(?:[^\s,()]|\([^)]*\))+")
 SEPARATORS = ", \t\n"
 
 
-@click.command("chat")
+@click.command("chat", cls=ClientCommand)
 @click.argument("prompt", required=False)
 @click.option("-p", "--print", "is_printed", is_flag=True, help="Print the answer and exit.")
 @click.option(
@@ -160,6 +163,10 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
         return
     if given["as_json"]:
         raise UsageError("--json needs --explain-permission", "--output-format json")
+    if given["acp"]:
+        require_editor(prompt, given)
+        asyncio.run(_serve_editor(store, given))
+        return
     require_host(given)
     if is_hosted(given):
         if code := asyncio.run(_host(store, given)):
@@ -192,6 +199,11 @@ async def _host(store: Store, given: dict[str, Any]) -> int:
     """Run a chat that a program drives; return the exit code."""
     _stop_on_signals()
     return await host(store, partial(_options, store, given), given, _lines(), _write)
+
+
+async def _serve_editor(store: Store, given: dict[str, Any]) -> None:
+    _stop_on_signals()
+    await serve_editor(store, partial(_options, store, given), _lines())
 
 
 def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
@@ -239,7 +251,7 @@ def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
 
 
 def _is_headless(given: dict[str, Any]) -> bool:
-    return given["is_printed"] or is_hosted(given)
+    return given["is_printed"] or given["acp"] or is_hosted(given)
 
 
 def _session(store: Store, cwd: Path, given: dict[str, Any]) -> Path | None:
@@ -385,6 +397,10 @@ async def _lines() -> AsyncIterator[str]:
     """Yield the lines of stdin; waiting for one does not block the event loop."""
     lines: asyncio.Queue[str] = asyncio.Queue()
     loop = asyncio.get_running_loop()
+
+    # A byte that is not UTF-8 must not end the thread: everyone would wait for ever.
+    if reconfigure := getattr(sys.stdin, "reconfigure", None):
+        reconfigure(errors="replace")
 
     def read() -> None:
         for line in sys.stdin:

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from turnlog.errors import Unavailable
 
 EXTRAS = {
-    "chat": ("anthropic httpx2 markdownify mcp pathspec PIL pypdfium2 yaml").split(),
+    "chat": ("acp anthropic httpx2 markdownify mcp pathspec PIL pypdfium2 yaml").split(),
     "encryption": ["cryptography", "pyrage"],
     "lake": ["duckdb", "pyarrow"],
     "trace": "google.protobuf opentelemetry requests".split(),

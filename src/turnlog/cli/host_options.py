@@ -5,6 +5,7 @@ import json
 import os
 import re
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,11 +34,16 @@ ONLY_HOSTED = (
     "session_mirror",
 )
 HOSTING = "turnlog-chat --input-format stream-json --output-format stream-json"
+NOT_FOR_ACP = ("is_printed", "resume", "is_continued", "fork_session", "session_id", "name")
+"""Options about one session, or about another protocol: an editor opens sessions itself."""
 SEPARATORS = re.compile(r"[,\s]+")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 OPTIONS = (
+    click.option(
+        "--acp", is_flag=True, help="Serve an editor that speaks the Agent Client Protocol."
+    ),
     click.option("--tools", metavar="LIST", help="Built-in tools to offer: Read,Bash or default."),
     click.option("--agents", metavar="JSON", help="Additional agents, by name."),
     click.option(
@@ -78,6 +84,12 @@ OPTIONS = (
     ),
     click.option(
         "--permission-prompt-tool", metavar="NAME", help="Who decides about calls: stdio."
+    ),
+    click.option(
+        "--permission-prompts",
+        type=click.Choice(["host", "none"]),
+        default="host",
+        help="Whether --permission-prompt-tool is asked; none denies instead.",
     ),
     click.option(
         "--allow-dangerously-skip-permissions",
@@ -186,7 +198,7 @@ def hosted_options(given: dict[str, Any]) -> "HostedOptions":
         has_hook_events=given["include_hook_events"],
         replays=given["replay_user_messages"],
         mirrors=given["session_mirror"],
-        asks_host=given["permission_prompt_tool"] == HOST,
+        asks_host=given["permission_prompt_tool"] == HOST and given["permission_prompts"] == "host",
     )
 
 
@@ -218,6 +230,28 @@ async def host(
         return 1
     except asyncio.CancelledError:
         return 1
+
+
+async def serve_editor(
+    store: Store, options: "Callable[[], ChatOptions]", lines: AsyncIterator[str]
+) -> None:
+    """Serve an editor until it closes the stream."""
+    from turnlog.agent.headless.acp_agent import serve_acp
+    from turnlog.agent.headless.acp_transport import claim_stdout
+
+    with suppress(asyncio.CancelledError):  # a signal
+        await serve_acp(store, options(), lines, claim_stdout(), _complain)
+
+
+def require_editor(prompt: str | None, given: dict[str, Any]) -> None:
+    """Refuse options that contradict `--acp`."""
+    named = next((name for name in NOT_FOR_ACP if given[name]), None)
+    is_other = given["input_format"] != "text" or given["output_format"] != "text"
+    if prompt or named or is_other:
+        raise UsageError(
+            "--acp takes no prompt, no session and no format: the editor sends them",
+            "turnlog chat --acp",
+        )
 
 
 def _complain(text: str) -> None:

@@ -40,6 +40,8 @@ class Program:
         self.options = ChatOptions(cwd=project, entrypoint=PRINTED, model="opus")
         self.wanted = HostedOptions(asks_host=True)
         self.hooks: Fields = {}
+        self.more: Fields = {}
+        """Further fields of `initialize`."""
         self.respond: Respond = lambda request: {"behavior": "allow"}
         """Returns the response to a request of turnlog; None to close the stream instead."""
         self.messages: list[Fields] = []
@@ -50,7 +52,7 @@ class Program:
         """Send lines, answer requests, and close the stream after the last result."""
         self._lines = asyncio.Queue()
         begin = {"type": "control_request", "request_id": "0"}
-        self._send(begin | {"request": {"subtype": "initialize", "hooks": self.hooks}})
+        self._send(begin | {"request": {"subtype": "initialize", "hooks": self.hooks} | self.more})
         for line in lines:
             self._send(line)
         self._left = sum(isinstance(line, dict) and line["type"] == "user" for line in lines)
@@ -305,3 +307,67 @@ def test_broken_plugins_are_refused(tmp_path: Path, text: str) -> None:
     (folder / "plugin.json").write_text(text)
     with pytest.raises(UsageError):
         read_plugin(tmp_path / "plugin")
+
+
+def test_options_sent_with_initialize_count(program: Program, api: ScriptedApi) -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    program.more = {
+        "systemPrompt": ["Be brief.", "Be kind."],
+        "appendSystemPrompt": "Be right.",
+        "title": "the title",
+        "jsonSchema": schema,
+        "sdkMcpServers": ["shop"],
+        "mcpServers": {"broken": {"command": "/does/not/exist"}},
+    }
+    program.respond = lambda request: {"mcp_response": {"error": {"code": 1, "message": "no"}}}
+    api.replies[:] = [called(("t1", "StructuredOutput", {"name": "a"})), said("Done.")]
+    program.run(prompt())
+    system = json.dumps(api.requests[0].body["system"])
+    assert all(text in system for text in ("Be brief.", "Be kind.", "Be right."))
+    assert program.told("result")[0]["structured_output"] == {"name": "a"}
+    assert {each["server_name"] for each in program.requests("mcp_message")} == {"shop"}
+    assert any("broken" in each for each in program.complaints)
+    (session,) = program.store.project_of(str(program.project)).glob("*.jsonl")
+    assert '"the title"' in session.read_text("utf-8")
+
+
+def test_an_empty_system_prompt_is_a_prompt(program: Program, api: ScriptedApi) -> None:
+    program.more = {"systemPrompt": [""]}
+    api.replies[:] = [said("Hello.")]
+    program.run(prompt())
+    assert "turnlog" not in json.dumps(api.requests[0].body["system"][0])
+
+
+def test_a_prompt_of_blocks_is_not_sent_back(program: Program, api: ScriptedApi) -> None:
+    api.replies[:] = [said("Hello.")]
+    blocks = [{"type": "text", "text": "go"}]
+    program.run({"type": "user", "message": {"role": "user", "content": blocks}})
+    assert program.told("user") == []
+    assert program.told("result")[0]["num_turns"] == 1
+
+
+def test_feedback_of_a_stop_hook_counts_as_a_turn(program: Program, api: ScriptedApi) -> None:
+    program.hooks = {"Stop": [{"hookCallbackIds": ["stop"]}]}
+    replies = iter([{"decision": "block", "reason": "once more"}, {}])
+    program.respond = lambda request: next(replies)
+    api.replies[:] = [said("One."), said("Two.")]
+    program.run(prompt())
+    (result,) = program.told("result")
+    assert (result["result"], result["num_turns"]) == ("Two.", 2)
+
+
+def test_a_server_without_tools_is_connected(program: Program, api: ScriptedApi) -> None:
+    def respond(request: Fields) -> Fields:
+        message = request["message"]
+        if message.get("method") != "initialize":
+            return {"mcp_response": {"error": {"code": -32601, "message": "Method not found"}}}
+        about = {"serverInfo": {"name": "shop", "version": "1"}, "capabilities": {}}
+        version = message["params"]["protocolVersion"]
+        return {"mcp_response": {"result": about | {"protocolVersion": version}}}
+
+    program.more = {"sdkMcpServers": ["shop"]}
+    program.respond = respond
+    api.replies[:] = [said("Hello.")]
+    program.run(asking("mcp_status"), prompt())
+    (state,) = program.responses()["1"]["response"]["mcpServers"]
+    assert (state["name"], state["status"]) == ("shop", "connected")

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -155,7 +155,11 @@ async def host_server(channel: ControlChannel, name: str) -> AsyncGenerator[Any]
         if reply is not None:
             await incoming.send(reply)
 
-    async with anyio.create_task_group() as tasks:
+    async with AsyncExitStack() as streams:
+        # Also if the server fails: an unclosed stream would be reported when it is collected.
+        for stream in (incoming, received, sent, outgoing):
+            streams.push_async_callback(stream.aclose)
+        tasks = await streams.enter_async_context(anyio.create_task_group())
 
         async def pump() -> None:
             async with outgoing:
@@ -167,8 +171,6 @@ async def host_server(channel: ControlChannel, name: str) -> AsyncGenerator[Any]
             yield received, sent
         finally:
             tasks.cancel_scope.cancel()
-    for stream in (incoming, received, sent, outgoing):
-        await stream.aclose()
 
 
 async def _forward(

@@ -23,6 +23,7 @@ from turnlog.agent.chat.opening import Chat, open_chat
 from turnlog.agent.headless.control_channel import ControlChannel, HostPrompt
 from turnlog.agent.headless.control_requests import ControlRequests, initialized, mode_message
 from turnlog.agent.headless.host_callbacks import HostHooks, HostPermissions, host_server
+from turnlog.agent.headless.initialization import requested_options
 from turnlog.agent.headless.prompt_queue import incoming
 from turnlog.agent.headless.stream_messages import (
     ResultFigures,
@@ -144,6 +145,7 @@ class HostedChat:
     async def open(self, options: ChatOptions, hello: Fields | None) -> None:
         """Open the chat as the program initializes it, and answer its request."""
         request: Fields = hello["request"] if hello else {}
+        options = requested_options(options, request)
         self._forwards_text = request.get("forwardSubagentText") is True
         permissions = HostPermissions(self._channel, self._set_state)
         ask = permissions.ask if self._wanted.asks_host else None
@@ -257,6 +259,7 @@ class HostedChat:
             self._end(event, source)
             return
         self._tasks.take(event)
+        self._figures.note(event)
         if isinstance(event, Notice) and event.is_error:
             self._complain(event.text)
         self._note_mode()

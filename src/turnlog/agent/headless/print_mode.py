@@ -103,6 +103,7 @@ class Printer:
             self._tell(event)
 
     def _tell(self, event: Event) -> None:
+        self._figures.note(event)
         for message in messages_of(event, None, self._has_pieces):
             self._figures.count(message)
             if self._style is Style.STREAM or self._is_verbose:

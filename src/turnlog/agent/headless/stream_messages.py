@@ -43,6 +43,7 @@ ENDINGS = {
 }
 """The client's words for how a turn ended."""
 COMPACT = "compact"
+FEEDBACK = "Stop hook feedback:"
 FINE = ("done", "refused", "blocked")
 """Endings that are no errors: also that of a prompt that a hook blocked."""
 
@@ -79,6 +80,12 @@ class ResultFigures:
             self.status = message.get("api_error_status")
             blocks = message["message"]["content"]
             self.was_call = blocks[-1].get("type") == "tool_use"
+
+    def note(self, event: Event) -> None:
+        """Count the feedback of a Stop hook: a prompt that programs do not see."""
+        if isinstance(event, Recorded) and event.entry.get("isMeta"):
+            text = event.entry["message"]["content"]
+            self.user_messages += isinstance(text, str) and text.startswith(FEEDBACK)
 
     def add(self, ended: TurnEnded) -> None:
         """Add the cost of a turn."""
@@ -188,7 +195,9 @@ def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
     elif entry["type"] == "user" and caller and isinstance(entry["message"]["content"], str):
         task = {"role": "user", "content": [{"type": "text", "text": entry["message"]["content"]}]}
         yield {"type": "user", "message": task, **shared}
-    elif entry["type"] == "user" and is_array(entry["message"]["content"]):
+    elif (
+        entry["type"] == "user" and is_array(entry["message"]["content"]) and not _is_prompt(entry)
+    ):
         result = {"tool_use_result": entry["toolUseResult"]} if "toolUseResult" in entry else {}
         yield {"type": "user", "message": entry["message"], **shared, **result}
     elif entry.get("subtype") == "compact_boundary":
@@ -200,6 +209,14 @@ def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
             "uuid": entry["uuid"],
             "compact_metadata": metadata,
         }
+
+
+def _is_prompt(entry: Fields) -> bool:
+    """Return whether a user entry is a prompt, which programs do not get back.
+
+    It may be a list of blocks, as results are; only prompts record a permission mode.
+    """
+    return "permissionMode" in entry
 
 
 def _failure(entry: Fields) -> Fields:

@@ -267,6 +267,9 @@ def _environment(server: _StartingServer) -> dict[str, str]:
 
 
 async def _list_tools(client: "Client") -> "list[ServerTool]":
+    # A server without tools need not answer: servers in a program that have none do not.
+    if client.server_capabilities.tools is None:
+        return []
     page = await client.list_tools()
     tools = list(page.tools)
     # A server that always names a next page must not keep the chat from starting.

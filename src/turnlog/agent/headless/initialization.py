@@ -1,0 +1,52 @@
+"""Options that a program sends with `initialize` instead of on the command line.
+
+The TypeScript SDK sends its system prompt, schema and title this way, and on request its servers
+and plugins, which other users of the machine could read on a command line (0.3.326, observed).
+"""
+
+import json
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from turnlog.agent.chat.assembly import ChatOptions
+from turnlog.agent.config.plugins import read_plugin
+from turnlog.agent.hooks.matchers import objects_in
+from turnlog.agent.mcp.server_config import HOST
+from turnlog.format.json_values import Fields, is_array, is_object
+
+
+def requested_options(options: ChatOptions, request: Fields) -> ChatOptions:
+    """Return the options of a chat as its program initializes it."""
+    title, schema, more = (
+        request.get(name) for name in ("title", "jsonSchema", "appendSystemPrompt")
+    )
+    plugins = [each.get("path") for each in objects_in(request.get("plugins"))]
+    return replace(
+        options,
+        system_prompt=_system_prompt(request.get("systemPrompt"), options.system_prompt),
+        more_system_prompt=more if isinstance(more, str) else options.more_system_prompt,
+        schema=schema if is_object(schema) and schema else options.schema,
+        name=title if isinstance(title, str) and title else options.name,
+        servers=(*options.servers, *_servers(request)),
+        plugins=(*options.plugins, *(read_plugin(Path(each)) for each in _texts(plugins))),
+    )
+
+
+def _system_prompt(given: object, usual: str | None) -> str | None:
+    """Return the system prompt; an empty one is a prompt, too."""
+    if isinstance(given, str):
+        return given
+    return "\n\n".join(_texts(given)) if is_array(given) else usual
+
+
+def _servers(request: Fields) -> tuple[str, ...]:
+    """Return the servers in the request, and those inside the program, which it only names."""
+    listed = request.get("mcpServers")
+    inside = {name: {"type": HOST, "name": name} for name in _texts(request.get("sdkMcpServers"))}
+    every = (listed if is_object(listed) else {}) | inside
+    return (json.dumps({"mcpServers": every}),) if every else ()
+
+
+def _texts(values: object) -> list[str]:
+    return [each for each in values if isinstance(each, str)] if is_array(values) else []
