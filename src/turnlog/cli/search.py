@@ -1,6 +1,7 @@
 """turnlog search: full-text search over all sessions."""
 
 from itertools import pairwise
+from shlex import quote
 from typing import Any, cast
 
 import click
@@ -15,10 +16,11 @@ from turnlog.cli.arguments import (
     until_option,
 )
 from turnlog.cli.completions import complete_model, complete_session, complete_tool
-from turnlog.cli.searching import print_hits
+from turnlog.cli.searching import print_hits, print_like
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.suggestions import nearest, visible_options
 from turnlog.cli.terminal import echo
+from turnlog.errors import UsageError
 from turnlog.index.filters import SearchFilters, selection_of
 from turnlog.index.search.selection import KINDS, ROLES, Selection
 from turnlog.index.service import LIMIT, SearchRequest
@@ -57,6 +59,12 @@ def expand_short_options(words: list[str]) -> list[str]:
 )
 @click.argument("query", nargs=-1, type=click.UNPROCESSED)
 @click.option("--regex", "is_regex", is_flag=True, help="Treat QUERY as a regular expression.")
+@click.option(
+    "--like",
+    metavar="TEXT|SESSION",
+    shell_complete=complete_session,
+    help="Find what is about the same as a text or a session.",
+)
 @project_option
 @click.option(
     "--session",
@@ -103,6 +111,9 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
     (a OR b), a word to exclude (-word) and parentheses. Code such as foo.bar() or --flag is found
     as typed.
 
+    --like searches by meaning: for a question in other words than the session's, or for sessions
+    like another one.
+
     -n N and -o FILE are short for --limit and --output.
 
     \b
@@ -110,12 +121,16 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
       turnlog search "connection pool" --since yesterday
       turnlog search timeout OR deadline --errors --tool Bash
       turnlog search --regex 'TODO\\(\\w+\\)' --kind answer
+      turnlog search --like "why were people logged out"
       turnlog search migration -n 3 --json
     """
     if query == ("-h",):
         echo(ctx.get_help())
         return
     stores = stores_in(ctx)
+    if given["like"] is not None:
+        _search_like(ctx, stores, query, given)
+        return
     request = SearchRequest(
         text=" ".join(query),
         is_regex=given["is_regex"],
@@ -123,14 +138,33 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
         limit=given["limit"],
         reveal=given["reveal"],
     )
-    program = "turnlog --samples" if _is_of_samples(ctx) else "turnlog"
     print_hits(
         stores,
         request,
         as_json=given["as_json"],
-        program=program,
+        program=_program(ctx),
         option_hint=_option_hint(ctx, query),
     )
+
+
+def _search_like(
+    ctx: click.Context, stores: Stores, query: tuple[str, ...], given: dict[str, Any]
+) -> None:
+    from turnlog.index.similarity import LikeRequest, session_named
+
+    text = given["like"]
+    if query or given["is_regex"]:
+        hint = f"turnlog search --like {quote(' '.join([text, *query]))}"
+        raise UsageError("--like takes the place of QUERY and --regex", hint)
+    session = session_named(stores, text)
+    request = LikeRequest(
+        text=text,
+        session=session,
+        selection=_selection(stores, given),
+        limit=given["limit"],
+        reveal=given["reveal"],
+    )
+    print_like(stores, request, as_json=given["as_json"], program=_program(ctx))
 
 
 def _option_hint(ctx: click.Context, query: tuple[str, ...]) -> str | None:
@@ -146,5 +180,6 @@ def _selection(stores: Stores, given: dict[str, Any]) -> Selection:
     return selection_of(stores, cast(SearchFilters, {name: given[name] for name in names}))
 
 
-def _is_of_samples(ctx: click.Context) -> bool:
-    return ctx.parent is not None and bool(ctx.parent.params.get("samples"))
+def _program(ctx: click.Context) -> str:
+    is_of_samples = ctx.parent is not None and ctx.parent.params.get("samples")
+    return "turnlog --samples" if is_of_samples else "turnlog"

@@ -1,5 +1,8 @@
 """Run a search and print its hits as they are found."""
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from turnlog.cli.hits import lines_of
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json, width
@@ -7,6 +10,10 @@ from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound
 from turnlog.index.service import SearchRequest, search_sessions
 from turnlog.store.stores import AnyStores
+
+if TYPE_CHECKING:
+    from turnlog.index.search.search import SessionHits
+    from turnlog.index.similarity import LikeRequest
 
 
 def print_hits(
@@ -25,13 +32,30 @@ def print_hits(
     if as_json:
         echo_json(list(found))
         return
+    _remark(_print_all(found, program), request, option_hint)
+
+
+def print_like(stores: AnyStores, request: "LikeRequest", *, as_json: bool, program: str) -> None:
+    """Search by meaning and print the hits."""
+    from turnlog.index.similarity import like_sessions
+
+    found = like_sessions(stores, request, ON_STDERR)
+    if as_json:
+        echo_json(list(found))
+    elif not _print_all(found, program):
+        what = request.session.stem if request.session else repr(request.text)
+        raise NotFound(f"nothing is like {what}", "turnlog search --help")
+
+
+def _print_all(found: "Iterable[SessionHits]", program: str) -> int:
+    """Print hits as they are found; return of how many sessions."""
     count = 0
     for count, each in enumerate(found, 1):
         if count > 1:
             echo()
         for line in lines_of(each, width(), program):
             echo(line)
-    _remark(count, request, option_hint)
+    return count
 
 
 def _remark(count: int, request: SearchRequest, option_hint: str | None) -> None:

@@ -27,7 +27,9 @@ CREATE TABLE files (
     prompt INTEGER,            -- the prompt that the last line belongs to
     -- the same of words, which are read after the figures and never further than those
     words_reached INTEGER NOT NULL DEFAULT 0,
-    words_carry TEXT NOT NULL DEFAULT '{}'
+    words_carry TEXT NOT NULL DEFAULT '{}',
+    last_doc INTEGER NOT NULL DEFAULT 0, -- the last text that was indexed
+    vectors_doc INTEGER NOT NULL DEFAULT 0 -- the last text that vectors were made up to
 );
 CREATE INDEX files_by_session ON files (session);
 CREATE INDEX files_by_opener ON files (opened_by);
@@ -35,6 +37,7 @@ CREATE INDEX sessions_by_end ON files (coalesce(ended, mtime_ns / 1e9))
     WHERE NOT is_subagent AND NOT is_gone;
 CREATE INDEX files_read_whole ON files (path, inode, size, mtime_ns) WHERE reached >= size;
 CREATE INDEX files_without_words ON files (path) WHERE words_reached < reached;
+CREATE INDEX files_without_vectors ON files (path) WHERE vectors_doc < last_doc;
 
 -- What the user asked, in the order of the file: each begins a turn.
 CREATE TABLE prompts (
@@ -184,3 +187,12 @@ CREATE INDEX docs_by_file ON docs (file);
 CREATE VIRTUAL TABLE words USING fts5 (
     asked, said, done, content = '', tokenize = "unicode61 remove_diacritics 2 categories 'L* N* Co'"
 );
+-- What texts are about, for searches by meaning: vectors of several texts of a file.
+CREATE TABLE vectors (
+    id INTEGER PRIMARY KEY,
+    file INTEGER NOT NULL,
+    docs BLOB NOT NULL,        -- the ids of the texts, 8 bytes each
+    codes BLOB NOT NULL,       -- the signs of each vector, a bit per dimension
+    rows BLOB NOT NULL         -- each vector, a signed byte per dimension
+);
+CREATE INDEX vectors_by_file ON vectors (file);

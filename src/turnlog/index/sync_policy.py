@@ -20,6 +20,7 @@ from turnlog.index.connection_pool import pooled_index
 from turnlog.index.database import DamagedIndex, Index, index_path, open_index
 from turnlog.index.ingest.change_check import is_current, is_session_current
 from turnlog.index.ingest.file_states import FileStates, begin_scan, scan_store
+from turnlog.index.semantic.vector_store import use_model
 from turnlog.index.speculative import Ask, SpeculativeQuery
 from turnlog.store.paths import archive_folder
 from turnlog.store.stores import AnyStores, holder_of, present
@@ -157,12 +158,14 @@ def synced_index(
     stores: AnyStores,
     *,
     words: bool = False,
+    model: str | None = None,
     states: FileStates | None = None,
     feedback: Feedback = SILENT,
 ) -> Generator[Index]:
     """Open the index of stores with its figures up to date, and its words if requested.
 
-    Pass `states` if the stores were just scanned.
+    Pass `states` if the stores were just scanned, and the name of a `model` so that vectors are
+    made along with words.
     """
     if _is_deferred.get():
         with pooled_index(index_path(stores)) as index:
@@ -170,6 +173,8 @@ def synced_index(
         return
     finish_scan = begin_scan(stores) if states is None else lambda: states
     with _opened(stores, feedback) as index:
+        if model:
+            use_model(index.db, model)
         found = finish_scan()
         if not is_current(index.db, found, archive_folder(), words=words):
             _bring_up_to_date(index, stores, feedback, found, words=words)

@@ -1,15 +1,19 @@
 """The tool `search`: texts of earlier sessions, best first, each with what its turn ended with."""
 
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from turnlog.errors import UsageError
+from turnlog.errors import NotFound, UsageError
 from turnlog.format.timestamps import parse_since, parse_until
 from turnlog.index import service
 from turnlog.index.search.search import Hit, SessionHits, TurnHits
 from turnlog.index.search.selection import KINDS, Selection
 from turnlog.index.search.turn_outcomes import TurnOutcome
 from turnlog.index.service import SearchRequest
+from turnlog.index.similarity import LikeRequest, is_reference, like_sessions
 from turnlog.mcp_server.answers import ToolAnswer
 from turnlog.mcp_server.citations import brief, cite, local_time, parse_reference
 from turnlog.mcp_server.history import History, short_id
@@ -32,19 +36,39 @@ def search(history: History, given: dict[str, Any]) -> ToolAnswer:
     found: list[SessionHits] = []
     if numbers:
         selection = _selection(history, given, numbers)
-        request = SearchRequest(text, given.get("regex", False), selection, limit)
-        # A model's expression runs in a process of its own: `re` would block the whole server,
-        # which then would not even notice that its client is gone.
-        ask = search_by_regex if request.is_regex else service.recall_sessions
-        found = list(islice(ask(history.stores, request), limit))
+        found = list(islice(_ask(history, given, selection, limit), limit))
     head = (
         f"search {text[:200]!r} in {history.scope.label}: {len(found)} of at most {limit} sessions"
     )
     if not found:
-        return ToolAnswer(head, [], "Nothing found. Try fewer or other words, or `sessions`.")
+        return ToolAnswer(head, [], "Nothing found. Try `like`, other words, or `sessions`.")
     outcomes = service.outcomes_of_turns(history.stores, _lines(found))
     blocks = [_session(history, hits, outcomes) for hits in found]
     return ToolAnswer(head, blocks, 'To read on: read(ref="…") with a reference from above.')
+
+
+def _ask(
+    history: History, given: dict[str, Any], selection: Selection, limit: int
+) -> Iterable[SessionHits]:
+    text, is_regex = given["query"], given.get("regex", False)
+    if given.get("like", False):
+        if is_regex:
+            raise UsageError("like and regex exclude each other")
+        like = LikeRequest(text, _session_file(history, text), selection, limit)
+        return like_sessions(history.stores, like)
+    request = SearchRequest(text, is_regex, selection, limit)
+    # A model's expression runs in a process of its own: `re` would block the whole server, which
+    # then would not even notice that its client is gone.
+    ask = search_by_regex if is_regex else service.recall_sessions
+    return ask(history.stores, request)
+
+
+def _session_file(history: History, text: str) -> Path | None:
+    """Return the file of the session in scope that a query names; None for a question."""
+    with suppress(NotFound, UsageError):
+        name = parse_reference(text).session
+        return history.find(name)[1] if is_reference(name) else None
+    return None
 
 
 def _selection(history: History, given: dict[str, Any], numbers: tuple[int, ...]) -> Selection:

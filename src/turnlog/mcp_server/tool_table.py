@@ -87,6 +87,7 @@ TOOLS = {
             "session": SESSION,
             "since": SINCE,
             "until": UNTIL,
+            "like": _flag("Search by meaning, in any words; a session id finds related sessions"),
             "regex": _flag("The query is a regular expression"),
             "limit": _number("Sessions, by default 6", 25),
         },

@@ -19,6 +19,7 @@ from turnlog.index.database import DamagedIndex
 from turnlog.index.reports.session_list import Facets, ListedSession, ListFilters
 from turnlog.index.search.search import SessionHits
 from turnlog.index.service import SearchRequest
+from turnlog.index.similarity import LikeRequest, like_sessions
 from turnlog.index.sync_policy import deferred_sync
 from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
@@ -109,6 +110,12 @@ class Library:
         with deferred_sync():
             search = search_by_regex if request.is_regex else service.search_sessions
             for hits in search(self.stores, request):
+                yield self._key(hits.path, is_ambiguous=False), hits
+
+    def related(self, path: Path, limit: int) -> Iterator[tuple[str, SessionHits]]:
+        """Yield the sessions that are about the same as one, with their keys, the best first."""
+        with deferred_sync():
+            for hits in like_sessions(self.stores, LikeRequest(session=path, limit=limit)):
                 yield self._key(hits.path, is_ambiguous=False), hits
 
     def find(self, key: str) -> FoundSession:

@@ -11,12 +11,13 @@ from turnlog.conversation.turn_blocks import BLOCK
 from turnlog.edit.check.checks import check_session
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
+from turnlog.index.search.search import SessionHits, TurnHits
 from turnlog.render.html.find_in_session import find_labels, find_text
 from turnlog.render.html.lanes import agent_page, lanes_of
 from turnlog.render.html.line_views import context_at_line, lost_at, raw_line
 from turnlog.render.html.prose import prose_html
 from turnlog.render.html.session_pages import CLIP, MOST_ROWS, PageOptions
-from turnlog.secrets import mask, mask_value
+from turnlog.secrets import mask, mask_short, mask_value
 from turnlog.store.catalog import title_of
 from turnlog.web.file_times import file_at, files_at
 from turnlog.web.pages import static_files
@@ -28,6 +29,7 @@ MOST_TURNS = 50
 MOST_OUTLINED = 4 * BLOCK
 MOST_LABELLED = 1_000
 """Maximum number of turns that a filter of the outline returns."""
+MOST_RELATED = 10
 ANY = 100_000_000
 CHECKED = 64 << 20
 """Bytes of a session that is checked while its page waits."""
@@ -180,6 +182,26 @@ def findings(request: PageRequest) -> list[Fields]:
         return [mask_value(to_builtins(found)) for found in check_session(opened.session)]
 
 
+def related(request: PageRequest) -> list[Fields]:
+    """Return the sessions that are about the same, best first, each with its most similar turn."""
+    found = request.library.find(request.path["key"])
+    similar = request.library.related(found.path, MOST_RELATED)
+    return [_related(key, hits, hits.turns[0]) for key, hits in similar]
+
+
+def _related(key: str, hits: SessionHits, turn: TurnHits) -> Fields:
+    hit = turn.hits[0]
+    return {
+        "key": key,
+        "title": hits.title or hits.id,
+        "project": mask_short(hits.project or ""),
+        "time": hits.last_active,
+        # The lines of a sub-agent are in a file of its own.
+        "line": None if turn.is_subagent else hit.line,
+        "text": hit.text,
+    }
+
+
 def files(request: PageRequest) -> Fields:
     """Return the changed files of a session as of a line."""
     with _opened(request) as opened:
@@ -227,6 +249,7 @@ SESSION_API: dict[str, Any] = {
     "agents/{id}": agent,
     "lanes": lanes,
     "findings": findings,
+    "related": related,
     "files": files,
     "file": file,
 }

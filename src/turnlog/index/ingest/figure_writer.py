@@ -21,7 +21,7 @@ from turnlog.store.archive.archive import ArchivedCopy
 
 KEYED = ("prompts", "messages", "calls")
 """Tables whose rows may occur in several files."""
-OF_FILES = (*KEYED, "pulls", "commits", "compactions", "docs")
+OF_FILES = (*KEYED, "pulls", "commits", "compactions", "docs", "vectors")
 
 Owners = dict[int | None, int | None]
 """Row ids of prompts by their position in a part; None maps to the last prompt before it."""

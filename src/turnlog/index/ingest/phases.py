@@ -14,8 +14,9 @@ from turnlog.index.ingest.fact_reader import read_facts
 from turnlog.index.ingest.facts import Carry, FileFacts
 from turnlog.index.ingest.figure_writer import KnownFile, SourceFile, Writer
 from turnlog.index.ingest.text_reader import Docs, read_docs
-from turnlog.index.ingest.text_writer import Wordless, WordWriter
+from turnlog.index.ingest.text_writer import PartVectors, Wordless, WordWriter
 from turnlog.index.ingest.workers import Phase
+from turnlog.index.semantic.models import TextChoice
 from turnlog.store.catalog import title_of
 
 
@@ -112,6 +113,8 @@ class WordJob(NamedTuple):
 
     source: SourceFile
     file: Wordless
+    is_embedded: bool = False
+    """True to make vectors with the table as well."""
 
     @property
     def size(self) -> int:
@@ -123,6 +126,7 @@ class WordPart(NamedTuple):
 
     file: Wordless
     docs: Docs
+    vectors: PartVectors | None
 
     @property
     def size(self) -> int:
@@ -141,14 +145,29 @@ def _read_words(job: WordJob, limit: int) -> Iterator[WordPart]:
             return
         if docs.carry.bookmark.offset == start:  # truncated since its figures were read
             return
-        yield WordPart(file, docs)
+        yield WordPart(file, docs, _embed_docs(docs) if job.is_embedded else None)
         file = file._replace(carry=docs.carry)
+
+
+def _embed_docs(docs: Docs) -> PartVectors:
+    # The vocabulary is read by the first text: an index without vectors never needs it.
+    from turnlog.index.semantic.static_model import static_model
+
+    choice, model = TextChoice(), static_model()
+    chosen = [
+        place
+        for place, doc in enumerate(docs.found)
+        if choice.is_worth_embedding(doc.kind, doc.text)
+    ]
+    vectors = model.embed_texts(docs.found[place].text for place in chosen)
+    pairs = zip(chosen, vectors, strict=True)
+    return PartVectors(model.name, [(place, vector) for place, vector in pairs if vector])
 
 
 def _write_words(db: sqlite3.Connection, parts: list[WordPart]) -> None:
     writer = WordWriter(db)
     for part in parts:
-        writer.add(part.file, part.docs)
+        writer.add(part.file, part.docs, part.vectors)
     writer.finish()
 
 

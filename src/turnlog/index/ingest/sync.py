@@ -28,6 +28,8 @@ from turnlog.index.ingest.file_states import FileStates, State, scan_session, sc
 from turnlog.index.ingest.phases import FIGURES, WORDS, FigureJob, WordJob
 from turnlog.index.ingest.text_writer import wordless_files
 from turnlog.index.ingest.workers import USUAL, BatchLimits, Progress, ingest, is_worth_sharing
+from turnlog.index.semantic.static_model import NAME as STATIC_MODEL
+from turnlog.index.semantic.vector_store import stored_model
 from turnlog.store.archive.archive import Archive
 from turnlog.store.paths import SUBAGENTS, Store, is_session_name
 from turnlog.store.stores import AnyStores, each_store
@@ -169,8 +171,12 @@ def _ingest_words(
 ) -> int:
     """Read words; try again if another process took over a file but did not finish it."""
     total = 0
+    # Once a search has asked for vectors, they are made along with words. Those of an endpoint are
+    # made when a search needs them: reading files must not wait for a server.
+    is_embedded = stored_model(index.db) == STATIC_MODEL
     for _ in range(2):
-        jobs = [WordJob(sources[f.path], f) for f in wordless_files(index.db) if f.path in sources]
+        files = [file for file in wordless_files(index.db) if file.path in sources]
+        jobs = [WordJob(sources[file.path], file, is_embedded) for file in files]
         if not jobs:
             break
         size = sum(job.size for job in jobs)

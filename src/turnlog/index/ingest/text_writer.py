@@ -7,6 +7,8 @@ import msgspec
 
 from turnlog.format.jsonl import FileState
 from turnlog.index.ingest.text_reader import Doc, DocCarry, Docs
+from turnlog.index.semantic.vector_codes import StoredVector
+from turnlog.index.semantic.vector_store import TextVector, add_vectors, stored_model
 from turnlog.index.tokenizer import in_column
 
 _encode = msgspec.json.Encoder().encode
@@ -30,6 +32,14 @@ class Wordless(NamedTuple):
         return self.reached - self.carry.bookmark.offset
 
 
+class PartVectors(NamedTuple):
+    """The vectors of a part's texts."""
+
+    model: str
+    found: list[tuple[int, StoredVector]]
+    """Each with the place of its text in the part."""
+
+
 def wordless_files(db: sqlite3.Connection) -> list[Wordless]:
     """Return the files whose texts are not fully indexed."""
     rows = db.execute(
@@ -50,10 +60,11 @@ class WordWriter:
         row = db.execute("SELECT value FROM about WHERE name = 'next_doc'").fetchone()
         self.next_doc: int = row[0]
 
-    def add(self, file: Wordless, docs: Docs) -> None:
+    def add(self, file: Wordless, docs: Docs, vectors: PartVectors | None = None) -> None:
         """Add the texts of a part, unless the file changed or another process was faster."""
         row = self.db.execute(
-            "SELECT id, inode, size, mtime_ns, words_reached, reached FROM files WHERE path = ?",
+            "SELECT id, inode, size, mtime_ns, words_reached, reached, vectors_doc = last_doc"
+            " FROM files WHERE path = ?",
             (file.path,),
         ).fetchone()
         start = file.carry.bookmark.offset
@@ -63,11 +74,18 @@ class WordWriter:
         # A torn last line may have been completed since the figures were read. Its texts refer to
         # a prompt that has no row yet, so they wait for the next sync.
         if end <= row[5]:
+            first = self.next_doc
             self._add_docs(file.id, docs.found)
+            last = self.next_doc - 1 if docs.found else None
             self.db.execute(
-                "UPDATE files SET words_reached = ?, words_carry = ? WHERE id = ?",
-                (end, _encode(docs.carry).decode(), file.id),
+                "UPDATE files SET words_reached = ?, words_carry = ?,"
+                " last_doc = coalesce(?, last_doc) WHERE id = ?",
+                (end, _encode(docs.carry).decode(), last, file.id),
             )
+            # Vectors of earlier texts may be missing; then those of all are made from the files.
+            if vectors and last and row[6] and stored_model(self.db) == vectors.model:
+                found = [TextVector(first + place, vector) for place, vector in vectors.found]
+                add_vectors(self.db, file.id, last, found)
 
     def finish(self) -> None:
         """Store the next free document id."""

@@ -34,9 +34,7 @@ STOP_WORDS = frozenset(
 
 def relax(db: sqlite3.Connection, text: str) -> Query | None:
     """Return a query for any of the telling words of a question; None if it has none."""
-    words = [word for word in dict.fromkeys(_words(text)) if word not in STOP_WORDS]
-    terms = [_stemmed(word) for word in words if len(word) > 1 or is_unspaced(word)]
-    counted = [(_count(db, term), term) for term in terms]
+    counted = [(count_texts(db, term), term) for term in telling_terms(text)]
     known = sorted((each for each in counted if each[0]), key=lambda each: each[0])
     # A word that is everywhere says nothing, and ranking all its texts takes seconds.
     telling = [term for count, term in known if count <= COMMON] or [term for _, term in known[:1]]
@@ -45,6 +43,12 @@ def relax(db: sqlite3.Connection, text: str) -> Query | None:
         return None
     match = " OR ".join(quoted(term.text, term.is_prefix) for term in chosen)
     return Query(match, tuple(chosen))
+
+
+def telling_terms(text: str) -> list[Term]:
+    """Return the words of a question that say what it is about, without their endings."""
+    words = [word for word in dict.fromkeys(_words(text)) if word not in STOP_WORDS]
+    return [_stemmed(word) for word in words if len(word) > 1 or is_unspaced(word)]
 
 
 def search_relaxed(
@@ -78,7 +82,7 @@ def _stemmed(word: str) -> Term:
     return Term(word)
 
 
-def _count(db: sqlite3.Connection, term: Term) -> int:
+def count_texts(db: sqlite3.Connection, term: Term) -> int:
     """Return in how many texts a term occurs, counting no further than needed."""
     counted = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     return db.execute(counted, (quoted(term.text, term.is_prefix), COMMON + 1)).fetchone()[0]

@@ -4,7 +4,7 @@ Texts are read from the session files only as hits are shown.
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from itertools import islice
@@ -87,13 +87,22 @@ def search(
     db: sqlite3.Connection, terms: SearchTerms, shown: ResultLimits, begun: Begun | None = None
 ) -> Iterator[SessionHits]:
     """Yield the sessions with hits, best first; for a pattern, the most recently active first."""
-    files = Files(db)
+    if terms.query.pattern:
+        with closing(Reader(terms.archive)) as reader:
+            yield from read_hits(db, terms, scan(Files(db), reader, terms), shown)
+    else:
+        yield from read_hits(db, terms, rank(db, terms, begun or begin(db, terms)), shown)
+
+
+def read_hits(
+    db: sqlite3.Connection,
+    terms: SearchTerms,
+    found: Iterable[list[Candidate]],
+    shown: ResultLimits,
+) -> Iterator[SessionHits]:
+    """Yield the hits to show for candidates grouped by session, as many as the limit."""
     with closing(Reader(terms.archive)) as reader:
-        if terms.query.pattern:
-            found = scan(files, reader, terms)
-        else:
-            found = rank(db, terms, begun or begin(db, terms))
-        snippets = _SnippetReader(files, reader, terms.query, shown)
+        snippets = _SnippetReader(Files(db), reader, terms.query, shown)
         results = (hits for candidates in found if (hits := snippets.read(candidates)).turns)
         yield from islice(results, terms.limit or None)
 

@@ -1,7 +1,7 @@
-// Dialogs, among them what a compaction lost.
+// Dialogs, among them what a compaction lost, and sessions about the same.
 
 import { el, insertHtml, textElement } from "./dom.js";
-import { count, plural, tokens } from "./format.js";
+import { count, dateTime, plural, tokens } from "./format.js";
 
 /** Show a dialog, and remove it when it is closed. */
 export function openDialog(viewer, title, content, className = "") {
@@ -24,6 +24,25 @@ export async function showLost(viewer, line) {
   } catch (error) {
     columns.replaceChildren(textElement("p", "tl-errors", error.message));
   }
+}
+
+/** List the sessions that are about the same; the first time, that takes a moment. */
+export async function showRelated(viewer) {
+  const list = el("div", { class: "tl-related", "aria-live": "polite" }, el("p", { text: "loading …" }));
+  openDialog(viewer, "Related sessions", list);
+  try {
+    const found = await viewer.source.related();
+    list.replaceChildren(...(found.length ? found.map(relatedSession) : [el("p", { text: "no session is about the same" })]));
+  } catch (error) {
+    list.replaceChildren(textElement("p", "tl-errors", error.message));
+  }
+}
+
+function relatedSession(found) {
+  const link = textElement("a", "tl-related-title", found.title);
+  link.href = `/sessions/${encodeURIComponent(found.key)}${found.line ? `?line=${found.line}` : ""}`;
+  const facts = textElement("span", "tl-quiet", [found.project, dateTime(found.time).slice(0, 10)].filter(Boolean).join(" · "));
+  return el("section", {}, el("div", {}, link, " ", facts), textElement("p", "tl-quiet", found.text.replace(/\s+/g, " ").slice(0, 160)));
 }
 
 function lostColumns(lost) {

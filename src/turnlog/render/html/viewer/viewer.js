@@ -3,12 +3,12 @@
 // `source` gives the data: head(leaf, since) and turns(first, last, leaf); optionally opening({ leaf,
 // line, turn }) for both, rows(n, first, last, leaf, isWhole), outline(first, last, leaf),
 // labelled(text, leaf), raw(line), context(line), lost(line), find(text, leaf), agent(id, first,
-// last), lanes(leaf), findings(), reading(), files(line) with file(file, line, version), and
+// last), lanes(leaf), findings(), related(), reading(), files(line) with file(file, line, version), and
 // onGrow(callback). A missing method hides its feature. `options`: { leaf, turn, line, query,
 // onState(state) }; without them, the viewer keeps its state in the address of the page.
 
 import { agentBox } from "./agent_box.js";
-import { showLost } from "./dialogs.js";
+import { showLost, showRelated } from "./dialogs.js";
 import { el, textElement, visible } from "./dom.js";
 import { Find } from "./find.js";
 import { bytes, count, dateTime, duration, money, plural, tokens } from "./format.js";
@@ -108,6 +108,7 @@ class Viewer {
       toggle("outline", "tl-no-outline", "o"),
       toggle("inspector", "tl-no-inspector", "i"),
       this.lanes.isUseful ? toggle("timeline", "tl-no-lanes", "t") : "",
+      this.source.related ? el("button", { class: "tl-button", type: "button", text: "related", title: "sessions about the same", onclick: () => showRelated(this) }) : "",
       el("button", { class: "tl-button", type: "button", text: "?", title: "shortcuts", "aria-label": "shortcuts", onclick: () => showShortcuts(this) }),
     );
     if (this.lanes.isUseful) this.element.classList.add("tl-no-lanes");

@@ -27,6 +27,7 @@ export function webSource(base, { hasEvents = false, opening = null } = {}) {
     agent: (id, first, last) => get(`agents/${encodeURIComponent(id)}`, { first, last }),
     lanes: (leaf) => get("lanes", { leaf }),
     findings: () => get("findings"),
+    related: () => get("related"),
     reading: () => get("reading"),
     files: (line) => get("files", { line }),
     file: (file, line, version) => get("file", { file, line, version }),

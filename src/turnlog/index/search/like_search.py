@@ -1,0 +1,185 @@
+"""Search by meaning: rankings by words and by vectors, combined by reciprocal rank fusion.
+
+Sessions with all words of a text come first, as far as vectors agree; then those that are about
+the same, in whatever words, or have some of them.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from json import dumps
+from math import log
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnlog.index.search.candidates import COLUMNS, JOINED, Candidate
+from turnlog.index.search.query import Query, quoted
+from turnlog.index.search.relaxed import count_texts, relax, telling_terms
+from turnlog.index.search.search import ResultLimits, SessionHits, read_hits
+from turnlog.index.search.selection import Selection, conditions
+from turnlog.index.search.word_search import SPARE, SearchTerms, begin, parse_search, rank
+from turnlog.index.semantic.vector_codes import StoredVector
+from turnlog.index.semantic.vector_store import RESCORED, Nearest
+
+DAMPING = 60
+"""The constant of reciprocal rank fusion: how little the first ranks differ."""
+WORDS, MEANING = 2.0, 1.0
+"""Weights of the rankings: who has all words stays before who has none, up to rank 20."""
+MOST = 0.5
+"""The share of a question's words that a text must have for them to count."""
+LEAST_SIMILAR = 0.2
+"""Texts with a smaller cosine have nothing in common."""
+LONGEST_QUESTION = 2_000
+"""Characters of a text whose words are searched for."""
+
+
+class RankedGroup(NamedTuple):
+    """The candidates of a session, best first, and the weight of its place in a ranking."""
+
+    weight: float
+    candidates: list[Candidate]
+
+
+class LikeTerms(Struct, frozen=True):
+    """A text or session to compare with, and the texts to search."""
+
+    text: str
+    vector: StoredVector | None
+    selection: Selection
+    limit: int
+    archive: Path | None = None
+    without: str | None = None
+    """The path of a session that is left out: the one to compare with."""
+
+
+def search_like(
+    db: sqlite3.Connection, terms: LikeTerms, shown: ResultLimits
+) -> Iterator[SessionHits]:
+    """Yield the sessions that are about the same as a text, best first."""
+    some = relax(db, terms.text[:LONGEST_QUESTION])
+    owner = _owner(db, terms.without)
+    rankings = [
+        _with_all_words(db, terms),
+        _similar(db, terms),
+        _with_some_words(db, terms, some),
+    ]
+    chosen = ([each for each in found if each.candidates[0].owner != owner] for found in rankings)
+    words = _search_terms(terms, some or Query(None))
+    yield from read_hits(db, words, fuse(chosen), shown)
+
+
+def fuse(rankings: Iterable[list[RankedGroup]]) -> list[list[Candidate]]:
+    """Combine rankings: a session scores weight / (60 + rank) in each that has it."""
+    scores: dict[str, float] = {}
+    candidates: dict[str, dict[int, Candidate]] = {}
+    for ranking in rankings:
+        for place, (weight, group) in enumerate(ranking, 1):
+            owner = group[0].owner
+            scores[owner] = scores.get(owner, 0.0) + weight / (DAMPING + place)
+            known = candidates.setdefault(owner, {})
+            for each in group:
+                known.setdefault(each.id, each)
+    order = sorted(scores, key=lambda owner: -scores[owner])
+    return [list(candidates[owner].values()) for owner in order]
+
+
+def _search_terms(terms: LikeTerms, query: Query) -> SearchTerms:
+    return SearchTerms(query, terms.selection, terms.limit, terms.archive)
+
+
+def _with_all_words(db: sqlite3.Connection, terms: LikeTerms) -> list[RankedGroup]:
+    # A session is compared by its prompts, which no other one contains.
+    query = None if terms.without else parse_search(terms.text)
+    if query is None or not query.match:
+        return []
+    return [RankedGroup(WORDS, group) for group in _with_words(db, terms, query)]
+
+
+def _with_some_words(
+    db: sqlite3.Connection, terms: LikeTerms, query: Query | None
+) -> list[RankedGroup]:
+    """Return the sessions with most of the words; single words say less than vectors."""
+    groups = _with_words(db, terms, query) if query else []
+    shares = _shares(db, terms.text[:LONGEST_QUESTION], [group[0].id for group in groups])
+    weighted = ((shares[group[0].id], group) for group in groups)
+    return [RankedGroup(WORDS * share**2, group) for share, group in weighted if share >= MOST]
+
+
+def _with_words(db: sqlite3.Connection, terms: LikeTerms, query: Query) -> list[list[Candidate]]:
+    words = _search_terms(terms, query)
+    return list(islice(rank(db, words, begin(db, words)), terms.limit or None))
+
+
+def _shares(db: sqlite3.Connection, text: str, docs: list[int]) -> dict[int, float]:
+    """Return how much of a question's words texts have: 1 for all of them, rare ones count more."""
+    shares = dict.fromkeys(docs, 0.0)
+    (texts,) = db.execute("SELECT coalesce(max(id), 0) FROM docs").fetchone()
+    weights = {term: log(2 + texts / (1 + count_texts(db, term))) for term in telling_terms(text)}
+    for term, weight in weights.items() if docs else ():
+        rows = db.execute(
+            "SELECT rowid FROM words WHERE words MATCH ?"
+            " AND rowid IN (SELECT value FROM json_each(?))",
+            (quoted(term.text, term.is_prefix), dumps(docs)),
+        )
+        for (doc,) in rows:
+            shares[doc] += weight / sum(weights.values())
+    return shares
+
+
+def _similar(db: sqlite3.Connection, terms: LikeTerms) -> list[RankedGroup]:
+    """Return the sessions with the most similar texts."""
+    if terms.vector is None:
+        return []
+    nearest = Nearest(db, terms.vector)
+    groups: dict[str, list[Candidate]] = {}
+    start, count = 0, RESCORED
+    # With filters, the nearest texts may all be excluded: look further, in growing steps.
+    while start < len(nearest.places):
+        found = nearest.best(start, count)
+        if not found or found[0].similarity < LEAST_SIMILAR:
+            break
+        similar = {each.doc: each.similarity for each in found if each.similarity >= LEAST_SIMILAR}
+        for row in _without_copies(_candidates(db, similar, terms.selection)):
+            groups.setdefault(row.owner, []).append(row)
+        if terms.limit and len(groups) >= terms.limit + SPARE:
+            break
+        start, count = start + count, count * 4
+    best = sorted(groups.values(), key=lambda group: group[0].rank)
+    return [RankedGroup(MEANING, group) for group in best]
+
+
+def _candidates(
+    db: sqlite3.Connection, similar: dict[int, float], selection: Selection
+) -> list[Candidate]:
+    """Return the texts that match the filters, the most similar first."""
+    where, values = conditions(selection)
+    rows = db.execute(
+        f"SELECT {COLUMNS} FROM {JOINED}"
+        f" WHERE d.id IN (SELECT value FROM json_each(:similar)) AND {where}",
+        {**values, "similar": dumps(list(similar))},
+    )
+    found = [replace(row, rank=-similar[row.id]) for row in (Candidate(*each) for each in rows)]
+    return sorted(found, key=lambda row: row.rank)
+
+
+def _without_copies(rows: list[Candidate]) -> Iterator[Candidate]:
+    """Yield the candidates, omitting the copies that forks made of others."""
+    originals = {(row.kind, row.at, row.rank) for row in rows if row.counts}
+    for row in rows:
+        if row.counts or (row.kind, row.at, row.rank) not in originals:
+            yield row
+
+
+def _owner(db: sqlite3.Connection, path: str | None) -> str | None:
+    """Return the owner of the texts of a session, as candidates name it."""
+    row = (
+        path
+        and db.execute(
+            "SELECT store || ' ' || coalesce(nullif(session, ''), path) FROM files WHERE path = ?",
+            (path,),
+        ).fetchone()
+    )
+    return row[0] if row else None

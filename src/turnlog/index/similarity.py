@@ -1,0 +1,126 @@
+"""Find sessions by what they are about: like a text, or like another session.
+
+The first of these searches makes the vectors of all texts; from then on, they are kept up to date
+along with words. Nothing is sent anywhere unless the configuration names an endpoint.
+"""
+
+import re
+import sqlite3
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from turnlog.errors import NotFound, UsageError
+from turnlog.index.database import Index
+from turnlog.index.search.selection import Selection
+from turnlog.index.semantic.models import EmbeddingModel, configured_model
+from turnlog.index.semantic.vector_codes import StoredVector, mean_of, quantize
+from turnlog.index.semantic.vector_store import (
+    is_incomplete,
+    rows_of_session,
+    stored_model,
+    use_model,
+)
+from turnlog.index.service import ALL_TURNS, LIMIT
+from turnlog.index.sync_policy import SILENT, Feedback, synced_index
+from turnlog.store.paths import archive_folder
+from turnlog.store.session_lookup import find_session
+from turnlog.store.stores import AnyStores
+
+if TYPE_CHECKING:
+    from turnlog.index.search.search import SessionHits
+
+PROMPTS = 8
+"""Prompts of a session whose words are compared with those of others."""
+_REFERENCE = re.compile(r"last|agent-\S+|\S+\.jsonl|[0-9a-f]{6,8}|[0-9a-f]{8}-[0-9a-f-]*")
+
+
+class LikeRequest(NamedTuple):
+    """A search by meaning."""
+
+    text: str = ""
+    session: Path | None = None
+    """The file of a session to compare with, instead of a text."""
+    selection: Selection = Selection()
+    limit: int = LIMIT
+    reveal: bool = False
+
+
+def like_sessions(
+    stores: AnyStores, request: LikeRequest, feedback: Feedback = SILENT
+) -> "Iterator[SessionHits]":
+    """Yield the sessions that are about the same as a text or a session, best first."""
+    if not request.session and not request.text.strip():
+        raise UsageError("--like needs a text or a session", "turnlog search --help")
+    model = configured_model()
+    # The text first: with an endpoint that does not answer, nothing else is worth doing.
+    vector = None if request.session else model.embed_texts([request.text])[0]
+    with _index_with_vectors(stores, model, feedback) as index:
+        from turnlog.index.search.like_search import LikeTerms, search_like
+        from turnlog.index.search.search import ResultLimits
+
+        text, without = request.text, None
+        if request.session:
+            without = str(request.session)
+            text, vector = _describe(index.db, without)
+        terms = LikeTerms(text, vector, request.selection, request.limit, archive_folder(), without)
+        turns = ALL_TURNS if request.selection.session else ResultLimits().turns
+        yield from search_like(index.db, terms, ResultLimits(turns, reveal=request.reveal))
+
+
+def session_named(stores: AnyStores, text: str) -> Path | None:
+    """Return the file of the session that a text names by id, path or `last`; None for prose.
+
+    Titles do not count: as a text, they find the session and those like it.
+    """
+    if not is_reference(text):
+        return None
+    text = text.strip()
+    if text.endswith(".jsonl") or text == "last":
+        return find_session(stores, text).path
+    # `facade` and `decade` look like the start of an id.
+    with suppress(NotFound):
+        return find_session(stores, text).path
+    return None
+
+
+def is_reference(text: str) -> bool:
+    """Return whether a text looks like the id or the path of a session.
+
+    >>> is_reference("5e551011"), is_reference("last"), is_reference("last deploy failed")
+    (True, True, False)
+    """
+    return _REFERENCE.fullmatch(text.strip()) is not None
+
+
+@contextmanager
+def _index_with_vectors(
+    stores: AnyStores, model: EmbeddingModel, feedback: Feedback
+) -> Generator[Index]:
+    """Open the index with words and vectors up to date."""
+    with synced_index(stores, words=True, model=model.name, feedback=feedback) as index:
+        # A server opens an index as it is; its vectors may be of another model.
+        if stored_model(index.db) != model.name:
+            use_model(index.db, model.name)
+        if is_incomplete(index.db):
+            from turnlog.index.ingest.vector_phase import embed_missing
+
+            with feedback.progress() as progress:
+                embed_missing(index.db, model, archive_folder(), progress)
+        yield index
+
+
+def _describe(db: sqlite3.Connection, path: str) -> tuple[str, StoredVector | None]:
+    """Return the title and the first prompts of a session, and the mean of its vectors."""
+    row = db.execute("SELECT id, title FROM files WHERE path = ?", (path,)).fetchone()
+    number, title = row or (None, None)
+    prompts = db.execute(
+        "SELECT text FROM prompts WHERE file = ? ORDER BY id LIMIT ?", (number, PROMPTS)
+    )
+    texts = [title, *(text for (text,) in prompts)]
+    vector = quantize(mean_of(rows_of_session(db, path)))
+    text = "\n".join(filter(None, texts))
+    if not text and vector is None:
+        raise NotFound(f"{path} has no text to compare with others", "turnlog search --help")
+    return text, vector
