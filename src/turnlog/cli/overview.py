@@ -41,7 +41,8 @@ def command(ctx: click.Context) -> None:
     listed = None if index_path(stores).exists() else list_sessions(stores)
     if listed is not None:
         _print_list(stores, listed, len(listed))
-    with synced_index(stores, states=states, feedback=ON_STDERR) as index:
+    is_listed = listed is not None
+    with synced_index(stores, states=states, feedback=ON_STDERR, work_only=is_listed) as index:
         if listed is None:
             listed, total = _recent(index)
             _print_list(stores, listed, total)

@@ -129,6 +129,17 @@ def _alone(path: Path) -> Generator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def build_lock(path: Path) -> Generator[int]:
+    """Hold the lock of the process that first builds an index; yield its descriptor."""
+    descriptor = open_private(path.with_suffix(".build"), os.O_RDWR | os.O_CREAT)
+    try:
+        lock(descriptor)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def _opened(path: Path) -> Index:
     is_new, was_damaged = not path.exists(), False
     try:
@@ -275,13 +286,25 @@ def _created(path: Path) -> sqlite3.Connection:
     """Create an empty index; processes that have the old one open keep using it until they exit."""
     _remove(path)
     db = connect(path)
+    _fill_empty(db)
+    return db
+
+
+def create_in_memory() -> sqlite3.Connection:
+    """Create an empty index that lasts as long as its connection."""
+    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _fill_empty(db)
+    return db
+
+
+def _fill_empty(db: sqlite3.Connection) -> None:
+    """Create the tables of an index."""
     db.executescript(_sql("schema.sql") + work_view())
     db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (FTS_MEMORY,))
     db.execute(
         "INSERT INTO about VALUES ('next_doc', 1), ('generation', 1), ('version', ?)",
         (current_version(),),
     )
-    return db
 
 
 def current_version() -> str:

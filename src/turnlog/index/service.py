@@ -128,14 +128,14 @@ def report(
     `by` groups its rows by further dimensions, such as project and model.
     """
     from turnlog.index.reports.report_cache import cached_report
-    from turnlog.index.reports.reports import CARRYING, EVERYTHING, REPORTS
+    from turnlog.index.reports.reports import CARRYING, EVERYTHING, OF_WORK, REPORTS
 
     if name == CARRYING:
         return _carrying_report(stores, filters or EVERYTHING, by, feedback)
     if name not in REPORTS:
         known = ", ".join([*REPORTS, CARRYING])
         raise UsageError(f"no report {name}: choose from {known}", "turnlog stats")
-    with synced_index(stores, feedback=feedback) as index:
+    with synced_index(stores, feedback=feedback, work_only=name in OF_WORK) as index:
         return cached_report(index.db, name, filters or EVERYTHING, by)
 
 

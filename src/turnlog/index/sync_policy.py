@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from turnlog.errors import Unavailable
 from turnlog.format.private_files import create_private_folder, touch_private
 from turnlog.index.connection_pool import pooled_index
-from turnlog.index.database import DamagedIndex, Index, index_path, open_index
+from turnlog.index.database import (
+    DamagedIndex,
+    Index,
+    build_lock,
+    index_path,
+    is_built,
+    open_index,
+)
 from turnlog.index.ingest.change_check import is_current, is_session_current
 from turnlog.index.ingest.file_states import FileStates, begin_scan, scan_store
 from turnlog.index.semantic.vector_store import use_model
@@ -161,11 +168,13 @@ def synced_index(
     model: str | None = None,
     states: FileStates | None = None,
     feedback: Feedback = SILENT,
+    work_only: bool = False,
 ) -> Generator[Index]:
     """Open the index of stores with its figures up to date, and its words if requested.
 
     Pass `states` if the stores were just scanned, and the name of a `model` so that vectors are
-    made along with words.
+    made along with words. With `work_only`, for reports on work, the first index of a large store
+    may be one in memory, while a background process writes the real one.
     """
     if _is_deferred.get():
         with pooled_index(index_path(stores)) as index:
@@ -177,6 +186,10 @@ def synced_index(
             use_model(index.db, model)
         found = finish_scan()
         if not is_current(index.db, found, archive_folder(), words=words):
+            if work_only and (memory := _build_in_background(index, stores, feedback, found)):
+                with closing(memory):
+                    yield memory
+                return
             _bring_up_to_date(index, stores, feedback, found, words=words)
         yield index
 
@@ -225,6 +238,22 @@ def _opened(stores: AnyStores, feedback: Feedback) -> Generator[Index]:
         yield index
 
 
+def _build_in_background(
+    index: Index, stores: AnyStores, feedback: Feedback, states: FileStates
+) -> Index | None:
+    """Return an index in memory that answers reports on work; None if it cannot."""
+    from turnlog.index.ingest.first_build import build_in_background, can_detach
+    from turnlog.index.ingest.sync import StoreScan
+    from turnlog.store.archive.archive import open_archive
+
+    if is_built(index.db) or not can_detach():
+        return None
+    with feedback.progress() as progress:
+        scan = StoreScan(stores, states)
+        memory = build_in_background(index, scan, open_archive(), progress)
+    return memory and Index(index.path, memory, None)
+
+
 def _bring_up_to_date(
     index: Index,
     stores: AnyStores,
@@ -236,7 +265,9 @@ def _bring_up_to_date(
     from turnlog.index.ingest.sync import StoreScan, sync_scanned
     from turnlog.store.archive.archive import open_archive
 
-    with feedback.progress() as progress:
+    with ExitStack() as held, feedback.progress() as progress:
+        if not is_built(index.db):
+            held.enter_context(build_lock(index.path))
         scan = StoreScan(stores, scan_store(stores) if states is None else states)
         done = sync_scanned(index, scan, progress, archive=open_archive(), words=words)
     touch_private(_stamp(index.path))

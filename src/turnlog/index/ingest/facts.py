@@ -178,3 +178,8 @@ class FileFacts(Struct):
     """True if the end of the file was reached."""
     malformed: int = 0
     """Number of lines that are not one JSON object each."""
+
+    def mark_subagent(self) -> None:
+        """Mark all messages and calls as those of a sub-agent."""
+        for each in (*self.said.values(), *self.uses.values()):
+            each.is_subagent = True

@@ -98,8 +98,7 @@ class Writer:
         first = self.next_prompt
         owners: Owners = {None: prompt}
         if source.is_subagent:
-            for each in (*facts.said.values(), *facts.uses.values()):
-                each.is_subagent = True
+            facts.mark_subagent()
         owners |= {rank: first + rank for rank in range(len(facts.prompts))}
         self.next_prompt += len(facts.prompts)
         said = list(facts.said.values())

@@ -5,7 +5,7 @@ they stopped; words never go beyond the figures.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from turnlog.errors import Damaged
@@ -42,7 +42,8 @@ class FigurePart(NamedTuple):
     start: int
     """Offset of its first byte."""
     facts: FileFacts
-    title: str | None
+    title: str | None = None
+    """Known with the last part."""
 
     @property
     def size(self) -> int:
@@ -52,36 +53,39 @@ class FigurePart(NamedTuple):
 def read_figures(job: FigureJob, limit: int) -> Iterator[FigurePart]:
     """Yield the figures of a file in parts of at most `limit` bytes plus one line."""
     waiting: FigureJob | None = job
-    while waiting and (part := _read_part(waiting, limit)):
-        yield part
+    while waiting and (part := read_part(waiting, limit)):
+        yield part._replace(title=read_title(job.source)) if part.facts.is_last else part
         rest = part.job._replace(carry=part.facts.carry, is_new=False)
         waiting = None if part.facts.is_last else rest
 
 
-def _read_part(job: FigureJob, limit: int) -> FigurePart | None:
-    """Read a part of a file; return None if the file no longer exists."""
+def read_part(job: FigureJob, limit: int) -> FigurePart | None:
+    """Read a part of a file without its title; return None if the file no longer exists."""
     source, start = job.source, job.carry.bookmark.offset
     try:
         lines = _lines(source, start)
         facts = read_facts(source.stem, lines, job.carry, source.owner, limit)
-        title = _title(source) if facts.is_last else None
     except (OSError, Damaged):
         return None
-    return FigurePart(job._replace(carry=Carry()), start, facts, title)
+    return FigurePart(job._replace(carry=Carry()), start, facts)
 
 
 def _lines(source: SourceFile, start: int) -> Iterator[Line]:
     return source.archived.lines(start) if source.archived else read_lines(source.name, start)
 
 
-def _title(source: SourceFile) -> str | None:
+def read_title(source: SourceFile) -> str | None:
+    """Return the title of a session; None if it has none or no longer exists."""
     if source.is_subagent:
         return None
     archived = source.archived
-    return archived.title if archived else title_of(source.path)
+    try:
+        return archived.title if archived else title_of(source.path)
+    except OSError:
+        return None
 
 
-def _write_figures(db: sqlite3.Connection, parts: list[FigurePart]) -> None:
+def _write_figures(db: sqlite3.Connection, parts: Sequence[FigurePart]) -> None:
     writer = Writer(db)
     for part in parts:
         _write_part(writer, part)
@@ -164,7 +168,7 @@ def _embed_docs(docs: Docs) -> PartVectors:
     return PartVectors(model.name, [(place, vector) for place, vector in pairs if vector])
 
 
-def _write_words(db: sqlite3.Connection, parts: list[WordPart]) -> None:
+def _write_words(db: sqlite3.Connection, parts: Sequence[WordPart]) -> None:
     writer = WordWriter(db)
     for part in parts:
         writer.add(part.file, part.docs, part.vectors)

@@ -113,6 +113,17 @@ def sync_scanned(
     return Synced(len(jobs), len(gone), total)
 
 
+def plan_first_build(
+    db: sqlite3.Connection, scan: StoreScan, archive: Archive | None
+) -> list[FigureJob]:
+    """Plan how to read all files into an index that is still empty."""
+    found = _sources(*scan)
+    if archive:
+        kept = archived_sources(archive, scan.stores, found.values())
+        found |= {source.name: source for source in kept}
+    return _jobs(db, found, {})
+
+
 def _remove(db: sqlite3.Connection, gone: list[str]) -> None:
     if gone:
         with writing(db):

@@ -5,7 +5,7 @@ A part of a file and the offset reached in that file are written in one transact
 
 import gc
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
@@ -51,7 +51,7 @@ class Phase(NamedTuple):
 
     read: Callable[[Any, int], Iterator[Sized]]
     """Yields the parts of a job, each at most `limit` bytes plus one line."""
-    write: Callable[[sqlite3.Connection, list[Any]], None]
+    write: Callable[[sqlite3.Connection, Sequence[Any]], None]
     """Writes parts within the caller's transaction."""
 
 
@@ -79,10 +79,11 @@ def ingest(
 
 def is_worth_sharing(jobs: Iterable[Sized]) -> bool:
     """Return whether a pool of processes would finish sooner than one process."""
-    return sum(map(_weight, jobs)) >= WORTH_SHARING
+    return sum(map(job_weight, jobs)) >= WORTH_SHARING
 
 
-def _weight(job: Sized) -> int:
+def job_weight(job: Sized) -> int:
+    """Return the size of a job with the overhead of its file."""
     return job.size + PER_FILE
 
 
@@ -91,7 +92,7 @@ def _written(
 ) -> Iterator[int]:
     """Read and write in this process; yield the bytes of each transaction."""
     for parts in _gathered(phase, jobs, limits):
-        yield _write(db, phase, parts)
+        yield write_parts(db, phase, parts)
 
 
 def _shared(index: Index, phase: Phase, jobs: list[Sized], limits: BatchLimits) -> Iterator[int]:
@@ -100,8 +101,8 @@ def _shared(index: Index, phase: Phase, jobs: list[Sized], limits: BatchLimits) 
 
     from turnlog.store.parallel import CONTEXT, open_pool
 
-    share = sum(map(_weight, jobs)) // (SHARES * PROCESSES)
-    batches = in_batches(jobs, _weight, min(limits.transaction, share))
+    share = sum(map(job_weight, jobs)) // (SHARES * PROCESSES)
+    batches = in_batches(jobs, job_weight, min(limits.transaction, share))
     with (
         index.disconnected(),
         open_pool(PROCESSES, _PoolWorker.start, index.path, CONTEXT.Lock(), phase, limits) as pool,
@@ -132,17 +133,17 @@ class _PoolWorker:
             # SQLite allows one writer. A worker waiting for this lock wakes up at once, whereas
             # SQLite would poll with growing delays until its timeout.
             with cls.turn:
-                done += _write(cls.db, cls.phase, parts)
+                done += write_parts(cls.db, cls.phase, parts)
         return done
 
 
 def _gathered(phase: Phase, jobs: Iterable[Sized], limits: BatchLimits) -> Iterator[list[Sized]]:
     """Yield the parts of files, grouped into transactions."""
     parts = chain.from_iterable(phase.read(job, limits.part) for job in jobs)
-    return gathered(parts, _weight, limits.transaction)
+    return gathered(parts, job_weight, limits.transaction)
 
 
-def _write(db: sqlite3.Connection, phase: Phase, parts: list[Sized]) -> int:
+def write_parts(db: sqlite3.Connection, phase: Phase, parts: Sequence[Sized]) -> int:
     """Write parts in one transaction; return the number of bytes."""
     with writing(db):
         phase.write(db, parts)

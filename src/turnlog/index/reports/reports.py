@@ -32,6 +32,8 @@ REPORTS = (
 )
 CARRYING = "carrying"
 """A report that is computed from the session files instead of the tables."""
+OF_WORK = frozenset({"daily", "weekly", "monthly", "project", "store", "model", "hour"})
+"""Reports that need only the view `work` and the files without their titles."""
 LISTS = frozenset({"pull_requests", "commits"})
 """Columns with space-separated lists."""
 SUMS = frozenset(

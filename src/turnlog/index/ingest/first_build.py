@@ -1,0 +1,128 @@
+"""Answer the first report of a store from memory, and write the index in the background.
+
+Reading all files takes most of the time that a first report would take, and writing the rows the
+rest. A process of its own writes them after the answer. Until it ends it holds a lock, for which
+every other process waits that wants to bring the index up to date. If it is killed, the lock is
+free and the next process resumes the build.
+"""
+
+import gc
+import os
+import sqlite3
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from turnlog.index.database import Index, build_lock, connect, is_built
+from turnlog.index.ingest.phases import FIGURES, FigureJob
+from turnlog.index.ingest.sync import StoreScan, plan_first_build, sync_scanned
+from turnlog.index.ingest.tally import TalliedFile, assemble, tally_file
+from turnlog.index.ingest.workers import (
+    USUAL,
+    Progress,
+    is_worth_sharing,
+    job_weight,
+    write_parts,
+)
+from turnlog.store.archive.archive import Archive
+from turnlog.store.batches import gathered, in_batches
+
+MOST_PROCESSES = 8
+SHARES = 8
+"""Batches per process, so that all finish at about the same time."""
+
+
+def can_detach() -> bool:
+    """Return whether a fork can outlive this process safely."""
+    # A fork copies the locks that other threads hold, but not the threads that would release them.
+    return sys.platform == "linux" and threading.active_count() == 1
+
+
+def build_in_background(
+    index: Index, scan: StoreScan, archive: Archive | None, progress: Progress
+) -> sqlite3.Connection | None:
+    """Return a database in memory for reports on work, and start a process that writes the index.
+
+    Return None if the index has been begun, or if there is too little to read.
+    """
+    with build_lock(index.path) as held:
+        if is_built(index.db) or index.db.execute("SELECT 1 FROM files LIMIT 1").fetchone():
+            return None
+        planned = plan_first_build(index.db, scan, archive)
+        if not is_worth_sharing(planned):
+            return None
+        jobs = {job.source.name: job for job in planned}
+        # No connection may cross the fork: its copy would believe that it holds the same locks.
+        with index.disconnected():
+            files = list(_tally(planned, progress))
+            _detach(lambda: write_tallied(index.path, files, jobs, scan, archive), held)
+    return assemble(files, jobs)
+
+
+def _tally(jobs: list[FigureJob], progress: Progress) -> Iterator[TalliedFile]:
+    """Read files in a pool of processes."""
+    from concurrent.futures import as_completed
+
+    from turnlog.store.parallel import open_pool
+
+    processes = min(MOST_PROCESSES, os.cpu_count() or 1)
+    total, done = sum(job.size for job in jobs), 0
+    progress(done, total)
+    share = sum(map(job_weight, jobs)) // (SHARES * processes)
+    with open_pool(processes, gc.disable) as pool:
+        batches = in_batches(jobs, job_weight, share)
+        tasks = {pool.submit(_tally_batch, batch): batch for batch in batches}
+        for task in as_completed(tasks):
+            yield from task.result()
+            done += sum(job.size for job in tasks[task])
+            progress(done, total)
+
+
+def _tally_batch(jobs: list[FigureJob]) -> list[TalliedFile]:
+    return [file for job in jobs if (file := tally_file(job))]
+
+
+def write_tallied(
+    path: Path,
+    files: list[TalliedFile],
+    jobs: dict[str, FigureJob],
+    scan: StoreScan,
+    archive: Archive | None,
+) -> None:
+    """Write tallied files into an index, in their order, and finish its first build."""
+    index = Index(path, connect(path), None)
+    parts = (file.part(jobs[file.path]) for file in files)
+    for batch in gathered(parts, job_weight, USUAL.transaction):
+        write_parts(index.db, FIGURES, batch)
+    # Finds nothing to read, unless a file was rewritten meanwhile.
+    sync_scanned(index, scan, lambda done, total: None, archive=archive, words=False)
+    index.close()
+
+
+def _detach(work: Callable[[], None], held: int) -> None:
+    """Do work in a process that outlives this one and keeps the lock `held`."""
+    with suppress(OSError):  # the process limit is reached: the next command builds the index
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            return
+        try:
+            # The parent waits for the first fork only, and the second has no terminal: neither
+            # Ctrl-C nor a closed window ends it.
+            os.setsid()
+            if os.fork() == 0:
+                _close_files(held)
+                work()
+        finally:
+            os._exit(0)  # without the parent's exit handlers, which would flush its buffers again
+
+
+def _close_files(held: int) -> None:
+    """Close inherited files: a reader of this program's output would wait for their end."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nowhere, standard)
+    os.closerange(3, held)
+    os.closerange(held + 1, os.sysconf("SC_OPEN_MAX"))

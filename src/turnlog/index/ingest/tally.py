@@ -1,0 +1,197 @@
+"""Add up the work of session files in memory, before any of it is in the index.
+
+The first report of a store takes its figures from here, while the index is still being written. A
+tally has the rows that the view `work` returns once the index is built, in the same order, so that
+even sums of floating-point numbers are the same. It has no titles: few reports show them.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from turnlog.conversation.cost import understates_output
+from turnlog.index.database import create_in_memory, writing
+from turnlog.index.ingest.facts import CallFact, Carry, FileFacts, MessageFact, PromptFact
+from turnlog.index.ingest.figure_writer import KEYED, Writer
+from turnlog.index.ingest.phases import FigureJob, FigurePart, read_part, read_title
+
+WHOLE = 1 << 60
+"""More bytes than a file has: it is read in one part."""
+UNANSWERED = ("command", "bash_input")
+"""Kinds of prompts that are turns only if a model answered."""
+
+WorkRow = tuple[Any, ...]
+"""The columns of `work` without the file."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(FileFacts).decode
+_counts = itemgetter(0, 1, 2, 3, 4)
+
+
+class TalliedFile(NamedTuple):
+    """The work of one file, added up as if no other file had a copy of it."""
+
+    path: str
+    session: str | None
+    project: str | None
+    started: float | None
+    ended: float | None
+    keys: tuple[list[str], ...]
+    """Keys of its prompts, messages and calls, by which copies in other files are recognized."""
+    work: list[WorkRow]
+    facts: bytes
+    """All facts, encoded: the index is written from them later."""
+
+    def part(self, job: FigureJob) -> FigurePart:
+        """Return the file's figures as the index takes them."""
+        title = read_title(job.source)
+        return FigurePart(job._replace(carry=Carry()), 0, _decode(self.facts), title)
+
+
+def tally_file(job: FigureJob) -> TalliedFile | None:
+    """Read a new file and add up its work; return None if it cannot be read."""
+    part = read_part(job, WHOLE)
+    if part is None:
+        return None
+    facts, source = part.facts, job.source
+    if source.is_subagent:
+        facts.mark_subagent()
+    return TalliedFile(
+        source.name,
+        source.owner or facts.session,
+        facts.cwd,
+        facts.started,
+        facts.ended,
+        ([prompt.key for prompt in facts.prompts], list(facts.said), list(facts.uses)),
+        [*_add_messages(facts), *_add_calls(facts), *_add_turns(facts)],
+        _encode(facts),
+    )
+
+
+def _add_messages(facts: FileFacts) -> Iterator[WorkRow]:
+    groups: dict[WorkRow, list[MessageFact]] = {}
+    for said in facts.said.values():
+        groups.setdefault(_group(said), []).append(said)
+    for group, members in groups.items():
+        # In the order of the database index that the report reads, for the sum of costs.
+        figures = sorted((said.figures for said in members), key=_counts)
+        *counts, _, costs = zip(*figures, strict=True)
+        sums = [sum(each) for each in counts]
+        known = [cost for cost in costs if cost is not None]
+        understated = sum(understates_output(said.version) for said in members)
+        unpriced = len(costs) - len(known)
+        work = (len(members), sum(sums), *sums, sum(known) if known else None)
+        yield (*group, 0, 0.0, 0.0, *work, unpriced, understated, 0, 0, 0, 0)
+
+
+def _add_calls(facts: FileFacts) -> Iterator[WorkRow]:
+    groups: dict[WorkRow, list[CallFact]] = {}
+    for use in facts.uses.values():
+        groups.setdefault(_group(use), []).append(use)
+    for group, members in groups.items():
+        errors = sum(bool(use.is_error) and not use.is_rejected for use in members)
+        added, removed = sum(use.added for use in members), sum(use.removed for use in members)
+        yield (*group, *NO_MESSAGES, len(members), errors, added, removed)
+
+
+NO_MESSAGES = (0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, None, 0, 0)
+
+
+def _add_turns(facts: FileFacts) -> Iterator[WorkRow]:
+    for prompt in facts.prompts:
+        if prompt.model is not None or prompt.kind not in UNANSWERED:
+            yield _turn(prompt)
+
+
+def _turn(prompt: PromptFact) -> WorkRow:
+    elapsed = None if prompt.at is None or prompt.ended is None else prompt.ended - prompt.at
+    seconds = elapsed if prompt.working is None else prompt.working
+    figures = (1, seconds, elapsed, *NO_MESSAGES[3:], 0, 0, 0, 0)
+    return (_quarter(prompt.at), prompt.model, prompt.branch, 0, *figures)
+
+
+def _group(fact: MessageFact | CallFact) -> WorkRow:
+    return _quarter(fact.at), fact.model, fact.branch, fact.is_subagent
+
+
+def _quarter(at: float | None) -> int | None:
+    return None if at is None else int(at / 900)
+
+
+def assemble(files: list[TalliedFile], jobs: dict[str, FigureJob]) -> sqlite3.Connection:
+    """Return a database in memory that answers reports on work from tallied files."""
+    db = create_in_memory()
+    with writing(db):
+        db.executemany(ADD_FILE, (_file_row(jobs[file.path], file) for file in files))
+        copied = _write_copies(db, files, jobs)
+        db.execute("CREATE TABLE tally AS SELECT * FROM work")
+        rows = (
+            (id_, *row)
+            for id_, file in enumerate(files, 1)
+            if file.path not in copied
+            for row in file.work
+        )
+        db.executemany(f"INSERT INTO tally VALUES ({', '.join('?' * 22)})", rows)
+    db.executescript(REPLACE_WORK)
+    return db
+
+
+def _file_row(job: FigureJob, file: TalliedFile) -> tuple[Any, ...]:
+    source = job.source
+    described = file.session, source.is_subagent, file.project
+    return source.name, source.store, source.stem, *described, file.started, file.ended
+
+
+def _write_copies(
+    db: sqlite3.Connection, files: list[TalliedFile], jobs: dict[str, FigureJob]
+) -> set[str]:
+    """Write the files that share a key with another one, so that exactly one copy counts."""
+    # Few files are copies, and the rules for them are the writer's: the other files need only sums.
+    shared = [_repeated(file.keys[rank] for file in files) for rank in range(len(KEYED))]
+    writer, copied = Writer(db), set[str]()
+    for file in files:
+        if any(not own.isdisjoint(keys) for own, keys in zip(shared, file.keys, strict=True)):
+            copied.add(file.path)
+            job = jobs[file.path]
+            writer.add(job.source, _decode(file.facts), None, is_known=False)
+    writer.end_first_build()
+    return copied
+
+
+def _repeated(lists: Iterable[list[str]]) -> set[str]:
+    """Return what occurs more than once, in one list or in several.
+
+    >>> sorted(_repeated([["a", "b"], ["b", "c", "c"]]))
+    ['b', 'c']
+    """
+    seen, repeated = set[str](), set[str]()
+    for keys in lists:
+        own = set(keys)
+        repeated |= seen & own
+        seen |= own
+        if len(own) < len(keys):
+            repeated.update(key for key in own if keys.count(key) > 1)
+    return repeated
+
+
+ADD_FILE = """
+INSERT INTO files (path, store, opened_by, session, is_subagent, project, started, ended,
+    size, mtime_ns, inode, reached, carry)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, '')
+"""
+
+# The order of the view: messages, calls and turns, the first two by the database index that they
+# are read from, turns as they were written.
+REPLACE_WORK = """
+DROP VIEW work;
+CREATE TABLE work AS
+SELECT * FROM tally ORDER BY
+    messages = 0, turns, file, CASE turns WHEN 0 THEN quarter END, CASE turns WHEN 0 THEN model END,
+    CASE turns WHEN 0 THEN branch END, CASE turns WHEN 0 THEN is_subagent END, rowid;
+DROP TABLE messages;
+CREATE TABLE messages AS SELECT file, quarter, model, 1 AS counts FROM work WHERE messages > 0;
+CREATE INDEX messages_at_work ON messages (counts, file);
+"""
