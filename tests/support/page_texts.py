@@ -67,13 +67,20 @@ def answers_of_page(page: Fields) -> list[tuple[int, str]]:
 
 def answers_of_turn(turn: Fields, path: Path) -> list[tuple[int, str]]:
     """The texts of the model in the lines of a turn, read from the session file."""
-    numbers: list[int] = sorted(
+    numbers = sorted(
         line
         for message in turn["messages"]
         if not message["synthetic"]
-        for line in message["lines"]
+        for line in _distinct_lines(message)
     )
     return [(number, mask(text)) for number in numbers for text in _said(_lines(path)[number - 1])]
+
+
+def _distinct_lines(message: Fields) -> list[int]:
+    """The lines of a message; of an entry that was written twice, the later one counts."""
+    pairs = list(zip(message["lines"], message["uuids"], strict=True))
+    last = {uuid: line for line, uuid in pairs}
+    return [line for line, uuid in pairs if uuid is None or last[uuid] == line]
 
 
 def _said(line: bytes) -> list[str]:

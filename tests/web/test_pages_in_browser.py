@@ -120,8 +120,6 @@ def test_a_search_opens_the_session_at_the_match(page: Page, server: WebServer) 
 def test_keys_move_through_the_list_and_to_other_pages(page: Page, server: WebServer) -> None:
     page.goto(f"{server.origin}/sessions")
     expect(page.locator(".session-row").first).to_be_visible()
-    # While the index is not ready, the page says so and loads itself again.
-    expect(page.locator("#index-notice")).to_have_count(0)
     page.keyboard.press("j")
     page.keyboard.press("j")
     expect(page.locator(".session-row.is-selected")).to_have_attribute("aria-posinset", "2")
@@ -164,6 +162,93 @@ def test_the_selection_stays_while_sessions_are_indexed(page: Page, server: WebS
     expect(selected).to_have_attribute("data-key", str(key))
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(rf"/sessions/{key}"))
+
+
+def test_enter_opens_the_selection_as_soon_as_a_dialog_is_closed(
+    page: Page, server: WebServer
+) -> None:
+    page.goto(f"{server.origin}/sessions")
+    expect(page.locator(".session-row").first).to_be_visible()
+    page.keyboard.press("j")
+    key = page.locator(".session-row.is-selected").get_attribute("data-key")
+    # Until the page is drawn again, the focus is on the button of the closed dialog.
+    focused = page.evaluate(
+        """() => {
+            const dialog = document.getElementById("shortcuts");
+            dialog.showModal();
+            dialog.close();
+            const event = { key: "Enter", bubbles: true, cancelable: true };
+            document.activeElement.dispatchEvent(new KeyboardEvent("keydown", event));
+            return document.activeElement.id;
+        }"""
+    )
+    assert focused == "shortcuts-close"
+    page.wait_for_url(re.compile(rf"/sessions/{key}"))
+
+
+def test_a_page_that_waits_for_the_index_does_not_cancel_a_visit(
+    page: Page, server: WebServer
+) -> None:
+    held: list[Route] = []
+
+    def incomplete(route: Route) -> None:
+        """Answer as while sessions are indexed for the first time."""
+        answer = route.fetch()
+        notice = '<p id="index-notice" data-reload>Indexing</p><main'
+        route.fulfill(response=answer, body=answer.text().replace("<main", notice, 1))
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(f"{server.origin}/", incomplete)
+    page.route("**/tools", hold)
+    # The page is due to be loaded again as soon as another one is asked for.
+    page.add_init_script(
+        """
+        const at_once = setTimeout;
+        let tick = () => {};
+        setTimeout = setInterval = (work, delay) => (delay ? (tick = work) : at_once(work));
+        clearTimeout = clearInterval = () => (tick = () => {});
+        addEventListener("beforeunload", () => at_once(() => (tick(), fetch("/api/filters"))));
+        """
+    )
+    page.goto(f"{server.origin}/")
+    with page.expect_request("**/api/filters"):
+        page.evaluate("document.querySelector('nav a[href=\"/tools\"]').click()")
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
+    page.wait_for_url(f"{server.origin}/tools")
+
+
+def test_the_list_stays_while_the_index_is_made(page: Page, server: WebServer) -> None:
+    is_indexing = True
+
+    def answered(route: Route) -> None:
+        answer = route.fetch()
+        notice = "Indexing sessions" if is_indexing else None
+        found = {**answer.json(), "is_indexing": is_indexing, "notice": notice}
+        route.fulfill(response=answer, json=found)
+
+    page.route("**/api/sessions?*", answered)
+    page.goto(f"{server.origin}/sessions")
+    expect(page.locator("#index-notice")).to_have_text("Indexing sessions")
+    page.evaluate("document.body.dataset.mark = 'the same page'")
+    is_indexing = False
+    expect(page.locator("#index-notice")).to_be_hidden()
+    expect(page.locator("body")).to_have_attribute("data-mark", "the same page")
+
+
+def test_the_list_can_be_scrolled_away_from_the_selection(page: Page, server: WebServer) -> None:
+    page.goto(f"{server.origin}/sessions")
+    expect(page.locator(".session-row").first).to_be_visible()
+    page.keyboard.press("j")
+    page.evaluate("const l = document.getElementById('list'); l.scrollTop = l.scrollHeight")
+    # Its page is loaded, after which the selection is restored.
+    last = page.locator(f".session-row[aria-posinset='{COUNT + 2}'] .title")
+    expect(last).not_to_have_text("…")
+    expect(last).to_be_in_viewport()
+    assert page.evaluate("document.getElementById('list').scrollTop") > 0
 
 
 def test_the_theme_is_remembered(page: Page, server: WebServer) -> None:

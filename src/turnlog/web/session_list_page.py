@@ -36,8 +36,13 @@ def list_rows(request: PageRequest) -> Fields:
         "offset": offset,
         "total": page.total,
         "generation": page.generation,
-        "is_indexing": not request.library.refresher.is_ready,
+        **_index_state(request),
     }
+
+
+def _index_state(request: PageRequest) -> Fields:
+    refresher = request.library.refresher
+    return {"is_indexing": not refresher.is_ready, "notice": refresher.notice}
 
 
 def search_rows(request: PageRequest) -> Fields:
@@ -55,7 +60,7 @@ def search_rows(request: PageRequest) -> Fields:
     )
     found = list(islice(request.library.search(wanted), limit + 1))
     rows = _listed(request, filters, found[:limit])
-    return {"rows": rows, "has_more": len(found) > limit}
+    return {"rows": rows, "has_more": len(found) > limit, **_index_state(request)}
 
 
 def _typed(request: PageRequest, is_regex: bool) -> tuple[str, ListFilters]:
@@ -83,7 +88,7 @@ def _filtered(request: PageRequest, filters: ListFilters, limit: int) -> Fields:
     rows: list[Fields] = [
         {**session_row(*each, live), "hits": [], "more": 0} for each in page.sessions
     ]
-    return {"rows": rows, "has_more": page.total > limit}
+    return {"rows": rows, "has_more": page.total > limit, **_index_state(request)}
 
 
 def filter_values(request: PageRequest) -> Fields:

@@ -43,6 +43,14 @@ function openShortcuts() {
   if (!dialog.open) dialog.showModal();
 }
 
+/** Load the page again, which was made before the index was complete. */
+function reloadLater() {
+  const isBusy = () => document.querySelector("dialog[open], input:focus, select:focus");
+  const timer = setInterval(() => isBusy() || location.reload(), RELOAD_MS);
+  // A reload would cancel the visit of another page that has begun.
+  addEventListener("beforeunload", () => clearInterval(timer));
+}
+
 let chordStarted = 0;
 
 function onKey(event) {
@@ -64,7 +72,7 @@ function onKey(event) {
 document.getElementById("theme-button").addEventListener("click", () => {
   setTheme(THEMES[(THEMES.indexOf(currentTheme()) + 1) % THEMES.length]);
 });
-if (document.getElementById("index-notice")) setTimeout(() => location.reload(), RELOAD_MS);
+if (document.querySelector("#index-notice[data-reload]")) reloadLater();
 // The viewer of a session has keys and a list of its own.
 if (document.getElementById("shortcuts")) {
   document.getElementById("shortcuts-button").addEventListener("click", openShortcuts);

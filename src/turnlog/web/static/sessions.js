@@ -1,6 +1,6 @@
 // The list of sessions: pages of rows on demand, filters in the URL, and results of a search.
 
-import { el, visible } from "/viewer/dom.js";
+import { el, isOnControl, visible } from "/viewer/dom.js";
 import { VirtualList } from "/viewer/virtual_list.js";
 import { announce, isTyping } from "/static/app.js";
 
@@ -61,7 +61,13 @@ function rowElement(row, index, count) {
   box.checked = chosen.has(row.key);
   return el(
     "div",
-    { class: "session-row", role: "listitem", "aria-setsize": count, "aria-posinset": index + 1, "data-key": row.key },
+    {
+      class: row.key === current.key ? "session-row is-selected" : "session-row",
+      role: "listitem",
+      "aria-setsize": count,
+      "aria-posinset": index + 1,
+      "data-key": row.key,
+    },
     box,
     el("a", { class: "title", href: addressOf(row), title: visible(row.title), text: visible(row.title) }),
     span("age", row.age, row.time),
@@ -155,6 +161,7 @@ class SessionRows {
     this.generation = answer.generation;
     this.total = answer.total;
     this.isIndexing = answer.is_indexing;
+    showNotice(answer.notice);
     this.pages.set(page, answer.rows);
     // The map keeps the order of insertion: the first page is the oldest.
     while (this.pages.size > KEPT_PAGES) this.pages.delete(this.pages.keys().next().value);
@@ -164,13 +171,19 @@ class SessionRows {
     restoreSelection();
   }
 
+  /** Read the rows on screen again. */
+  refresh() {
+    return this.fetch(Math.floor((current.list?.first ?? 0) / PAGE));
+  }
+
   /** Load the list again if sessions have changed since. */
   async poll() {
     const query = new URLSearchParams(this.query);
     query.set("limit", 0);
     const answer = await getJson("/api/sessions", query);
+    showNotice(answer.notice);
     if (answer.generation === this.generation && answer.total === this.total) return;
-    await this.fetch(Math.floor((current.list?.first ?? 0) / PAGE));
+    await this.refresh();
     showCount();
   }
 }
@@ -199,15 +212,16 @@ class SearchResults {
     return this.found[index];
   }
 
+  placeOf(key) {
+    return this.found.findIndex((row) => row.key === key);
+  }
+
   render(index) {
     const row = this.found[index];
     if (row) return resultElement(row, index, this.found.length);
     const more = () => {
       this.limit = Math.min(300, this.limit * 2);
-      this.load().then(() => {
-        current.list.reset();
-        showCount();
-      }, showError);
+      this.refresh().then(showCount, showError);
     };
     return el("div", { class: "more-line", role: "listitem" }, el("button", { class: "button", type: "button", text: "More results", onclick: more }));
   }
@@ -218,6 +232,16 @@ class SearchResults {
     const answer = await getJson("/api/search", query);
     this.found = answer.rows;
     this.hasMore = answer.has_more && this.limit < 300;
+    this.isIndexing = answer.is_indexing;
+    showNotice(answer.notice);
+  }
+
+  /** Search again. */
+  async refresh() {
+    await this.load();
+    if (this !== current.items) return;
+    current.list?.reset();
+    restoreSelection();
   }
 
   async poll() {}
@@ -232,6 +256,12 @@ function showCount() {
       ? `${items.found.length}${items.hasMore ? "+" : ""} ${items.found.length === 1 ? "session" : "sessions"} with matches`
       : `${items.total.toLocaleString("en")} ${items.total === 1 ? "session" : "sessions"}`;
   document.getElementById("count").textContent = items.isIndexing ? `${text}, indexing…` : text;
+}
+
+function showNotice(text) {
+  const notice = document.getElementById("index-notice");
+  notice.hidden = !text;
+  notice.textContent = text ? visible(text) : "";
 }
 
 function showError(error) {
@@ -269,7 +299,7 @@ async function show(at = 0) {
 function followIndexing(items) {
   setTimeout(async () => {
     if (items !== current.items) return;
-    await items.fetch(Math.floor((current.list?.first ?? 0) / PAGE)).catch(showError);
+    await items.refresh().catch(showError);
     if (items !== current.items) return;
     showCount();
     if (items.isIndexing) followIndexing(items);
@@ -349,23 +379,29 @@ function choose(row, isChosen) {
 /** Select the same session after the list was read again: others may have come before it. */
 function restoreSelection() {
   if (current.selected < 0) return;
-  const items = current.items;
-  if (current.key && items.at(current.selected)?.key !== current.key) {
-    const place = items.placeOf?.(current.key) ?? -1;
-    if (place >= 0) current.selected = place;
+  const place = current.key ? current.items.placeOf(current.key) : -1;
+  if (place >= 0) current.selected = place;
+  current.key ??= keyAt(current.selected);
+  markSelected();
+}
+
+function keyAt(index) {
+  return current.items.at(index)?.key ?? null;
+}
+
+function markSelected() {
+  for (const [place, element] of current.list?.mounted ?? []) {
+    (element.querySelector(".session-row") ?? element).classList.toggle("is-selected", place === current.selected);
   }
-  select(current.selected);
 }
 
 function select(index) {
   const list = current.list;
   if (!list || !current.items.count()) return;
   current.selected = Math.max(0, Math.min(index, current.items.count() - 1));
-  current.key = current.items.at(current.selected)?.key ?? current.key;
+  current.key = keyAt(current.selected);
   if (!isOnScreen(list.mounted.get(current.selected))) list.show(current.selected, list.viewHeight / 3);
-  for (const [place, element] of list.mounted) {
-    (element.querySelector(".session-row") ?? element).classList.toggle("is-selected", place === current.selected);
-  }
+  markSelected();
 }
 
 function isOnScreen(element) {
@@ -392,15 +428,14 @@ const KEYS = {
 async function openSelected() {
   const { items, selected } = current;
   if (selected < 0) return;
-  // Its page may be on the way: the list was read again, or a key was held down.
-  if (items instanceof SessionRows && !items.at(selected)) await items.load(Math.floor(selected / PAGE));
-  const row = items.at(selected);
-  if (row && items === current.items) location.assign(addressOf(row));
+  // Its page may be on the way, as while a key is held down; loading it selects the session.
+  if (!current.key && items instanceof SessionRows) await items.load(Math.floor(selected / PAGE));
+  if (current.key && items === current.items) location.assign(addressOf(current));
 }
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return;
-  if (event.key === "Enter" && event.target instanceof Element && event.target.closest("a, button, summary")) return;
+  if (event.key === "Enter" && isOnControl(event)) return;
   if (!KEYS[event.key]) return;
   event.preventDefault();
   KEYS[event.key]();

@@ -81,3 +81,10 @@ export function copyButton(text, label = "copy") {
     },
   });
 }
+
+/** Whether a key belongs to a link or a button, which Enter activates. */
+export function isOnControl(event) {
+  const control = event.target instanceof Element ? event.target.closest("a, button, summary") : null;
+  // The button of a dialog keeps the focus for a moment after the dialog was closed.
+  return Boolean(control?.getClientRects().length);
+}

@@ -1,7 +1,7 @@
 // Keyboard shortcuts. Letters work unless the reader types into a field.
 
 import { openDialog } from "./dialogs.js";
-import { copyText, el } from "./dom.js";
+import { copyText, el, isOnControl } from "./dom.js";
 import { turnMarkdown } from "./markdown.js";
 
 /** Keys, what they do, and how. */
@@ -61,7 +61,7 @@ export function handleKeys(viewer) {
     if ((event.ctrlKey || event.metaKey) && !event.shiftKey && event.key === "f") return findKey(viewer, event);
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.target.closest?.("input, textarea, select, [contenteditable]")) return;
-    if (event.key === "Enter" && event.target.closest?.("button, a")) return;
+    if (event.key === "Enter" && isOnControl(event)) return;
     const action = actions.get(event.key);
     if (!action) return;
     event.preventDefault();
