@@ -18,6 +18,10 @@ HEX = r"[0-9a-f]"
 SHORT = 5
 """Characters of a prefix that words begin with too: what follows it must look random."""
 UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+BASE64 = r"[0-9A-Za-z+/=]"
+BREAK = r"(?:\s|\\+[nrt])"
+KEY_LINE = rf"(?:[0-9 ]{{1,8}}→|[0-9]{{1,6}}\t|[\w./:-]{{0,80}}?[-:+](?={BASE64}{{20}}|-----END )|[+>] ?| )?"
+"""What precedes a line of a private key: a number, the mark of a diff, or what grep prints."""
 
 
 class Rule(NamedTuple):
@@ -328,10 +332,14 @@ FORMATS = [
     Rule("jwt", r"eyJ[0-9A-Za-z_-]{10,8000}(?:\.[0-9A-Za-z_-]{0,8000}){1,3}"
          r"\.[0-9A-Za-z_-]{20,8000}={0,2}", ["eyJ"], glued="dense"),
     Rule("private-key", r"-----BEGIN [0-9A-Z ]{0,30}PRIVATE KEY[A-Z ]{0,8}-----"
-         r"(?:(?:[^-]|-(?!----)){40,16000}-----END [0-9A-Z ]{0,30}PRIVATE KEY[A-Z ]{0,8}-----"
-         r"|(?:[\s0-9A-Za-z+/=:,→]|-(?!-)|\\+[nrt]){40,16000})", ["-----BEGIN "], "private-key"),
-    Rule("private-key", r"(?:[0-9A-Za-z+/=]{40,80}(?:\s|\\+[nrt]){1,8}(?:[0-9 ]{1,8}→)?){1,200}[0-9A-Za-z+/=]{0,80}(?:\s|\\+[nrt]){0,8}"
-         r"(?:[0-9 ]{1,8}→)?-----END [0-9A-Z ]{0,30}PRIVATE KEY", ["-----END "], "private-key", back=4000),
+         # `grep -C` puts a dash in front of each line, so that six of them precede END.
+         r"(?:(?:[^-]|-(?!----)){40,16000}-{5,7}END [0-9A-Z ]{0,30}PRIVATE KEY[A-Z ]{0,8}-----"
+         r"|(?:[\s0-9A-Za-z+/=:,._→>|]|-(?!-)|\\+[nrt]){40,16000})", ["-----BEGIN "], "private-key"),
+    # Possessive, and from the start of a line: a bundle of certificates must not take minutes.
+    Rule("private-key", rf"(?<!{BASE64})(?:{BASE64}{{40,80}}+{BREAK}{{1,8}}+{KEY_LINE}){{1,200}}+{BASE64}{{0,80}}+{BREAK}{{0,8}}+"
+         rf"{KEY_LINE}-----END [0-9A-Z ]{{0,30}}PRIVATE KEY",
+         [f"-----END {kind}PRIVATE" for kind in ("", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ", "PGP ")],
+         "private-key", back=4000),
     Rule("private-key", r"---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----[^-]{40,16000}", ["---- BEGIN SSH2 "],
          "private-key"),
     Rule("putty-key", r"Private-Lines: [0-9]{1,3}(?P<value>(?:(?:\s|\\+[nr]){1,8}[0-9A-Za-z+/=]{1,64}){1,60})"

@@ -8,6 +8,7 @@ import string
 import subprocess
 import sys
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -350,6 +351,14 @@ def test_long_runs_take_no_long_time() -> None:
         find_secrets(run * (200_000 // len(run)))
 
 
+def test_a_bundle_of_certificates_takes_no_long_time() -> None:
+    body = "\n".join(some(64) for _ in range(20))
+    bundle = f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n" * 150
+    start = process_time()
+    assert find_secrets(bundle) == []
+    assert process_time() - start < 8
+
+
 def test_importing_it_reads_no_rules() -> None:
     code = "import sys; from turnlog.secrets.detector import _rules"
     code += "; print(_rules.cache_info().currsize)"
@@ -365,6 +374,24 @@ def test_a_private_key_split_into_lines_is_masked(prefix: str) -> None:
     shown = masked["structuredPatch"][0]["lines"]
     assert (shown[0], shown[-1]) == (f"{prefix}before", f"{prefix}after")
     assert not any(line in str(shown) for line in PEM_BODY.splitlines())
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "a/key.pem-{n}-{line}",
+        "a/key.pem-{line}",
+        "{n}-{line}",
+        "{n:6}\t{line}",
+        "+{line}",
+        "> {line}",
+    ],
+)
+@pytest.mark.parametrize("part", [slice(None), slice(0, -2), slice(2, None)])
+def test_a_private_key_is_masked_in_the_output_of_grep_and_diff(form: str, part: slice) -> None:
+    numbered = list(enumerate(PEM.splitlines(), 1))[part]
+    shown = mask("\n".join(form.format(n=n, line=line) for n, line in numbered))
+    assert not any(line in shown for line in PEM_BODY.splitlines())
 
 
 def test_a_list_that_only_mentions_private_keys_stays_as_it_is() -> None:

@@ -10,6 +10,7 @@ from turnlog.agent.chat.mentions import mention_blocks, mentioned_paths
 from turnlog.agent.config.settings import Settings
 from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.permissions.consent import Consent
+from turnlog.agent.permissions.policy import PermissionReply, Question
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.image_size import pixels_of
 from turnlog.format.json_values import Fields
@@ -56,6 +57,37 @@ def test_of_a_mentioned_directory_the_names_are_told(shop: Path) -> None:
 
 def test_a_forbidden_file_is_not_told(shop: Path) -> None:
     assert blocks(shop, "look at @src/a.py", "Read(src/**)") == []
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_what_becomes_a_link_while_the_user_is_asked_is_not_read(
+    shop: Path, tmp_path: Path, kind: str
+) -> None:
+    named, secret = tmp_path / "log", tmp_path / "secret"
+    for place in (named, secret):
+        place.mkdir() if kind == "directory" else place.write_text("harmless\n")
+    if kind == "directory":
+        (secret / "id-canary").touch()
+    else:
+        secret.write_text("id-canary\n")
+
+    async def agree(question: Question) -> PermissionReply:
+        named.rename(tmp_path / "gone")
+        named.symlink_to(secret)
+        return PermissionReply("allow")
+
+    rules = Consent(Settings(shop, ()), ApprovalMode.DEFAULT)
+    workspace = Workspace(shop, shop / "session", shop)
+    (block,) = asyncio.run(mention_blocks(f"see @{named}", workspace, rules, agree))
+    assert "id-canary" not in block["text"]
+    assert "changed while permission was being asked" in block["text"]
+
+
+def test_a_mentioned_link_that_stays_as_it_is_is_read(shop: Path) -> None:
+    (shop / "link.py").symlink_to("src/a.py")
+    (shop / "place").symlink_to("src")
+    assert ["print(1)" in block["text"] for block in blocks(shop, "@link.py")] == [True]
+    assert ["a.py" in block["text"] for block in blocks(shop, "@place")] == [True]
 
 
 def test_an_image_goes_along_as_one(shop: Path) -> None:

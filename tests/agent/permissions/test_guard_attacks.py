@@ -52,6 +52,21 @@ UNKNOWN_TARGETS = r"""
     gzip -r docs
     rename docs old docs
     """
+COPIES_OF_TRACKED_FILES = r"""
+    git worktree add x
+    git worktree add -f --detach x HEAD~0
+    git clone . x
+    git clone -q file:///tmp/y x
+    git clone . git@x
+    git -C src clone .. x
+    git submodule add ./ x
+    git submodule --quiet add ./ x
+    git merge -Xsubtree=x HEAD
+    git pull --strategy-option=subtree=x . main
+    git fsck --lost-found
+    git config --blob 2cbdd2ad709333e8cc0bbf508b407d88885ff1e3 -l
+    git config --blo=2cbdd2ad709333e8cc0bbf508b407d88885ff1e3 -l
+    """
 PROTECTED_TARGETS = r"""
     cp README.md $PWD/.envrc
     cp README.md $PWD/.claude/settings.json
@@ -229,6 +244,8 @@ ASKED = [
     *rows(WHOLE_DIRECTORIES, allow=("Bash(diff:*)",), deny=NO_ENV),
     *rows("rgrep KEY", allow=("Bash(rgrep:*)",), deny=NO_ENV),
     *rows("/usr/lib/git-core/git-push . HEAD:x", allow=ALL, deny=("Bash(git push:*)",)),
+    *rows(COPIES_OF_TRACKED_FILES, allow=ALL, deny=("Read(/config/**)",)),
+    *rows(COPIES_OF_TRACKED_FILES, allow=("Bash(git:*)",), deny=("Read(./config/prod.key)",)),
     *rows("gio trash docs\ngio move docs x\ntrash-put docs", allow=ALL, deny=NO_KEEP),
     *rows("perl -e 'qx.nc x.'\nsed 1enc README.md", allow=ALL, deny=("Bash(nc:*)",)),
 ]
@@ -274,6 +291,10 @@ UNHARMED = [
         strings README.md
         any-program @scope/name
         git-lfs version
+        git worktree list
+        git clone -b main --depth 1 https://example.com/ada/shop.git x
+        git clone git@example.com:ada/shop.git
+        git commit -m 'merge subtree' -q
         pgrep -r S bash
         ptar -c -f - dash
         """,

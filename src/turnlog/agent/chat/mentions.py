@@ -5,6 +5,7 @@ of a file that says `@/etc/passwd` does not.
 """
 
 import asyncio
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,9 +15,10 @@ from turnlog.agent.permissions import Verdict, VerdictKind
 from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.permissions.policy import Ask, Question
 from turnlog.agent.tools.files.pdf import count_pages
+from turnlog.agent.tools.files.pinned_files import Pinned, open_place, pin
 from turnlog.agent.tools.read import READ
-from turnlog.agent.workspace.access import Reads
-from turnlog.agent.workspace.tool import ToolError
+from turnlog.agent.workspace.access import Basis, Reads, targets_of, with_targets
+from turnlog.agent.workspace.tool import Grant, ToolError
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import expand_user, is_there
@@ -51,11 +53,14 @@ async def mention_blocks(
     named |= dict.fromkeys(mentioned_paths(typed, workspace.cwd), ask)
     blocks: list[Fields] = []
     for path, asked in named.items():
-        verdict = rules.decide(READ.name, [Reads(path)], workspace)
+        # Resolved before the verdict: while the user is asked, the file may become a link.
+        accesses = [Reads(path)]
+        targets = targets_of(accesses)
+        verdict = rules.decide(READ.name, with_targets(accesses, targets), workspace)
         if verdict.kind is VerdictKind.ASK and await _is_agreed(path, verdict, rules, asked):
-            verdict = Verdict(VerdictKind.ALLOW, "the user agreed")
+            verdict = Verdict(VerdictKind.ALLOW, "the user agreed", basis=Basis.USER)
         if verdict.kind is VerdictKind.ALLOW:
-            blocks += await _blocks_of(path, workspace)
+            blocks += await _blocks_of(path, workspace, Grant(verdict.basis, targets))
         elif verdict.kind is VerdictKind.ASK:
             blocks.append(_reminder(NOT_READ.format(path=path, why=verdict.reason), ""))
     return blocks
@@ -81,12 +86,13 @@ def _found(text: str, cwd: Path) -> Iterator[Path]:
                 break
 
 
-async def _blocks_of(path: Path, workspace: Workspace) -> list[Fields]:
-    if path.is_dir():
-        names = sorted(each.name + "/" * each.is_dir() for each in path.iterdir())
-        return [_reminder(f"What is in {path}:", "\n".join(names[:MOST_NAMES]))]
+async def _blocks_of(path: Path, workspace: Workspace, grant: Grant) -> list[Fields]:
+    pinned = pin(path, grant)
     try:
-        content = await _content(path, workspace)
+        if pinned.target.is_dir():
+            names = "\n".join(_names_in(pinned)[:MOST_NAMES])
+            return [_reminder(f"What is in {path}:", names)]
+        content = await _content(pinned, workspace, grant)
     except (OSError, ToolError) as error:
         content = str(error)
     if isinstance(content, str):
@@ -94,13 +100,23 @@ async def _blocks_of(path: Path, workspace: Workspace) -> list[Fields]:
     return [_reminder(f"{path} follows.", ""), *content]
 
 
-async def _content(path: Path, workspace: Workspace) -> str | list[Fields]:
-    if path.suffix.lower() == ".pdf":
-        pages = await asyncio.to_thread(count_pages, path)
+def _names_in(pinned: Pinned) -> list[str]:
+    with open_place(pinned) as place:
+        listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
+    try:
+        with os.scandir(listed) as entries:
+            return sorted(entry.name + "/" * entry.is_dir() for entry in entries)
+    finally:
+        os.close(listed)
+
+
+async def _content(pinned: Pinned, workspace: Workspace, grant: Grant) -> str | list[Fields]:
+    if pinned.path.suffix.lower() == ".pdf":
+        pages = await asyncio.to_thread(count_pages, pinned.target)
         if pages > SHORT_PDF:
             return f"It has {pages} pages: read those that you need, by their numbers."
-    given = READ.read({"file_path": str(path)})
-    return (await READ.run(given, workspace, lambda text: None)).content
+    given = READ.read({"file_path": str(pinned.path)})
+    return (await READ.run(given, workspace, lambda text: None, grant)).content
 
 
 def _reminder(head: str, text: str) -> Fields:

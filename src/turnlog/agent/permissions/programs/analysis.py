@@ -63,6 +63,9 @@ SHOWING_OPTIONS = {
     ),
     **dict.fromkeys(("cherry-pick", "revert"), re.compile(r"-[^-mSX]*e.*|--e.*")),
     "commit": re.compile(r"-[^-mFCctSu]*[cepv].*|--(?:dr|e|inter|lo|patc|ree|sq|verb).*"),
+    # It prints any object that looks like a configuration file.
+    "config": re.compile(r"--b.*"),
+    "fsck": re.compile(r"--l.*"),
     "rebase": re.compile(r"--sh.*"),
     "status": re.compile(r"-[^-u]*v.*|--v.*"),
 }
@@ -71,6 +74,19 @@ SHOWING_OPTIONS = {
 With `commit.verbose`, which may be set anywhere, a dry run prints what would be committed, and the
 text for the editor, which stays in `.git/COMMIT_EDITMSG`, contains it.
 """
+COPYING_GIT = re.compile(
+    r"worktree add\b.*|submodule .*\badd\b.*"
+    r"|(?:cherry-pick|merge|pull|rebase|revert) .*-[\w-]*[sX=] ?subtree.*",
+    re.S,
+)
+"""Calls that put tracked files elsewhere in the work tree, where no rule knows them.
+
+After `git worktree add x`, a file that `Read(/config/key)` denies is also `x/config/key`.
+"""
+REMOTE_SOURCE = re.compile(r"(?!file:)(?:[a-z+]+://|[\w.-]+@)[\w.@:~/%+-]+", re.I)
+"""An address on another machine."""
+CLONE_VALUES = frozenset("-b --branch --depth -j --jobs -o --origin".split())
+"""Options of `git clone` with a value in the next argument."""
 MESSAGE = re.compile(r"-[^-CFSUctu]*[mFC].*|--(?:fi[lx]|m|no-ed|reu).*")
 """Options of `git commit` without which it opens an editor."""
 VALUED = re.compile(r"-[^-]*t|--t[^=]*")
@@ -137,12 +153,27 @@ def _git_shows_files(arguments: tuple[str, ...]) -> bool:
     if not arguments:
         return False
     name, *rest = arguments
-    if name == "commit" and not _has_message(rest):
+    if (name == "commit" and not _has_message(rest)) or _copies_tracked_files(name, rest):
         return True
     showing = SHOWING_OPTIONS.get(name)
     return name not in QUIET_GIT or any(
         OBJECT_CONTENT.search(each) or (showing and showing.fullmatch(each)) for each in rest
     )
+
+
+def _copies_tracked_files(name: str, rest: list[str]) -> bool:
+    """Return whether a call of git may make copies of the files that it tracks.
+
+    >>> _copies_tracked_files("worktree", ["add", "x"]), _copies_tracked_files("worktree", ["list"])
+    (True, False)
+    >>> [_copies_tracked_files("clone", [each, "git@x"]) for each in (".", "https://host/x")]
+    [True, False]
+    """
+    if name == "clone":
+        pairs = pairwise(("", *rest))
+        named = (text for before, text in pairs if before not in CLONE_VALUES and text[:1] != "-")
+        return not REMOTE_SOURCE.fullmatch(next(named, ""))
+    return COPYING_GIT.fullmatch(" ".join((name, *rest))) is not None
 
 
 def _has_message(options: list[str]) -> bool:
