@@ -581,3 +581,24 @@ def test_without_a_terminal_there_is_a_hint(start: Start, tmp_path: Path) -> Non
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "turnlog chat -p" in done.stderr
+
+
+def test_thinking_is_folded_and_effort_can_be_changed(
+    start: Start, api: ScriptedApi, store: Store
+) -> None:
+    thought = {"type": "thinking", "thinking": "The cart is empty.", "signature": "c2ln"}
+    api.replies[:] = [answered(thought, {"type": "text", "text": "Fill it."}), said("Sure.")]
+    with start() as pane:
+        pane.say("What now?")
+        assert "The cart is empty." not in pane.see("Fill it.")
+        pane.keys("C-o")
+        pane.see("The cart is empty.")
+        pane.say("/effort high")
+        pane.see("the effort is high", "high effort")
+        pane.say("Do it.")
+        pane.see("Sure.")
+    asked = [request.body for request in api.requests]
+    assert [body["output_config"]["effort"] for body in asked] == ["medium", "high"]
+    assert asked[0]["thinking"] == {"type": "adaptive", "display": "summarized"}
+    assert thought in asked[1]["messages"][1]["content"]
+    assert json.loads(store.settings.read_text())["effortLevel"] == "high"

@@ -65,7 +65,8 @@ class ChatDriver:
         """Switch to another session or a new one."""
         parts = self.chat.parts
         plain: Fields = {"resume": None, "is_fork": False, "session_id": None, "name": None}
-        carried = {"mode": parts.rules.mode, "model": parts.choice.model, "start": reason}
+        carried: Fields = {"mode": parts.rules.mode, "model": parts.choice.model, "start": reason}
+        carried["tuning"] = parts.choice.tuning
         wanted = replace(self.options, **plain | carried | changes)
         # The other one is opened first: if it cannot be, this one goes on.
         chat = await self._open(wanted)
@@ -165,7 +166,12 @@ class ChatDriver:
         parts = self.chat.parts
         tokens, window = context_tokens(parts.recorder.chain), parts.choice.window
         return StatusFacts(
-            parts.choice.model, parts.rules.mode, tokens, window, self.display.meter.cost
+            parts.choice.model,
+            parts.rules.mode,
+            tokens,
+            window,
+            self.display.meter.cost,
+            parts.choice.tuning.effort or "",
         )
 
     def _absorb(self) -> list[Arrival]:
