@@ -39,8 +39,8 @@ from turnlog.format.json_values import Fields
 from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.store.paths import subagent_meta, subagents_folder
 
-ANSWER = "StructuredOutput"
-"""The tool for the answer of the main conversation."""
+NOT_LENT = ("AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "StructuredOutput")
+"""Tools of the main conversation alone: its questions, its plan and its answer."""
 NAME = "Agent"
 """The tool's name in 2.1.325; calls of its former name `Task` work as well."""
 STOPPED = "\n\nNOTE: it was stopped at its limit of {count} answers, before it was done."
@@ -182,7 +182,7 @@ class Agents:
             for name, tool in tools.items()
             if may_use(definition, tool, memory)
             and (name != NAME or self.depth < DEEPEST)
-            and name != ANSWER
+            and name not in NOT_LENT
         }
         if definition.tools and not child.tools:
             named = ", ".join(definition.tools)
