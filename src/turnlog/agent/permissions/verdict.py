@@ -46,7 +46,9 @@ from turnlog.agent.workspace.access import (
 
 COMMANDS = "Bash"
 LOCK = Lock()
-FREE = frozenset({"Agent", "BashOutput", "KillShell", "StructuredOutput", "Task", "TodoWrite"})
+FREE = frozenset(
+    "Agent BashOutput KillShell StructuredOutput Task TaskOutput TaskStop TodoWrite".split()
+)
 """Tools that change nothing by themselves."""
 QUESTIONS = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
 """Tools whose calls are questions to the user: no rule, hook or mode answers them."""
