@@ -192,6 +192,7 @@ def test_ending_the_program_ends_the_turn_first(shell: Shell, api: ScriptedApi) 
     [
         (["-p"], "a prompt is missing"),
         (["-p", "x", "--resume", "nope"], "no session matches 'nope'"),
+        (["-p", "x", "--resume"], "--resume needs a session here"),
         (["-p", "x", "--continue"], "no session was started in"),
         (["-p", "x", "--fork-session"], "--fork-session needs a session"),
         (["-p", "x", "--allowed-tools", "Bash(rm"], "'Bash(rm' is not a list of permission rules"),

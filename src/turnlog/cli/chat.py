@@ -49,6 +49,8 @@ PRIVATE_PAGES = "TURNLOG_PRIVATE_PAGES"
 """The variable that lets WebFetch reach private networks; a project's settings cannot set it."""
 PATIENCE = 3.0
 """Seconds to wait for text from a pipe that may stay silent."""
+PICKED = ""
+"""Value of --resume without a session."""
 RULES = re.compile(r"(?:[^\s,()]|\([^)]*\))+")
 SEPARATORS = ", \t\n"
 
@@ -71,7 +73,12 @@ SEPARATORS = ", \t\n"
     help="With stream-json: also print messages while they are streamed.",
 )
 @click.option(
-    *("-r", "--resume"), metavar="SESSION", shell_complete=complete_session, help="Resume SESSION."
+    *("-r", "--resume"),
+    metavar="[SESSION]",
+    is_flag=False,
+    flag_value=PICKED,
+    shell_complete=complete_session,
+    help="Resume SESSION; without a value, let you pick one.",
 )
 @click.option(
     *("-c", "--continue", "is_continued"),
@@ -168,6 +175,8 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
         asyncio.run(_serve_editor(store, given))
         return
     require_host(given)
+    if given["resume"] == PICKED:
+        given["resume"] = _pick(store, given)
     if is_hosted(given):
         if code := asyncio.run(_host(store, given)):
             raise click.exceptions.Exit(code)
@@ -280,6 +289,15 @@ def _named_session(store: Store, given: dict[str, Any]) -> Path:
         # Programs match the client's words.
         text = f"No conversation found with session ID: {given['resume']}"
         raise NotFound(text, error.hint) from error
+
+
+def _pick(store: Store, given: dict[str, Any]) -> str:
+    """Let the user pick the session to resume, before the chat draws its own screen."""
+    if _is_headless(given):
+        raise UsageError("--resume needs a session here", "turnlog ls, or --continue")
+    from turnlog.cli.picking import let_pick
+
+    return let_pick(store, purpose="chat").session.path
 
 
 def _session_id(text: str | None) -> str | None:

@@ -46,6 +46,17 @@ def _agent_title(given: Fields) -> str:
     return f"{given.get('description', '')}{f' ({kind})' if kind else ''}"
 
 
+def _question_title(given: Fields) -> str:
+    questions = given.get("questions")
+    asked = [each for each in questions if is_object(each)] if is_array(questions) else []
+    return " · ".join(str(each.get("question", "")) for each in asked)
+
+
+def _plan_title(given: Fields) -> str:
+    lines = [line.strip("# ") for line in str(given.get("plan") or "").splitlines()]
+    return next(filter(None, lines), "")
+
+
 TITLES: dict[str, Callable[[Fields], str]] = {
     "Bash": lambda given: str(given.get("command", "")),
     "Read": _read_title,
@@ -53,5 +64,7 @@ TITLES: dict[str, Callable[[Fields], str]] = {
     "Glob": lambda given: str(given.get("pattern", "")),
     "Task": _agent_title,
     "Agent": _agent_title,
+    "AskUserQuestion": _question_title,
+    "ExitPlanMode": _plan_title,
     "TodoWrite": lambda given: f"{len(todo_list(given))} items",
 }

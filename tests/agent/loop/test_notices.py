@@ -16,7 +16,7 @@ from turnlog.agent.headless.print_mode import Printer, Style
 from turnlog.agent.headless.prompt_queue import CEILING, incoming
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.lifecycle_hooks import Prompt
-from turnlog.agent.loop.notifications import listen, summary_of
+from turnlog.agent.loop.notifications import listen
 from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.subagents.runner import NAME, Agents
 from turnlog.agent.tools.bash import BASH
@@ -70,7 +70,7 @@ def test_in_a_turn_it_goes_along_with_the_next_request(parts: Parts, api: Script
     (job,) = parts.workspace.shells.jobs.values()
     assert told["text"].endswith(
         f"<task-notification>\n<task-id>{job.name}</task-id>\n<tool-use-id>t1</tool-use-id>\n"
-        f"<output-file>{job.running.printed}</output-file>\n<status>failed</status>\n"
+        f"<output-file>{job.output_file}</output-file>\n<status>failed</status>\n"
         '<summary>Background command "Try it" failed with exit code 3</summary>\n'
         "</task-notification>\n</system-reminder>"
     )
@@ -97,7 +97,7 @@ def test_a_command_that_a_signal_ended_has_failed(parts: Parts, api: ScriptedApi
     api.replies += [said("So.")]
     chat(parts, "go")
     (job,) = parts.workspace.shells.jobs.values()
-    assert summary_of(job) == 'Background command "Try it" failed with exit code 137'
+    assert job.summary == 'Background command "Try it" failed with exit code 137'
 
 
 def test_what_a_sub_agent_left_running_ends_with_it(parts: Parts, api: ScriptedApi) -> None:

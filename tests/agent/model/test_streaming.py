@@ -198,6 +198,33 @@ def test_newer_models_decide_how_much_they_think(parts: Parts) -> None:
     assert request["max_tokens"] == 1000
 
 
+@pytest.mark.parametrize(
+    ("model", "thinking", "effort"),
+    [
+        ("claude-opus-5-5", {"type": "adaptive"}, "medium"),
+        ("claude-opus-4-6", {"type": "adaptive"}, "high"),
+        ("claude-opus-4-5", {"type": "enabled", "budget_tokens": 31_999}, "high"),
+        ("claude-sonnet-4-5", {"type": "enabled", "budget_tokens": 31_999}, None),
+        ("qwen3-coder", None, None),
+    ],
+)
+def test_models_think_by_default_as_in_the_client(
+    parts: Parts, model: str, thinking: Fields | None, effort: str | None
+) -> None:
+    parts.choice = choose(model, {})
+    parts.recorder.prompt("go", "default", "typed")
+    request = build_request(parts)
+    assert request.get("thinking") == thinking
+    assert request.get("output_config") == ({"effort": effort} if effort else None)
+
+
+def test_a_variable_turns_thinking_off_where_the_model_allows_it(parts: Parts) -> None:
+    parts.recorder.prompt("go", "default", "typed")
+    for model, kind in (("claude-sonnet-4-5", "disabled"), ("claude-opus-5-5", "adaptive")):
+        parts.choice = choose(model, {"MAX_THINKING_TOKENS": "0"})
+        assert build_request(parts)["thinking"] == {"type": kind}
+
+
 def test_models_are_chosen_by_name_and_environment() -> None:
     assert choose(None, {}).model == "claude-opus-5-5"
     assert choose(None, {"ANTHROPIC_MODEL": "haiku"}).model == "claude-haiku-5-5"

@@ -13,8 +13,9 @@ from support.scripted_api import Reply, ScriptedApi, answered, called, refused, 
 from turnlog.agent.config.agent_definitions import BUILT_IN, AgentDefinition
 from turnlog.agent.config.settings import Settings
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.loop.events import CallStarted, Inside, Printed, TurnEnded
+from turnlog.agent.loop.events import CallStarted, Event, Inside, Printed, TurnEnded
 from turnlog.agent.loop.loop import Loop
+from turnlog.agent.loop.notifications import NOTICE, listen, next_notice
 from turnlog.agent.permissions import ApprovalMode, VerdictKind
 from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.permissions.policy import PermissionReply as Consented
@@ -22,6 +23,7 @@ from turnlog.agent.permissions.policy import Question
 from turnlog.agent.session.entry_builders import STOPPED_AT_CALL
 from turnlog.agent.subagents.overrides import rules_for
 from turnlog.agent.subagents.runner import NAME, Agents
+from turnlog.agent.tools.task_output import TASK_OUTPUT, TASK_STOP
 from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
@@ -318,3 +320,80 @@ def test_a_variable_names_the_model_of_all(
     script(api, go=[called(start("t1", "look", "reader")), said("Done.")], look=[said("Seen.")])
     chat(parts, "go")
     assert api.requests[1].body["model"] == "claude-sonnet-5-5"
+
+
+async def turns_of(parts: Parts, *prompts: str) -> list[Event]:
+    """Send prompts, and what notifies the model in between."""
+    loop, news = Loop(parts), asyncio.Event()
+    listen(parts, news.set)
+    events = [event for prompt in prompts async for event in loop.run(prompt)]
+    while parts.workspace.shells.running:
+        async with asyncio.timeout(30):
+            await news.wait()
+        news.clear()
+    while notice := next_notice(parts):
+        events += [event async for event in loop.run(notice, NOTICE)]
+    await parts.workspace.shells.close()
+    return events
+
+
+def in_background(call_id: str, task: str) -> tuple[str, str, Fields]:
+    _, name, given = start(call_id, task)
+    return call_id, name, given | {"run_in_background": True}
+
+
+def test_an_agent_in_the_background_reports_later(parts: Parts, api: ScriptedApi) -> None:
+    script(
+        api,
+        go=[called(in_background("t1", "look")), said("Started."), said("I heard of it.")],
+        look=[called(("s1", "Echo", {"text": "x"})), said("Seen.")],
+    )
+    events = asyncio.run(turns_of(parts, "go"))
+    (result,) = [each for each in recorded(events) if "toolUseResult" in each]
+    data = result["toolUseResult"]
+    assert (data["status"], data["isAsync"]) == ("async_launched", True)
+    (notice,) = [each for each in recorded(events) if each.get("promptSource") == "system"]
+    text = notice["message"]["content"]
+    assert f"<task-id>{data['agentId']}</task-id>" in text
+    assert "<result>Seen.</result>" in text
+    assert '<summary>Agent "Do it" finished</summary>' in text
+    ends = [event for event in events if isinstance(event, TurnEnded)]
+    # Two requests of the first turn, one of the second, and two of the agent.
+    assert sum(end.usage["input_tokens"] for end in ends) == 5
+    sound_session(parts)
+
+
+def test_an_agent_in_the_background_can_be_waited_for_and_stopped(
+    parts: Parts, api: ScriptedApi
+) -> None:
+    parts.tools |= {tool.name: tool for tool in (TASK_OUTPUT, TASK_STOP)}
+    never = said("never")._replace(hold_after=1)
+    script(
+        api,
+        go=[
+            called(in_background("t1", "look"), in_background("t2", "hang")),
+            said("Both run."),
+        ],
+        look=[said("Seen.")],
+        hang=[never],
+    )
+
+    async def run() -> tuple[str, str, list[str]]:
+        loop = Loop(parts)
+        _ = [event async for event in loop.run("go")]
+        shells, place = parts.workspace.shells, parts.workspace
+        first, second = shells.jobs
+        read = TASK_OUTPUT.read({"task_id": first, "timeout": 30_000})
+        waited = await TASK_OUTPUT.run(read, place, lambda text: None)
+        brief = TASK_OUTPUT.read({"task_id": second, "timeout": 1})
+        running = await TASK_OUTPUT.run(brief, place, lambda text: None)
+        await TASK_STOP.run(TASK_STOP.read({"task_id": second}), place, lambda text: None)
+        states = [job.status for job in shells.jobs.values()]
+        await shells.close()
+        return str(waited.content), str(running.content), states
+
+    waited, running, states = asyncio.run(run())
+    assert "<status>completed</status>" in waited
+    assert "Seen." in waited
+    assert "<retrieval_status>timeout</retrieval_status>" in running
+    assert states == ["completed", "killed"]

@@ -8,9 +8,11 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from support.build import assistant, session, text, user
 from support.scripted_api import ScriptedApi, answered, called, refused, said
 from support.tmux import PATIENCE, Pane, isolate_terminal, needs_tmux, terminal
 from turnlog.conversation.session import open_session
@@ -602,3 +604,39 @@ def test_without_a_terminal_there_is_a_hint(start: Start, tmp_path: Path) -> Non
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "turnlog chat -p" in done.stderr
+
+
+def test_thinking_is_folded_and_effort_can_be_changed(
+    start: Start, api: ScriptedApi, store: Store
+) -> None:
+    thought = {"type": "thinking", "thinking": "The cart is empty.", "signature": "c2ln"}
+    api.replies[:] = [answered(thought, {"type": "text", "text": "Fill it."}), said("Sure.")]
+    with start() as pane:
+        pane.say("What now?")
+        assert "The cart is empty." not in pane.see("Fill it.")
+        pane.keys("C-o")
+        pane.see("The cart is empty.")
+        pane.say("/effort high")
+        pane.see("the effort is high", "high effort")
+        pane.say("Do it.")
+        pane.see("Sure.")
+    asked = [request.body for request in api.requests]
+    assert [body["output_config"]["effort"] for body in asked] == ["medium", "high"]
+    assert asked[0]["thinking"] == {"type": "adaptive", "display": "summarized"}
+    assert thought in asked[1]["messages"][1]["content"]
+    assert json.loads(store.settings.read_text())["effortLevel"] == "high"
+
+
+def test_a_session_to_resume_can_be_picked(
+    start: Start, api: ScriptedApi, store: Store, project: Path
+) -> None:
+    path = store.project_of(str(project)) / f"{uuid4()}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(session(user("What is in the cart?"), assistant(text("A melon."))))
+    with terminal([sys.executable, "-m", "turnlog", "chat", "--resume"], project) as pane:
+        pane.see("What is in the cart?", "chat")
+        pane.keys("Enter")
+        pane.see("A melon.", STATUS)
+        pane.say("Thanks.")
+        pane.see("Done.")
+    assert "A melon." in json.dumps(api.requests[0].body["messages"])

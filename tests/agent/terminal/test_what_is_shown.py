@@ -80,7 +80,7 @@ def test_a_call_shows_a_few_lines_of_what_it_printed() -> None:
         "    line 1",
         "    line 2",
         "    line 3",
-        "    … 5 more lines",
+        "    … 5 more lines · ctrl-o shows all",
     ]
 
 
@@ -244,3 +244,10 @@ def test_permissions_are_told_with_where_they_come_from() -> None:
         "ask    Bash(git push:*)  ~/.claude/settings.json",
         "allow  Edit              the command line",
     ]
+
+
+def test_long_thinking_takes_one_line() -> None:
+    assert lines(renderer().thought("The cart is empty.", 3.2)) == [
+        "✻ thought for 3.2s · ctrl-o shows it"
+    ]
+    assert lines(renderer().thought("hm", 0.1)) == lines(renderer().thought("", 9.0)) == []

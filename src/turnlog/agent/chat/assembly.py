@@ -21,7 +21,13 @@ from turnlog.agent.loop.context_limit import compacting
 from turnlog.agent.loop.conversation import Emit, Parts, TurnLimits
 from turnlog.agent.loop.events import Notice
 from turnlog.agent.loop.system_prompt import ROLE, memory_prompt, surroundings
-from turnlog.agent.model.model_names import ModelChoice, ModelTuning, choose
+from turnlog.agent.model.model_names import (
+    EFFORT_VARIABLE,
+    ModelChoice,
+    ModelTuning,
+    always_thinks,
+    choose,
+)
 from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions import ApprovalMode, is_readable
 from turnlog.agent.permissions.consent import Consent
@@ -165,7 +171,16 @@ def assemble(
 
 def _model(options: ChatOptions, resumed: Resumed, settings: Settings) -> ModelChoice:
     named = options.model or resumed.model or settings.model
-    choice = choose(named, os.environ, options.tuning)
+    wanted, preferred = options.tuning, settings.preferences
+    # The option before the variable before the setting, as the client documents it.
+    effort = wanted.effort or os.environ.get(EFFORT_VARIABLE) or preferred.effort
+    is_watched = options.entrypoint == INTERACTIVE or preferred.shows_thinking
+    display = wanted.display or ("summarized" if is_watched else "omitted")
+    fallback = wanted.fallback or preferred.fallback
+    tuning = replace(wanted, effort=effort, display=display, fallback=fallback)
+    choice = choose(named, os.environ, tuning)
+    if preferred.thinks is False and not wanted.thinking and not always_thinks(choice.model):
+        choice = replace(choice, tuning=replace(tuning, thinking="disabled"))
     tokens = options.thinking_tokens
     return choice if tokens is None else replace(choice, thinking_tokens=tokens)
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from turnlog.agent.chat.assembly import ChatOptions, assemble, memory_limits, starting_mode
 from turnlog.agent.chat.host import Host, offered_tools, usable_skills
+from turnlog.agent.chat.plan_approval import PlanApproval
 from turnlog.agent.chat.prompt_expansion import Prompts
 from turnlog.agent.chat.structured_output import StructuredOutput
 from turnlog.agent.config import settings as settings_files
@@ -47,6 +48,7 @@ from turnlog.agent.session.entry_builders import VERSION
 from turnlog.agent.session.recorder import name_session
 from turnlog.agent.session.resume import Resumed, check_dropped, fork, reopen
 from turnlog.agent.subagents.runner import Agents
+from turnlog.agent.tools.ask_user_question import ASK_USER_QUESTION
 from turnlog.agent.tools.toolbox import toolbox
 from turnlog.agent.workspace.project_directories import (
     SERVERS,
@@ -338,7 +340,10 @@ def _take_hooks(hooks: Hooks, host: Host, plugins: Sequence[Plugin]) -> None:
 
 def _tools(chat: Chat, options: ChatOptions, agent: Tool) -> dict[str, Tool]:
     """Return the tools of the chat that the options do not leave out."""
-    every = toolbox(agent, *_skills(chat), *chat.servers.tools)
+    # Where nobody can be asked, the model is not offered to ask.
+    asking = [ASK_USER_QUESTION, *PlanApproval(chat.store, chat.parts).tools()]
+    asked = asking if chat.parts.ask else []
+    every = toolbox(agent, *asked, *_skills(chat), *chat.servers.tools)
     offered = offered_tools(every, options.tools, options.deny)
     if chat.answer:
         chat.parts.demand = chat.answer.demand

@@ -12,12 +12,19 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from turnlog.agent.config.preferences import Preferences, preferences_of
+from turnlog.agent.config.settings_content import (
+    Permissions,
+    SettingsContent,
+    decode_settings,
+    lost_settings,
+    read_settings,
+    restrict,
+)
 from turnlog.agent.permissions import ApprovalMode, Policy, Rule, parse_rule, sound_rules
-from turnlog.agent.permissions.saving import edit_command
 from turnlog.agent.permissions.server_approval import ServerChoice
 from turnlog.agent.workspace.project_directories import (
     EVERY_SOURCE,
-    LARGEST,
     LOCAL_SETTINGS,
     SETTINGS,
     SettingSource,
@@ -31,11 +38,9 @@ from turnlog.agent.workspace.shell.sandbox_settings import (
     Sandbox,
     SandboxEntry,
     confine,
-    restricting,
 )
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
-from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store, expand_user
 
 MANAGED = Path("/etc/claude-code/managed-settings.json")
@@ -44,38 +49,6 @@ GIVEN = "--settings"
 """Pseudo file of settings given on the command line."""
 NOT_ASKED = ", so what it was to ask about is NOT asked about by it"
 NOT_DENIED = ", so what it was to deny is NOT denied by it"
-
-
-class Permissions(Struct, rename="camel"):
-    """The `permissions` section."""
-
-    allow: list[str] | None = None
-    ask: list[str] | None = None
-    deny: list[str] | None = None
-    default_mode: str | None = None
-    additional_directories: list[str] | None = None
-    disable_bypass_permissions_mode: str | None = None
-
-
-class SettingsContent(Struct, rename="camel"):
-    """The fields of a settings file that turnlog uses."""
-
-    permissions: Permissions | None = None
-    hooks: dict[str, list[Fields]] | None = None
-    disable_all_hooks: bool | None = None
-    allow_managed_hooks_only: bool | None = None
-    allowed_http_hook_urls: list[str] | None = None
-    http_hook_allowed_env_vars: list[str] | None = None
-    allow_managed_permission_rules_only: bool | None = None
-    env: dict[str, Any] | None = None
-    model: str | None = None
-    auto_compact_enabled: bool | None = None
-    auto_compact_window: int | str | None = None
-    auto_memory_enabled: bool | None = None
-    sandbox: Sandbox | None = None
-    enable_all_project_mcp_servers: bool | None = None
-    enabled_mcpjson_servers: list[str] | None = None
-    disabled_mcpjson_servers: list[str] | None = None
 
 
 class SettingsSource(Struct, frozen=True):
@@ -113,6 +86,11 @@ class Settings(Struct, frozen=True):
     def model(self) -> str | None:
         """The default model."""
         return self._highest(source.content.model for source in self.sources)
+
+    @property
+    def preferences(self) -> Preferences:
+        """Settings about answers, the screen and plugins."""
+        return preferences_of([(each.content, each.base) for each in self.sources])
 
     @property
     def compacts_itself(self) -> bool | None:
@@ -355,7 +333,7 @@ def load(
     dropped = sorted(managed.with_suffix(".d").glob("[!.]*.json"))
     theirs = [path for path in (managed, *dropped) if _is_there(path, skipped)]
     # Last, as settings of the organisation take precedence over all others.
-    above = [SettingsSource(path, path.parent, read(path), is_managed=True) for path in theirs]
+    above = [_managed_source(path) for path in theirs]
     return Settings(root, (*own, *above), tuple(skipped), store.settings)
 
 
@@ -371,8 +349,12 @@ def _is_there(path: Path, skipped: list[str]) -> bool:
     return False
 
 
+def _managed_source(path: Path) -> SettingsSource:
+    return SettingsSource(path, path.parent, read_settings(path), is_managed=True)
+
+
 def _read_own(store: Store) -> SettingsSource:
-    return SettingsSource(store.settings, store.root, read(store.settings))
+    return SettingsSource(store.settings, store.root, read_settings(store.settings))
 
 
 def _base_of(path: Path, root: Path) -> Path:
@@ -385,49 +367,22 @@ def _base_of(path: Path, root: Path) -> Path:
 
 
 def _project_source(path: Path, base: Path, is_project: bool, is_trusted: bool) -> SettingsSource:
-    content = read(path)
+    content = read_settings(path)
     if is_trusted:
         return SettingsSource(path, base, content, is_project=is_project)
-    used = _restricting(content)
-    return SettingsSource(path, base, used, is_project=True, ignored=tuple(_lost(content, used)))
-
-
-def _restricting(content: SettingsContent) -> SettingsContent:
-    """Return the restricting part of a file, which counts even if untrusted."""
-    permissions = content.permissions or Permissions()
-    return SettingsContent(
-        permissions=Permissions(
-            ask=permissions.ask,
-            deny=permissions.deny,
-            disable_bypass_permissions_mode=permissions.disable_bypass_permissions_mode,
-        ),
-        disabled_mcpjson_servers=content.disabled_mcpjson_servers,
-        sandbox=restricting(content.sandbox or Sandbox()),
+    used = restrict(content)
+    return SettingsSource(
+        path, base, used, is_project=True, ignored=tuple(lost_settings(content, used))
     )
-
-
-def _lost(content: SettingsContent, used: SettingsContent) -> Iterator[str]:
-    """Return the names of the settings that are ignored in a file."""
-    written, rest = msgspec.to_builtins(content), msgspec.to_builtins(used)
-    for name, value in written.items():
-        if name in ("permissions", "sandbox") and value:
-            inner = rest[name]
-            yield from (f"{name}.{each}" for each in value if _is_lost(value[each], inner[each]))
-        elif _is_lost(value, rest[name]):
-            yield name
-
-
-def _is_lost(written: Any, used: Any) -> bool:
-    return written not in (None, {}, []) and written != used
 
 
 def _given_source(text: str, root: Path) -> SettingsSource:
     """Return the settings given on the command line, as JSON or a file."""
     if text.lstrip().startswith("{"):
-        content = _decode(text, GIVEN, f"{GIVEN} FILE")
+        content = decode_settings(text, GIVEN, f"{GIVEN} FILE")
         return SettingsSource(Path(GIVEN), root, content, is_given=True)
     path = root / expand_user(text)
-    return SettingsSource(path, root, read(path, Path.read_bytes), is_given=True)
+    return SettingsSource(path, root, read_settings(path, Path.read_bytes), is_given=True)
 
 
 def files_of(store: Store, root: Path, managed: Path = MANAGED) -> dict[Path, str]:
@@ -438,31 +393,6 @@ def files_of(store: Store, root: Path, managed: Path = MANAGED) -> dict[Path, st
         local_folder(root) / LOCAL_SETTINGS: "local_settings",
         managed: "policy_settings",
     }
-
-
-def _read_bytes(path: Path) -> bytes:
-    return read_regular(path, LARGEST)
-
-
-def read(path: Path, read_bytes: Callable[[Path], bytes] = _read_bytes) -> SettingsContent:
-    """Return the content of a settings file; raise `UsageError` if it is invalid.
-
-    `Path.read_bytes` also reads pipes, which the user may name: `--settings <(make-settings)`.
-    """
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not valid: {error}", edit_command(path)) from error
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    return _decode(text, str(path), edit_command(path)) if text.strip() else SettingsContent()
-
-
-def _decode(text: str, name: str, hint: str) -> SettingsContent:
-    try:
-        return msgspec.json.decode(text, type=SettingsContent)
-    except msgspec.MsgspecError as error:
-        raise UsageError(f"{name} is not valid: {error}", hint) from error
 
 
 def _rules(

@@ -6,10 +6,9 @@ from time import monotonic, time
 from msgspec import Struct
 
 from turnlog.agent.loop.events import CallStarted, Event, Inside, Recorded, TurnEnded
-from turnlog.agent.loop.notifications import summary_of
 from turnlog.agent.loop.spending import COUNTED
 from turnlog.agent.subagents.runner import NAME as AGENT
-from turnlog.agent.workspace.shell.background import BackgroundCommand
+from turnlog.agent.workspace.shell.background import BackgroundAgent, BackgroundTask
 from turnlog.conversation.call_titles import call_title
 from turnlog.format.json_values import Fields
 
@@ -108,11 +107,12 @@ class TaskMessages:
             }
         )
 
-    def command(self, job: BackgroundCommand) -> None:
-        """Send the messages for a background command that has started or ended."""
+    def command(self, job: BackgroundTask) -> None:
+        """Send the messages for a background task that has started or ended."""
+        kind = "local_agent" if isinstance(job, BackgroundAgent) else "local_bash"
         if job.status == "running":
             about = {"tool_use_id": job.call_id, "description": job.title}
-            about |= {"is_backgrounded": True, "task_type": "local_bash"}
+            about |= {"is_backgrounded": True, "task_type": kind}
             self._send(_task("task_started", job.name) | about)
             return
         self._send(_updated(job.name, job.status))
@@ -121,8 +121,8 @@ class TaskMessages:
             | {
                 "tool_use_id": job.call_id,
                 "status": STATUS[job.status],
-                "output_file": str(job.running.printed),
-                "summary": summary_of(job),
+                "output_file": str(job.output_file),
+                "summary": job.summary,
             }
         )
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.events import FellBack, Retrying, Streamed
+from turnlog.agent.loop.request import PARAMETERS, model_parameters
 from turnlog.agent.model.answer import StreamedMessage
 from turnlog.agent.model.model_names import model_named
 from turnlog.agent.model.streaming import Faltered
@@ -46,7 +47,10 @@ def _fall_back(turn: RunningTurn, request: Fields) -> bool:
     other = model_named(choice.tuning.fallback, os.environ)
     tuning = replace(choice.tuning, fallback=None)
     turn.parts.choice = replace(choice, model=other, tuning=tuning)
-    request["model"] = other.removesuffix(LONG_MARK)
+    # The other model may not think, or take no effort: the API refuses what it does not know.
+    for name in PARAMETERS:
+        request.pop(name, None)
+    request |= model_parameters(turn.parts.choice)
     turn.emit(FellBack(choice.model, other))
     return True
 

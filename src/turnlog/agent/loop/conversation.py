@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.loop.context_limit import Compacting
-from turnlog.agent.loop.events import Event, Recorded
+from turnlog.agent.loop.events import Event, Recorded, TurnEnded
 from turnlog.agent.loop.spending import Spending
 from turnlog.agent.model.model_names import ModelChoice
 from turnlog.agent.model.streaming import Model
@@ -89,6 +89,8 @@ class Parts:
     """Held while a question is open: the user sees one at a time."""
     turn: "RunningTurn | None" = None
     """The turn that is running; None between turns."""
+    unbilled: list[TurnEnded] = field(default_factory=list[TurnEnded])
+    """Background agents that ended between turns; the next turn counts what they took."""
     demand: Callable[[], str | None] = lambda: None
     """Returns what the model still has to do when it makes no more calls; None if nothing."""
 

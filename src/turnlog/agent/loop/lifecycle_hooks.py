@@ -13,6 +13,7 @@ from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.loop.call_hooks import note_hooks, take_variables
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.session.recorder import name_session
+from turnlog.agent.workspace.shell.background import BackgroundAgent
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 
@@ -133,11 +134,11 @@ def _announce(parts: Parts) -> None:
 
 
 def _running(parts: Parts) -> list[Fields]:
-    """Return the running background commands for the hook payload."""
+    """Return the running background tasks for the hook payload."""
     return [
         {
             "id": job.name,
-            "type": "shell",
+            "type": "agent" if isinstance(job, BackgroundAgent) else "shell",
             "status": "running",
             "description": job.title,
             "command": job.command,

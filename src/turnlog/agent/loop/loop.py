@@ -53,6 +53,8 @@ class Loop:
         # The turn has its own task: interrupting it leaves the reader to get the `TurnEnded`.
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         spent = Spending()
+        while self.parts.unbilled:
+            spent.add_agent(self.parts.unbilled.pop())
         turn = RunningTurn(self.parts, spent.counting(events.put_nowait), spent)
         self.parts.turn = turn
         self._task = task = asyncio.create_task(work(turn))

@@ -1,4 +1,4 @@
-"""Notify the model about background commands that ended and about asynchronous hooks.
+"""Notify the model about background tasks that ended and about asynchronous hooks.
 
 A notification is a prompt that nobody typed: during a turn it is sent with the next request,
 otherwise it starts a turn. Queue entries record it like typed prompts (2.1.325, observed).
@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.lifecycle_hooks import Prompt
-from turnlog.agent.workspace.shell.background import BackgroundCommand
-from turnlog.agent.workspace.shell.processes import exit_status
+from turnlog.agent.workspace.shell.background import BackgroundAgent, BackgroundTask
 
 NOTICE = "system"
 """Source of a notification prompt."""
@@ -18,9 +17,9 @@ Arrival = tuple[Prompt, str]
 
 
 def listen(parts: Parts, wake: Callable[[], None]) -> None:
-    """Queue a notification for each background command that ends, and wake the waiting turn."""
+    """Queue a notification for each background task that ends, and wake the waiting turn."""
 
-    def enqueue(job: BackgroundCommand) -> None:
+    def enqueue(job: BackgroundTask) -> None:
         parts.recorder.queue("enqueue", notice_of(job))
         wake()
 
@@ -41,23 +40,19 @@ def next_notice(parts: Parts) -> str | None:
     return f"<system-reminder>\n{news.pop(0)}\n</system-reminder>" if news else None
 
 
-def notice_of(job: BackgroundCommand) -> str:
-    """Return the notification text for a command that ended, in the client's format."""
+def notice_of(job: BackgroundTask) -> str:
+    """Return the notification text for a task that ended, in the client's format."""
     rows = [
         f"<task-id>{job.name}</task-id>",
         *([f"<tool-use-id>{job.call_id}</tool-use-id>"] if job.call_id else []),
-        f"<output-file>{job.running.printed}</output-file>",
+        f"<output-file>{job.output_file}</output-file>",
         f"<status>{job.status}</status>",
-        f"<summary>{summary_of(job)}</summary>",
+        f"<summary>{job.summary}</summary>",
     ]
+    if isinstance(job, BackgroundAgent):
+        figures = "".join(f"<{name}>{count}</{name}>" for name, count in job.usage.items())
+        rows += [f"<result>{job.report}</result>", f"<usage>{figures}</usage>"]
     return "\n".join(["<task-notification>", *rows, "</task-notification>"])
-
-
-def summary_of(job: BackgroundCommand) -> str:
-    """Return one sentence on how a command ended."""
-    code = exit_status(job.running.code)
-    how = f"failed with exit code {code}" if code else "completed (exit code 0)"
-    return f'Background command "{job.title}" {how}'
 
 
 def _taken(parts: Parts, operation: str) -> str:

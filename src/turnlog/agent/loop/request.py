@@ -2,7 +2,7 @@
 
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.system_prompt import NAMED
-from turnlog.agent.model.model_names import ModelChoice, ModelTuning, adapts
+from turnlog.agent.model.model_names import ModelChoice, adapts, thinks
 from turnlog.agent.tools.toolbox import definitions
 from turnlog.conversation.context import messages_of
 from turnlog.conversation.models import LONG_MARK
@@ -11,6 +11,8 @@ from turnlog.format.json_values import Fields
 MARK = {"type": "ephemeral"}
 LONG_CONTEXT = "context-1m-2025-08-07"
 TASK_BUDGETS = "task-budgets-2026-03-13"
+PARAMETERS = ("model", "max_tokens", "extra_headers", "thinking", "output_config")
+"""Names of the parameters that depend on the model."""
 DEFAULT_BUDGET = 31_999
 """Tokens for thinking of older models (2.1.325, observed)."""
 
@@ -22,17 +24,22 @@ def build_request(parts: Parts) -> Fields:
 
 def request_with(parts: Parts, messages: list[Fields]) -> Fields:
     """Return a request with other messages that hits the same prompt cache."""
-    choice = parts.choice
-    request: Fields = {
-        "model": choice.model.removesuffix(LONG_MARK),
-        "max_tokens": choice.max_tokens,
+    return model_parameters(parts.choice) | {
         "system": _marked([{"type": "text", "text": text} for text in _system(parts)]),
         "tools": _marked(definitions(parts.tools.values())),
         "messages": mark_messages(messages),
     }
+
+
+def model_parameters(choice: ModelChoice) -> Fields:
+    """Return the parameters that depend on the model."""
+    parameters: Fields = {
+        "model": choice.model.removesuffix(LONG_MARK),
+        "max_tokens": choice.max_tokens,
+    }
     if betas := _betas(choice):
-        request["extra_headers"] = {"anthropic-beta": ",".join(betas)}
-    return request | _thinking(choice) | _output_config(choice.tuning)
+        parameters["extra_headers"] = {"anthropic-beta": ",".join(betas)}
+    return parameters | _thinking(choice) | _output_config(choice)
 
 
 def _betas(choice: ModelChoice) -> list[str]:
@@ -53,9 +60,10 @@ def _thinking(choice: ModelChoice) -> Fields:
     shown: Fields = {"display": tuning.display} if tuning.display else {}
     if tuning.thinking == "disabled":
         return {"thinking": {"type": "disabled"}}
-    if adapts(choice.model) and (tuning.thinking or choice.thinking_tokens):
+    if adapts(choice.model):
         return {"thinking": {"type": "adaptive"} | shown}
-    tokens = choice.thinking_tokens or (DEFAULT_BUDGET if tuning.thinking else 0)
+    wants = tuning.thinking or thinks(choice.model)
+    tokens = choice.thinking_tokens or (DEFAULT_BUDGET if wants else 0)
     if not tokens:
         return {}
     # Thinking counts as output: the API refuses a budget that `max_tokens` does not exceed.
@@ -65,10 +73,10 @@ def _thinking(choice: ModelChoice) -> Fields:
     }
 
 
-def _output_config(tuning: ModelTuning) -> Fields:
-    config: Fields = {"effort": tuning.effort} if tuning.effort else {}
-    if tuning.task_budget:
-        config["task_budget"] = {"type": "tokens", "total": tuning.task_budget}
+def _output_config(choice: ModelChoice) -> Fields:
+    config: Fields = {"effort": choice.effort} if choice.effort else {}
+    if choice.tuning.task_budget:
+        config["task_budget"] = {"type": "tokens", "total": choice.tuning.task_budget}
     return {"output_config": config} if config else {}
 
 

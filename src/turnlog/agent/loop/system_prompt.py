@@ -33,6 +33,7 @@ NAMED = "You are the model {model}."
 PLAN = """\
 The user wants a plan first: nothing may be changed now, by no tool. Find out what you need to \
 know, and then say what you would do, step by step. The work starts when the user says so."""
+PLAN_TOOL = " When the plan is complete, call ExitPlanMode with it; the user then decides."
 MEMORY = """\
 The user and the project have left instructions for this work. They come before your own habits."""
 

@@ -6,7 +6,7 @@ from typing import Any
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.lifecycle_hooks import SHELL, Prompt
 from turnlog.agent.loop.notifications import NOTICE
-from turnlog.agent.loop.system_prompt import PLAN
+from turnlog.agent.loop.system_prompt import PLAN, PLAN_TOOL
 from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.session.entry_builders import PullRequest, text_of
 from turnlog.agent.session.recorder import Recorder
@@ -35,7 +35,8 @@ def record_prompt(turn: RunningTurn, prompt: Prompt, source: str, context: list[
             turn.record(entry)
     if not parts.agent_type:
         parts.hooks.facts.prompt_id = recorder.prompt_id
-    plan = [f"<system-reminder>\n{PLAN}\n</system-reminder>"]
+    how = PLAN_TOOL if "ExitPlanMode" in parts.tools else ""
+    plan = [f"<system-reminder>\n{PLAN}{how}\n</system-reminder>"]
     for content in [*context, *(plan if parts.rules.mode is ApprovalMode.PLAN else [])]:
         turn.record(recorder.meta(content))
 

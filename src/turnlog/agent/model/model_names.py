@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnlog.conversation.models import LONG_MARK, window_of
 
@@ -14,6 +15,9 @@ NEWEST = {
 }
 DEFAULT = "opus"
 VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?")
+SMALLEST_ALWAYS = (5, 5)
+"""From this version on a model always thinks: it cannot be turned off (2.1.325, observed)."""
+EFFORT_VARIABLE = "CLAUDE_CODE_EFFORT_LEVEL"
 FAST = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
 ELSEWHERE = ("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
 """Variables that select another server or provider."""
@@ -25,9 +29,9 @@ class ModelTuning(Struct, frozen=True):
     effort: str | None = None
     """low, medium, high, xhigh or max."""
     thinking: str | None = None
-    """adaptive, enabled or disabled; None to leave it to the variables."""
+    """adaptive, enabled or disabled; None for what the model usually does."""
     display: str | None = None
-    """How thinking is returned: summarized or omitted."""
+    """How thinking is returned: summarized, omitted or updates."""
     betas: tuple[str, ...] = ()
     task_budget: int | None = None
     """Tokens that the model is told it may spend."""
@@ -42,6 +46,11 @@ class ModelChoice(Struct, frozen=True):
     max_tokens: int = 32_000
     thinking_tokens: int = 0
     tuning: ModelTuning = ModelTuning()
+
+    @property
+    def effort(self) -> str | None:
+        """The effort that is asked for; None if the model takes none."""
+        return self.tuning.effort or usual_effort(self.model)
 
     @property
     def window(self) -> int:
@@ -80,8 +89,38 @@ def adapts(model: str) -> bool:
     >>> adapts("claude-opus-5-5"), adapts("claude-sonnet-4-6"), adapts("claude-sonnet-4-5")
     (True, True, False)
     """
+    return version_of(model) >= (4, 6)
+
+
+def thinks(model: str) -> bool:
+    """Return whether a model can think; other servers' models are not asked to.
+
+    >>> thinks("claude-sonnet-4-5"), thinks("claude-3-5-haiku-20241022"), thinks("qwen3-coder")
+    (True, False, False)
+    """
+    return version_of(model) >= (4, 0)
+
+
+def always_thinks(model: str) -> bool:
+    """Return whether the API refuses to turn off thinking for a model."""
+    return version_of(model) >= SMALLEST_ALWAYS
+
+
+def usual_effort(model: str) -> str | None:
+    """Return the effort that the client asks of a model by default (2.1.325, observed).
+
+    >>> usual_effort("claude-opus-5-5"), usual_effort("claude-opus-4-6"), usual_effort("qwen3")
+    ('medium', 'high', None)
+    """
+    if version_of(model) >= SMALLEST_ALWAYS:
+        return "medium"
+    return "high" if adapts(model) or model.startswith("claude-opus-4-5") else None
+
+
+def version_of(model: str) -> tuple[int, int]:
+    """Return the version in a Claude model's id; (0, 0) if it is another model or an old id."""
     found = VERSION.match(model)
-    return found is not None and (int(found[1]), int(found[2] or 0)) >= (4, 6)
+    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 
 
 def choose(
@@ -89,13 +128,25 @@ def choose(
 ) -> ModelChoice:
     """Return the model and parameters; variables are named as the client documents them."""
     model = model_named(name or environment.get("ANTHROPIC_MODEL") or DEFAULT, environment)
-    usual = ModelChoice(model)
-    return ModelChoice(
-        model,
-        _number(environment.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS")) or usual.max_tokens,
-        _number(environment.get("MAX_THINKING_TOKENS")) or 0,
-        tuning or usual.tuning,
-    )
+    wanted = tuning or ModelTuning()
+    tokens = _number(environment.get("MAX_THINKING_TOKENS"))
+    if tokens == 0 and not wanted.thinking:
+        wanted = replace(wanted, thinking=None if always_thinks(model) else "disabled")
+    if not wanted.effort:
+        wanted = replace(wanted, effort=environment.get(EFFORT_VARIABLE) or None)
+    most = _number(environment.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS")) or longest_answer(model)
+    return ModelChoice(model, most, tokens or 0, wanted)
+
+
+def longest_answer(model: str) -> int:
+    """Return how many tokens an answer may have, as the client asks for (2.1.325, observed).
+
+    >>> longest_answer("claude-opus-5-5"), longest_answer("claude-opus-4-6"), longest_answer("a")
+    (128000, 64000, 32000)
+    """
+    if version_of(model) >= SMALLEST_ALWAYS:
+        return 128_000
+    return 64_000 if adapts(model) else 32_000
 
 
 def _number(text: str | None) -> int | None:

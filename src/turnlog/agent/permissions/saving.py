@@ -10,7 +10,7 @@ from turnlog.errors import UsageError
 from turnlog.format.atomic import write_atomic
 from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import FileState, replace_file
-from turnlog.format.jsontext import put_last
+from turnlog.format.jsontext import put_last, take_out
 from turnlog.format.regular_files import read_regular
 
 EMPTY = "{\n}\n"
@@ -87,3 +87,18 @@ def with_name(text: str, key: str, name: str) -> str:
     if name in names:
         return text
     return put_last(text, [key], None, name) if key in settings else put_last(text, [], key, [name])
+
+
+def with_value(text: str, key: str, value: object) -> str:
+    """Return settings with another value for a key; None removes it.
+
+    >>> with_value('{"model": "opus", "a": 1}', "model", "haiku")
+    '{"a": 1, "model": "haiku"}'
+    """
+    settings = json.loads(text)
+    if not is_object(settings):
+        raise ValueError("it is not an object")
+    if settings.get(key) == value:
+        return text
+    rest = take_out(text, [key]) if key in settings else text
+    return rest if value is None else put_last(rest, [], key, value)

@@ -46,8 +46,12 @@ from turnlog.agent.workspace.access import (
 
 COMMANDS = "Bash"
 LOCK = Lock()
-FREE = frozenset({"Agent", "BashOutput", "KillShell", "StructuredOutput", "Task", "TodoWrite"})
+FREE = frozenset(
+    "Agent BashOutput KillShell StructuredOutput Task TaskOutput TaskStop TodoWrite".split()
+)
 """Tools that change nothing by themselves."""
+QUESTIONS = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
+"""Tools whose calls are questions to the user: no rule, hook or mode answers them."""
 
 
 class CalledTool(NamedTuple):
@@ -251,6 +255,8 @@ def _judge_use(tool: CalledTool, what: str | None, policy: Policy) -> AccessDeci
         return found
     if tool.name in FREE:
         return ALLOWED
+    if tool.name in QUESTIONS:
+        return AccessDecision(VerdictKind.ASK, "it is a question to you", is_firm=True)
     # In plan mode a server's tool asks each time: what it changes is unknown.
     may_change = policy.mode is ApprovalMode.PLAN and tool.name.startswith("mcp__")
     if not may_change and (found := _allowed(tool, policy, matches)):

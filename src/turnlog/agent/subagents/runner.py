@@ -5,7 +5,7 @@ Each writes a file next to the session of its call, in the layout of 2.1.150 to 
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from msgspec import Meta
 from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.config.agent_memory import memory_context, memory_folder
 from turnlog.agent.loop.answering import ask_for_tool
-from turnlog.agent.loop.conversation import Parts, RunningTurn
+from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.events import Event, Inside, Notice, Recorded, TurnEnded
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.loop.loop import Loop
@@ -32,20 +32,25 @@ from turnlog.agent.subagents.hook_evaluation import ConversationResources
 from turnlog.agent.subagents.overrides import NOT_ASKED, may_use, model_for, rules_for
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
-from turnlog.agent.workspace.shell.background import Shells
+from turnlog.agent.workspace.shell.background import BackgroundAgent, Shells
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.store.paths import subagent_meta, subagents_folder
 
-ANSWER = "StructuredOutput"
-"""The tool for the answer of the main conversation."""
+NOT_LENT = ("AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "StructuredOutput")
+"""Tools of the main conversation alone: its questions, its plan and its answer."""
 NAME = "Agent"
 """The tool's name in 2.1.325; calls of its former name `Task` work as well."""
 STOPPED = "\n\nNOTE: it was stopped at its limit of {count} answers, before it was done."
 DEEPEST = 3
 """Maximum nesting depth of sub-agents."""
+LAUNCHED = """\
+The agent works in the background. You are notified when it has ended; until then nothing is known \
+of its result, so neither assume nor report it. Do not do its work yourself meanwhile.
+agentId: {agent_id} (TaskStop stops it; not for the user)
+output_file: {path} (its whole transcript, too long to read)"""
 DESCRIPTION = """\
 Let a sub-agent carry out a task by itself and report back. It starts without knowing anything of \
 this conversation: say in the prompt what it is to do, what it needs to know, and what it is to \
@@ -71,7 +76,9 @@ class TaskInput(Input, frozen=True):
     prompt: Annotated[str, Meta(description="What the sub-agent is to do")]
     subagent_type: Annotated[str, Meta(description="The kind of sub-agent")] = "general-purpose"
     model: Annotated[str | None, Meta(description="Another model: opus, sonnet, haiku")] = None
-    run_in_background: Annotated[bool, Meta(description="Must be false")] = False
+    run_in_background: Annotated[
+        bool, Meta(description="Return at once; you are notified when it has ended")
+    ] = False
 
 
 @dataclass
@@ -100,8 +107,6 @@ class Agents:
     async def _run(
         self, given: TaskInput, workspace: Workspace, output: Output, grant: Grant
     ) -> ToolOutcome:
-        if given.run_in_background:
-            raise ToolError("Agents do not run in the background; call again without that")
         definition = self.definitions.get(given.subagent_type)
         if definition is None:
             known = ", ".join(self.definitions)
@@ -110,23 +115,83 @@ class Agents:
         assert running, "a call runs in a turn"
         child = self._child(definition, given, workspace)
         self._describe(child.recorder.path, definition, given, call_id)
+        agent_id = child.recorder.facts.agent_id or ""
+        if given.run_in_background:
+            return self._launch(child, definition, given, call_id)
+
+        def emit(event: Event) -> None:
+            # Problems with its servers come before its first entry, and are for the user.
+            is_problem = isinstance(event, Notice) and not child.recorder.chain
+            running.emit(event if is_problem else Inside(agent_id, call_id, event))
+
+        ended = await self._work(child, definition, given.prompt, call_id, emit)
+        if ended is None or ended.reason == "failed":
+            raise ToolError(ended.text if ended else "The sub-agent ended without an answer")
+        return _outcome(child, given, definition, ended)
+
+    async def _work(
+        self,
+        child: Parts,
+        definition: AgentDefinition,
+        prompt: str,
+        call_id: str,
+        emit: Callable[[Event], None],
+    ) -> TurnEnded | None:
+        """Run a sub-agent to its end; return the last event."""
         ended: TurnEnded | None = None
         agent_id = child.recorder.facts.agent_id or ""
         servers = Connections()
         try:
-            await self._connect(servers, definition, child, running)
+            await self._connect(servers, definition, child, emit)
             loop = await self._loop(child, definition)
-            async with aclosing(loop.run(given.prompt)) as events:
+            async with aclosing(loop.run(prompt)) as events:
                 async for event in events:
                     self._note(event, agent_id, call_id)
-                    running.emit(Inside(agent_id, call_id, event))
+                    emit(event)
                     ended = event if isinstance(event, TurnEnded) else ended
         finally:  # what it left running ends with it, as documented of the client
             await child.workspace.shells.close()
             await servers.close()
-        if ended is None or ended.reason == "failed":
-            raise ToolError(ended.text if ended else "The sub-agent ended without an answer")
-        return _outcome(child, given, definition, ended)
+        return ended
+
+    def _launch(
+        self, child: Parts, definition: AgentDefinition, given: TaskInput, call_id: str
+    ) -> ToolOutcome:
+        """Start a sub-agent in the background; a notification tells the model when it ends."""
+        agent_id, path = child.recorder.facts.agent_id or "", child.recorder.path
+        agent = BackgroundAgent(agent_id, given.description, call_id, path)
+
+        async def work() -> None:
+            try:
+                ended = await self._work(child, definition, given.prompt, call_id, lambda _: None)
+            except Exception as error:  # nobody awaits it: whatever it is, the model is told
+                agent.status, agent.report = "failed", f"{type(error).__name__}: {error}"
+                return
+            agent.status = "completed" if ended and ended.reason != "failed" else "failed"
+            agent.report = ended.text if ended else "It ended without an answer"
+            agent.usage = _figures(child, ended)
+            self._bill(ended)
+
+        self.parts.workspace.shells.add_agent(agent, work())
+        text = LAUNCHED.format(agent_id=agent_id, path=path)
+        data: Fields = {
+            "isAsync": True,
+            "status": "async_launched",
+            "agentId": agent_id,
+            "description": given.description,
+            "resolvedModel": child.choice.model,
+            "prompt": given.prompt,
+            "outputFile": str(path),
+            "canReadOutputFile": True,
+        }
+        return ToolOutcome([{"type": "text", "text": text}], data)
+
+    def _bill(self, ended: TurnEnded | None) -> None:
+        """Count what a background agent took in the turn that is running, or in the next one."""
+        if ended and self.parts.turn:
+            self.parts.turn.spent.add_agent(ended)
+        elif ended:
+            self.parts.unbilled.append(ended)
 
     def _child(self, definition: AgentDefinition, given: TaskInput, workspace: Workspace) -> Parts:
         parent = self.parts
@@ -154,11 +219,7 @@ class Agents:
             choice=msgspec.structs.replace(parent.choice, model=model),
             recorder=Recorder(path, facts, lambda: place.cwd, parent.recorder.session),
             workspace=place,
-            system=[
-                definition.prompt,
-                *context,
-                *(parent.memory if definition.loads_memory else []),
-            ],
+            system=[definition.prompt, *context],
             # The budget is for the turn as a whole, to which the cost of the sub-agent is added.
             limits=msgspec.structs.replace(
                 parent.limits, max_turns=definition.max_turns, max_budget=None
@@ -168,6 +229,7 @@ class Agents:
             # Its edits are backed up all the same, by `before_change` of the workspace; snapshots
             # belong to prompts of the user.
             backups=None,
+            unbilled=[],
             demand=lambda: None,
             agent_type=definition.name,
         )
@@ -182,7 +244,7 @@ class Agents:
             for name, tool in tools.items()
             if may_use(definition, tool, memory)
             and (name != NAME or self.depth < DEEPEST)
-            and name != ANSWER
+            and name not in NOT_LENT
         }
         if definition.tools and not child.tools:
             named = ", ".join(definition.tools)
@@ -200,14 +262,18 @@ class Agents:
         return folder
 
     async def _connect(
-        self, servers: Connections, definition: AgentDefinition, child: Parts, running: RunningTurn
+        self,
+        servers: Connections,
+        definition: AgentDefinition,
+        child: Parts,
+        emit: Callable[[Event], None],
     ) -> None:
         """Connect the agent's own MCP servers; a failing one does not affect the others."""
         found = listed_servers(definition.servers, os.environ, definition.is_project)
         place = child.workspace
         await servers.start(found.configs, place.root, place.environment, own_place=self.own_place)
         for problem in (*found.problems, *servers.problems):
-            running.emit(Notice(problem, is_error=True))
+            emit(Notice(problem, is_error=True))
         child.tools |= {
             tool.name: tool
             for tool in servers.tools
@@ -247,6 +313,16 @@ class Agents:
 
 def _touches(given: TaskInput, workspace: Workspace) -> Sequence[Uses]:
     return [Uses(given.subagent_type)]
+
+
+def _figures(child: Parts, ended: TurnEnded | None) -> dict[str, int]:
+    """Return the figures of a notification, by the client's names."""
+    messages = [each["message"] for each in child.recorder.chain if each["type"] == "assistant"]
+    return {
+        "subagent_tokens": context_tokens(child.recorder.chain),
+        "tool_uses": sum(each["content"][0]["type"] == "tool_use" for each in messages),
+        "duration_ms": round(ended.seconds * 1000) if ended else 0,
+    }
 
 
 def _outcome(

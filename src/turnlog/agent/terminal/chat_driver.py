@@ -19,6 +19,13 @@ from turnlog.agent.session.resume import go_on, reopen
 from turnlog.agent.session.rewind import Rewound
 from turnlog.agent.terminal.event_view import TurnDisplay
 from turnlog.agent.terminal.permission_prompt import ACCEPT, Asking
+from turnlog.agent.terminal.question_menu import (
+    PLAN,
+    QUESTION,
+    PlanMenu,
+    ask_questions,
+    plan_items,
+)
 from turnlog.agent.terminal.screen_protocol import ScreenInterface, ScrollbackItem, TypedInput
 from turnlog.agent.terminal.status_line import StatusFacts
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_kind
@@ -65,7 +72,8 @@ class ChatDriver:
         """Switch to another session or a new one."""
         parts = self.chat.parts
         plain: Fields = {"resume": None, "is_fork": False, "session_id": None, "name": None}
-        carried = {"mode": parts.rules.mode, "model": parts.choice.model, "start": reason}
+        carried: Fields = {"mode": parts.rules.mode, "model": parts.choice.model, "start": reason}
+        carried["tuning"] = parts.choice.tuning
         wanted = replace(self.options, **plain | carried | changes)
         # The other one is opened first: if it cannot be, this one goes on.
         chat = await self._open(wanted)
@@ -165,7 +173,12 @@ class ChatDriver:
         parts = self.chat.parts
         tokens, window = context_tokens(parts.recorder.chain), parts.choice.window
         return StatusFacts(
-            parts.choice.model, parts.rules.mode, tokens, window, self.display.meter.cost
+            parts.choice.model,
+            parts.rules.mode,
+            tokens,
+            window,
+            self.display.meter.cost,
+            parts.choice.tuning.effort or "",
         )
 
     def _absorb(self) -> list[Arrival]:
@@ -188,16 +201,23 @@ class ChatDriver:
         about = {"message": message, "title": "turnlog", "notification_type": ASKED}
         # Hooks run while the question is open: a notification after the answer would be of no use.
         notified = asyncio.create_task(self.chat.parts.hooks.fire("Notification", ASKED, about))
-        rules = self.chat.parts.rules
-        menu = Asking(question, offers_edits=rules.mode is ApprovalMode.DEFAULT)
         try:
-            reply = await self.screen.ask(menu, self.display.question(question))
+            reply = await self._reply_to(question)
         finally:
             await notified
         if reply is ACCEPT:
             self._set_mode(ApprovalMode.ACCEPT_EDITS)
             return PermissionReply("allow")
         return reply
+
+    async def _reply_to(self, question: Question) -> PermissionReply:
+        if question.tool == QUESTION:
+            return await ask_questions(self.screen, question)
+        if question.tool == PLAN:
+            return await self.screen.ask(PlanMenu(question), plan_items(question))
+        rules = self.chat.parts.rules
+        menu = Asking(question, offers_edits=rules.mode is ApprovalMode.DEFAULT)
+        return await self.screen.ask(menu, self.display.question(question))
 
 
 def last_turns(chain: list[Fields], count: int = LAST_TURNS) -> list[Fields]:

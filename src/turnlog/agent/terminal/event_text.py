@@ -10,6 +10,7 @@ from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.permissions.policy import Question
 from turnlog.agent.session.entry_builders import REJECTED_TEXT, text_of
 from turnlog.agent.terminal.call_preview import EDITS, CallPlace, preview
+from turnlog.agent.terminal.folding import FoldedText
 from turnlog.agent.terminal.permission_prompt import long_reasons
 from turnlog.agent.terminal.screen_protocol import ScrollbackItem
 from turnlog.agent.terminal.styled_text import Style, one_line
@@ -21,12 +22,14 @@ from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.render.rows import CallRow
 from turnlog.render.terminal_text import Terminal
 from turnlog.render.tool_views import body_of, outcome_of, title_of
-from turnlog.text import as_printed, visible
+from turnlog.text import as_printed, duration, visible
 
 FEW = 4
 """Lines of a call's output that are shown."""
 SILENT = ("Read", "Glob", "Grep", "TodoWrite", "Agent", "Task", "Skill")
 """Tools whose output is not shown to the user."""
+LONG_THOUGHT = 1.0
+"""Seconds from which on thinking is worth a line."""
 NOTICE = "<task-notification>"
 PRINTED = ("<bash-stdout>", "<bash-stderr>")
 SAID = "the user said:\n"
@@ -42,7 +45,13 @@ class ToolUse(Struct, frozen=True):
 class EntryRenderer:
     """Renders entries of a session; remembers calls until their results arrive."""
 
-    def __init__(self, style: Style, root: Path, is_past: bool = False) -> None:
+    def __init__(
+        self,
+        style: Style,
+        root: Path,
+        is_past: bool = False,
+        folded: list[FoldedText] | None = None,
+    ) -> None:
         self._style = style
         self._is_past = is_past
         """True if entries come from a file, without events of running calls."""
@@ -52,6 +61,8 @@ class EntryRenderer:
         self._uses: dict[str, ToolUse] = {}
         self._asked: set[str] = set()
         """Calls shown to the user in a permission prompt."""
+        self._folded = [] if folded is None else folded
+        """Texts of which only a part was shown."""
 
     def render(self, entry: Fields, seconds: float | None = None) -> ScrollbackItem | None:
         """Render an entry; `seconds` is the duration to show with it."""
@@ -107,6 +118,15 @@ class EntryRenderer:
         left = as_printed(text).strip("\n").split("\n")
         lines = [f"    {self._style(line, 'output')}" for line in left]
         return ScrollbackItem(lines, is_attached=True)
+
+    def thought(self, text: str, seconds: float) -> ScrollbackItem | None:
+        """Render thinking as one line; None if it was short, or the API kept its text back."""
+        if text.strip():
+            self._folded.append(FoldedText("thinking", text))
+        if not text.strip() or seconds < LONG_THOUGHT:
+            return None
+        line = f"✻ thought for {duration(seconds)} · ctrl-o shows it"
+        return ScrollbackItem([self._style(line, "dim")], indent=2, is_tight=True)
 
     def begin(self, call_id: str) -> None:
         """Remember a call that is about to run."""
@@ -204,7 +224,10 @@ class EntryRenderer:
             body = [] if self._is_past else [f"as {task}; /tasks shows it"]
         is_open = style == "text" and not is_error
         if is_open:
-            body = [] if name in SILENT else list(_few(body))
+            shown = [] if name in SILENT else list(_few(body))
+            if len(shown) < len(body):
+                self._folded.append(FoldedText(f"{name} {title_of(name, detail)}", "\n".join(body)))
+            body = shown
         did = self._did(name, detail, outcome, style, body)
         milliseconds = round(seconds * 1000) if seconds else None
         return CallRow(did.name, did.title, outcome, is_error, milliseconds, style, is_open, body)
@@ -215,7 +238,7 @@ def _few(lines: list[str]) -> Iterator[str]:
     shown = lines if len(lines) <= FEW + 1 else lines[:FEW]
     yield from shown
     if len(shown) < len(lines):
-        yield f"… {len(lines) - len(shown)} more lines"
+        yield f"… {len(lines) - len(shown)} more lines · ctrl-o shows all"
 
 
 def _untagged(text: str) -> str:

@@ -1,6 +1,7 @@
 """Display the events of a turn: finished ones in the scrollback, running ones redrawn."""
 
 from pathlib import Path
+from time import monotonic
 
 from turnlog.agent.loop.events import (
     CallStarted,
@@ -15,6 +16,7 @@ from turnlog.agent.loop.notifications import NOTICE
 from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.session.entry_builders import text_of
 from turnlog.agent.terminal.event_text import EntryRenderer
+from turnlog.agent.terminal.folding import PAGE, FoldedText
 from turnlog.agent.terminal.live_region import Live, todo_rows
 from turnlog.agent.terminal.markdown_stream import MarkdownStream
 from turnlog.agent.terminal.screen_protocol import ScreenInterface, ScrollbackItem
@@ -22,10 +24,12 @@ from turnlog.agent.terminal.status_line import UsageMeter, spinner
 from turnlog.agent.terminal.styled_text import one_line
 from turnlog.conversation.prompts import INTERRUPTION
 from turnlog.format.json_values import Fields, is_array
-from turnlog.text import duration, running_money, tokens_text
+from turnlog.text import as_printed, duration, running_money, tokens_text
 
 WORTH_TELLING = 10.0
 """Seconds after which a turn's duration and cost are shown."""
+MOST_UNFOLDED = 20
+"""Folded texts that are shown at once."""
 HINT = "esc to interrupt"
 UNSEEN = ("queued", NOTICE)
 """Prompt sources that were not shown when they were typed."""
@@ -41,11 +45,13 @@ class TurnDisplay:
 
     def __init__(self, screen: ScreenInterface, root: Path) -> None:
         self._screen = screen
-        self._renderer = EntryRenderer(screen.style, root)
-        self._past_renderer = EntryRenderer(screen.style, root, is_past=True)
+        self._folded: list[FoldedText] = []
+        self._renderer = EntryRenderer(screen.style, root, folded=self._folded)
+        self._past_renderer = EntryRenderer(screen.style, root, is_past=True, folded=self._folded)
         self._live = Live(str(root))
         self._answer = MarkdownStream()
         self._has_failed = False
+        self._block_started = 0.0
         self.is_running = False
         """True if a turn is running."""
         self.meter = UsageMeter()
@@ -85,6 +91,17 @@ class TurnDisplay:
     def stopped(self, call_id: str) -> None:
         """Show the last output of an interrupted call."""
         self.printed("\n".join(self._live.last_lines(call_id)))
+
+    def unfold(self) -> None:
+        """Show all of the texts that were folded since the last time."""
+        folded = self._folded[-MOST_UNFOLDED:]
+        self._folded.clear()
+        if not folded:
+            self.note("nothing is folded")
+        for each in folded:
+            lines = [f"    {line}" for line in as_printed(each.text).strip("\n").split("\n")]
+            title = self._screen.style(one_line(each.title), "bold")
+            self._screen.show(ScrollbackItem([f"  {title}", *lines[:PAGE]]))
 
     def past(self, entries: list[Fields]) -> None:
         """Show earlier turns."""
@@ -129,6 +146,8 @@ class TurnDisplay:
         self._screen.redraw()
 
     def _stream(self, event: Fields) -> None:
+        if event.get("type") == "content_block_start":
+            self._block_started = monotonic()
         delta: Fields = event.get("delta") or {}
         if delta.get("type") == "text_delta":
             self._say(self._answer.grow(str(delta["text"])))
@@ -142,6 +161,7 @@ class TurnDisplay:
         if entry["type"] == "assistant" and not entry.get("isApiErrorMessage"):
             # Not shown, but the renderer remembers the calls in it until their results arrive.
             self._renderer.render(entry)
+            self._fold_thinking(content)
             if text_of(content or ""):
                 # The recorded text is authoritative; what was not streamed of it is shown now.
                 self._say(self._answer.finish(text_of(content or "")))
@@ -150,6 +170,12 @@ class TurnDisplay:
         elif entry["type"] == "assistant":
             self._has_failed = True
             self._screen.show(self._renderer.render(entry))
+
+    def _fold_thinking(self, content: object) -> None:
+        for block in content if is_array(content) else []:
+            if block.get("type") == "thinking":
+                elapsed = monotonic() - self._block_started
+                self._screen.show(self._renderer.thought(str(block.get("thinking")), elapsed))
 
     def _recorded_user(self, entry: Fields, content: object) -> None:
         first: Fields = content[0] if is_array(content) and content else {}

@@ -5,6 +5,8 @@ Both ends stay in sight, so that padding alone cannot hide how a command ends.
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 PAGE = 1_000
 """Rows printed at once: the scrollback of terminals is limited."""
 LEAST = 4
@@ -13,6 +15,13 @@ RESET = "\x1b[0m"
 """Colours go on from row to row, and the row that ends them may be folded."""
 NOTE = "    … {count:,} more lines · ctrl-e shows all"
 NEXT = "    … {count:,} more lines · ctrl-e shows more"
+
+
+class FoldedText(Struct, frozen=True):
+    """A text of which the scrollback shows only a part, or a line in its place."""
+
+    title: str
+    text: str
 
 
 def fold_rows(parts: Sequence[list[str]], room: int) -> list[list[str]]:

@@ -42,6 +42,7 @@ KEYS = (
     ("!", "run a shell command"),
     ("ctrl-v", "paste an image"),
     ("ctrl-e", "show all of what a question folds"),
+    ("ctrl-o", "show all of what was folded: thinking, output"),
     ("up", "take back what is queued; prompts of before"),
     ("ctrl-c, ctrl-d", "clear, leave"),
 )

@@ -18,6 +18,7 @@ ASKED = {
     "WebFetch": "Fetch this page?",
     "WebSearch": "Search the web for this?",
     "Agent": "Start this sub-agent?",
+    "EnterPlanMode": "Let the model plan first, without changing anything?",
     TRUST: "Do you trust the files in this folder?",
     IMPORTS: "May this project's memory files import these?",
 }

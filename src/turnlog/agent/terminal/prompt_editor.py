@@ -54,6 +54,10 @@ class Controls(Protocol):
         """Switch the permission mode."""
         ...
 
+    def unfold(self) -> None:
+        """Print texts that were folded."""
+        ...
+
     def take_back(self) -> str | None:
         """Return queued prompts to the editor."""
         ...
@@ -128,6 +132,7 @@ def bindings(buffer: Buffer, controls: Controls) -> KeyBindings:
         (("escape",), controls.stop, is_busy),
         (("escape", "escape"), buffer.reset, ~is_busy & has_text),
         (("escape", "escape"), controls.go_back, ~is_busy & ~has_text),
+        (("c-o",), controls.unfold, ALWAYS),
         (("c-c",), controls.cancel, ALWAYS),
         (("<sigint>",), controls.cancel, ALWAYS),
         (("c-d",), controls.leave, ~has_text),

@@ -289,6 +289,10 @@ class Screen:
         if self.driver:
             self.driver.next_mode()
 
+    def unfold(self) -> None:
+        if self.driver:
+            self.driver.display.unfold()
+
     def take_back(self) -> str | None:
         queued = [typed.text for typed in self.pending if typed.is_queued]
         if not queued or not self.driver:

@@ -1,7 +1,6 @@
 """Built-in slash commands, in one table."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -10,12 +9,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.config.custom_commands import CustomCommand
-from turnlog.agent.model.model_names import NEWEST, choose, model_named
 from turnlog.agent.session.recorder import name_session
 from turnlog.agent.terminal import listings
 from turnlog.agent.terminal.chat_driver import ChatDriver
 from turnlog.agent.terminal.completer import KnownCommand
-from turnlog.agent.terminal.menu import Choices, Item, Menu
+from turnlog.agent.terminal.menu import Item, Menu
+from turnlog.agent.terminal.model_commands import choose_effort, choose_model
 from turnlog.agent.terminal.rewind_menu import rewind
 from turnlog.conversation.session import open_session
 from turnlog.edit.service import write_export
@@ -137,24 +136,6 @@ async def export(driver: ChatDriver, arguments: str) -> None:
     driver.display.note(f"written to {path}{undo}")
 
 
-async def model(driver: ChatDriver, arguments: str) -> None:
-    """Show or change the model."""
-    parts = driver.chat.parts
-    named = arguments
-    if not named:
-        known = {name: model_named(name, os.environ) for name in NEWEST}
-        items = [Item(name, name, model) for name, model in known.items()]
-        menu = Choices(
-            ["Which model?", f"now {parts.choice.model}"],
-            items,
-            "enter to choose · esc to keep it · or type /model ID",
-        )
-        named = await driver.screen.choose(menu)
-    if named:
-        parts.choice = choose(named, os.environ)
-        driver.display.note(f"the model is {parts.choice.model}")
-
-
 async def rename(driver: ChatDriver, arguments: str) -> None:
     """Rename the session, as the client does."""
     if not arguments:
@@ -189,7 +170,8 @@ OWN = (
     Own("context", "", "Show what fills the context", listings.show_context),
     Own("cost", "", "Show what the session took", listings.show_cost, ("usage",)),
     Own("export", "[file]", "Write the conversation to a file", export),
-    Own("model", "[name]", "Show or change the model", model),
+    Own("model", "[name]", "Show or change the model", choose_model),
+    Own("effort", "[level]", "Show or change how much effort the model makes", choose_effort),
     Own("rename", "<name>", "Give the session a name", rename),
     Own("resume", "[session]", "Go on with another session", resume, ("continue",)),
     Own(

@@ -121,12 +121,15 @@ class StatusFacts(Struct, frozen=True):
     tokens: int
     window: int
     cost: float
+    effort: str = ""
+    """The effort, if it is not what is usual for the model."""
 
 
 def status_parts(facts: StatusFacts) -> list[str]:
     """Return the parts of the status line, the most important first."""
     share = f"{min(999, round(100 * facts.tokens / facts.window))}% of {tokens_text(facts.window)}"
-    return [MODES[facts.mode], share, running_money(facts.cost), facts.model]
+    effort = [f"{facts.effort} effort"] if facts.effort else []
+    return [MODES[facts.mode], share, running_money(facts.cost), facts.model, *effort]
 
 
 def status_row(facts: StatusFacts, style: Style, columns: int) -> str:

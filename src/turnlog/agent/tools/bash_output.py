@@ -57,10 +57,12 @@ async def run(
 
 def job_of(name: str, workspace: Workspace) -> BackgroundCommand:
     """Return a background command by its id."""
-    if name not in workspace.shells.jobs:
-        there = ", ".join(workspace.shells.jobs) or "none"
+    jobs = workspace.shells.jobs.values()
+    commands = {job.name: job for job in jobs if isinstance(job, BackgroundCommand)}
+    if name not in commands:
+        there = ", ".join(commands) or "none"
         raise ToolError(f"No background command has the ID {name}; available: {there}")
-    return workspace.shells.jobs[name]
+    return commands[name]
 
 
 def _described(job: BackgroundCommand, status: str, text: str) -> dict[str, object]:

@@ -10,6 +10,7 @@ from turnlog.agent.tools.grep import GREP
 from turnlog.agent.tools.kill_shell import KILL_SHELL
 from turnlog.agent.tools.notebook_edit import NOTEBOOK_EDIT
 from turnlog.agent.tools.read import READ
+from turnlog.agent.tools.task_output import TASK_OUTPUT, TASK_STOP
 from turnlog.agent.tools.todo_write import TODO_WRITE
 from turnlog.agent.tools.web_fetch import WEB_FETCH
 from turnlog.agent.tools.web_search import WEB_SEARCH
@@ -56,6 +57,8 @@ TOOLS: Toolbox = {
         NOTEBOOK_EDIT,
         GLOB,
         GREP,
+        TASK_OUTPUT,
+        TASK_STOP,
         TODO_WRITE,
         WEB_FETCH,
         WEB_SEARCH,

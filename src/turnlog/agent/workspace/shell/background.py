@@ -1,11 +1,20 @@
-"""Background commands: started by one call, read and stopped by others."""
+"""Background tasks, commands and sub-agents: started by one call, read and stopped by others."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from turnlog.agent.workspace.shell.processes import Flood, RunningCommand, Tail, end, follow
+from turnlog.agent.workspace.shell.processes import (
+    Flood,
+    RunningCommand,
+    Tail,
+    end,
+    exit_status,
+    follow,
+)
 
 
 @dataclass
@@ -32,23 +41,85 @@ class BackgroundCommand:
             return "killed"
         return "failed" if self.running.code else "completed"
 
+    @property
+    def output_file(self) -> Path:
+        """The file with its output."""
+        return self.running.printed
+
+    @property
+    def summary(self) -> str:
+        """One sentence on how it ended."""
+        code = exit_status(self.running.code)
+        how = f"failed with exit code {code}" if code else "completed (exit code 0)"
+        return f'Background command "{self.title}" {how}'
+
+
+@dataclass
+class BackgroundAgent:
+    """A sub-agent in the background."""
+
+    name: str
+    """The sub-agent's id."""
+    title: str
+    call_id: str
+    """The call that started it."""
+    output_file: Path
+    """Its session file."""
+    watch: asyncio.Task[None] = field(init=False)
+    status: str = "running"
+    """running, completed, failed or killed."""
+    report: str = ""
+    """Its last answer, or why it failed."""
+    usage: dict[str, int] = field(default_factory=dict[str, int])
+    """Figures for the notification, by their names there."""
+
+    @property
+    def command(self) -> str:
+        """The text for lists of tasks."""
+        return self.title
+
+    @property
+    def summary(self) -> str:
+        """One sentence on how it ended."""
+        how = {"completed": "finished", "killed": "was stopped"}.get(self.status, "failed")
+        return f'Agent "{self.title}" {how}'
+
+
+BackgroundTask = BackgroundCommand | BackgroundAgent
+
 
 @dataclass
 class Shells:
-    """Background commands by name."""
+    """Background commands and sub-agents by name."""
 
-    jobs: dict[str, BackgroundCommand] = field(default_factory=dict[str, BackgroundCommand])
-    ended: list[BackgroundCommand] = field(default_factory=list[BackgroundCommand])
-    """Commands that ended by themselves, until the model is notified."""
-    on_end: Callable[[BackgroundCommand], None] = lambda job: None
-    """Called with each command that ends by itself."""
-    observe: Callable[[BackgroundCommand], None] = lambda job: None
-    """Called with each command when it starts and when it has ended."""
+    jobs: dict[str, BackgroundTask] = field(default_factory=dict[str, BackgroundTask])
+    ended: list[BackgroundTask] = field(default_factory=list[BackgroundTask])
+    """Tasks that ended by themselves, until the model is notified."""
+    on_end: Callable[[BackgroundTask], None] = lambda job: None
+    """Called with each task that ends by itself."""
+    observe: Callable[[BackgroundTask], None] = lambda job: None
+    """Called with each task when it starts and when it has ended."""
 
     @property
-    def running(self) -> list[BackgroundCommand]:
-        """Commands that have not ended."""
+    def running(self) -> list[BackgroundTask]:
+        """Tasks that have not ended."""
         return [job for job in self.jobs.values() if not job.watch.done()]
+
+    def add_agent(self, agent: BackgroundAgent, work: Coroutine[Any, Any, None]) -> None:
+        """Run a sub-agent in the background; `work` sets its status, report and usage."""
+        agent.watch = asyncio.create_task(self._follow(agent, work))
+        self.jobs[agent.name] = agent
+        self.observe(agent)
+
+    async def _follow(self, agent: BackgroundAgent, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:
+            agent.status = "killed"
+        self.observe(agent)
+        if agent.status != "killed":
+            self.ended.append(agent)
+            self.on_end(agent)
 
     def add(
         self, name: str, command: str, running: RunningCommand, title: str, call_id: str
@@ -67,15 +138,18 @@ class Shells:
             self.ended.append(job)
             self.on_end(job)
 
-    async def kill(self, job: BackgroundCommand) -> None:
-        """Stop a command, unless it has ended."""
-        if job.running.code is None:
+    async def kill(self, job: BackgroundTask) -> None:
+        """Stop a task, unless it has ended."""
+        if isinstance(job, BackgroundAgent):
+            job.watch.cancel()
+        elif job.running.code is None:
             job.is_killed = True
             await end(job.running)
-        await job.watch
+        with suppress(asyncio.CancelledError):  # cancelled before it began
+            await job.watch
 
     async def close(self) -> None:
-        """Stop all running commands."""
+        """Stop all running tasks."""
         await asyncio.gather(*(self.kill(job) for job in self.jobs.values()))
 
 

@@ -1,0 +1,109 @@
+"""Settings about answers, the screen and plugins, merged from all sources.
+
+An untrusted project's file reaches this module without any of them: see `restrict`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+
+from turnlog.agent.config.settings_content import SettingsContent
+from turnlog.format.json_values import is_object
+
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+COMMAND = "command"
+
+Value = TypeVar("Value")
+
+
+class Preferences(Struct, frozen=True):
+    """Settings about answers, the screen and plugins."""
+
+    effort: str | None = None
+    """low, medium, high, xhigh or max."""
+    thinks: bool | None = None
+    """False if models should not think where they can do without."""
+    shows_thinking: bool | None = None
+    """True to receive summaries of the thinking also where nobody watches."""
+    output_style: str | None = None
+    language: str | None = None
+    status_command: str | None = None
+    """The shell command that prints the status line."""
+    key_command: str | None = None
+    """The shell command that prints the API key."""
+    cleanup_days: int | None = None
+    """Age at which Claude Code deletes sessions; turnlog never does."""
+    fallback: str | None = None
+    """The model to use while the usual one is overloaded."""
+    commit_line: str | None = None
+    """Attribution for commits; empty for none."""
+    request_line: str | None = None
+    """Attribution for pull requests; empty for none."""
+    excluded_memory: tuple[str, ...] = ()
+    """Patterns of memory files that are not loaded."""
+    plugins: dict[str, bool] = {}
+    """Plugins, as `name@marketplace`, and whether they are enabled."""
+
+
+def preferences_of(sources: Sequence[tuple[SettingsContent, Path]]) -> Preferences:
+    """Merge the preferences of settings files, the lowest precedence first."""
+    contents = [content for content, _ in sources]
+
+    def last(select: Callable[[SettingsContent], Value | None]) -> Value | None:
+        return _last(map(select, contents))
+
+    effort = last(lambda each: each.effort_level)
+    commit, request = _attribution(contents)
+    return Preferences(
+        effort=effort if effort in EFFORTS else None,
+        thinks=last(lambda each: each.always_thinking_enabled),
+        shows_thinking=last(lambda each: each.show_thinking_summaries),
+        output_style=last(lambda each: each.output_style),
+        language=last(lambda each: each.language),
+        status_command=last(_status_command),
+        key_command=last(lambda each: each.api_key_helper) or None,
+        cleanup_days=last(lambda each: each.cleanup_period_days),
+        fallback=last(_fallback),
+        commit_line=commit,
+        request_line=request,
+        excluded_memory=tuple(one for each in contents for one in each.claude_md_excludes or ()),
+        plugins={
+            name: wanted is not False
+            for each in contents
+            for name, wanted in (each.enabled_plugins or {}).items()
+        },
+    )
+
+
+def _last(values: Iterable[Value | None]) -> Value | None:
+    present = [value for value in values if value is not None]
+    return present[-1] if present else None
+
+
+def _status_command(content: SettingsContent) -> str | None:
+    line = content.status_line or {}
+    command = line.get("command")
+    return command if line.get("type") == COMMAND and isinstance(command, str) else None
+
+
+def _fallback(content: SettingsContent) -> str | None:
+    named = content.fallback_model
+    # A list names several models in order; one is enough to go on.
+    if isinstance(named, list):
+        return named[0] if named else None
+    return named or None
+
+
+def _attribution(contents: Sequence[SettingsContent]) -> tuple[str | None, str | None]:
+    """Return the lines for commits and pull requests; `includeCoAuthoredBy: false` means none."""
+    lines: dict[str, str | None] = {"commit": None, "pr": None}
+    for content in contents:
+        if content.include_co_authored_by is False:
+            lines = {"commit": "", "pr": ""}
+        given = content.attribution
+        for name in lines:
+            text = given.get(name) if is_object(given) else None
+            lines[name] = text if isinstance(text, str) else lines[name]
+    return lines["commit"], lines["pr"]
