@@ -16,7 +16,7 @@ from turnlog.index.ingest.figure_writer import KnownFile, SourceFile, Writer
 from turnlog.index.ingest.text_reader import Docs, read_docs
 from turnlog.index.ingest.text_writer import Wordless, WordWriter
 from turnlog.index.ingest.workers import Phase
-from turnlog.store.catalog import title_of
+from turnlog.store.catalog import SessionNames, names_of
 
 
 class FigureJob(NamedTuple):
@@ -41,7 +41,7 @@ class FigurePart(NamedTuple):
     start: int
     """Offset of its first byte."""
     facts: FileFacts
-    title: str | None
+    names: SessionNames
 
     @property
     def size(self) -> int:
@@ -63,21 +63,21 @@ def _read_part(job: FigureJob, limit: int) -> FigurePart | None:
     try:
         lines = _lines(source, start)
         facts = read_facts(source.stem, lines, job.carry, source.owner, limit)
-        title = _title(source) if facts.is_last else None
+        names = _names(source) if facts.is_last else SessionNames()
     except (OSError, Damaged):
         return None
-    return FigurePart(job._replace(carry=Carry()), start, facts, title)
+    return FigurePart(job._replace(carry=Carry()), start, facts, names)
 
 
 def _lines(source: SourceFile, start: int) -> Iterator[Line]:
     return source.archived.lines(start) if source.archived else read_lines(source.name, start)
 
 
-def _title(source: SourceFile) -> str | None:
+def _names(source: SourceFile) -> SessionNames:
     if source.is_subagent:
-        return None
+        return SessionNames()
     archived = source.archived
-    return archived.title if archived else title_of(source.path)
+    return archived.names if archived else names_of(source.path)
 
 
 def _write_figures(db: sqlite3.Connection, parts: list[FigurePart]) -> None:
@@ -104,7 +104,7 @@ def _write_part(writer: Writer, part: FigurePart) -> None:
             writer.remove(path)
     elif known is None or known.reached != part.start:
         return
-    writer.add(job.source, part.facts, part.title, is_known=not job.is_new)
+    writer.add(job.source, part.facts, part.names, is_known=not job.is_new)
 
 
 class WordJob(NamedTuple):

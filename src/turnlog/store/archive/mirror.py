@@ -204,7 +204,7 @@ class SessionMirror:
     def _describe(self, manifest: ArchiveManifest, file: ArchivedFile) -> None:
         backwards = self.archive.lines_backwards
         about = describe_lines(self.lines(file), backwards(file), file.size)
-        manifest.title, manifest.cwd = about.title, about.cwd
+        manifest.title, manifest.tag, manifest.cwd = about.title, about.tag, about.cwd
         manifest.last_active = last_moment(backwards(file), file.size)
 
     def _discard(self, session: str, names: set[str]) -> None:
