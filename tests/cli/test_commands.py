@@ -91,6 +91,7 @@ def test_ls_as_json_tells_all_it_knows(project: Path, turnlog: Run) -> None:
         "version": "2.1.325",
         "model": "claude-opus-5",
         "slug": None,
+        "tag": None,
         "started": "2026-11-14T10:00:00Z",
         "last_active": "2026-11-14T10:00:06Z",
         "size": len(LINES),

@@ -107,6 +107,7 @@ def test_an_option_has_one_type_and_one_short_form(name: str) -> None:
         "raw last --line 1 --json",
         "schema --list --json",
         "rename last name --json",
+        "tag last name --json",
         "undo --json",
         "forget --all-changes --yes --json",
         "archive --json",

@@ -106,6 +106,7 @@ COMMANDS = {
     "rm": ["rm", SESSION],
     "mv": ["mv", SESSION, "NEW"],
     "rename": ["rename", SESSION, "title"],
+    "tag": ["tag", SESSION, "name"],
     "edit": ["edit", SESSION, "--strip-thinking"],
     "clone": ["clone", SESSION],
     "bundle": ["bundle", SESSION, "-o", "NEW/x.turnlog"],

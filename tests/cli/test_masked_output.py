@@ -72,6 +72,7 @@ EXTRA = {
     "unbundle": "x.turnlog; x.turnlog --json",
     "share": "{} --to page.html --yes; {} --to x.html --yes --json; --list --json",
     "rename": "{} name --dry-run",
+    "tag": "{} name --dry-run; {} --remove",
     "schema": "--list",
     "forget": "--all --yes",
     "lake push": """lake; lake --json; lake --with paths --with commands --with texts; lake --again;

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from data.files import session_files
-from support.build import assistant, call, compaction, result, session, text, user
+from support.build import assistant, call, compaction, line, result, session, text, user
 from turnlog.format.jsonl import FileState
 from turnlog.index import service
 from turnlog.index.database import index_path, open_index
@@ -51,7 +51,12 @@ def three(store: Store) -> Store:
             timestamp="2026-11-05T10:00:01.000Z",
         ),
     )
-    write(store, C, user("three", cwd="/home/ada/blog", timestamp="2026-11-09T10:00:00.000Z"))
+    write(
+        store,
+        C,
+        user("three", cwd="/home/ada/blog", timestamp="2026-11-09T10:00:00.000Z"),
+        line("tag", tag="Release"),
+    )
     return store
 
 
@@ -68,6 +73,8 @@ def found(store: Store, **filters: object) -> list[str]:
         ({"project": "BLOG"}, "cb"),
         ({"branch": "topic"}, "b"),
         ({"model": "opus"}, "a"),
+        ({"tag": "release"}, "c"),
+        ({"tag": "rel"}, ""),
         ({"tool": "read"}, "a"),
         ({"file": "src/a.py"}, "a"),
         ({"file": "src\\a.py"}, "a"),

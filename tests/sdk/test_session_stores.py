@@ -272,6 +272,30 @@ def test_two_processes_append_at_once(mirror: ArchiveSessionStore, archive: Arch
     assert check_archive(archive).damages == []
 
 
+def test_a_session_is_loaded_whole_while_it_grows(archive: Archive) -> None:
+    reader = ArchiveSessionStore(archive.folder)
+    program = "for n in range(40): append(n)"
+    with run_in_process(archive.folder, program) as process:
+        counts = [0]
+        while process.poll() is None:
+            loaded: list[Any] = load(reader) or []
+            found = [int(each["uuid"]) for each in loaded]
+            assert found == list(range(len(found)))
+            counts.append(len(found))
+        assert process.returncode == 0
+    assert counts == sorted(counts)
+    assert len(load(reader)) == 40
+
+
+def test_lines_that_no_reader_would_accept_are_refused(
+    mirror: ArchiveSessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnlog.store.archive.mirror.LONGEST_LINE", 1000)
+    with pytest.raises(UsageError, match="more than 1,000 bytes"):
+        append(mirror, KEY, entry(1), entry(2, text="x" * 1000))
+    assert load(mirror) is None
+
+
 def test_a_killed_process_loses_at_most_its_last_batch(
     mirror: ArchiveSessionStore, archive: Archive
 ) -> None:

@@ -33,6 +33,7 @@ from turnlog.store.catalog import (
     list_sessions,
     live_sessions,
     locate_session,
+    names_of,
     title_of,
 )
 from turnlog.store.paths import Store, title_file
@@ -371,7 +372,9 @@ def test_a_store_without_registry_has_no_live_sessions(store: Store) -> None:
 
 
 def test_the_title_alone_is_that_of_the_description(session_file: Path) -> None:
-    assert title_of(session_file) == describe(locate_session(session_file)).title
+    about = describe(locate_session(session_file))
+    assert names_of(session_file) == (about.title, about.tag)
+    assert title_of(session_file) == about.title
 
 
 def test_a_title_of_a_million_words_is_cut(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ CREATE TABLE files (
     is_subagent INTEGER NOT NULL,
     project TEXT,              -- the working directory
     title TEXT,
+    tag TEXT,                  -- the label that `turnlog tag` or the Agent SDK gave it
     slug TEXT,                 -- the client's nickname for the session, the last one
     started REAL,
     ended REAL,

@@ -59,6 +59,7 @@ def _listed(session: ListedSession) -> str:
     cost = f"{exact_money(session.cost_usd)}{session.marks}"
     branch = f" · branch {session.branch}" if session.branch else ""
     title = brief(session.title, 120) or "untitled"
+    title += f" [{brief(session.tag, 40)}]" if session.tag else ""
     when = local_time(session.last_active)
     parts = [short_id(session.id), when, title, figures, f"{cost}{branch}", session.project or "?"]
     return " · ".join(parts)

@@ -43,7 +43,7 @@ HELP = """\
  The word at the end matches as a prefix.
 
  Filters      project:shop  branch:main  model:opus  tool:Bash  file:src/app.py
-              since:3d  until:yesterday  cost:>1  cost:1..5
+              since:3d  until:yesterday  cost:>1  cost:1..5  tag:release
               health:broken (ok, unchecked)  live: (live:working, live:idle)
 
  Enter        resume the session, or use it for the command that asked

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from anyio import to_thread
 
+from turnlog.errors import Damaged
 from turnlog.sdk.entry_lines import (
     Entry,
     decode,
@@ -85,9 +86,17 @@ class ArchiveSessionStore:
             self._mirror.replace(key.session, key.metadata_path, saved)
 
     def _load(self, key: TranscriptKey | None) -> list[Entry] | None:
-        if key is None:
-            return None
-        files = {file.path: file for file in self._mirror.files(key.session)}
+        while key is not None:
+            files = self._mirror.files(key.session)
+            try:
+                return self._read(key, {file.path: file for file in files})
+            except Damaged:
+                # An append may have merged small objects since the manifest was read.
+                if self._mirror.files(key.session) == files:
+                    raise
+        return None
+
+    def _read(self, key: TranscriptKey, files: dict[str, ArchivedFile]) -> list[Entry] | None:
         transcript = files.get(key.path)
         saved = files.get(key.metadata_path) if key.subpath else None
         if transcript is None and saved is None:

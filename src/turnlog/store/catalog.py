@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
+from typing import NamedTuple
 
 from turnlog.format.blocks import TextBlock, ToolResultBlock, command_text
 from turnlog.format.decode import decode_line, read_entries
@@ -29,8 +30,8 @@ from turnlog.store.paths import (
 from turnlog.store.registry import is_registered_process
 from turnlog.store.stores import AnyStores, all_session_files
 
-TITLE_MARKS = (b"-title", b"last-prompt", b"summary")
-"""Every line with a title contains one of these."""
+TITLE_MARKS = (b"-title", b"last-prompt", b"summary", b'"tag"')
+"""Every line with a title or a tag contains one of these."""
 REACH = 1 << 16
 """Bytes of head and tail to read, as many as the client's picker reads (2.1.325)."""
 FAR_REACH = 1 << 20
@@ -161,8 +162,20 @@ def describe_lines(
     return described
 
 
+class SessionNames(NamedTuple):
+    """The title and the tag of a session."""
+
+    title: str | None = None
+    tag: str | None = None
+
+
 def title_of(path: Path) -> str | None:
     """Return the same title as `describe`, decoding only lines that may contain one."""
+    return names_of(path).title
+
+
+def names_of(path: Path) -> SessionNames:
+    """Return the same title and tag as `describe`, decoding only lines that may contain one."""
     described = Description()
     size = path.stat().st_size
     # Head and tail of a small file overlap: read it once.
@@ -176,7 +189,9 @@ def title_of(path: Path) -> str | None:
             for entry in reversed(decode_line(line).entries):
                 if (text := _title_text(entry)) is not None:
                     last_titles.setdefault(type(entry), text)
-    return _shown_title(described, partial(_saved_title, path), first_titles, last_titles)
+    tag = last_titles.pop(Tag, None) or None
+    title = _shown_title(described, partial(_saved_title, path), first_titles, last_titles)
+    return SessionNames(title, tag)
 
 
 def _shown_title(

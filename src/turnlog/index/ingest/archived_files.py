@@ -5,6 +5,7 @@ from pathlib import Path, PurePosixPath
 
 from turnlog.index.ingest.figure_writer import SourceFile
 from turnlog.store.archive.archive import MIRRORED, Archive, ArchivedCopy, ArchiveManifest
+from turnlog.store.catalog import SessionNames
 from turnlog.store.paths import Store, is_session_name
 from turnlog.store.stores import AnyStores, each_store
 
@@ -41,6 +42,6 @@ def _sources(
         is_session = len(role) == 1 and is_session_name(name)
         if folder == "projects" and (is_agent or is_session) and role not in roles:
             owner = manifest.session if is_session or len(role) > 1 else None
-            copy = ArchivedCopy(archive, file, manifest.title)
+            copy = ArchivedCopy(archive, file, SessionNames(manifest.title, manifest.tag))
             path = str(Path(store.root, file.path))
             yield SourceFile(path, str(store.root), file.state, owner, not is_session, copy)

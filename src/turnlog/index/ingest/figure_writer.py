@@ -18,6 +18,7 @@ from turnlog.format.jsonl import FileState
 from turnlog.index.database import add_indexes, is_built
 from turnlog.index.ingest.facts import FIGURES, FileFacts, MessageFact, ResultFact, figures_of
 from turnlog.store.archive.archive import ArchivedCopy
+from turnlog.store.catalog import SessionNames
 
 KEYED = ("prompts", "messages", "calls")
 """Tables whose rows may occur in several files."""
@@ -92,9 +93,11 @@ class Writer:
             self.db.execute(f"DELETE FROM {name} WHERE file = ?", file)
         self.db.execute("DELETE FROM files WHERE id = ?", file)
 
-    def add(self, source: SourceFile, facts: FileFacts, title: str | None, is_known: bool) -> None:
+    def add(
+        self, source: SourceFile, facts: FileFacts, names: SessionNames, is_known: bool
+    ) -> None:
         """Add the facts of a part of a file to those of its earlier parts."""
-        file, prompt = self._file(source, facts, title)
+        file, prompt = self._file(source, facts, names)
         first = self.next_prompt
         owners: Owners = {None: prompt}
         if source.is_subagent:
@@ -153,7 +156,7 @@ class Writer:
         self.settle()
 
     def _file(
-        self, source: SourceFile, facts: FileFacts, title: str | None
+        self, source: SourceFile, facts: FileFacts, names: SessionNames
     ) -> tuple[int, int | None]:
         """Insert or update the row of a file; return its id and the prompt of its last line."""
         values: dict[str, Any] = {
@@ -164,8 +167,9 @@ class Writer:
             "is_subagent": source.is_subagent,
             "is_gone": source.archived is not None,
             "project": facts.cwd,
-            "title": title and title.encode(errors="replace").decode(),
-            "slug": facts.slug and facts.slug.encode(errors="replace").decode(),
+            "title": _encodable(names.title),
+            "tag": _encodable(names.tag),
+            "slug": _encodable(facts.slug),
             "started": facts.started,
             "ended": facts.ended,
             **source.state._asdict(),
@@ -308,6 +312,11 @@ def _by_request(copies: list[tuple[int, str | None]]) -> list[list[int]]:
     return list(groups.values())
 
 
+def _encodable(text: str | None) -> str | None:
+    """Return a text without half surrogate pairs, which SQLite refuses."""
+    return text and text.encode(errors="replace").decode()
+
+
 def known_files(db: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, KnownFile]:
     """Return the states of some files in the index, or of all, by path."""
     where = "" if paths is None else f"WHERE path IN ({', '.join('?' * len(paths))})"
@@ -320,14 +329,15 @@ def known_files(db: sqlite3.Connection, paths: Sequence[str] | None = None) -> d
 
 
 UPSERT_FILE = """
-INSERT INTO files (path, store, opened_by, session, is_subagent, is_gone, project, title, slug,
-    started, ended, size, mtime_ns, inode, reached, carry)
-VALUES (:path, :store, :opened_by, :session, :is_subagent, :is_gone, :project, :title, :slug,
-    :started, :ended, :size, :mtime_ns, :inode, :reached, :carry)
+INSERT INTO files (path, store, opened_by, session, is_subagent, is_gone, project, title, tag,
+    slug, started, ended, size, mtime_ns, inode, reached, carry)
+VALUES (:path, :store, :opened_by, :session, :is_subagent, :is_gone, :project, :title, :tag,
+    :slug, :started, :ended, :size, :mtime_ns, :inode, :reached, :carry)
 ON CONFLICT (path) DO UPDATE SET
     session = coalesce(session, excluded.session),
     project = coalesce(project, excluded.project),
     title = excluded.title,
+    tag = excluded.tag,
     slug = coalesce(excluded.slug, slug),
     started = coalesce(min(started, excluded.started), started, excluded.started),
     ended = coalesce(max(ended, excluded.ended), ended, excluded.ended),

@@ -17,7 +17,7 @@ from turnlog.index.ingest.text_reader import Docs, read_docs
 from turnlog.index.ingest.text_writer import PartVectors, Wordless, WordWriter
 from turnlog.index.ingest.workers import Phase
 from turnlog.index.semantic.models import TextChoice
-from turnlog.store.catalog import title_of
+from turnlog.store.catalog import SessionNames, names_of
 
 
 class FigureJob(NamedTuple):
@@ -42,7 +42,7 @@ class FigurePart(NamedTuple):
     start: int
     """Offset of its first byte."""
     facts: FileFacts
-    title: str | None = None
+    names: SessionNames = SessionNames()
     """Known with the last part."""
 
     @property
@@ -54,13 +54,13 @@ def read_figures(job: FigureJob, limit: int) -> Iterator[FigurePart]:
     """Yield the figures of a file in parts of at most `limit` bytes plus one line."""
     waiting: FigureJob | None = job
     while waiting and (part := read_part(waiting, limit)):
-        yield part._replace(title=read_title(job.source)) if part.facts.is_last else part
+        yield part._replace(names=read_names(job.source)) if part.facts.is_last else part
         rest = part.job._replace(carry=part.facts.carry, is_new=False)
         waiting = None if part.facts.is_last else rest
 
 
 def read_part(job: FigureJob, limit: int) -> FigurePart | None:
-    """Read a part of a file without its title; return None if the file no longer exists."""
+    """Read a part of a file without its names; return None if the file no longer exists."""
     source, start = job.source, job.carry.bookmark.offset
     try:
         lines = _lines(source, start)
@@ -74,15 +74,15 @@ def _lines(source: SourceFile, start: int) -> Iterator[Line]:
     return source.archived.lines(start) if source.archived else read_lines(source.name, start)
 
 
-def read_title(source: SourceFile) -> str | None:
-    """Return the title of a session; None if it has none or no longer exists."""
+def read_names(source: SourceFile) -> SessionNames:
+    """Return the names of a session; none if it no longer exists."""
     if source.is_subagent:
-        return None
+        return SessionNames()
     archived = source.archived
     try:
-        return archived.title if archived else title_of(source.path)
+        return archived.names if archived else names_of(source.path)
     except OSError:
-        return None
+        return SessionNames()
 
 
 def _write_figures(db: sqlite3.Connection, parts: Sequence[FigurePart]) -> None:
@@ -109,7 +109,7 @@ def _write_part(writer: Writer, part: FigurePart) -> None:
             writer.remove(path)
     elif known is None or known.reached != part.start:
         return
-    writer.add(job.source, part.facts, part.title, is_known=not job.is_new)
+    writer.add(job.source, part.facts, part.names, is_known=not job.is_new)
 
 
 class WordJob(NamedTuple):

@@ -16,7 +16,8 @@ from turnlog.conversation.cost import understates_output
 from turnlog.index.database import create_in_memory, writing
 from turnlog.index.ingest.facts import CallFact, Carry, FileFacts, MessageFact, PromptFact
 from turnlog.index.ingest.figure_writer import KEYED, Writer
-from turnlog.index.ingest.phases import FigureJob, FigurePart, read_part, read_title
+from turnlog.index.ingest.phases import FigureJob, FigurePart, read_names, read_part
+from turnlog.store.catalog import SessionNames
 
 WHOLE = 1 << 60
 """More bytes than a file has: it is read in one part."""
@@ -47,8 +48,8 @@ class TalliedFile(NamedTuple):
 
     def part(self, job: FigureJob) -> FigurePart:
         """Return the file's figures as the index takes them."""
-        title = read_title(job.source)
-        return FigurePart(job._replace(carry=Carry()), 0, _decode(self.facts), title)
+        names = read_names(job.source)
+        return FigurePart(job._replace(carry=Carry()), 0, _decode(self.facts), names)
 
 
 def tally_file(job: FigureJob) -> TalliedFile | None:
@@ -156,7 +157,7 @@ def _write_copies(
         if any(not own.isdisjoint(keys) for own, keys in zip(shared, file.keys, strict=True)):
             copied.add(file.path)
             job = jobs[file.path]
-            writer.add(job.source, _decode(file.facts), None, is_known=False)
+            writer.add(job.source, _decode(file.facts), SessionNames(), is_known=False)
     writer.end_first_build()
     return copied
 

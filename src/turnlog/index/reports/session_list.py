@@ -35,6 +35,7 @@ class ListFilters(NamedTuple):
     """Seconds since 1970; sessions that were active then or later."""
     until: float | None = None
     tool: str | None = None
+    tag: str | None = None
     file: str | None = None
     """A file that a call read or changed: its path, or the end of it."""
     min_cost: float | None = None
@@ -95,6 +96,7 @@ class ListedSession(Struct, frozen=True):
     """Tokens of the last request and its answer; None if they are unknown."""
     context_model: str | None = None
     """The model that the last request was sent to."""
+    tag: str | None = None
 
 
 class CallSummary(Struct, frozen=True):
@@ -207,7 +209,7 @@ class _Figures:
 
 def _listed(row: tuple[Any, ...], files: list[int], figures: _Figures) -> ListedSession:
     id_, opened_by, path, store, title, project, started, active, *state = row
-    checked, finding, copies, written = state
+    checked, finding, copies, written, tag = state
     context_tokens, context_model = figures.contexts.get(id_, (None, None))
     usage = [each for file in files for each in figures.usage.get(file, ())]
     calls = [figures.calls.get(file, (0, 0)) for file in files]
@@ -240,6 +242,7 @@ def _listed(row: tuple[Any, ...], files: list[int], figures: _Figures) -> Listed
         modified=written,
         context_tokens=context_tokens,
         context_model=context_model,
+        tag=tag,
     )
 
 
@@ -270,6 +273,7 @@ TESTS = {
     " WHERE instr(lower(m.model), lower(:model)))",
     "since": f"{ACTIVE} >= :since",
     "until": f"coalesce(f.started, {ACTIVE}) < :until",
+    "tag": "lower(f.tag) = lower(:tag)",
     "tool": f"{MINE} IN ({OF_CALLS} lower(calls.tool) = lower(:tool))",
     "file": f"{MINE} IN ({OF_CALLS} {TOUCHED.replace('path', 'calls.path')})",
     "min_cost": f"{MINE} IN ({COSTS} >= :min_cost)",
@@ -288,7 +292,7 @@ SESSIONS = f"""
 SELECT f.id, f.opened_by, f.path, f.store, f.title, f.project, f.started, {ACTIVE},
     EXISTS ({CHECK.format("1")}), ({CHECK.format("c.message")}),
     (SELECT count(*) FROM files g WHERE g.opened_by = f.opened_by AND NOT g.is_gone),
-    f.mtime_ns / 1e9
+    f.mtime_ns / 1e9, f.tag
 FROM files f WHERE f.id IN (SELECT value FROM json_each(?))
 """
 MEMBERS = """

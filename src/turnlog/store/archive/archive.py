@@ -33,6 +33,7 @@ from turnlog.store.archive.objects import (
     hash_of,
     read_again,
 )
+from turnlog.store.catalog import SessionNames
 from turnlog.store.deletion_consent import Consent, Deletion, require_yes
 from turnlog.store.descriptors import read_below
 from turnlog.store.paths import archive_folder
@@ -86,6 +87,7 @@ class ArchiveManifest(Struct, omit_defaults=True):
     """The store that it was archived from; `MIRRORED` if a program mirrored it."""
     files: list[ArchivedFile]
     title: str | None = None
+    tag: str | None = None
     cwd: str | None = None
     last_active: Annotated[datetime, Meta(tz=True)] | None = None
     summaries: dict[str, dict[str, Any]] = {}
@@ -335,8 +337,8 @@ class ArchivedCopy(NamedTuple):
 
     archive: Archive
     file: ArchivedFile
-    title: str | None
-    """The title of its session."""
+    names: SessionNames
+    """Those of its session."""
 
     def lines(self, start: int) -> Iterator[Line]:
         return self.archive.lines(self.file, start)

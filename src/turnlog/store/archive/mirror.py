@@ -32,6 +32,8 @@ from turnlog.store.catalog import describe_lines, last_moment
 LARGEST = 1 << 30
 """Bytes that a mirrored file may have, however well it compresses."""
 PRIVATE = 0o600
+MOST_REMEMBERED = 64
+"""Files whose UUIDs are kept in memory between appends."""
 
 Summarize = Callable[[dict[str, Any] | None, Iterable[bytes]], dict[str, Any]]
 """Return the new summary of a session from its last one and the lines since."""
@@ -86,7 +88,7 @@ class SessionMirror:
                 manifest.summaries[project] = summarize(last, (line.raw for line in lines))
             self._save(manifest, grown)
             seen.uuids.update(line.uuid for line in fresh if line.uuid)
-            self._seen[path] = _Seen(grown.pieces, seen.uuids)
+            self._remember(path, _Seen(grown.pieces, seen.uuids))
 
     def replace(self, session: str, path: str, content: bytes, *, shorter: bool = True) -> bool:
         """Write a file of a session, or replace it; return whether it has changed.
@@ -204,7 +206,7 @@ class SessionMirror:
     def _describe(self, manifest: ArchiveManifest, file: ArchivedFile) -> None:
         backwards = self.archive.lines_backwards
         about = describe_lines(self.lines(file), backwards(file), file.size)
-        manifest.title, manifest.cwd = about.title, about.cwd
+        manifest.title, manifest.tag, manifest.cwd = about.title, about.tag, about.cwd
         manifest.last_active = last_moment(backwards(file), file.size)
 
     def _discard(self, session: str, names: set[str]) -> None:
@@ -226,8 +228,14 @@ class SessionMirror:
         start = sum(piece.size for piece in known.pieces)
         known.uuids.update(uuids_in(self.archive.lines(file, start, limit=LARGEST)))
         known.pieces = list(file.pieces)
-        self._seen[file.path] = known
         return known
+
+    def _remember(self, path: str, seen: _Seen) -> None:
+        """Keep the UUIDs of the files that were written last; a server may mirror thousands."""
+        self._seen.pop(path, None)
+        self._seen[path] = seen
+        if len(self._seen) > MOST_REMEMBERED:
+            del self._seen[next(iter(self._seen))]
 
 
 def require_path(session: str, path: str) -> None:

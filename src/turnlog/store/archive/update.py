@@ -333,9 +333,9 @@ def _describe(manifest: ArchiveManifest, old: ArchiveManifest | None) -> None:
         session = locate_session(Path(manifest.store, newest.path))
         about = describe(session)
     except (OSError, ValueError):
-        manifest.title = old.title if old else None
+        manifest.title, manifest.tag = (old.title, old.tag) if old else (None, None)
         return
-    manifest.title, manifest.cwd = about.title, about.cwd
+    manifest.title, manifest.tag, manifest.cwd = about.title, about.tag, about.cwd
     manifest.last_active = session.last_active
 
 
