@@ -179,6 +179,16 @@ def test_no_client(
     assert settings.read_text("utf-8") == OTHERS
 
 
+def test_a_client_that_never_ran_has_no_store_yet(
+    turnlog: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "new"))
+    assert turnlog("plugin", "install").code == 0
+    assert json.loads(turnlog("plugin", "status", "--json").out)["is_enabled"] is True
+    assert turnlog("plugin", "uninstall").code == 0
+    assert not (tmp_path / "new" / "settings.json").exists()
+
+
 def test_an_undo_restores_the_settings(turnlog: Run, settings: Path) -> None:
     settings.write_text(OTHERS, "utf-8")
     turnlog("plugin", "install")

@@ -68,6 +68,8 @@ class PluginClient:
         if not is_clients_store(store):
             self._environment[VARIABLE] = str(store.root)
         self._store = store
+        # Not here: a client reads the settings of the project that it starts in.
+        self._folder = store.root if store.root.is_dir() else Path(os.sep)
         self.version = client_version(found) or self._asked_version()
 
     @property
@@ -111,8 +113,7 @@ class PluginClient:
                 text=True,
                 timeout=TIMEOUT,
                 check=False,
-                # Not here: a client reads the settings of the project that it starts in.
-                cwd=self._store.root,
+                cwd=self._folder,
                 env=self._environment,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
