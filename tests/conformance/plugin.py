@@ -78,7 +78,8 @@ def install(rig: PluginRig, api: ScriptedApi) -> None:
     status = json.loads(rig.turnlog("plugin", "status", "--json"))
     rig.expect(status["is_enabled"] and not status["problems"], f"status: {status}")
     rig.expect(rig.settings.read_text().startswith(BEFORE[:-2]), "the settings lost their format")
-    for place in (rig.turnlog("plugin", "path").strip(), str(rig.data / "plugin")):
+    (marketplace,) = (rig.data / "plugin").iterdir()
+    for place in (rig.turnlog("plugin", "path").strip(), str(marketplace)):
         said_ = rig.client("plugin", "validate", "--strict", place)
         rig.expect("Validation passed" in said_, f"validate {place}: {said_}")
     details = rig.client("plugin", "details", "turnlog")
