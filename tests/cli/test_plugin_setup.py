@@ -244,6 +244,7 @@ def test_status_tells_what_is_wrong(turnlog: Run, settings: Path, host: PluginHo
 def test_the_source_depends_on_the_client(
     version: str, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "bin" / "package.json").unlink()  # so that it has to be asked for its version
     client = PluginClient(store)
     assert (client.version, client.has_command_source) == (version, version == NEW)
     write_marketplace(tmp_path / "m", client.has_command_source)
