@@ -37,6 +37,12 @@ def test_the_wheel_runs_in_an_empty_environment(
         assert call(turnlog, "inspect", session["path"])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert json.loads(call(turnlog, "--samples", "stats", "--json"))["total"]["sessions"] == 5
+    plugin = Path(call(turnlog, "plugin", "path").strip())
+    assert (plugin / ".claude-plugin" / "plugin.json").is_file()
+    assert (plugin / ".mcp.json").is_file()
+    # The launcher is executable, and finds the program in PATH.
+    monkeypatch.setenv("PATH", f"{turnlog.parent}:/usr/bin:/bin")
+    assert call(plugin / "bin" / "turnlog", "--version") == call(turnlog, "--version")
     installed = json.loads(call(python, "-m", "pip", "list", "--format", "json"))
     assert "pytest" not in {each["name"] for each in installed}
 

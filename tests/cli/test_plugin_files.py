@@ -39,7 +39,7 @@ def test_each_hook_has_its_event() -> None:
     assert hooks.keys() == EVENTS.keys()
     for event, groups in hooks.items():
         ((hook,),) = [group["hooks"] for group in groups]
-        assert f'sh "$f" {event};' in hook["command"]
+        assert f" event={event} && ." in hook["command"]
 
 
 def test_the_server_is_started_by_the_launcher() -> None:

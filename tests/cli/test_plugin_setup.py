@@ -126,7 +126,11 @@ def test_a_link_to_the_settings_stays_one(turnlog: Run, settings: Path, tmp_path
 
 
 def test_a_refusal_of_the_client_changes_nothing(
-    turnlog: Run, settings: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+    turnlog: Run,
+    settings: Path,
+    project: Path,
+    host: PluginHost,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings.write_text(OTHERS, "utf-8")
     monkeypatch.setenv("CLIENT_REFUSES", "1")
@@ -134,6 +138,7 @@ def test_a_refusal_of_the_client_changes_nothing(
     assert done.code == 1
     assert "the client failed: ✘ Failed to install plugin" in done.err
     assert settings.read_text("utf-8") == OTHERS
+    assert host.known.read_text() == "{}"
     assert not (project.parent.parent / "turnlog" / "plugin").exists()
 
 
@@ -163,6 +168,7 @@ def test_settings_that_are_not_json_are_an_error(turnlog: Run, settings: Path) -
         assert (done.code, len(done.err.splitlines())) == (1, 1)
         assert f"$EDITOR {settings}" in done.err
     assert settings.read_text("utf-8") == '{"a": 1,}'
+    assert not (settings.parent / "turnlog" / "plugin").exists()
 
 
 def test_no_client(
@@ -179,6 +185,27 @@ def test_no_client(
     assert settings.read_text("utf-8") == OTHERS
 
 
+def test_a_client_that_never_ran_has_no_store_yet(
+    turnlog: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "new"))
+    assert turnlog("plugin", "install").code == 0
+    assert json.loads(turnlog("plugin", "status", "--json").out)["is_enabled"] is True
+    assert turnlog("plugin", "uninstall").code == 0
+    assert not (tmp_path / "new" / "settings.json").exists()
+
+
+def test_stores_have_their_own_plugin(
+    turnlog: Run, tmp_path: Path, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turnlog("plugin", "install")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "second"))
+    turnlog("plugin", "install")
+    turnlog("plugin", "uninstall")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(settings.parent))
+    assert json.loads(turnlog("plugin", "status", "--json").out)["problems"] == []
+
+
 def test_an_undo_restores_the_settings(turnlog: Run, settings: Path) -> None:
     settings.write_text(OTHERS, "utf-8")
     turnlog("plugin", "install")
@@ -190,7 +217,7 @@ def test_an_undo_restores_the_settings(turnlog: Run, settings: Path) -> None:
 def test_nothing_of_turnlog_is_left_behind(turnlog: Run, host: PluginHost, project: Path) -> None:
     turnlog("plugin", "install")
     marketplace = project.parent.parent / "turnlog" / "plugin"
-    assert (marketplace / "program.sh").is_file()
+    assert len(list(marketplace.glob("*/program.sh"))) == 1
     turnlog("plugin", "uninstall")
     assert host.list() == []
     assert host.known.read_text() == "{}"
@@ -217,6 +244,7 @@ def test_status_tells_what_is_wrong(turnlog: Run, settings: Path, host: PluginHo
 def test_the_source_depends_on_the_client(
     version: str, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "bin" / "package.json").unlink()  # so that it has to be asked for its version
     client = PluginClient(store)
     assert (client.version, client.has_command_source) == (version, version == NEW)
     write_marketplace(tmp_path / "m", client.has_command_source)

@@ -23,6 +23,8 @@ def write_client(folder: Path, version: str) -> Path:
     path = folder / "claude"
     path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{__file__}" {version} "$@"\n')
     path.chmod(0o755)
+    package = {"name": "@anthropic-ai/claude-code", "version": version}
+    (folder / "package.json").write_text(json.dumps(package))
     return path
 
 

@@ -5,7 +5,7 @@ import click
 from turnlog.cli.arguments import json_option
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.plugin_client import plugin_folder
-from turnlog.cli.terminal import echo
+from turnlog.cli.terminal import echo, echo_masked
 from turnlog.errors import TurnlogError
 from turnlog.store.paths import Store
 
@@ -39,8 +39,8 @@ def path() -> None:
     folder = plugin_folder()
     if not (folder / ".claude-plugin" / "plugin.json").is_file():
         raise TurnlogError(f"{folder} is incomplete", "pip install --force-reinstall turnlog")
-    # Not `echo`, which masks secrets and spells out odd characters: the client opens this path.
-    click.echo(str(folder))
+    # The client opens this path, so nothing in it may be masked.
+    echo_masked(str(folder))
 
 
 @command.command("install")

@@ -5,6 +5,7 @@ prints the plugin's folder in the installed package, which they run again in eve
 ones, a link to that folder.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -46,9 +47,11 @@ def plugin_folder() -> Path:
     return Path(__file__).parent.parent / "plugin"
 
 
-def marketplace_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the marketplace, which need not exist."""
-    return Path(data_directory(environment)).absolute() / "plugin"
+def marketplace_folder(store: Store, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of the marketplace for a store, which need not exist."""
+    # One for each store: its clients may have another version, and lose the plugin at another time.
+    name = hashlib.sha256(os.fsencode(os.path.realpath(store.root))).hexdigest()[:12]
+    return Path(data_directory(environment)).absolute() / "plugin" / name
 
 
 def data_folder(store: Store) -> Path:
@@ -68,6 +71,8 @@ class PluginClient:
         if not is_clients_store(store):
             self._environment[VARIABLE] = str(store.root)
         self._store = store
+        # Not here: a client reads the settings of the project that it starts in.
+        self._folder = store.root if store.root.is_dir() else Path(os.sep)
         self.version = client_version(found) or self._asked_version()
 
     @property
@@ -111,8 +116,7 @@ class PluginClient:
                 text=True,
                 timeout=TIMEOUT,
                 check=False,
-                # Not here: a client reads the settings of the project that it starts in.
-                cwd=self._store.root,
+                cwd=self._folder,
                 env=self._environment,
             )
         except (OSError, subprocess.TimeoutExpired) as error:

@@ -56,9 +56,7 @@ class PluginChange(NamedTuple):
 def install_plugin(store: Store) -> PluginChange:
     """Install the plugin, or update it; raise and change nothing if the client refuses."""
     client = PluginClient(store)
-    folder = marketplace_folder()
-    write_marketplace(folder, client.has_command_source)
-    write_launcher(folder, data_folder(store))
+    folder = marketplace_folder(store)
     path, journal = store.settings, open_journal()
     text = _read(path)
     try:
@@ -66,10 +64,15 @@ def install_plugin(store: Store) -> PluginChange:
         wanted = add_plugin(text or EMPTY, PluginEntries(folder, command), STATUS_LINE.is_ours)
     except ValueError as error:
         raise not_valid(path, error) from error
+    write_marketplace(folder, client.has_command_source)
+    write_launcher(folder, data_folder(store))
     record = apply_changes(journal, INSTALLED, [_change(path, wanted, text)])
     try:
         client.install(folder)
     except TurnlogError:
+        if record:
+            with suppress(TurnlogError):
+                client.uninstall()
         _settle(path, wanted)
         if record:
             journal.roll_back(record)
@@ -153,11 +156,14 @@ def _settle(path: Path, content: str | None) -> list[str]:
 
 def _clear(store: Store) -> None:
     """Remove the marketplace, the launchers and the notifications."""
-    rmtree(marketplace_folder(), ignore_errors=True)
-    rmtree(notification_folder(), ignore_errors=True)
+    folder = marketplace_folder(store)
+    rmtree(folder, ignore_errors=True)
     (data_folder(store) / LAUNCHER).unlink(missing_ok=True)
     with suppress(OSError):
         data_folder(store).rmdir()
+    with suppress(OSError):  # the plugin is installed in another store
+        folder.parent.rmdir()
+        rmtree(notification_folder(), ignore_errors=True)
 
 
 def _read(path: Path) -> str | None:

@@ -41,7 +41,7 @@ def plugin_status(store: Store) -> dict[str, Any]:
         "version": entry.get("version") if entry else None,
         "turnlog": __version__,
         "path": plugin_folder(),
-        "source": _source(),
+        "source": _source(store),
         "program": " ".join(program()),
         "is_program_known": (data_folder(store) / LAUNCHER).is_file(),
         "archive": "settings" if "SessionEnd" in ARCHIVE_HOOK.installed(store) else "plugin",
@@ -78,9 +78,9 @@ def _settings(store: Store) -> dict[str, Any]:
         raise not_valid(store.settings, error) from error
 
 
-def _source() -> str | None:
+def _source(store: Store) -> str | None:
     """Return the command or the path that the marketplace names."""
-    catalog = read_object(marketplace_folder() / ".claude-plugin" / "marketplace.json")
+    catalog = read_object(marketplace_folder(store) / ".claude-plugin" / "marketplace.json")
     with suppress(KeyError, IndexError, TypeError):
         source = catalog["plugins"][0]["source"]
         return source["command"] if is_object(source) else source
@@ -109,7 +109,7 @@ def _problems(
     found: list[str] = []
     if entry is None:
         return found
-    source = _source()
+    source = _source(store)
     if source is None:
         found.append("the marketplace is missing (turnlog plugin install)")
     elif not source.startswith("./") and source != path_command():
