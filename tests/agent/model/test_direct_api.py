@@ -72,6 +72,7 @@ def test_the_key_and_the_headers_are_sent(
 ) -> None:
     events = ask(variables | {"ANTHROPIC_BASE_URL": f"{api.url}/"})
     assert events[-1]["type"] == "message_stop"
+    assert "ping" not in [event["type"] for event in events]
     (request,) = api.requests
     assert request.path == "/v1/messages"
     headers = ("authorization", "anthropic-beta", "content-type")

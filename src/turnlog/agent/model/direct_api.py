@@ -119,12 +119,12 @@ async def _require_success(response: "httpx2.Response") -> None:
 
 
 async def _events(response: "httpx2.Response") -> AsyncGenerator[Fields]:
-    """Yield the events of a stream; raise `ApiRefusal` for one that is an error."""
+    """Yield the events of a stream but pings; raise `ApiRefusal` for one that is an error."""
     async for data in _data(response.aiter_bytes()):
         event: Any = json.loads(data)
         if is_object(event) and event.get("type") == "error":
             raise ApiRefusal(response.status_code, event, response.headers)
-        if is_object(event):
+        if is_object(event) and event.get("type") != "ping":
             yield event
 
 

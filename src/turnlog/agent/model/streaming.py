@@ -78,7 +78,9 @@ class Model:
 
     @property
     def _is_direct(self) -> bool:
-        return self._provider is ANTHROPIC and is_direct(self._environment)
+        # A client stays, even if its variables were only set while it was opened.
+        is_usable = self._provider is ANTHROPIC and is_direct(self._environment)
+        return self._direct is not None or (is_usable and self._client is None)
 
     def prepare(self) -> None:
         """Import the library for requests in the background; the official client takes seconds."""
@@ -89,6 +91,7 @@ class Model:
     def require_credentials(self) -> None:
         """Raise `ModelError` if credentials are missing, before anything is recorded."""
         if self._is_direct:
+            self._direct = self._direct or DirectClient(self._environment)
             return
         try:
             import_module("anthropic")  # waits for `prepare`: two threads may not load its parts
