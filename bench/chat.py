@@ -52,12 +52,12 @@ class Chats:
         self.work = folder / "work"
         self.work.mkdir(parents=True, exist_ok=True)
         (self.work / "a.txt").write_text(TEXT)
-        self._store = folder / "claude"
+        self.store = folder / "claude"
         self._turnlog = turnlog
         self._environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
-            "CLAUDE_CONFIG_DIR": str(self._store),
+            "CLAUDE_CONFIG_DIR": str(self.store),
             "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
             "ANTHROPIC_API_KEY": "not-a-key",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -67,8 +67,8 @@ class Chats:
 
     def starts(self, rounds: int) -> list[Job]:
         """From the start to the first character on the screen, to the prompt, and the client."""
-        first = self._job("turnlog chat, first character on the screen")
-        ready = self._job("turnlog chat, prompt on the screen")
+        first = self.job("turnlog chat, first character on the screen")
+        ready = self.job("turnlog chat, prompt on the screen")
         client = Job("the client, first character on the screen", (), self._environment)
         client.command = shlex.split(os.environ.get("BENCH_CLIENT", ""))
         jobs = [first, ready, *([client] if client.command else [])]
@@ -79,8 +79,8 @@ class Chats:
 
     def turns(self) -> tuple[Job, Job]:
         """The first and the last turns of a very long chat."""
-        first = self._job(f"turnlog chat, the first {WINDOW} of {TURNS:,} turns")
-        last = self._job(f"turnlog chat, the last {WINDOW} of {TURNS:,} turns")
+        first = self.job(f"turnlog chat, the first {WINDOW} of {TURNS:,} turns")
+        last = self.job(f"turnlog chat, the last {WINDOW} of {TURNS:,} turns")
         marks = list(self._run_turns())
         for job, start in ((first, WARM), (last, TURNS - WINDOW)):
             before, after = marks[start], marks[start + WINDOW]
@@ -92,31 +92,31 @@ class Chats:
     def resumes(self, rounds: int) -> tuple[Job, Job, Job]:
         """A very long session: from the start to its end on the screen, and to the request, which
         also a new session is measured for."""
-        path = self._store / "projects" / folder_name(str(self.work)) / f"{SESSION}.jsonl"
+        path = self.store / "projects" / folder_name(str(self.work)) / f"{SESSION}.jsonl"
         write_compacted(path, RESUMED_SIZE)
         size = path.stat().st_size
-        shown = self._job("turnlog chat --resume, 200 MB, to the screen", "--resume", SESSION)
-        old = self._job("turnlog chat -p --resume, 200 MB", "-p", "hello", "--resume", SESSION)
-        new = self._job("turnlog chat -p, a new session", "-p", "hello")
+        shown = self.job("turnlog chat --resume, 200 MB, to the screen", "--resume", SESSION)
+        old = self.job("turnlog chat -p --resume, 200 MB", "-p", "hello", "--resume", SESSION)
+        new = self.job("turnlog chat -p, a new session", "-p", "hello")
         for _ in range(rounds):
             self._measure_screen(shown, LAST_WORD)
-            self._measure_request(old)
-            self._measure_request(new)
+            self.measure_request(old)
+            self.measure_request(new)
             os.truncate(path, size)
         path.unlink()
         return shown, old, new
 
     def hosted(self, rounds: int) -> Job:
         """A program that drives a chat: from the start to the request for its first prompt."""
-        job = self._job("turnlog-chat, the first prompt of a program", *STREAM[1:])
+        job = self.job("turnlog-chat, the first prompt of a program", *STREAM[1:])
         begin = {"type": "control_request", "request_id": "1"}
         hello = begin | {"request": {"subtype": "initialize", "hooks": None}}
         lines = "".join(f"{json.dumps(each)}\n" for each in (hello, PROMPT)).encode()
         for _ in range(rounds):
-            self._measure_request(job, lines)
+            self.measure_request(job, lines)
         return job
 
-    def _job(self, name: str, *arguments: str) -> Job:
+    def job(self, name: str, *arguments: str) -> Job:
         return Job(name, (self._turnlog, "chat", *arguments), self._environment)
 
     def _measure_screen(self, job: Job, wanted: bytes) -> None:
@@ -141,7 +141,7 @@ class Chats:
         _note(job, start, process)
         os.close(screen)
 
-    def _measure_request(self, job: Job, given: bytes = b"") -> None:
+    def measure_request(self, job: Job, given: bytes = b"") -> None:
         """Start a program, until it has sent a request."""
         with model() as asked, tempfile.TemporaryFile() as typed:
             typed.write(given)

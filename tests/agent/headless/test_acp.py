@@ -76,6 +76,10 @@ def test_the_user_decides_about_calls(
     assert len(editor.questions) == (1 if kind in ("allow_always", None) else 2)
     ending = ["in_progress", "completed"] if is_allowed else ["failed"]
     assert editor.statuses("t1") == ["pending", *ending]
+    (started,) = [each for each in editor.of("tool_call") if each["toolCallId"] == "t1"]
+    running = [each for each in editor.of("tool_call_update") if each["toolCallId"] == "t1"]
+    # The reasons of the question do not stay.
+    assert not is_allowed or running[0]["content"] == started["content"]
 
 
 def test_changes_are_shown_as_diffs_and_can_be_allowed_for_the_session(
@@ -421,6 +425,28 @@ def test_output_goes_to_a_terminal_where_the_editor_shows_one(
         "exit_code": 0,
         "signal": None,
     }
+
+
+def test_variables_of_a_project_are_not_for_the_next_session(
+    rig: AcpRig, editor_api: ScriptedApi
+) -> None:
+    other = rig.home / "other"
+    other.mkdir()
+    (rig.work / ".claude").mkdir()
+    settings = {"env": {"FROM_PROJECT": "secret"}}
+    (rig.work / ".claude" / "settings.json").write_text(json.dumps(settings))
+    show = called(("t", "Bash", {"command": "printenv FROM_PROJECT"}))
+    editor_api.replies[:] = [show, said("Done."), show, said("Done.")]
+
+    async def scene(connection: ClientSideConnection, editor: Editor) -> None:
+        editor.choose = lambda options: "allow_once"
+        await ask(connection, await opened(connection, rig), "go")
+        assert editor.statuses("t")[-1] == "completed"
+        next_one = (await connection.new_session(cwd=str(other), mcp_servers=[])).session_id
+        await ask(connection, next_one, "go")
+        assert editor.statuses("t")[-1] == "failed"
+
+    play(rig, scene, "--trust")
 
 
 def test_calls_of_a_sub_agent_name_the_call_that_started_it(

@@ -27,6 +27,16 @@ REQUEST: Fields = {
 }
 
 
+@pytest.fixture(params=["direct", "official"])
+def api(
+    api: ScriptedApi, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> ScriptedApi:
+    """The API, asked directly and with the official client."""
+    if request.param == "official":
+        monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "x-from: a test")
+    return api
+
+
 def ask() -> StreamedMessage:
     async def run() -> StreamedMessage:
         model = Model()

@@ -146,6 +146,7 @@ class AcpSession:
 
     async def ask(self, question: Question) -> PermissionReply:
         """Ask the user about a call."""
+        self._updates.note_question(question.call_id)
         return await ask_client(self._client, self.id, question, self.chat.parts.workspace)
 
     async def replay(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from acp.helpers import (
     SessionUpdate,
+    ToolCallContentVariant,
     image_block,
     plan_entry,
     start_tool_call,
@@ -68,6 +69,8 @@ class SessionUpdates:
         """True if the client shows output that is sent to it in a terminal."""
         self._calls: dict[str, tuple[str, Fields]] = {}
         """Tool and input of each call."""
+        self._asked: set[str] = set()
+        """Calls that the user was asked about."""
         self._printed: dict[str, str] = {}
         self._shown_at: dict[str, float] = {}
         self._is_past = False
@@ -82,7 +85,9 @@ class SessionUpdates:
             case Streamed() if caller is None:
                 yield from _streamed(event.event)
             case CallStarted() if event.call_id in self._calls:
-                yield update_tool_call(event.call_id, status="in_progress")
+                # A question shows its reasons in the place of the content.
+                content = self._content(event.call_id) if event.call_id in self._asked else None
+                yield update_tool_call(event.call_id, status="in_progress", content=content)
             case Printed() if event.call_id in self._calls:
                 yield from self._output(event)
             case Notice() if caller is None:
@@ -95,6 +100,10 @@ class SessionUpdates:
                 yield update_agent_thought_text(text)
             case _:
                 pass
+
+    def note_question(self, call_id: str) -> None:
+        """Remember that the user is asked about a call."""
+        self._asked.add(call_id)
 
     def of_session(self, session: Session) -> Iterator[SessionUpdate]:
         """Yield the updates that show a recorded conversation, from its first prompt."""
@@ -132,21 +141,29 @@ class SessionUpdates:
                     yield update_plan(map(_step, todo_list(given)))
                 continue
             self._calls[str(block["id"])] = tool, given
-            yield self._start(str(block["id"]), tool, given, caller)
+            yield self._start(str(block["id"]), caller)
 
-    def _start(self, call_id: str, tool: str, given: Fields, caller: str | None) -> SessionUpdate:
-        content = preview_of(tool, given, self._workspace, self._is_past)
+    def _in_terminal(self, tool: str) -> bool:
+        return self._has_terminals and tool == SHELL and not self._is_past
+
+    def _content(self, call_id: str) -> list[ToolCallContentVariant]:
+        tool, given = self._calls[call_id]
+        if self._in_terminal(tool):
+            return [tool_terminal_ref(call_id)]
+        return preview_of(tool, given, self._workspace, self._is_past)
+
+    def _start(self, call_id: str, caller: str | None) -> SessionUpdate:
+        tool, given = self._calls[call_id]
         about: Fields = {"claudeCode": {"toolName": tool}}
         about["claudeCode"] |= {"parentToolUseId": caller} if caller else {}
-        if self._has_terminals and tool == SHELL and not self._is_past:
-            content = [tool_terminal_ref(call_id)]
+        if self._in_terminal(tool):
             about["terminal_info"] = {"terminal_id": call_id, "cwd": str(self._workspace.cwd)}
         update = start_tool_call(
             call_id,
             harmless(title_of(tool, given)),
             kind=kind_of(tool),
             status="pending",
-            content=content,
+            content=self._content(call_id),
             locations=locations_of(given, self._workspace),
             raw_input=given,
         )
@@ -179,12 +196,13 @@ class SessionUpdates:
         tool, given = self._calls.pop(call_id)
         had_output = bool(self._printed.pop(call_id, ""))
         self._shown_at.pop(call_id, None)
+        self._asked.discard(call_id)
         is_error = block.get("is_error") is True
         is_change = kind_of(tool) == "edit" and not is_error
         locations = locations_of(given, self._workspace)
         for place in locations if is_change else ():
             place.line = changed_line(data)
-        in_terminal = self._has_terminals and tool == SHELL and not self._is_past
+        in_terminal = self._in_terminal(tool)
         if in_terminal and not had_output:
             yield self._terminal(call_id, _text(block))
         update = update_tool_call(

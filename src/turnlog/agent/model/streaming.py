@@ -1,4 +1,4 @@
-"""Stream answers of the Messages API with the official client.
+"""Stream answers of the Messages API, directly or with the official client.
 
 Transient failures raise `Faltered` and can be retried; all others raise `ModelError`. The official
 client's own retries are off, because each failure is recorded in the session.
@@ -15,6 +15,7 @@ from threading import Thread
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from turnlog.agent.model.direct_api import ApiRefusal, DirectClient, Unreachable, is_direct
 from turnlog.agent.model.messages_api import KEYS, refused
 from turnlog.agent.model.providers import ANTHROPIC, provider_of
 from turnlog.errors import ModelError
@@ -73,14 +74,25 @@ class Model:
         self._environment = environment
         self._provider = provider_of(environment)
         self._client: Client | None = None
+        self._direct: DirectClient | None = None
+
+    @property
+    def _is_direct(self) -> bool:
+        # A client stays, even if its variables were only set while it was opened.
+        is_usable = self._provider is ANTHROPIC and is_direct(self._environment)
+        return self._direct is not None or (is_usable and self._client is None)
 
     def prepare(self) -> None:
-        """Import the official client in the background: that takes a second or two."""
+        """Import the library for requests in the background; the official client takes seconds."""
         # A daemon thread, so that quitting does not wait for the import.
-        Thread(target=import_module, args=["anthropic"], daemon=True).start()
+        library = "httpx2" if self._is_direct else "anthropic"
+        Thread(target=import_module, args=[library], daemon=True).start()
 
     def require_credentials(self) -> None:
         """Raise `ModelError` if credentials are missing, before anything is recorded."""
+        if self._is_direct:
+            self._direct = self._direct or DirectClient(self._environment)
+            return
         try:
             import_module("anthropic")  # waits for `prepare`: two threads may not load its parts
             self._client = self._client or self._provider.open(self._environment)
@@ -92,16 +104,35 @@ class Model:
     @asynccontextmanager
     async def ask(self, request: Fields) -> AsyncGenerator[AnswerStream]:
         """Send a request; yield its answer as a stream of API events."""
+        if self._is_direct:
+            async with self._ask_directly(request) as answer:
+                yield answer
+            return
         from anthropic import APIError
 
         try:
             async with await self._begin(request) as stream:
-                yield AnswerStream(stream.response.headers.get("request-id"), _events(stream))
+                events = _whole(_plain(stream))
+                yield AnswerStream(stream.response.headers.get("request-id"), events)
         except APIError as error:
             raise _failed(error, request["model"]) from error
         except (json.JSONDecodeError, _Lost, *_transport_errors()) as error:
-            message = f"the answer was cut off: {error or type(error).__name__}"
-            raise Faltered(ModelError(message)) from error
+            raise _cut_off(error) from error
+
+    @asynccontextmanager
+    async def _ask_directly(self, request: Fields) -> AsyncGenerator[AnswerStream]:
+        self._direct = direct = self._direct or DirectClient(self._environment)
+        try:
+            async with direct.ask(request) as answer:
+                yield AnswerStream(answer.request_id, _whole(answer.events))
+        except Unreachable as error:
+            # The message may end up in logs, and a query may hold credentials.
+            address = direct.address.partition("?")[0]
+            raise Faltered(ModelError(f"no answer from {address}: {error}")) from error
+        except ApiRefusal as error:
+            raise _refused_directly(error, request["model"]) from error
+        except (json.JSONDecodeError, _Lost, *_transport_errors()) as error:
+            raise _cut_off(error) from error
 
     async def _begin(self, request: Fields) -> "AsyncStream[RawMessageStreamEvent]":
         from anthropic import AnthropicError, APIError
@@ -122,6 +153,9 @@ class Model:
         if self._client:
             await self._client.close()
             self._client = None
+        if self._direct:
+            await self._direct.close()
+            self._direct = None
 
 
 def is_too_long(error: ModelError) -> bool:
@@ -136,11 +170,16 @@ class _Lost(Exception):
     """The connection was lost before the answer was complete."""
 
 
-async def _events(stream: Any) -> AsyncGenerator[Fields]:
-    """Yield the events as plain objects; raise if the last one is missing."""
-    is_whole = False
+async def _plain(stream: Any) -> AsyncGenerator[Fields]:
+    """Yield the events of the official client as plain objects."""
     async for event in stream:
-        fields: Fields = event.to_dict(mode="json")
+        yield event.to_dict(mode="json")
+
+
+async def _whole(events: AsyncGenerator[Fields]) -> AsyncGenerator[Fields]:
+    """Yield the events; raise if the last one is missing."""
+    is_whole = False
+    async for fields in events:
         is_whole = fields.get("type") == "message_stop"
         yield fields
         # A server may keep the connection open after the last event.
@@ -162,16 +201,32 @@ def _failed(error: "APIError", model: str) -> ModelError:
     failure = refused(error, model, HINTS)
     if not isinstance(error, APIStatusError):
         return Faltered(failure)
+    return _judged(failure, error.status_code, str(error.type), error.response.headers)
+
+
+def _refused_directly(error: ApiRefusal, model: str) -> ModelError:
+    request_id = error.headers.get("request-id")
+    where = f", request {request_id}" if request_id else ""
+    message = f"the Messages API refused {model}: {error} (status {error.status}{where})"
+    failure = ModelError(message, HINTS.get(error.status), error.status, request_id)
+    return _judged(failure, error.status, error.type, error.headers)
+
+
+def _judged(failure: ModelError, status: int, kind: str, headers: Mapping[str, str]) -> ModelError:
+    """Return a refusal with its status, as `Faltered` if it may pass."""
     # An error in the middle of a stream arrives under status 200; its type says which it would have
     # been.
-    status = error.status_code if error.status_code >= 400 else STATUS.get(str(error.type), 500)
-    failure.status = status
-    advised = error.response.headers.get("x-should-retry")
+    failure.status = status = status if status >= 400 else STATUS.get(kind, 500)
+    advised = headers.get("x-should-retry")
     # `x-should-retry` is the advice of the API itself and overrides what the status suggests.
     passes = status in PASSING or status >= 500
     if advised == "false" or (not passes and advised != "true"):
         return failure
-    return Faltered(failure, _asked_wait(error.response.headers))
+    return Faltered(failure, _asked_wait(headers))
+
+
+def _cut_off(error: Exception) -> Faltered:
+    return Faltered(ModelError(f"the answer was cut off: {error or type(error).__name__}"))
 
 
 def _asked_wait(headers: Mapping[str, str]) -> float | None:
