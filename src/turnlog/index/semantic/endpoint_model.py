@@ -84,6 +84,7 @@ class EndpointModel:
             with _opener().open(request, timeout=PATIENCE) as answer:
                 return answer.read(LARGEST_ANSWER)
         except HTTPError as error:
+            error.close()
             raise self._failure(f"status {error.code}") from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error

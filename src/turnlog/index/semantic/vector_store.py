@@ -13,7 +13,7 @@ from typing import NamedTuple
 from turnlog.index.database import writing
 from turnlog.index.semantic.vector_codes import StoredVector, cosine, distances, values_of
 
-RESCORED = 400
+RESCORED = 250
 """Texts whose codes are nearest, and whose rows are compared."""
 
 
