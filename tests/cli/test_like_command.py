@@ -26,7 +26,7 @@ def sessions(tmp_path: Path, project: Path) -> None:
 
 
 def test_a_question_in_other_words_finds_a_session(turnlog: Run) -> None:
-    out = turnlog("search", "--like", "people had to sign in again and again", "-n", "1").out
+    out = turnlog("search", "--like", "log in with a credential", "-n", "1").out
     assert out.splitlines()[0].startswith(SESSION[:8])
     assert "Users are logged out every few minutes" in out
     assert f"claude --resume {SESSION}" in out

@@ -31,7 +31,7 @@ WORDS, MEANING = 2.0, 1.0
 """Weights of the rankings: who has all words stays before who has none, up to rank 20."""
 MOST = 0.5
 """The share of a question's words that a text must have for them to count."""
-LEAST_SIMILAR = 0.12
+LEAST_SIMILAR = 0.05
 """Texts with a smaller cosine have nothing in common."""
 SHOWN = 3
 """Similar texts of a session that are shown."""
