@@ -221,7 +221,7 @@ def test_a_bad_answer_is_one_error(own: Path, server: EmbeddingServer, reason: s
 
 
 def test_vectors_of_another_size_are_an_error(own: Path, server: EmbeddingServer) -> None:
-    sizes = iter([3, 3, 4])
+    sizes = iter([3, 4])
     server.answer = lambda body: {"embeddings": [[1.0] * next(sizes)]}
     configure(own, server.url)
     model = configured_model()
