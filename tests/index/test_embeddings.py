@@ -84,6 +84,7 @@ class EmbeddingServer:
 
     def __init__(self) -> None:
         self.answer: Answer = lambda body: {"embeddings": [vector(each) for each in body["input"]]}
+        self.status = 200
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         outer = self
@@ -94,16 +95,15 @@ class EmbeddingServer:
                 outer.bodies.append(body)
                 outer.headers.append(dict(self.headers))
                 found = outer.answer(body)
-                status, found = found if isinstance(found, tuple) else (200, found)
                 content = found if isinstance(found, bytes) else json.dumps(found).encode()
-                self.send_response(status)
-                if status == 302:
+                self.send_response(outer.status)
+                if outer.status == 302:
                     self.send_header("Location", "/elsewhere")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
 
-            def log_request(self, *args: Any) -> None:
+            def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -198,8 +198,6 @@ def test_another_model_makes_all_vectors_again(
 
 
 BAD: dict[str, Any] = {
-    "status 500": (500, {}),
-    "status 302": (302, {}),
     "something other than JSON": b"<html>",
     "0 vectors for 1 texts": {"error": "no such model"},
     "something other than vectors": {"embeddings": [["a"]]},
@@ -217,6 +215,17 @@ def test_a_bad_answer_is_one_error(own: Path, server: EmbeddingServer, reason: s
     with pytest.raises(Unavailable, match=reason) as caught:
         configured_model().embed_texts(["bread"])
     assert caught.value.hint == f"$EDITOR {own / 'config.toml'}"
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("status", [302, 404, 500])
+def test_a_refusal_is_an_error_and_redirects_are_not_followed(
+    own: Path, server: EmbeddingServer, status: int
+) -> None:
+    server.status = status
+    configure(own, server.url)
+    with pytest.raises(Unavailable, match=f"status {status}"):
+        configured_model().embed_texts(["bread"])
     assert len(server.bodies) == 1
 
 
