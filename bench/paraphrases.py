@@ -60,14 +60,16 @@ def full_model(wheel: Path, found: list[Paraphrase]) -> Ranking:
             ]
             for text in texts
         ]
-        return np.concatenate([encode_texts(tensors, numbers, [each]) for each in tokens])
+        return encode_texts(tensors, numbers, tokens)
 
+    questions = [each.question for each in found]
     prompts, answers = encode([e.prompt for e in found]), encode([e.answer for e in found])
+    vectors = encode(questions)
 
     def ranked(question: str) -> list[str]:
-        (vector,) = encode([question])
-        scores = np.maximum(prompts @ vector, answers @ vector)
-        return [found[place].id for place in np.argsort(-scores)[:10]]
+        vector = vectors[questions.index(question)]
+        scores: Any = np.maximum(prompts @ vector, answers @ vector)
+        return [found[int(place)].id for place in np.argsort(-scores)[:10]]
 
     return ranked
 
@@ -88,7 +90,7 @@ def main() -> None:
         for name, ranking in rankings.items():
             ranks = list(places(found, ranking))
             counts = (str(sum(rank <= most for rank in ranks)) for most in (1, 3, 10))
-            print(f"| {name} | {' | '.join(counts)} |")
+            print(f"| {name} | {' | '.join(counts)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,9 @@ def test_the_wheel_runs_in_an_empty_environment(
         assert call(turnlog, "entries", session["path"])
         assert call(turnlog, "inspect", session["path"])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    question = ("--like", "amounts on bills are a cent off")
+    (found,) = json.loads(call(turnlog, "--samples", "search", *question, "-n", "1", "--json"))
+    assert found["title"] == "Fix the rounding bug in invoices"
     assert json.loads(call(turnlog, "--samples", "stats", "--json"))["total"]["sessions"] == 5
     plugin = Path(call(turnlog, "plugin", "path").strip())
     assert (plugin / ".claude-plugin" / "plugin.json").is_file()

@@ -121,8 +121,7 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
       turnlog search "connection pool" --since yesterday
       turnlog search timeout OR deadline --errors --tool Bash
       turnlog search --regex 'TODO\\(\\w+\\)' --kind answer
-      turnlog search --like "why were people logged out"
-      turnlog search migration -n 3 --json
+      turnlog search --like "why were people logged out" -n 3 --json
     """
     if query == ("-h",):
         echo(ctx.get_help())

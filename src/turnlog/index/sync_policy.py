@@ -27,7 +27,6 @@ from turnlog.index.database import (
 )
 from turnlog.index.ingest.change_check import is_current, is_session_current
 from turnlog.index.ingest.file_states import FileStates, begin_scan, scan_store
-from turnlog.index.semantic.vector_store import use_model
 from turnlog.index.speculative import Ask, SpeculativeQuery
 from turnlog.store.paths import archive_folder
 from turnlog.store.stores import AnyStores, holder_of, present
@@ -183,6 +182,8 @@ def synced_index(
     finish_scan = begin_scan(stores) if states is None else lambda: states
     with _opened(stores, feedback) as index:
         if model:
+            from turnlog.index.semantic.vector_store import use_model
+
             use_model(index.db, model)
         found = finish_scan()
         if not is_current(index.db, found, archive_folder(), words=words):

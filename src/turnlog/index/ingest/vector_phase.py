@@ -27,7 +27,7 @@ TYPICAL = 16 << 10
 """Bytes that a text counts as: progress is measured in them."""
 
 
-class _Batch(NamedTuple):
+class _TextBatch(NamedTuple):
     """Texts of a file that follow one another."""
 
     file: int
@@ -50,13 +50,22 @@ def embed_missing(
     files = Files(db)
     with closing(Reader(archive)) as reader:
         for number, start, last in waiting:
+            if not _is_known(db, number):
+                continue
             for batch in _batches(files, reader, files[number], start, last):
                 _write(db, model, batch)
                 done += batch.end - batch.start
                 progress(done * TYPICAL, total * TYPICAL)
 
 
-def _batches(files: Files, reader: Reader, file: File, start: int, last: int) -> Iterator[_Batch]:
+def _is_known(db: sqlite3.Connection, number: int) -> bool:
+    """Return whether a file is still there: another process may have removed it since."""
+    return db.execute("SELECT 1 FROM files WHERE id = ?", (number,)).fetchone() is not None
+
+
+def _batches(
+    files: Files, reader: Reader, file: File, start: int, last: int
+) -> Iterator[_TextBatch]:
     """Yield the texts of a file in order, those of a line in one batch."""
     rows = files.db.execute(
         "SELECT id, offset, size, kind FROM docs WHERE file = ? AND id BETWEEN ? AND ?"
@@ -67,16 +76,16 @@ def _batches(files: Files, reader: Reader, file: File, start: int, last: int) ->
     docs: list[tuple[int, str]] = []
     for (offset, size, kind), members in groupby(rows, key=lambda row: row[1:]):
         if len(docs) >= BATCH:
-            yield _Batch(file.id, start, docs[-1][0], docs)
+            yield _TextBatch(file.id, start, docs[-1][0], docs)
             start, docs = docs[-1][0], []
         # A line may have several texts of a kind; they were indexed in the order of the line.
         texts = map(searchable, texts_in(reader.line(file, offset, size), kind))
         pairs = zip((row[0] for row in members), texts, strict=False)
         docs += [pair for pair in pairs if choice.is_worth_embedding(kind, pair[1])]
-    yield _Batch(file.id, start, last, docs)
+    yield _TextBatch(file.id, start, last, docs)
 
 
-def _write(db: sqlite3.Connection, model: EmbeddingModel, batch: _Batch) -> None:
+def _write(db: sqlite3.Connection, model: EmbeddingModel, batch: _TextBatch) -> None:
     """Embed texts and write their vectors, unless another process was faster."""
     vectors = model.embed_texts(text for _, text in batch.docs)
     pairs = zip(batch.docs, vectors, strict=True)

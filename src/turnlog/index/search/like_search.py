@@ -17,12 +17,13 @@ from msgspec.structs import replace
 
 from turnlog.index.search.candidates import COLUMNS, JOINED, Candidate
 from turnlog.index.search.query import Query, quoted
-from turnlog.index.search.relaxed import count_texts, relax, telling_terms
+from turnlog.index.search.relaxed import MOST_WORDS, count_texts, relax, telling_terms
 from turnlog.index.search.search import ResultLimits, SessionHits, read_hits
 from turnlog.index.search.selection import Selection, conditions
 from turnlog.index.search.word_search import SPARE, SearchTerms, begin, parse_search, rank
 from turnlog.index.semantic.vector_codes import StoredVector
 from turnlog.index.semantic.vector_store import RESCORED, Nearest
+from turnlog.index.tokenizer import tokens_of
 
 DAMPING = 60
 """The constant of reciprocal rank fusion: how little the first ranks differ."""
@@ -30,8 +31,10 @@ WORDS, MEANING = 2.0, 1.0
 """Weights of the rankings: who has all words stays before who has none, up to rank 20."""
 MOST = 0.5
 """The share of a question's words that a text must have for them to count."""
-LEAST_SIMILAR = 0.2
+LEAST_SIMILAR = 0.05
 """Texts with a smaller cosine have nothing in common."""
+SHOWN = 3
+"""Similar texts of a session that are shown."""
 LONGEST_QUESTION = 2_000
 """Characters of a text whose words are searched for."""
 
@@ -91,11 +94,10 @@ def _search_terms(terms: LikeTerms, query: Query) -> SearchTerms:
 
 
 def _with_all_words(db: sqlite3.Connection, terms: LikeTerms) -> list[RankedGroup]:
-    # A session is compared by its prompts, which no other one contains.
-    query = None if terms.without else parse_search(terms.text)
-    if query is None or not query.match:
+    # Nothing else contains all words of a long text, or the prompts of a session.
+    if terms.without or not 0 < len(tokens_of(terms.text[:LONGEST_QUESTION])) <= MOST_WORDS:
         return []
-    return [RankedGroup(WORDS, group) for group in _with_words(db, terms, query)]
+    return [RankedGroup(WORDS, group) for group in _with_words(db, terms, parse_search(terms.text))]
 
 
 def _with_some_words(
@@ -148,7 +150,7 @@ def _similar(db: sqlite3.Connection, terms: LikeTerms) -> list[RankedGroup]:
             break
         start, count = start + count, count * 4
     best = sorted(groups.values(), key=lambda group: group[0].rank)
-    return [RankedGroup(MEANING, group) for group in best]
+    return [RankedGroup(MEANING, group[:SHOWN]) for group in best]
 
 
 def _candidates(

@@ -5,7 +5,6 @@ Texts are masked before they are sent. Without a configuration, nothing is sent 
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -40,15 +39,15 @@ class EndpointModel:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
+        self.dimensions: int | None = None
+        """Known after the first answer."""
 
     @property
     def name(self) -> str:
         """A name that differs for vectors that cannot be compared."""
+        if self.dimensions is None:
+            self.embed_texts([PROBE])
         return f"{self.endpoint.url} {self.endpoint.model} {self.dimensions}"
-
-    @cached_property
-    def dimensions(self) -> int:
-        return len(self._request([PROBE])[0])
 
     def embed_texts(self, texts: Iterable[str]) -> list[StoredVector | None]:
         """Return the vector of each text; raise Unavailable if the server does not answer."""
@@ -56,6 +55,7 @@ class EndpointModel:
         found: list[StoredVector | None] = []
         for start in range(0, len(masked), BATCH):
             for values in self._request(masked[start : start + BATCH]):
+                self.dimensions = self.dimensions or len(values)
                 if len(values) != self.dimensions:
                     raise self._failure(f"vectors of {len(values)} and {self.dimensions} numbers")
                 found.append(quantize(values))
@@ -84,6 +84,7 @@ class EndpointModel:
             with _opener().open(request, timeout=PATIENCE) as answer:
                 return answer.read(LARGEST_ANSWER)
         except HTTPError as error:
+            error.close()
             raise self._failure(f"status {error.code}") from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error

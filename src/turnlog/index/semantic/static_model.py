@@ -7,6 +7,7 @@ as numpy for texts of this size, and needs no 70 MB package.
 
 from collections.abc import Iterable
 from functools import cache
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from struct import unpack
 
@@ -35,8 +36,9 @@ class StaticModel:
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self.vocabulary = Vocabulary(folder / "vocabulary.txt")
-        self.rows = folder / "rows.int8"
-        self.file = self.rows.open("rb")
+        # Mapped, because processes that share a file would share the place at which they read.
+        with (folder / "rows.int8").open("rb") as file:
+            self.rows = mmap(file.fileno(), 0, access=ACCESS_READ)
         self.words: dict[str, tuple[int, int]] = {}
 
     def embed_texts(self, texts: Iterable[str]) -> list[StoredVector | None]:
@@ -67,8 +69,8 @@ class StaticModel:
         lanes = bytearray(2 * DIMENSIONS)
         total = 0
         for token in tokens:
-            self.file.seek(token * DIMENSIONS)
-            lanes[::2] = self.file.read(DIMENSIONS).translate(_BIASED)
+            start = token * DIMENSIONS
+            lanes[::2] = self.rows[start : start + DIMENSIONS].translate(_BIASED)
             total += int.from_bytes(lanes, "little")
         self.words[word] = total, len(tokens)
         return self.words[word]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from turnlog.index.database import writing
 from turnlog.index.semantic.vector_codes import StoredVector, cosine, distances, values_of
 
-RESCORED = 400
+RESCORED = 250
 """Texts whose codes are nearest, and whose rows are compared."""
 
 
@@ -107,11 +107,12 @@ class Nearest:
 
     def _similarity(self, place: _Place) -> float:
         size = len(self.wanted)
-        (row,) = self.db.execute(
+        found = self.db.execute(
             "SELECT substr(rows, ?, ?) FROM vectors WHERE id = ?",
             (place.position * size + 1, size, place.batch),
         ).fetchone()
-        return cosine(values_of(row), self.wanted)
+        # Another process may have deleted it since.
+        return cosine(values_of(found[0]), self.wanted) if found else 0.0
 
 
 def _split(rows: bytes, count: int) -> Sequence[bytes]:

@@ -1,31 +1,24 @@
-"""Split text into the tokens of a table: words, or the longest known pieces of them (WordPiece).
+"""Split words into the tokens of a table: a word, or the longest known pieces of it (WordPiece).
 
 The vocabulary is uncased and knows no accents; `##` marks a piece that continues a word.
 """
 
-import re
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from unicodedata import category, normalize
+
+from turnlog.index.tokenizer import composed, tokens_of
 
 LONGEST = 40
-"""Characters of a word that is looked at; longer ones are hashes and encoded data."""
-_WORD = re.compile(r"[^\W_]+")
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
+"""Characters of a word that are looked at; longer ones are hashes and encoded data."""
 
 
-def words_of(text: str) -> Iterator[str]:
-    """Yield the words of a text in lower case, without accents.
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, in lower case and without accents, as for the full-text index.
 
-    >>> list(words_of("Café_au-lait, UTF8!"))
+    >>> words_of("Café_au-lait, UTF8!")
     ['cafe', 'au', 'lait', 'utf8']
     """
-    if text.isascii():
-        return (found[0] for found in _ASCII_WORD.finditer(text.lower()))
-    # Hangul stays composed: the vocabulary has its letters, but not in the order of its syllables.
-    plain = "".join(each for each in normalize("NFD", text.lower()) if category(each) != "Mn")
-    return (found[0] for found in _WORD.finditer(plain))
+    return tokens_of(composed(text))
 
 
 class Vocabulary:
@@ -36,6 +29,7 @@ class Vocabulary:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
+        """The place of each token, read when the first text needs it."""
         tokens = self.path.read_text("utf-8").split("\n")
         return {token: number for number, token in enumerate(tokens) if token}
 
