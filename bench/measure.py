@@ -1,5 +1,6 @@
 """Run programs: how long they take and how much memory all their processes hold together."""
 
+import ctypes
 import os
 import subprocess
 import time
@@ -9,6 +10,8 @@ from pathlib import Path
 from random import Random
 
 SAMPLE_EVERY = 0.01
+PR_SET_CHILD_SUBREAPER = 36
+"""Of prctl: orphans become children of this process, which can wait for them."""
 
 
 @dataclass
@@ -25,6 +28,8 @@ class Job:
     times: list[float] = field(default_factory=list[float])
     busy: list[float] = field(default_factory=list[float])
     """Seconds of the processor, of the program and of the system for it, in each timed run."""
+    left: list[float] = field(default_factory=list[float])
+    """The same of background processes that outlived the program; not in its time."""
     peak: int = 0
     """Bytes of memory; 0 where it was not measured."""
 
@@ -65,6 +70,8 @@ def _sample(job: Job) -> None:
 
 def _time(job: Job) -> float:
     job.prepare()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    others = children(os.getpid())
     start = time.perf_counter()
     with _start(job) as process:
         _, status, used = os.wait4(process.pid, 0)
@@ -72,6 +79,10 @@ def _time(job: Job) -> float:
         process.returncode = os.waitstatus_to_exitcode(status)
     _require_success(job, process.returncode)
     job.busy.append(used.ru_utime + used.ru_stime)
+    # The next job must not share the machine with what this one left behind.
+    orphans = [child for child in children(os.getpid()) if child not in others]
+    ends = [os.wait4(orphan, 0)[2] for orphan in orphans]
+    job.left.append(sum(end.ru_utime + end.ru_stime for end in ends))
     return seconds
 
 

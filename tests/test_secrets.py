@@ -19,7 +19,9 @@ from turnlog import secrets
 from turnlog.secrets import (
     MASKED,
     Secret,
+    before_cut,
     cut_texts,
+    cut_whole,
     find_secrets,
     mask,
     mask_value,
@@ -409,3 +411,16 @@ def test_values_nested_deeper_than_python_recurses_are_cut() -> None:
 
 def test_escapes_spelled_out_inside_a_secret_are_not_part_of_it() -> None:
     assert visible("abc\\u200bdef") == visible("abc\u200bdef") == "abcdef"
+
+
+@given(
+    st.text("ab \n-", max_size=400),
+    st.sampled_from([f"ghp_{some(36)}", f"PASSWORD={some(12)}", "-----BEGIN KEY-----", "x" * 5000]),
+    st.text("ab \n-", max_size=400),
+    st.integers(0, 700),
+)
+def test_what_is_kept_to_be_cut_later_is_cut_at_the_same_place(
+    before: str, middle: str, after: str, limit: int
+) -> None:
+    text = before + middle + after
+    assert cut_whole(before_cut(text, limit), limit) == cut_whole(text, limit)

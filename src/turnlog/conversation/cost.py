@@ -75,7 +75,9 @@ def cost_on(model: str | None, usage: Usage, day: str | None) -> float | None:
     dollars = _tokens_cost(model, usage, day)
     advice = list(_advice(usage)) if usage.iterations else []
     if not advice and usage.speed != "fast":  # nearly all messages
-        return None if dollars is None else _extras(dollars, usage)
+        if dollars is None or (not usage.server_tool_use and usage.inference_geo != "us"):
+            return dollars
+        return _extras(dollars, usage)
     costs = [dollars, *(_tokens_cost(given(one.model), one, day) for one in advice)]
     known = [cost for cost in costs if cost is not None]
     if len(known) < len(costs):

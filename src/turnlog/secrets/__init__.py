@@ -3,6 +3,7 @@
 from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visible
 from turnlog.secrets.masking import (
     KEY_START,
+    before_cut,
     cut_texts,
     cut_whole,
     mask,
@@ -20,6 +21,7 @@ __all__ = [
     "MASKED",
     "VALUES",
     "Secret",
+    "before_cut",
     "cut_texts",
     "cut_whole",
     "find_named",

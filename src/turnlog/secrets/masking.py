@@ -122,6 +122,11 @@ def cut_whole(text: str, limit: int) -> str:
     return text[:limit]
 
 
+def before_cut(text: str, limit: int) -> str:
+    """Return as much of a text as `cut_whole` examines, to cut it later with the same result."""
+    return text if len(text) <= limit else text[: _word_end(text, limit)]
+
+
 def cut_texts(value: Any, limit: int, depth: int = DEEPEST) -> Any:
     """Truncate every text of a JSON value like `cut_whole`, so that masking it takes bounded time.
 

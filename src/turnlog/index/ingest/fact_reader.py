@@ -6,10 +6,10 @@ in parts as it grows therefore produces the same facts as reading it at once.
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.conversation.cost import split_advice
@@ -24,7 +24,7 @@ from turnlog.conversation.prompts import (
     prompt_kind,
     prompt_label,
 )
-from turnlog.format.blocks import Block, MessageBody, ToolResultBlock, ToolUseBlock, Usage
+from turnlog.format.blocks import MessageBody, ToolResultBlock, ToolUseBlock, Usage
 from turnlog.format.decode import decode_line, decode_sound
 from turnlog.format.entries import (
     AgentProgress,
@@ -35,7 +35,7 @@ from turnlog.format.entries import (
     Progress,
     User,
 )
-from turnlog.format.fields import decode_raw, given
+from turnlog.format.fields import given
 from turnlog.format.fit import fit
 from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import Line, Trail
@@ -44,6 +44,7 @@ from turnlog.format.system import CompactBoundary, TurnDuration
 from turnlog.format.timestamps import seconds_of
 from turnlog.format.tools import CHANGING
 from turnlog.index.ingest.facts import (
+    HEAD,
     LARGEST,
     CallFact,
     Carry,
@@ -57,12 +58,19 @@ from turnlog.index.ingest.facts import (
     figures_of,
 )
 from turnlog.index.ingest.line_changes import patched_lines, requested_lines
-from turnlog.index.ingest.partial_decode import CHAINED, Glance, GlanceBlock, GlanceBody, glance
-from turnlog.secrets import cut_whole
+from turnlog.index.ingest.partial_decode import (
+    CHAINED,
+    Glance,
+    GlanceBlock,
+    GlanceBody,
+    ResultRecord,
+    glance,
+    read_record,
+)
+from turnlog.secrets import before_cut, cut_whole
 
 NO_USAGE = Usage()
-HEAD = 300
-"""Characters of a prompt, command or error that the index stores."""
+NO_FIELDS: dict[str, Any] = {}
 _SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)")
 """Escaped backslashes, surrogate pairs and, as group 1, unpaired surrogates."""
 
@@ -81,7 +89,7 @@ def read_facts(
     """
     # A copy, so that the same part can be read again from the same state.
     carry = replace(carry, pending=dict(carry.pending))
-    reader = _Reader(carry, name, owner, look)
+    reader = _Reader(carry, name, owner)
     end = carry.bookmark.offset + limit
     trail = Trail(carry.bookmark)
     for line in lines:
@@ -89,9 +97,15 @@ def read_facts(
         if line.offset >= end:
             reader.facts.is_last = False
             break
-        reader.read(line)
+        carry.lines += 1
+        view = look(line.raw)
+        if view is not None:
+            reader.read_glance(view)
+        elif not line.is_blank:
+            reader.read_whole(line)
         trail.add(line)
     carry.bookmark = trail.bookmark
+    reader.count_requested_lines()
     reader.set_advice_apart()
     for said in reader.facts.said.values():
         said.figures = figures_of(said.model, said.at, said.usage)
@@ -101,32 +115,24 @@ def read_facts(
 class _Reader:
     """Collects the figures of lines."""
 
-    def __init__(
-        self,
-        carry: Carry,
-        name: str,
-        owner: str | None,
-        look: Callable[[bytes], Glance | None],
-    ) -> None:
+    def __init__(self, carry: Carry, name: str, owner: str | None) -> None:
         self.facts = FileFacts(carry)
         self.name = name
         self.owner = owner
-        self.look = look
+        self.prompt: int | None = None
+        """Position of the last prompt."""
+        self.requests: dict[str, dict[str, Any]] = {}
+        """Inputs of calls that change files, until their results say what they changed."""
 
-    def read(self, line: Line) -> None:
-        carry = self.facts.carry
-        carry.lines += 1
-        view = self.look(line.raw)
-        if view is not None:
-            self._read_glance(view)
-        elif not line.is_blank:
-            # SQLite stores no lone surrogates, so the slow path replaces them.
-            decoded = decode_sound(line) or decode_line(storable(line))
-            self.facts.malformed += len(decoded.entries) != 1
-            for entry in decoded.entries:
-                self._read_entry(_LinePlace(carry.lines), entry)
+    def read_whole(self, line: Line) -> None:
+        """Read a line by decoding all of it."""
+        # SQLite stores no lone surrogates, so the slow path replaces them.
+        decoded = decode_sound(line) or decode_line(storable(line))
+        self.facts.malformed += len(decoded.entries) != 1
+        for entry in decoded.entries:
+            self._read_entry(_LinePlace(self.facts.carry.lines), entry)
 
-    def _read_glance(self, view: Glance) -> None:
+    def read_glance(self, view: Glance) -> None:
         """Read a line from its glance; nearly every line takes this path, so it makes few calls."""
         facts, kind = self.facts, view.type
         if facts.session is None:
@@ -135,10 +141,12 @@ class _Reader:
             facts.slug = view.slug
         if facts.cwd is None and CHAINED.get(kind or "", True):
             facts.cwd = view.cwd
-        place = _LinePlace(facts.carry.lines, seconds_of(view.when))
+        place = _LinePlace(facts.carry.lines, seconds_of(view.timestamp or view.when))
         if kind == "assistant" and view.message:
             self._read_answer(place, view)
-            self._read_calls(place, view, view.message.content or ())
+            for block in view.message.content or ():
+                if not isinstance(block, str) and block.type == "tool_use":
+                    self._add_use(place, view, block)
         else:
             # Answers without an id belong together only if nothing stands between them.
             facts.carry.loose = None
@@ -149,10 +157,12 @@ class _Reader:
 
     def _read_results(self, place: "_LinePlace", view: Glance) -> None:
         content = view.message.content if view.message else None
+        told = view.tool_use_result
+        record = told if isinstance(told, ResultRecord) else None
         for block in content or ():
             if not isinstance(block, str):
                 result = Result(block.tool_use_id or "")
-                self._read_result(place, result, view.git_branch, view.raw_tool_use_result)
+                self._read_result(place, result, view.git_branch, record)
 
     def _read_entry(self, place: "_LinePlace", entry: Entry) -> None:
         facts = self.facts
@@ -167,9 +177,7 @@ class _Reader:
             case User():
                 self._read_user(place, entry)
             case Assistant():
-                view = _answer_glance(entry)
-                self._read_answer(place, view)
-                self._read_calls(place, view, map(_call_glance, entry.content))
+                self._read_assistant(place, entry)
             case Progress():
                 self._read_progress(place, entry)
             case PrLink():
@@ -181,6 +189,13 @@ class _Reader:
             case _:
                 pass
         self._note_time(place)
+
+    def _read_assistant(self, place: "_LinePlace", entry: Assistant) -> None:
+        view = _answer_glance(entry)
+        self._read_answer(place, view)
+        for block in entry.content:
+            if isinstance(block, ToolUseBlock):
+                self._add_use(place, view, _call_glance(block))
 
     def _note_time(self, place: "_LinePlace") -> None:
         facts, at = self.facts, place.at
@@ -215,15 +230,17 @@ class _Reader:
         kind = prompt_kind(entry)
         place.is_work = kind in WORK
         if kind is PromptKind.TOOL_RESULT:
+            record = read_record(given(entry.raw_tool_use_result))
             for block in entry.content:
                 if isinstance(block, ToolResultBlock):
-                    raw = given(entry.raw_tool_use_result)
-                    self._read_result(place, _result(entry, block), given(entry.git_branch), raw)
+                    result = _result(entry, block)
+                    self._read_result(place, result, given(entry.git_branch), record)
         elif begins_turn(entry, kind):
             self._add_prompt(place, entry, kind)
 
     def _add_prompt(self, place: "_LinePlace", entry: User, kind: PromptKind) -> None:
         text = prompt_label(entry)
+        self.prompt = len(self.facts.prompts)
         self.facts.prompts.append(
             PromptFact(
                 line=place.line,
@@ -232,7 +249,7 @@ class _Reader:
                 at=place.at,
                 ended=place.at,
                 branch=given(entry.git_branch),
-                text=cut_whole(text, HEAD),
+                text=before_cut(text, HEAD),
                 is_copy=self._is_copy(given(entry.session_id), given(entry.forked_from)),
                 permission_mode=given(entry.permission_mode),
             )
@@ -246,33 +263,38 @@ class _Reader:
         return f"{place.at:.3f} {zlib.crc32(content):08x}"
 
     def _read_result(
-        self, place: "_LinePlace", result: "Result", branch: str | None, raw: Raw | None
+        self, place: "_LinePlace", result: "Result", branch: str | None, record: ResultRecord | None
     ) -> None:
-        """Record the result of a call; `raw` is the client's own record of it."""
+        """Record the result of a call."""
         facts, is_error = self.facts, result.is_error
         # Popped, because only the first result of a call counts.
-        tool = facts.carry.pending.pop(result.call_id, None)
+        key = result.call_id
+        tool = facts.carry.pending.pop(key, None)
         if tool is None:
             return
-        if tool == "Bash":
-            facts.commits.extend(_commits(place, branch, raw))
-        changed = (0, 0) if is_error else patched_lines(raw) if tool in CHANGING else None
-        where = result.call_id, place.line, place.at
-        lines = changed or (None, None)
-        fact = ResultFact(*where, is_error, result.error, *lines, is_rejected=result.is_rejected)
-        self._add_answer(fact)
-
-    def _add_answer(self, answer: ResultFact) -> None:
-        # The call may be in an earlier part of the file: then the writer updates its row.
-        use = self.facts.uses.get(answer.key)
+        if tool == "Bash" and record and (name := record.commit):
+            facts.commits.append(Commit(place.line, place.at, branch, name))
+        patch = record.structured_patch if record and tool in CHANGING else None
+        changed = (0, 0) if is_error else patched_lines(patch)
+        use = facts.uses.get(key)
         if use is None:
-            self.facts.answers[answer.key] = answer
+            # The call is in an earlier part of the file: the writer updates its row.
+            error, lines = result.error, changed or (None, None)
+            facts.answers[key] = ResultFact(
+                key, place.line, place.at, is_error, error, *lines, result.is_rejected
+            )
             return
-        use.result_line, use.ended = answer.line, answer.at
-        use.is_error, use.error = answer.is_error, answer.error
-        use.is_rejected = answer.is_rejected
-        use.added = use.added if answer.added is None else answer.added
-        use.removed = use.removed if answer.removed is None else answer.removed
+        use.result_line, use.ended = place.line, place.at
+        use.is_error, use.error, use.is_rejected = is_error, result.error, result.is_rejected
+        if changed:
+            use.added, use.removed = changed
+            self.requests.pop(key, None)
+
+    def count_requested_lines(self) -> None:
+        """Count the lines of calls without a patch by what was requested."""
+        for key, fields in self.requests.items():
+            use = self.facts.uses[key]
+            use.added, use.removed = requested_lines(fields)
 
     def _read_answer(self, place: "_LinePlace", view: Glance) -> None:
         body = view.message
@@ -282,13 +304,6 @@ class _Reader:
         if body and is_said:
             self._add_said(place, view, body)
             self._note_model(body.model)
-
-    def _read_calls(
-        self, place: "_LinePlace", view: Glance, content: "Iterable[str | GlanceBlock]"
-    ) -> None:
-        for block in content:
-            if not isinstance(block, str) and block.type == "tool_use":
-                self._add_use(place, view, block)
 
     def _note_model(self, model: str | None) -> None:
         facts = self.facts
@@ -311,7 +326,7 @@ class _Reader:
             return
         facts.said[key] = MessageFact(
             line=place.line,
-            prompt=self._prompt,
+            prompt=self.prompt,
             key=key,
             request=view.request_id,
             model=body.model,
@@ -366,32 +381,27 @@ class _Reader:
 
     def _add_use(self, place: "_LinePlace", view: Glance, block: GlanceBlock) -> None:
         key, tool = block.id or f"{self.name}:{place.line}", block.name or ""
-        fields: dict[str, Any] = block.input if is_object(block.input) else {}
+        fields = block.input if is_object(block.input) else NO_FIELDS
         self.facts.carry.pending[key] = tool
         if key in self.facts.uses:
             return
-        added, removed = requested_lines(fields) if tool in CHANGING else (0, 0)
+        if tool in CHANGING:
+            self.requests[key] = fields
         path = fields.get("file_path") or fields.get("notebook_path")
         command = fields.get("command")
         self.facts.uses[key] = CallFact(
             line=place.line,
-            prompt=self._prompt,
+            prompt=self.prompt,
             key=key,
             tool=tool,
             at=place.at,
             branch=view.git_branch,
             path=path if isinstance(path, str) else None,
-            command=cut_whole(command, HEAD) if isinstance(command, str) else None,
-            added=added,
-            removed=removed,
+            command=before_cut(command, HEAD) if isinstance(command, str) else None,
             model=view.message.model if view.message else None,
             is_copy=self._is_copy(view.session_id, view.forked_from),
             is_subagent=bool(view.is_sidechain),
         )
-
-    @property
-    def _prompt(self) -> int | None:
-        return len(self.facts.prompts) - 1 if self.facts.prompts else None
 
     def _is_copy(self, session: str | None, forked_from: ForkedFrom | None) -> bool:
         """Return whether an entry was first written in another session."""
@@ -423,9 +433,7 @@ def _body_glance(body: MessageBody) -> GlanceBody:
     )
 
 
-def _call_glance(block: Block | str) -> str | GlanceBlock:
-    if not isinstance(block, ToolUseBlock):
-        return ""
+def _call_glance(block: ToolUseBlock) -> GlanceBlock:
     name, arguments = given(block.name), given(block.input)
     return GlanceBlock(type="tool_use", id=given(block.id), name=name, input=arguments)
 
@@ -478,17 +486,6 @@ def _compaction(place: _LinePlace, entry: CompactBoundary) -> Compaction:
     is_sound = tokens is not None and 0 <= tokens <= LARGEST
     trigger = given(metadata.trigger) if metadata else None
     return Compaction(place.line, place.at, trigger, tokens if is_sound else None)
-
-
-def _commits(place: _LinePlace, branch: str | None, raw: Raw | None) -> Iterator[Commit]:
-    """Yield the commit that a command made, if its result names one."""
-    # Few commands commit: searching the bytes saves decoding most results.
-    decoded = decode_raw(raw) if raw and b'"gitOperation"' in bytes(raw) else None
-    done = decoded.get("gitOperation") if is_object(decoded) else None
-    made = done.get("commit") if is_object(done) else None
-    name = made.get("sha") if is_object(made) else None
-    if isinstance(name, str) and name.isascii():
-        yield Commit(place.line, place.at, branch, name)
 
 
 BEGINNING = ASKING | LOCAL

@@ -16,6 +16,8 @@ FIGURES = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", 
 LARGEST = 10**12
 """Larger or negative numbers are discarded as implausible; `Tokens` has the same bounds."""
 
+HEAD = 300
+"""Characters of a prompt, command or error that the index stores."""
 DAY = 86400
 Figures = tuple[float | None, ...]
 
@@ -49,7 +51,7 @@ class Carry(Struct):
     """Tools of calls without a result yet, by call id."""
 
 
-class PromptFact(Struct):
+class PromptFact(Struct, array_like=True):
     """A prompt that begins a turn."""
 
     line: int
@@ -59,6 +61,7 @@ class PromptFact(Struct):
     ended: float | None
     branch: str | None
     text: str
+    """Its start, longer than the index stores: the writer cuts it."""
     is_copy: bool
     model: str | None = None
     """The model of the first answer."""
@@ -67,7 +70,7 @@ class PromptFact(Struct):
     permission_mode: str | None = None
 
 
-class MessageFact(Struct):
+class MessageFact(Struct, array_like=True):
     """A message, as far as this part contains it."""
 
     line: int
@@ -87,7 +90,7 @@ class MessageFact(Struct):
     """Figures of this part alone, computed once it has been read."""
 
 
-class CallFact(Struct):
+class CallFact(Struct, array_like=True):
     """A tool call, with its result if that is in the same part."""
 
     line: int
@@ -98,11 +101,12 @@ class CallFact(Struct):
     branch: str | None
     path: str | None
     command: str | None
-    added: int
-    removed: int
+    """Its start, longer than the index stores: the writer cuts it."""
     model: str | None
     is_copy: bool
     is_subagent: bool
+    added: int = 0
+    removed: int = 0
     result_line: int | None = None
     ended: float | None = None
     is_error: bool | None = None

@@ -16,7 +16,17 @@ from turnlog.conversation.messages import larger_usage
 from turnlog.format.blocks import Usage
 from turnlog.format.jsonl import FileState
 from turnlog.index.database import add_indexes, is_built
-from turnlog.index.ingest.facts import FIGURES, FileFacts, MessageFact, ResultFact, figures_of
+from turnlog.index.ingest.facts import (
+    FIGURES,
+    HEAD,
+    CallFact,
+    FileFacts,
+    MessageFact,
+    PromptFact,
+    ResultFact,
+    figures_of,
+)
+from turnlog.secrets import cut_whole
 from turnlog.store.archive.archive import ArchivedCopy
 from turnlog.store.catalog import SessionNames
 
@@ -184,9 +194,9 @@ class Writer:
     def _add_prompts(self, file: int, facts: FileFacts, first: int) -> None:
         self._touch("prompts", (prompt.key for prompt in facts.prompts))
         self._many(
-            "INSERT INTO prompts (id, file, line, key, kind, at, ended, branch, text, is_copy,"
+            "INSERT INTO prompts (id, file, text, line, key, kind, at, ended, branch, is_copy,"
             " model, working, permission_mode) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(id_, file, *astuple(prompt)) for id_, prompt in enumerate(facts.prompts, first)],
+            [(id_, file, *_prompt_row(prompt)) for id_, prompt in enumerate(facts.prompts, first)],
         )
 
     def _add_to_known(self, file: int, said: list[MessageFact]) -> list[MessageFact]:
@@ -226,10 +236,7 @@ class Writer:
         self._touch("calls", facts.uses)
         self._many(
             ADD_CALL,
-            [
-                (file, use.line, owners[use.prompt], *astuple(use)[2:])
-                for use in facts.uses.values()
-            ],
+            [_call_row(file, use, owners) for use in facts.uses.values()],
         )
         self._many(
             "UPDATE calls SET result_line = ?, ended = ?, is_error = ?, error = ?, is_rejected = ?,"
@@ -346,8 +353,8 @@ ON CONFLICT (path) DO UPDATE SET
 """
 
 ADD_CALL = """
-INSERT INTO calls (file, line, prompt, key, tool, at, branch, path, command, added, removed, model,
-    is_copy, is_subagent, result_line, ended, is_error, error, is_rejected)
+INSERT INTO calls (command, file, line, prompt, key, tool, at, branch, path, model, is_copy,
+    is_subagent, added, removed, result_line, ended, is_error, error, is_rejected)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (file, key) DO UPDATE SET
     result_line = excluded.result_line, ended = excluded.ended,
@@ -355,6 +362,18 @@ ON CONFLICT (file, key) DO UPDATE SET
     added = excluded.added, removed = excluded.removed
 WHERE excluded.result_line IS NOT NULL
 """
+
+
+def _prompt_row(prompt: PromptFact) -> tuple[Any, ...]:
+    # Cut here and not where it is read, because looking for secrets would delay the first report.
+    line, key, kind, at, ended, branch, text, *rest = astuple(prompt)
+    return cut_whole(text, HEAD), line, key, kind, at, ended, branch, *rest
+
+
+def _call_row(file: int, use: CallFact, owners: Owners) -> tuple[Any, ...]:
+    line, prompt, key, tool, at, branch, path, command, *rest = astuple(use)
+    start = command and cut_whole(command, HEAD)
+    return start, file, line, owners[prompt], key, tool, at, branch, path, *rest
 
 
 def _outcome(answer: ResultFact) -> tuple[Any, ...]:

@@ -114,6 +114,7 @@ def _detach(work: Callable[[], None], held: int) -> None:
             os.setsid()
             if os.fork() == 0:
                 _close_files(held)
+                gc.disable()  # facts have no cycles, as in the processes that read them
                 work()
         finally:
             os._exit(0)  # without the parent's exit handlers, which would flush its buffers again

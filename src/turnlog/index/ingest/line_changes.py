@@ -2,32 +2,11 @@
 
 from typing import Any
 
-import msgspec
-from msgspec import UNSET, Raw
-
-from turnlog.format.fields import CamelView, decode_raw, given
 from turnlog.format.json_values import is_array, is_object
 
 
-class _Patched(CamelView):
-    structured_patch: Any = UNSET
-
-
-_decode_patch = msgspec.json.Decoder(_Patched).decode
-
-
-def _patch_in(raw: Raw) -> Any:
-    """Decode only the patch, skipping the file's former content, which is far larger."""
-    try:
-        return {"structuredPatch": given(_decode_patch(raw).structured_patch)}
-    except msgspec.MsgspecError:
-        return decode_raw(raw)
-
-
-def patched_lines(raw: Raw | None) -> tuple[int, int] | None:
-    """Return the lines added and removed according to a result; None if it has no patch."""
-    decoded = _patch_in(raw) if raw else None
-    patch = decoded.get("structuredPatch") if is_object(decoded) else None
+def patched_lines(patch: Any) -> tuple[int, int] | None:
+    """Return the lines added and removed by a `structuredPatch`; None if there is none."""
     if not is_array(patch) or not patch:
         return None
     hunks = [hunk.get("lines") for hunk in patch if is_object(hunk)]

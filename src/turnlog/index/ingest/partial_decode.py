@@ -13,13 +13,13 @@ from msgspec import Raw, field
 
 from turnlog.format.blocks import Usage
 from turnlog.format.entries import Assistant, ChainEntry, Entry, ForkedFrom, User
-from turnlog.format.fields import CamelView, SnakeView
+from turnlog.format.fields import CamelView, SnakeView, decode_raw
+from turnlog.format.json_values import is_object
 from turnlog.format.kinds import KINDS
 from turnlog.format.state import PrLink
 from turnlog.format.system import CompactBoundary, TurnDuration
 
 AGENT_PROGRESS = b'"agent_progress"'
-NO_RESULT = Raw()
 FIGURES = (CompactBoundary, TurnDuration)
 """Client notes that contain figures."""
 TELLING = ("turn_duration", "compact_boundary")
@@ -48,6 +48,21 @@ class GlanceBody(SnakeView, gc=False):
     timestamp: str | None = None
 
 
+class ResultRecord(CamelView, gc=False):
+    """The client's own record of a result, as far as it has figures."""
+
+    structured_patch: Any = None
+    git_operation: Any = None
+
+    @property
+    def commit(self) -> str | None:
+        """The hash of the commit that a command made, if the client noticed."""
+        done = self.git_operation
+        made = done.get("commit") if is_object(done) else None
+        name = made.get("sha") if is_object(made) else None
+        return name if isinstance(name, str) and name.isascii() else None
+
+
 class Glance(CamelView, gc=False):
     """The fields of a line that the figures need.
 
@@ -70,7 +85,7 @@ class Glance(CamelView, gc=False):
     forked_from: ForkedFrom | None = None
     message: GlanceBody | None = None
     flat_content: Any = field(default=None, name="content")
-    raw_tool_use_result: Raw = field(default=NO_RESULT, name="toolUseResult")
+    tool_use_result: ResultRecord | str | int | float | bool | list[Raw] | None = None
 
     @property
     def when(self) -> str | None:
@@ -78,6 +93,15 @@ class Glance(CamelView, gc=False):
         if self.timestamp or self.type not in ("user", "assistant"):
             return self.timestamp
         return self.message.timestamp if self.message else None
+
+
+def read_record(raw: Raw | None) -> ResultRecord | None:
+    """Return the record of a result from its JSON; None if it is not an object."""
+    decoded = decode_raw(raw) if raw else None
+    if not is_object(decoded):
+        return None
+    patch, git = decoded.get("structuredPatch"), decoded.get("gitOperation")
+    return ResultRecord(structured_patch=patch, git_operation=git)
 
 
 def glance(raw: bytes) -> Glance | None:
@@ -90,12 +114,10 @@ def glance(raw: bytes) -> Glance | None:
     # line of a listed type with an unusual shape, falls back to the full decoder. For example a
     # user line counts only if all its blocks are successful results; "type": "user" with text is a
     # prompt, whose kind depends on the text that a glance skips.
+    if fields.type == "assistant":  # the most frequent type: without a call
+        return fields if fields.message is not None and fields.flat_content is None else None
     is_enough = _ENOUGH.get(fields.type)
     return fields if is_enough and is_enough(fields, raw) else None
-
-
-def _is_answer(fields: Glance, raw: bytes) -> bool:
-    return fields.message is not None and fields.flat_content is None
 
 
 def _is_results(fields: Glance, raw: bytes) -> bool:
@@ -103,6 +125,8 @@ def _is_results(fields: Glance, raw: bytes) -> bool:
     if not isinstance(content, list) or not content:
         return False
     # The index stores the text of errors, and any other block may make the line a prompt.
+    if len(content) == 1:  # nearly all lines
+        return content[0].type == "tool_result" and not content[0].is_error
     return all(block.type == "tool_result" and not block.is_error for block in content)
 
 
@@ -130,9 +154,8 @@ True for those that are part of the conversation: only their directory counts.
 """
 _ENOUGH: dict[Any, Callable[[Glance, bytes], bool]] = {
     **dict.fromkeys(CHAINED, _is_plain),
-    "assistant": _is_answer,
     "user": _is_results,
     "progress": _is_progress,
     "system": _is_note,
 }
-"""Per type, a predicate: is a glance sufficient for this line?"""
+"""Per type but `assistant`, a predicate: is a glance sufficient for this line?"""

@@ -6,6 +6,7 @@ even sums of floating-point numbers are the same. It has no titles: few reports 
 """
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -73,9 +74,9 @@ def tally_file(job: FigureJob) -> TalliedFile | None:
 
 
 def _add_messages(facts: FileFacts) -> Iterator[WorkRow]:
-    groups: dict[WorkRow, list[MessageFact]] = {}
+    groups: defaultdict[WorkRow, list[MessageFact]] = defaultdict(list)
     for said in facts.said.values():
-        groups.setdefault(_group(said), []).append(said)
+        groups[_quarter(said.at), said.model, said.branch, said.is_subagent].append(said)
     for group, members in groups.items():
         # In the order of the database index that the report reads, for the sum of costs.
         figures = sorted((said.figures for said in members), key=_counts)
@@ -89,9 +90,9 @@ def _add_messages(facts: FileFacts) -> Iterator[WorkRow]:
 
 
 def _add_calls(facts: FileFacts) -> Iterator[WorkRow]:
-    groups: dict[WorkRow, list[CallFact]] = {}
+    groups: defaultdict[WorkRow, list[CallFact]] = defaultdict(list)
     for use in facts.uses.values():
-        groups.setdefault(_group(use), []).append(use)
+        groups[_quarter(use.at), use.model, use.branch, use.is_subagent].append(use)
     for group, members in groups.items():
         errors = sum(bool(use.is_error) and not use.is_rejected for use in members)
         added, removed = sum(use.added for use in members), sum(use.removed for use in members)
@@ -112,10 +113,6 @@ def _turn(prompt: PromptFact) -> WorkRow:
     seconds = elapsed if prompt.working is None else prompt.working
     figures = (1, seconds, elapsed, *NO_MESSAGES[3:], 0, 0, 0, 0)
     return (_quarter(prompt.at), prompt.model, prompt.branch, 0, *figures)
-
-
-def _group(fact: MessageFact | CallFact) -> WorkRow:
-    return _quarter(fact.at), fact.model, fact.branch, fact.is_subagent
 
 
 def _quarter(at: float | None) -> int | None:
