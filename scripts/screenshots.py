@@ -4,6 +4,7 @@ Run from the project's folder: PYTHONPATH=tests .venv/bin/python scripts/screens
 """
 
 import os
+import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from support.live_store import RunningSession, running_sessions
 from support.web_server import WebServer, running_command
 
 OUTPUT = Path("docs/web")
+SAMPLES = Path("src/turnlog/samples")
 SESSION = "4f5f8720-af70-53dc-8f4b-be57158123ef"
 OTHER = "b01df9ba-d2e0-5f8c-9bd4-9f550629f164"
 LOOKS = ("light", "dark")
@@ -53,8 +55,12 @@ SCENES = (
 def main() -> None:
     OUTPUT.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, at_work(Path(scratch)) as store:
-        os.environ["XDG_CACHE_HOME"] = f"{scratch}/cache"
-        with running_command("--samples", "--store", str(store)) as server:
+        # Below a home directory, so that commands on the pages name no path of this machine.
+        samples = Path(scratch) / "home" / ".claude"
+        shutil.copytree(SAMPLES, samples)
+        os.environ |= {"HOME": str(samples.parent), "XDG_CACHE_HOME": f"{scratch}/cache"}
+        os.environ.pop("CLAUDE_CONFIG_DIR", None)
+        with running_command("--store", str(samples), "--store", str(store)) as server:
             take_all(server)
 
 
@@ -83,7 +89,9 @@ def take(page: Page, origin: str, scene: Scene, file: Path) -> None:
         page.locator(scene.click).first.click()
         page.wait_for_timeout(500)
     picture = Image.open(BytesIO(page.screenshot()))
-    picture.convert("RGB").quantize(COLOURS).save(file, optimize=True)
+    # The other methods average colours that few pixels have, such as those of a state.
+    palette = picture.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+    palette.save(file, optimize=True)
 
 
 @contextmanager

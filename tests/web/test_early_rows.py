@@ -80,6 +80,21 @@ def test_requests_get_the_start_until_the_session_is_read(tmp_path: Path) -> Non
         assert again is whole
 
 
+def test_the_rest_is_read_after_the_first_rows(tmp_path: Path) -> None:
+    path = write_turns(tmp_path / f"{SESSION}.jsonl", 3)
+    has_begun = threading.Event()
+
+    def opener(store: Store, path: Path, note: Callable[[int], None]) -> Session:
+        has_begun.set()
+        return open_session(path)
+
+    cache = SessionCache(opener, large=0)
+    with cache.use(Store(tmp_path), path, is_early=True) as early:
+        assert early.pages(None).page(1)
+        assert not has_begun.is_set()
+    assert has_begun.wait(60)
+
+
 @pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), MemoryError()])
 def test_a_session_that_cannot_be_read_is_an_error(tmp_path: Path, error: Exception) -> None:
     path = write_turns(tmp_path / f"{SESSION}.jsonl", 3)

@@ -3,12 +3,20 @@
 import json
 import re
 from collections.abc import Iterator
+from threading import Event
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from support.build import SESSION, assistant, session, text, user
 from support.web_server import WebServer, running_server
+from turnlog.store.paths import Store
+from turnlog.web.access import Access
+from turnlog.web.app import Protection, create_app
+from turnlog.web.guards import origins_of
+from turnlog.web.library import Library, session_key
+from turnlog.web.refresher import Refresher
 
 TURNS = 700
 
@@ -79,3 +87,22 @@ def test_browsers_keep_files_whose_address_names_their_content(server: WebServer
         assert server.get(address).headers["cache-control"] == "no-cache"
     data = server.get(f"/api/sessions/{SESSION}/opening").headers
     assert data["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("is_ambiguous", [False, True])
+def test_a_session_opens_before_the_first_index_is_made(store: Store, is_ambiguous: bool) -> None:
+    path = store.projects / "-home-ada-shop" / f"{SESSION}.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(session(user("question"), assistant(text("answer"))))
+    may_end = Event()
+    refresher = Refresher([store], lambda stores: may_end.wait(60))
+    app = create_app(Library([store], refresher), Protection(origins_of(80), Access(80), ()))
+    client = TestClient(app, "http://127.0.0.1")
+    key = session_key(path, is_ambiguous)
+    try:
+        assert client.get(f"/sessions/{key}").status_code == 200
+        opened = client.get(f"/api/sessions/{key}/opening").json()
+        assert opened["turns"][0]["rows"][0]["text"] == "question"
+        assert not refresher.is_ready
+    finally:
+        may_end.set()

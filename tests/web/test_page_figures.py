@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from playwright.sync_api import Page, expect
 from support.build import assistant, call, nth, result, session, text, user
 from support.web_server import WebServer, running_server
 from turnlog.conversation.session import open_session
+from turnlog.format.timestamps import stamp_of
 from turnlog.index.connection_pool import close_pool
 from turnlog.index.database import DamagedIndex, index_path
 from turnlog.index.reports.session_list import ListFilters
@@ -102,14 +104,28 @@ def test_costs_that_are_too_low_are_marked_as_in_the_terminal(store: Store) -> N
     ]
     assert by_month["footnotes"] == notes
     overview = overview_page([store], {})
-    assert overview["footnotes"] == notes
+    assert overview["session_footnotes"] == notes
     assert overview["sessions"][0]["cost"].endswith("*†")
+    is_marked = any("*†" in period["cost"] for period in overview["periods"])
+    assert overview["footnotes"] == (notes if is_marked else [])
     (listed,) = describe_sessions(store, [1]).values()
     row = session_row("key", listed, set())
     assert row["cost"].endswith("*†")
     assert row["cost_note"] == (
         "without what has no known price; too low: too little output was recorded"
     )
+
+
+def test_marks_are_explained_where_they_are(store: Store) -> None:
+    old = assistant(text("a"), message_id="m1", version="2.0.76", timestamp=months_ago(4))
+    add_session(store, user("go", timestamp=months_ago(4)), old)
+    overview = overview_page([store], {})
+    assert overview["footnotes"] == []
+    assert overview["session_footnotes"][0].startswith("†")
+
+
+def months_ago(count: int) -> str:
+    return stamp_of(datetime.now(UTC) - timedelta(days=31 * count))
 
 
 def test_figures_that_are_complete_have_no_marks(store: Store) -> None:

@@ -285,7 +285,8 @@ class RowBuilder:
         style, body = body_of(call.name, drawn)
         body = [] if self.options.details and style == "text" else body
         # Mask the arguments before the title is cut from them: half a secret is not recognized.
-        given = detail.input if self.options.reveal else mask_value(detail.input)
+        # By the name that the JSON of a turn has: fields reveal more than values do.
+        given = self._named("input", detail.input)
         return CallRow(
             name=self.masked(call.name),
             title=self.masked(title_of(call.name, replace(detail, input=given))),
@@ -299,16 +300,15 @@ class RowBuilder:
             body=self.masked("\n".join(body)).split("\n") if body else [],
             rows=list(self._agent_rows(call)),
             line=call.use.line,
-            details=self._details(call, detail) if self.options.details else None,
+            details=self._details(call, detail, given) if self.options.details else None,
         )
 
-    def _details(self, call: Call, detail: Detail) -> CallDetails:
+    def _details(self, call: Call, detail: Detail, given: Any) -> CallDetails:
         output = detail.output
         shown = self._cut(output)
         return CallDetails(
             id=call.id,
-            # Masked by the names that the JSON of a turn has: fields reveal more than values do.
-            input=self._named("input", detail.input),
+            input=given,
             result=self._named("result", shown),
             result_line=call.result.line if call.result else None,
             agent_id=self.agents[call.id].id if call.id in self.agents else call.agent_id,

@@ -54,12 +54,14 @@ class AppPage(NamedTuple):
     values: PageFunction = lambda request: {}
     csv: Callable[[PageRequest], str] | None = None
     """Returns the table of the page for `?format=csv`."""
+    needs_index: bool = True
+    """Wait for the first index."""
 
 
 PAGES: dict[str, AppPage] = {
     **{path: AppPage(*page) for path, page in REPORT_PAGES.items()},
     "/sessions": AppPage("sessions.html", "sessions"),
-    "/sessions/{key}": AppPage("session.html", "sessions", session_values),
+    "/sessions/{key}": AppPage("session.html", "sessions", session_values, needs_index=False),
     "/compare": AppPage("compare.html", "sessions", comparison),
     "/live": AppPage("live.html", "live"),
 }
@@ -67,7 +69,6 @@ API: dict[str, JsonFunction] = {
     "/api/sessions": list_rows,
     "/api/search": search_rows,
     "/api/filters": filter_values,
-    **{f"/api/sessions/{{key}}/{path}": function for path, function in SESSION_API.items()},
 }
 KEPT = "private, max-age=31536000, immutable"
 """Caching of files whose URL names their content."""
@@ -92,6 +93,12 @@ def create_app(library: Library, protection: Protection) -> GuardedApp:
         Route("/api/sessions/{key}/events", _event_route(library)),
         Route("/api/live/events", _live_route(library)),
         *(Route(path, _json_route(library, function)) for path, function in API.items()),
+        *(
+            Route(
+                f"/api/sessions/{{key}}/{path}", _json_route(library, function, needs_index=False)
+            )
+            for path, function in SESSION_API.items()
+        ),
         *_static_routes(),
     ]
     return _guarded(routes, protection)
@@ -160,7 +167,7 @@ def _landing_route(access: Access) -> Callable[[Request], Any]:
 def _page_route(library: Library, page: AppPage) -> Callable[[Request], Any]:
     async def show(request: Request) -> Response:
         def work() -> Response:
-            library.refresher.request()
+            library.refresher.request(page.needs_index)
             asked = _asked(library, request)
             if page.csv and request.query_params.get("format") == "csv":
                 return _csv_response(page.csv(asked), page.name)
@@ -181,10 +188,12 @@ def _csv_response(text: str, name: str) -> Response:
     return Response(text.encode("utf-8", "replace"), headers=headers, media_type="text/csv")
 
 
-def _json_route(library: Library, function: JsonFunction) -> Callable[[Request], Any]:
+def _json_route(
+    library: Library, function: JsonFunction, needs_index: bool = True
+) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
         def work() -> bytes:
-            library.refresher.request()
+            library.refresher.request(needs_index)
             return encode_json(function(_asked(library, request)))
 
         try:

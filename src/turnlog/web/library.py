@@ -1,7 +1,7 @@
 """The sessions of one or several stores, as pages ask for them.
 
-Queries read the index as it is. Sessions are looked up by their id in the index; no part of a
-request ever becomes part of a path.
+Queries read the index as it is. Sessions are looked up by their id in the index, or else among the
+files of the stores; no part of a request ever becomes part of a path.
 """
 
 import os
@@ -23,7 +23,7 @@ from turnlog.index.similarity import LikeRequest, like_sessions
 from turnlog.index.sync_policy import deferred_sync
 from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
-from turnlog.store.stores import holder_of
+from turnlog.store.stores import all_session_files, holder_of
 from turnlog.web.refresher import Refresher
 from turnlog.web.regex_search import search_by_regex
 from turnlog.web.session_cache import SessionCache
@@ -120,7 +120,7 @@ class Library:
 
     def find(self, key: str) -> FoundSession:
         """Return the session that a key names; look for new files if it is unknown."""
-        found = self._find(key)
+        found = self._find(key) or self._find_file(key)
         if found is None:
             self.refresher.refresh_now()
             found = self._find(key)
@@ -152,6 +152,15 @@ class Library:
             for path in service.find_paths(self.stores, id_) if id_ else ():
                 if session_key(path, is_ambiguous=True) == key:
                     return FoundSession(holder_of(self.stores, path), path)
+        return None
+
+    def _find_file(self, key: str) -> FoundSession | None:
+        """Return a session that is not in the index yet, which may take minutes to be made."""
+        id_, _, mark = key.rpartition("~")
+        for path in all_session_files(self.stores):
+            is_copy = mark and path.stem == id_ and session_key(path, is_ambiguous=True) == key
+            if path.stem == key or is_copy:
+                return FoundSession(holder_of(self.stores, path), path)
         return None
 
     def _generation(self) -> str:

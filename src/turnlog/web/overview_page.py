@@ -83,8 +83,9 @@ def overview_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
                 "This month", month, _by_day(month, starts.month, figure), starts.month, figure
             ),
         ],
-        # Of the longest period that the page shows a cost of: that of the recent sessions.
-        "footnotes": footnotes_of(year),
+        # The week may begin before the month does.
+        "footnotes": footnotes_of(month) or footnotes_of(week),
+        "session_footnotes": footnotes_of(year) if any(each.marks for each in recent) else [],
         "calendar": _calendar(year, figure),
         "week_map": _week_map(hours, figure),
         "commands": {

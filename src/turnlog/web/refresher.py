@@ -51,9 +51,11 @@ class Refresher:
             return "Indexing sessions for the first time: this page is not complete yet."
         return f"The index could not be updated: {mask(self.problem)}" if self.problem else None
 
-    def request(self) -> None:
+    def request(self, waits: bool = True) -> None:
         """Start a refresh unless one runs or has just ended; wait only for the very first."""
         self.start()
+        if not waits:
+            return
         if self._asked is None:
             self._asked = time.monotonic()
         # A page and what its viewer asks for wait once, not each for five seconds.

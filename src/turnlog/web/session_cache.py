@@ -80,6 +80,8 @@ class _Slot:
         self.opened: OpenedSession | None = None
         self.start: OpenedSession | None = None
         """The first lines of a large session, while the others are read."""
+        self.reader: Thread | None = None
+        """Reads the others, once it is started."""
         self.is_read = Event()
         """Set when a large session was read, or could not be."""
         self.error: Exception | None = None
@@ -92,6 +94,13 @@ class _Slot:
         assert opened, "a slot that was prepared has one of them"
         opened.refresh()
         return opened
+
+    def read_on(self) -> None:
+        """Start to read a large session, unless that was done."""
+        with self.lock:
+            reader, self.reader = self.reader, None
+        if reader:
+            reader.start()
 
     @property
     def size(self) -> int:
@@ -123,13 +132,19 @@ class SessionCache:
         with self._reporting_missing(path), slot.lock:
             self._prepare(slot, store, path)
         if not is_early:
+            slot.read_on()
             slot.is_read.wait()
-        # A session computes its parts on demand and is not safe for threads: one request at a time.
-        with slot.lock:
-            with self._reporting_missing(path):
-                opened = slot.current()
-            self._make_room(path)
-            yield opened
+        try:
+            # A session computes its parts on demand and is not safe for threads: one request at
+            # a time.
+            with slot.lock:
+                with self._reporting_missing(path):
+                    opened = slot.current()
+                self._make_room(path)
+                yield opened
+        finally:
+            # Not before: the first rows would share the processor with a million others.
+            slot.read_on()
 
     @contextmanager
     def _reporting_missing(self, path: Path) -> Generator[None]:
@@ -143,7 +158,7 @@ class SessionCache:
             raise NotFound(f"{path} cannot be read: {error.strerror}", hint) from error
 
     def _prepare(self, slot: _Slot, store: Store, path: Path) -> None:
-        """Open a session, or its start while a thread reads all of it."""
+        """Open a session, or its start and a thread to read all of it."""
         if slot.opened or slot.start:
             return
         if session := open_at_once(store, path, self._large):
@@ -153,7 +168,7 @@ class SessionCache:
         slot.start = start = OpenedSession(SessionStart(path, EARLY), store)
         start.reading = ReadProgress(0, path.stat().st_size)
         # A daemon: Ctrl-C does not wait for a gigabyte.
-        Thread(target=self._read, args=(slot, store, path, start), daemon=True).start()
+        slot.reader = Thread(target=self._read, args=(slot, store, path, start), daemon=True)
 
     def _read(self, slot: _Slot, store: Store, path: Path, start: OpenedSession) -> None:
         size = path.stat().st_size
