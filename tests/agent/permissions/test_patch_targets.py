@@ -55,8 +55,18 @@ def test_a_patch_of_other_files_is_applied_by_a_rule(command: str, tmp_path: Pat
     assert _kind_of_patch(command, tmp_path) is VerdictKind.ALLOW
 
 
-def _kind_of_patch(command: str, root: Path) -> VerdictKind:
+@pytest.mark.parametrize(("folder", "name"), [(".claude", "settings.json"), ("docs/old", "x.md")])
+def test_a_patch_is_judged_where_it_is_applied(folder: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "x.patch").write_text(PATCH.format(name))
+    command = f"git apply {tmp_path}/x.patch"
+    assert _kind_of_patch(command, tmp_path, folder) is VerdictKind.ASK
+    assert _kind_of_patch(command, tmp_path) is VerdictKind.ALLOW
+
+
+def _kind_of_patch(command: str, root: Path, cwd: str = ".") -> VerdictKind:
     allow = tuple(parse_rule(f"Bash({each}:*)", root, "test") for each in ("git", "patch"))
-    deny = (parse_rule("Edit(/docs/keep.md)", root, "test"),)
-    policy = Policy(deny, (), allow, ApprovalMode.DEFAULT, root, (root,))
+    denied = ("Edit(/docs/keep.md)", "Edit(/docs/old/**)")
+    deny = tuple(parse_rule(each, root, "test") for each in denied)
+    policy = Policy(deny, (), allow, ApprovalMode.DEFAULT, root / cwd, (root,))
     return decide("Bash", [Runs(command)], policy).kind

@@ -11,11 +11,15 @@ from pathlib import Path
 
 from turnlog.agent.permissions.bash import UNKNOWN, SimpleCommand, UnknownValue, Word
 from turnlog.agent.permissions.directories import arguments_in, path_in
+from turnlog.agent.permissions.files import WRITING, restricted
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
+from turnlog.agent.permissions.path_access import is_guarded
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.format.regular_files import read_regular
 
 LARGEST = 1 << 20
+MOST_NAMES, MOST_STRIPPED = 500, 3
+"""Maximum number of names in a patch, and of directories that `-p` strips from each."""
 HEADER = re.compile(r"^[ \t>]*(?:diff|---|\+\+\+|\*\*\*|rename|copy|Index:)[ \t].*", re.M)
 """A line that names a file; in a mail, patches may be indented or quoted."""
 ENCODED = re.compile(r"^content-transfer-encoding:(?!\s*[78]bit\s*$)", re.I | re.M)
@@ -53,11 +57,35 @@ def guard_patches(
     if not texts and part.is_fed:
         yield UNKNOWN_PATCH
     for path, text in zip(paths, texts, strict=True):
-        yield from _judge(path, text, policy)
+        headers = list(dict.fromkeys(HEADER.findall(text)))
+        yield from _judge(path, text, headers, policy)
+        yield from _judge_names(headers, place, policy)
 
 
-def _judge(path: Path, text: str, policy: Policy) -> Iterator[AccessDecision]:
-    headers = HEADER.findall(text)
+def _judge_names(
+    headers: list[str], place: Path | None, policy: Policy
+) -> Iterator[AccessDecision]:
+    """Decide about the files that headers name, in the directory where the patch is applied.
+
+    How many directories are stripped from a name depends on options, so each of its ends counts.
+    """
+    names = {text.strip('"') for line in headers for text in line.split()[1:]}
+    ends = {"/".join(name.split("/")[rank:]) for name in names for rank in range(MOST_STRIPPED)}
+    if len(ends) > MOST_NAMES:
+        yield UNKNOWN_PATCH
+        return
+    for end in sorted(filter(None, ends)):
+        try:
+            path = path_in(end, place)
+        except UnknownValue:
+            continue
+        if found := restricted(path, policy, WRITING, "Edit"):
+            yield AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
+        if is_guarded(path, policy.directories, policy.added_path):
+            yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
+
+
+def _judge(path: Path, text: str, headers: list[str], policy: Policy) -> Iterator[AccessDecision]:
     if ENCODED.search(text) or any(map(ESCAPED.search, headers)):
         yield UNKNOWN_PATCH
     if mentions_protected(headers):
