@@ -88,6 +88,7 @@ def test_a_mentioned_link_that_stays_as_it_is_is_read(shop: Path) -> None:
     (shop / "place").symlink_to("src")
     assert ["print(1)" in block["text"] for block in blocks(shop, "@link.py")] == [True]
     assert ["a.py" in block["text"] for block in blocks(shop, "@place")] == [True]
+    assert ["print(1)" in block["text"] for block in blocks(shop, "@src/../link.py")] == [True]
 
 
 def test_an_image_goes_along_as_one(shop: Path) -> None:

@@ -27,6 +27,7 @@ from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
+DENIED = {"toolName": "Bash", "ruleContent": "curl:*"}
 TOUCH = ("t1", "Bash", {"command": "touch new"})
 Respond = Callable[[Fields], Fields | None]
 
@@ -158,6 +159,28 @@ def test_an_answer_does_not_turn_off_all_questions(
     program.respond = lambda request: answers.pop(0)
     program.run(prompt())
     assert len(program.requests("can_use_tool")) == 2
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"type": "removeRules", "behavior": "deny", "rules": [DENIED]},
+        {"type": "replaceRules", "behavior": "deny", "rules": []},
+        {"type": "unknown", "behavior": "allow", "rules": [{"toolName": "Bash"}]},
+    ],
+)
+def test_an_answer_does_not_lift_rules_of_the_command_line(
+    program: Program, api: ScriptedApi, update: Fields
+) -> None:
+    calls = [("t1", "Bash", {"command": "make"}), ("t2", "Bash", {"command": "curl example.com"})]
+    calls.append(("t3", "Bash", {"command": "make all"}))
+    api.replies[:] = [*map(called, calls), said("Done.")]
+    program.options = replace(program.options, deny=("Bash(curl:*)",))
+    answers = [{"behavior": "allow", "updatedPermissions": [update]}, {"behavior": "deny"}]
+    program.respond = lambda request: answers.pop(0)
+    program.run(prompt())
+    asked = [each["input"]["command"] for each in program.requests("can_use_tool")]
+    assert asked == ["make", "make all"]
 
 
 def test_a_session_started_for_it_may_bypass_permissions(

@@ -62,6 +62,7 @@ COPIES_OF_TRACKED_FILES = r"""
     git submodule add ./ x
     git submodule --quiet add ./ x
     git merge -Xsubtree=x HEAD
+    git merge --strategy subtree HEAD
     git pull --strategy-option=subtree=x . main
     git fsck --lost-found
     git config --blob 2cbdd2ad709333e8cc0bbf508b407d88885ff1e3 -l

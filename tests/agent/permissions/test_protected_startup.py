@@ -25,6 +25,8 @@ NAMES = """
     .hg/hgrc vendor/.hg/hgrc .hgrc .jj/repo/config.toml .direnvrc .helix/languages.toml
     .codex/config.toml .gemini/settings.json .kiro/settings/mcp.json .opencode/plugin/x.ts
     opencode.json .aider.conf.yml
+    mise.local.toml .mise/config.toml app/lefthook-local.yml .bash_completion .ghci .pryrc
+    .ocamlinit .latexmkrc .nvimrc .ipython/profile_default/startup/x.py .bundle/config .forward
     """.split()
 
 

@@ -52,7 +52,8 @@ async def mention_blocks(
     # Typed paths come last: the user is asked about one that is both written and typed.
     named |= dict.fromkeys(mentioned_paths(typed, workspace.cwd), ask)
     blocks: list[Fields] = []
-    for path, asked in named.items():
+    for mentioned, asked in named.items():
+        path = workspace.path_of(str(mentioned))
         # Resolved before the verdict: while the user is asked, the file may become a link.
         accesses = [Reads(path)]
         targets = targets_of(accesses)

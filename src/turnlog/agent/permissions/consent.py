@@ -203,14 +203,15 @@ class Consent:
     def update(self, updates: Iterable[Fields], workspace: Workspace) -> None:
         """Apply changes that the user's program sends along with an approval.
 
-        Rules of settings files stay in force: what they deny, no answer allows.
+        Rules of settings files and of the command line stay in force: what they deny, no answer
+        allows. Changes of an unknown kind are ignored.
         """
         for change in read_changes(updates):
             if change.kind == "setMode":
                 self._switch(change.mode)
             elif change.kind in ("addDirectories", "removeDirectories"):
                 _change_directories(change, workspace)
-            else:
+            elif change.kind in ("addRules", "replaceRules", "removeRules"):
                 self._change_rules(change)
 
     def may_switch(self, mode: ApprovalMode) -> bool:
@@ -232,7 +233,12 @@ class Consent:
             return
         # In place: sub-agents share the lists.
         if change.kind == "removeRules":
-            held[:] = [rule for rule in held if rule.text not in change.rules]
+            is_free = change.behavior == "allow"
+            held[:] = [
+                rule
+                for rule in held
+                if rule.text not in change.rules or not (is_free or rule.source == ANSWER)
+            ]
             return
         if change.kind == "replaceRules":
             held[:] = [rule for rule in held if rule.source != ANSWER]

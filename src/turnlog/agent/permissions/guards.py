@@ -32,6 +32,7 @@ from turnlog.agent.permissions.git_repository import GitCall, find_problem, find
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
 from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
+from turnlog.agent.permissions.patch_targets import guard_patches
 from turnlog.agent.permissions.path_access import (
     has_protected_name,
     has_protected_part,
@@ -89,6 +90,7 @@ def guard(
             yield from _guard_content(effect, place, policy, is_still=is_still)
         else:
             yield from _guard_unknown(call, place, policy)
+            yield from guard_patches(name, call.words, part, place, policy)
 
 
 def _effect_in(name: str, words: tuple[Word, ...], place: Path | None) -> ProgramEffect | None:

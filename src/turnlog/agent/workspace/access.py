@@ -13,7 +13,7 @@ PROTECTED_FOLDERS = frozenset(
     """
     .git .vscode .idea .husky .cargo .devcontainer .yarn .mvn .claude .ssh .gnupg .cursor .zed
     .emacs.d .vim .helix .hg .jj .amazonq .codex .gemini .kiro .opencode .qwen .roo
-    .windsurf
+    .windsurf .mise .ipython .jupyter .bundle .lefthook .fleet
     """.split()
 )
 REPOSITORIES = frozenset((".git", ".hg", ".jj"))
@@ -39,9 +39,13 @@ PROTECTED_FILES = frozenset(
     pyrightconfig.json .mcp.json .claude.json .aider.conf.yml .crush.json crush.json opencode.json
     opencode.jsonc .vimrc .exrc .nvim.lua .emacs .dir-locals.el .gdbinit
     .lldbinit .pdbrc .irbrc .inputrc .mise.toml mise.toml .tool-versions pip.conf .pypirc .netrc
+    mise.local.toml .mise.local.toml lefthook-local.yml lefthook-local.yaml .lefthook-local.yml
+    .lefthook-local.yaml .bash_completion .nvimrc .gdbearlyinit .pryrc .ghci .ocamlinit .utoprc
+    .latexmkrc .perldb .tclshrc .wishrc .octaverc .sbclrc .clisprc .guile .mongorc.js .mongoshrc.js
+    .lessfilter .procmailrc .forward
     """.split()
 )
-AMBIGUOUS_NAMES = frozenset((".login", ".logout"))
+AMBIGUOUS_NAMES = frozenset((".forward", ".login", ".logout"))
 """Protected names that are also fields: `gh api user --jq .login` writes no file."""
 
 

@@ -76,7 +76,7 @@ text for the editor, which stays in `.git/COMMIT_EDITMSG`, contains it.
 """
 COPYING_GIT = re.compile(
     r"worktree add\b.*|submodule .*\badd\b.*"
-    r"|(?:cherry-pick|merge|pull|rebase|revert) .*-[\w-]*[sX=] ?subtree.*",
+    r"|(?:cherry-pick|merge|pull|rebase|revert) .*-\S*[ =]?subtree.*",
     re.S,
 )
 """Calls that put tracked files elsewhere in the work tree, where no rule knows them.

@@ -1,0 +1,72 @@
+"""Patches that commands apply by a rule: which files they change is looked at."""
+
+from pathlib import Path
+
+import pytest
+
+from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
+from turnlog.agent.workspace.access import Runs
+
+PATCH = "diff --git a/{0} b/{0}\n--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-keep\n+PWNED\n"
+APPLIED = (
+    *("git apply x.patch", "git apply --index -p1 x.patch", "git apply --stat --apply x.patch"),
+    *("git apply < x.patch", "git am x.patch", "git -C . apply x.patch", "git apply - < x.patch"),
+    *("patch -p1 -i x.patch", "patch -p1 --input=x.patch", "patch -p1 < x.patch"),
+    *(
+        "patch docs/a.md x.patch",
+        "patch -p1 -ix.patch",
+        "git apply missing.patch",
+        "any-program | git apply",
+    ),
+)
+
+
+@pytest.mark.parametrize("command", APPLIED)
+@pytest.mark.parametrize("name", [".claude/settings.json", "docs/keep.md", ".envrc"])
+def test_a_patch_changes_no_denied_or_protected_file(
+    name: str, command: str, tmp_path: Path
+) -> None:
+    (tmp_path / "x.patch").write_text(PATCH.format(name))
+    assert _kind_of_patch(command, tmp_path) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PATCH.format("x").replace("+++ b/x", '+++ "b/.env\\162c"'),
+        "Content-Transfer-Encoding: base64\n\nZGlmZg==\n",
+    ],
+)
+def test_a_patch_that_cannot_be_read_with_certainty_asks(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.patch").write_text(text)
+    assert _kind_of_patch("git am x.patch", tmp_path) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git apply x.patch", "git apply --check y.patch", "git am --abort", "git am x.patch"),
+        *("patch -p1 -i x.patch", "patch -Np0 < x.patch"),
+    ],
+)
+def test_a_patch_of_other_files_is_applied_by_a_rule(command: str, tmp_path: Path) -> None:
+    (tmp_path / "x.patch").write_text(PATCH.format("src/app.py"))
+    (tmp_path / "y.patch").write_text(PATCH.format(".envrc"))
+    assert _kind_of_patch(command, tmp_path) is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(("folder", "name"), [(".claude", "settings.json"), ("docs/old", "x.md")])
+def test_a_patch_is_judged_where_it_is_applied(folder: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "x.patch").write_text(PATCH.format(name))
+    command = f"git apply {tmp_path}/x.patch"
+    assert _kind_of_patch(command, tmp_path, folder) is VerdictKind.ASK
+    assert _kind_of_patch(command, tmp_path) is VerdictKind.ALLOW
+
+
+def _kind_of_patch(command: str, root: Path, cwd: str = ".") -> VerdictKind:
+    allow = tuple(parse_rule(f"Bash({each}:*)", root, "test") for each in ("git", "patch"))
+    denied = ("Edit(/docs/keep.md)", "Edit(/docs/old/**)")
+    deny = tuple(parse_rule(each, root, "test") for each in denied)
+    policy = Policy(deny, (), allow, ApprovalMode.DEFAULT, root / cwd, (root,))
+    return decide("Bash", [Runs(command)], policy).kind
