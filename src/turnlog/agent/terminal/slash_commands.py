@@ -16,6 +16,7 @@ from turnlog.agent.terminal.completer import KnownCommand
 from turnlog.agent.terminal.menu import Item, Menu
 from turnlog.agent.terminal.model_commands import choose_effort, choose_model
 from turnlog.agent.terminal.rewind_menu import rewind
+from turnlog.agent.terminal.style_commands import choose_style
 from turnlog.conversation.session import open_session
 from turnlog.edit.service import write_export
 from turnlog.errors import UsageError
@@ -172,6 +173,7 @@ OWN = (
     Own("export", "[file]", "Write the conversation to a file", export),
     Own("model", "[name]", "Show or change the model", choose_model),
     Own("effort", "[level]", "Show or change how much effort the model makes", choose_effort),
+    Own("output-style", "[name]", "Show or change how the model writes", choose_style),
     Own("rename", "<name>", "Give the session a name", rename),
     Own("resume", "[session]", "Go on with another session", resume, ("continue",)),
     Own(
