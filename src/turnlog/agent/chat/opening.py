@@ -99,6 +99,8 @@ class Chat:
     styles: dict[str, OutputStyle] = field(default_factory=dict[str, OutputStyle])
     """Output styles by name."""
     preferences: Preferences = field(default_factory=Preferences)
+    settings_files: tuple[Path, ...] = ()
+    """The settings files that count."""
     plain_system: list[str] = field(default_factory=list[str])
     """The system prompt without an output style."""
 
@@ -188,13 +190,11 @@ async def open_chat(
     notes += [*settings.problems, *found.problems, *files.problems]
     notes += _untrusted([*settings.ignored, *files.ignored, *_left_out(options, found)])
     answer = StructuredOutput(options.schema) if options.schema else None
-    extras = (options.name, definitions, answer, options.plugins, styles, settings.preferences)
+    extras = (options.name, definitions, answer, options.plugins, styles)
+    extras = (*extras, settings.preferences, tuple(each.path for each in settings.sources))
     chat = Chat(store, loop, prompts, _closed(host), [], notes, *extras, plain_system=plain)
     place = _place_of_own_servers(store, options)
-    variables = parts.workspace.environment
-    await chat.servers.start(found.configs, options.cwd, variables, own_place=place)
-    chat.notes += chat.servers.problems
-    chat.server_states = _states(found, chat.servers.failed)
+    await _start_servers(chat, found, options.cwd, place)
     home = store.root if settings.keeps_memory else None
     agents = Agents(path, parts, definitions, prompts, home, place)
     parts.tools |= _tools(chat, options, agents.tool())
@@ -251,6 +251,13 @@ def _outside_imports(store: Store, options: ChatOptions, settings: Settings) -> 
 def _refusal(settings: Settings) -> list[str]:
     refused = ", ".join(settings.refused_variables())
     return [REFUSED.format(names=refused)] if refused else []
+
+
+async def _start_servers(chat: Chat, found: Approved, cwd: Path, place: Path) -> None:
+    variables = chat.parts.workspace.environment
+    await chat.servers.start(found.configs, cwd, variables, own_place=place)
+    chat.notes += chat.servers.problems
+    chat.server_states = _states(found, chat.servers.failed)
 
 
 def _closed(host: Host) -> Connections:

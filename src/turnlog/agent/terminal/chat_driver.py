@@ -183,9 +183,10 @@ class ChatDriver:
         # questions.
         modes += [ApprovalMode.BYPASS] if self.options.mode is ApprovalMode.BYPASS else []
         place = modes.index(rules.mode) if rules.mode in modes else -1
-        self._set_mode(modes[(place + 1) % len(modes)])
+        self.set_mode(modes[(place + 1) % len(modes)])
 
-    def _set_mode(self, mode: ApprovalMode) -> None:
+    def set_mode(self, mode: ApprovalMode) -> None:
+        """Switch the permission mode."""
         self.chat.parts.rules.mode = mode
         self.chat.parts.hooks.facts.permission_mode = mode.value
         self.refresh_status()
@@ -234,7 +235,7 @@ class ChatDriver:
         finally:
             await notified
         if reply is ACCEPT:
-            self._set_mode(ApprovalMode.ACCEPT_EDITS)
+            self.set_mode(ApprovalMode.ACCEPT_EDITS)
             return PermissionReply("allow")
         return reply
 
