@@ -640,3 +640,22 @@ def test_a_session_to_resume_can_be_picked(
         pane.say("Thanks.")
         pane.see("Done.")
     assert "A melon." in json.dumps(api.requests[0].body["messages"])
+
+
+def test_the_users_own_command_writes_the_status_line(
+    start: Start, api: ScriptedApi, store: Store, project: Path
+) -> None:
+    reads = "import json, sys; s = json.load(sys.stdin); print(s['output_style']['name'], 'it is')"
+    command = f'{sys.executable} -c "{reads}"'
+    store.root.mkdir(exist_ok=True)
+    line = {"statusLine": {"type": "command", "command": command}}
+    store.settings.write_text(json.dumps(line))
+    usual = [sys.executable, "-m", "turnlog", "chat"]
+    with terminal(usual, project) as pane:
+        pane.see(f"{STATUS} · default it is")
+        pane.say("/output-style Learning")
+        pane.see("the output style is Learning", f"{STATUS} · Learning it is")
+        pane.say("Go.")
+        pane.see("Done.")
+    assert "TODO(human)" in json.dumps(api.requests[0].body["system"])
+    assert json.loads(store.settings.read_text())["outputStyle"] == "Learning"

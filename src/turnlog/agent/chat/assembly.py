@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from turnlog.agent.chat.preferred_answers import preferred_prompts
 from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.config.memory import Memory, MemoryFiles, MemoryLimits
 from turnlog.agent.config.plugins import Plugin
@@ -142,7 +143,7 @@ def assemble(
     recorder = _recorder(options, path, resumed, workspace)
     history = FileHistory(store, recorder, cwd, partial(_may_copy, workspace))
     facts = _hook_facts(path, options, settings, mode, fresh_env_file(store, path.stem))
-    files = MemoryFiles(cwd, store.root, limits=memory_limits(store, options, workspace.may_read))
+    files = _memory_files(store, options, settings, workspace)
     tools: dict[str, Tool] = {}
     hooks = Hooks(settings.hooks, facts, rule_filter(tools, workspace), _allowed(settings))
     found = files.at_start()
@@ -158,7 +159,7 @@ def assemble(
         hooks=hooks,
         rules=consent,
         ask=None,
-        system=_system(options, [surroundings(cwd, places), *memory]),
+        system=_system(options, settings, [surroundings(cwd, places)], memory),
         memory=memory,
         recall=partial(_recall, store, files, hooks),
         limits=_limits(options, settings),
@@ -205,8 +206,19 @@ def _may_copy(workspace: Workspace, path: Path) -> bool:
     return why_apart(path, workspace.folders) != OUTSIDE and workspace.may_read(path)
 
 
+def _memory_files(
+    store: Store, options: ChatOptions, settings: Settings, workspace: Workspace
+) -> MemoryFiles:
+    excluded = settings.preferences.excluded_memory
+    limits = memory_limits(store, options, workspace.may_read, excluded)
+    return MemoryFiles(options.cwd, store.root, limits=limits)
+
+
 def memory_limits(
-    store: Store, options: ChatOptions, may_read: Callable[[Path], bool]
+    store: Store,
+    options: ChatOptions,
+    may_read: Callable[[Path], bool],
+    excluded: tuple[str, ...] = (),
 ) -> MemoryLimits:
     """Return which memory files a chat loads."""
     return MemoryLimits(
@@ -215,6 +227,7 @@ def memory_limits(
         may_read=may_read,
         uses_user=SettingSource.USER in options.sources,
         uses_project=SettingSource.PROJECT in options.sources,
+        excluded=excluded,
     )
 
 
@@ -293,7 +306,10 @@ def _about(memory: Memory) -> Fields:
     return fields | ({"globs": list(why.globs)} if why.globs else {})
 
 
-def _system(options: ChatOptions, parts: list[str]) -> list[str]:
+def _system(
+    options: ChatOptions, settings: Settings, place: list[str], memory: list[str]
+) -> list[str]:
+    parts = [*place, *preferred_prompts(settings.preferences), *memory]
     more = [options.more_system_prompt] if options.more_system_prompt else []
     # An empty prompt is one: programs send it for an agent without instructions.
     role = ROLE if options.system_prompt is None else options.system_prompt

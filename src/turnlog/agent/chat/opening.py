@@ -11,6 +11,7 @@ from uuid import uuid4
 from turnlog.agent.chat.assembly import ChatOptions, assemble, memory_limits, starting_mode
 from turnlog.agent.chat.host import Host, offered_tools, usable_skills
 from turnlog.agent.chat.plan_approval import PlanApproval
+from turnlog.agent.chat.preferred_answers import styled_system, take_key
 from turnlog.agent.chat.prompt_expansion import Prompts
 from turnlog.agent.chat.structured_output import StructuredOutput
 from turnlog.agent.config import settings as settings_files
@@ -18,7 +19,9 @@ from turnlog.agent.config.agent_definitions import AgentDefinition, load_agents
 from turnlog.agent.config.custom_commands import load_commands
 from turnlog.agent.config.definition_directories import DefinitionFiles
 from turnlog.agent.config.memory import MemoryFiles
+from turnlog.agent.config.output_styles import OutputStyle, load_styles
 from turnlog.agent.config.plugins import Plugin
+from turnlog.agent.config.preferences import Preferences
 from turnlog.agent.config.settings import Settings
 from turnlog.agent.config.skills import for_model, listing
 from turnlog.agent.hooks.file_watch import wants_watch, watch
@@ -93,6 +96,13 @@ class Chat:
     answer: StructuredOutput | None = None
     """Takes the answer of each turn, if it has to follow a schema."""
     plugins: tuple[Plugin, ...] = ()
+    styles: dict[str, OutputStyle] = field(default_factory=dict[str, OutputStyle])
+    """Output styles by name."""
+    preferences: Preferences = field(default_factory=Preferences)
+    settings_files: tuple[Path, ...] = ()
+    """The settings files that count."""
+    plain_system: list[str] = field(default_factory=list[str])
+    """The system prompt without an output style."""
 
     @property
     def parts(self) -> Parts:
@@ -161,6 +171,7 @@ async def open_chat(
     notes = _refusal(settings)
     # Before the first subprocess is started and the model's client reads its variables.
     os.environ.update(settings.env)
+    await take_key(settings.preferences, options.cwd)
     notes += sandbox_notes(settings.sandbox)
     notes += [ELSEWHERE] if path.stem in live_sessions(store) else []
     parts = assemble(store, options, settings, path, resumed, notes.append)
@@ -173,24 +184,21 @@ async def open_chat(
     files = _definition_files(store, options, trust, parts)
     commands = usable_skills(load_commands(store, options.cwd, files), host.skills)
     prompts = Prompts(loop, commands)
+    styles, plain = load_styles(files), parts.system
+    notes += _apply_style(parts, styles, settings, options)
     definitions = load_agents(store, options.cwd, files) | options.agents | dict(host.agents)
     notes += [*settings.problems, *found.problems, *files.problems]
     notes += _untrusted([*settings.ignored, *files.ignored, *_left_out(options, found)])
-    servers_open = Connections(open_host=host.open_server)
     answer = StructuredOutput(options.schema) if options.schema else None
-    extras = (options.name, definitions, answer, options.plugins)
-    chat = Chat(store, loop, prompts, servers_open, [], notes, *extras)
+    extras = (options.name, definitions, answer, options.plugins, styles)
+    extras = (*extras, settings.preferences, tuple(each.path for each in settings.sources))
+    chat = Chat(store, loop, prompts, _closed(host), [], notes, *extras, plain_system=plain)
     place = _place_of_own_servers(store, options)
-    await chat.servers.start(
-        found.configs, options.cwd, parts.workspace.environment, own_place=place
-    )
-    chat.notes += chat.servers.problems
-    chat.server_states = _states(found, chat.servers.failed)
+    await _start_servers(chat, found, options.cwd, place)
     home = store.root if settings.keeps_memory else None
     agents = Agents(path, parts, definitions, prompts, home, place)
     parts.tools |= _tools(chat, options, agents.tool())
-    if host.moves_surroundings:
-        _move_surroundings(loop)
+    _move_surroundings(loop, host)
     # Claimed only when nothing can fail any more: a chat that did not open must not look open.
     claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
     chat.loop.pending_context += await start_session(parts, _source(options), chat.notes.append)
@@ -234,7 +242,8 @@ async def _trust(store: Store, options: ChatOptions, approve: Ask | None) -> Tru
 def _outside_imports(store: Store, options: ChatOptions, settings: Settings) -> list[Path]:
     """Return the files outside the project that its memory imports, except denied ones."""
     policy = settings.policy(ApprovalMode.DEFAULT, options.cwd)
-    limits = memory_limits(store, options, lambda path: is_readable(path, policy))
+    excluded = settings.preferences.excluded_memory
+    limits = memory_limits(store, options, lambda path: is_readable(path, policy), excluded)
     found = MemoryFiles(options.cwd, store.root, limits=limits).at_start()
     return [memory.path for memory in found if memory.needs_approval]
 
@@ -242,6 +251,26 @@ def _outside_imports(store: Store, options: ChatOptions, settings: Settings) -> 
 def _refusal(settings: Settings) -> list[str]:
     refused = ", ".join(settings.refused_variables())
     return [REFUSED.format(names=refused)] if refused else []
+
+
+async def _start_servers(chat: Chat, found: Approved, cwd: Path, place: Path) -> None:
+    variables = chat.parts.workspace.environment
+    await chat.servers.start(found.configs, cwd, variables, own_place=place)
+    chat.notes += chat.servers.problems
+    chat.server_states = _states(found, chat.servers.failed)
+
+
+def _closed(host: Host) -> Connections:
+    return Connections(open_host=host.open_server)
+
+
+def _apply_style(
+    parts: Parts, styles: dict[str, OutputStyle], settings: Settings, options: ChatOptions
+) -> list[str]:
+    """Apply the output style, unless the user gave a system prompt; return notes on it."""
+    named = settings.preferences.output_style if options.system_prompt is None else None
+    parts.system, notes = styled_system(parts.system, styles, named)
+    return notes
 
 
 def _untrusted(ignored: Sequence[str]) -> list[str]:
@@ -323,8 +352,10 @@ def _watch_files(store: Store, options: ChatOptions, parts: Parts) -> None:
         parts.hooks.keep(watch(parts.hooks, watched, partial(take_variables, parts)))
 
 
-def _move_surroundings(loop: Loop) -> None:
-    """Send what depends on the user with the first prompt: many users then share a cache."""
+def _move_surroundings(loop: Loop, host: Host) -> None:
+    """Send what depends on the user with the first prompt, if many users share a cache."""
+    if not host.moves_surroundings:
+        return
     role, *others = loop.parts.system
     loop.parts.system = [role]
     loop.pending_context.append(reminder(others, "SessionStart"))

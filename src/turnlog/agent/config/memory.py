@@ -97,6 +97,12 @@ class MemoryLimits(Struct, frozen=True):
     """Checks whether no rule denies reading a file."""
     uses_user: bool = True
     uses_project: bool = True
+    excluded: tuple[str, ...] = ()
+    """Patterns of files that are not loaded, except those of the organisation."""
+
+    def excludes(self, path: Path) -> bool:
+        """Return whether a pattern of `claudeMdExcludes` matches a file's absolute path."""
+        return any(_matches_path(pattern, path) for pattern in self.excluded)
 
 
 UNLIMITED = MemoryLimits()
@@ -194,6 +200,8 @@ class MemoryFiles:
         """Yield a file's imports, then the file."""
         real = real_path(path)
         if real in self._loaded or not self._is_there(path, hops):
+            return
+        if kind is not MemoryKind.MANAGED and self._limits.excludes(path):
             return
         if not self._may_load(path, kind, hops):
             return
@@ -370,3 +378,10 @@ def _expand(pattern: str) -> list[str]:
         else:
             pending += [f"{head}{each}{tail}" for each in reversed(inner.split(","))]
     return [pattern] if pending else done
+
+
+def _matches_path(pattern: str, path: Path) -> bool:
+    try:
+        return is_match(str(expand_user(pattern)), str(path).lstrip("/"))
+    except ValueError:  # a pattern that makes no sense matches nothing
+        return False

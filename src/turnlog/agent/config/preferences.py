@@ -1,10 +1,9 @@
-"""Settings about answers, the screen and plugins, merged from all sources.
+"""Settings about answers and the screen, merged from all sources.
 
 An untrusted project's file reaches this module without any of them: see `restrict`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct
@@ -19,7 +18,7 @@ Value = TypeVar("Value")
 
 
 class Preferences(Struct, frozen=True):
-    """Settings about answers, the screen and plugins."""
+    """Settings about answers and the screen."""
 
     effort: str | None = None
     """low, medium, high, xhigh or max."""
@@ -43,13 +42,10 @@ class Preferences(Struct, frozen=True):
     """Attribution for pull requests; empty for none."""
     excluded_memory: tuple[str, ...] = ()
     """Patterns of memory files that are not loaded."""
-    plugins: dict[str, bool] = {}
-    """Plugins, as `name@marketplace`, and whether they are enabled."""
 
 
-def preferences_of(sources: Sequence[tuple[SettingsContent, Path]]) -> Preferences:
+def preferences_of(contents: Sequence[SettingsContent]) -> Preferences:
     """Merge the preferences of settings files, the lowest precedence first."""
-    contents = [content for content, _ in sources]
 
     def last(select: Callable[[SettingsContent], Value | None]) -> Value | None:
         return _last(map(select, contents))
@@ -69,11 +65,6 @@ def preferences_of(sources: Sequence[tuple[SettingsContent, Path]]) -> Preferenc
         commit_line=commit,
         request_line=request,
         excluded_memory=tuple(one for each in contents for one in each.claude_md_excludes or ()),
-        plugins={
-            name: wanted is not False
-            for each in contents
-            for name, wanted in (each.enabled_plugins or {}).items()
-        },
     )
 
 

@@ -89,8 +89,8 @@ class Settings(Struct, frozen=True):
 
     @property
     def preferences(self) -> Preferences:
-        """Settings about answers, the screen and plugins."""
-        return preferences_of([(each.content, each.base) for each in self.sources])
+        """Settings about answers and the screen."""
+        return preferences_of([each.content for each in self.sources])
 
     @property
     def compacts_itself(self) -> bool | None:

@@ -57,8 +57,6 @@ class SettingsContent(Struct, rename="camel"):
     cleanup_period_days: int | None = None
     fallback_model: str | list[str] | None = None
     claude_md_excludes: list[str] | None = None
-    enabled_plugins: dict[str, Any] | None = None
-    extra_known_marketplaces: dict[str, Any] | None = None
 
 
 def restrict(content: SettingsContent) -> SettingsContent:

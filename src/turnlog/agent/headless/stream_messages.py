@@ -127,7 +127,7 @@ def init_message(chat: Chat) -> Fields:
         "slash_commands": [COMPACT, *chat.prompts.commands],
         "apiKeySource": KEY if os.environ.get(KEY) else "none",
         "claude_code_version": VERSION,
-        "output_style": "default",
+        "output_style": chat.preferences.output_style or "default",
         "agents": list(chat.agents),
         "skills": [each.name for each in chat.prompts.commands.values() if each.is_skill],
         "plugins": [

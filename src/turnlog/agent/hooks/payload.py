@@ -26,13 +26,17 @@ class SessionFacts:
     title: str = ""
     """Session title set by a hook, until the next prompt."""
 
-    def payload(self, event: str, fields: Fields) -> Fields:
-        """Return the payload of a hook."""
-        common: Fields = {
+    def common(self) -> Fields:
+        """Return the fields that name the session."""
+        return {
             "session_id": self.session_id,
             "transcript_path": str(self.transcript),
             "cwd": str(self.cwd),
         }
+
+    def payload(self, event: str, fields: Fields) -> Fields:
+        """Return the payload of a hook."""
+        common = self.common()
         if self.prompt_id:
             common["prompt_id"] = self.prompt_id
         if EVENTS[event].has_mode:

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import aclosing
 from importlib import import_module
+from time import monotonic
 from typing import Any, Self
 
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ from turnlog.agent.terminal.question_menu import (
     plan_items,
 )
 from turnlog.agent.terminal.screen_protocol import ScreenInterface, ScrollbackItem, TypedInput
+from turnlog.agent.terminal.status_command import StatusCommand, session_state
 from turnlog.agent.terminal.status_line import StatusFacts
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_kind
 from turnlog.conversation.session import open_session
@@ -60,6 +62,8 @@ class ChatDriver:
         self.is_at_work = False
         """True if the model is running."""
         self._counting: asyncio.Task[None] | None = None
+        self._status: StatusCommand | None = None
+        self._started = monotonic()
 
     @classmethod
     async def open(cls, screen: ScreenInterface, store: Store, options: ChatOptions) -> Self:
@@ -95,11 +99,32 @@ class ChatDriver:
         for note in self.chat.notes:
             self.display.note(note, is_error=True)
         self.display.past(last_turns(self.chat.parts.recorder.chain))
+        self._start_status(chat)
         if self.options.resume:
             # For this display: when the count is done, the user may have switched to another
             # session.
             self._counting = asyncio.create_task(self._count_before(self.display))
         self.screen.redraw()
+
+    def _start_status(self, chat: Chat) -> None:
+        """Run the user's status line command, if there is one, now and after changes."""
+        if self._status:
+            self._status.stop()
+        command = chat.preferences.status_command
+
+        def state() -> Fields:
+            seconds = monotonic() - self._started
+            return session_state(chat, self.display.meter.cost, seconds)
+
+        place = self.options.cwd
+        made = StatusCommand(command, place, state, self.screen.redraw) if command else None
+        self._status = made
+        self.refresh_status()
+
+    def refresh_status(self) -> None:
+        """Run the status line command soon, as something has changed."""
+        if self._status:
+            self._status.refresh()
 
     async def _count_before(self, display: TurnDisplay) -> None:
         """Count the session's earlier usage, if its file is small enough to read quickly."""
@@ -128,6 +153,7 @@ class ChatDriver:
         finally:
             self.is_at_work = False
             self.display.finish()
+            self.refresh_status()
 
     @property
     def has_news(self) -> bool:
@@ -157,11 +183,13 @@ class ChatDriver:
         # questions.
         modes += [ApprovalMode.BYPASS] if self.options.mode is ApprovalMode.BYPASS else []
         place = modes.index(rules.mode) if rules.mode in modes else -1
-        self._set_mode(modes[(place + 1) % len(modes)])
+        self.set_mode(modes[(place + 1) % len(modes)])
 
-    def _set_mode(self, mode: ApprovalMode) -> None:
+    def set_mode(self, mode: ApprovalMode) -> None:
+        """Switch the permission mode."""
         self.chat.parts.rules.mode = mode
         self.chat.parts.hooks.facts.permission_mode = mode.value
+        self.refresh_status()
 
     def note_queue(self, operation: str, text: str | None = None) -> None:
         """Record that a prompt entered or left the queue."""
@@ -179,6 +207,7 @@ class ChatDriver:
             window,
             self.display.meter.cost,
             parts.choice.tuning.effort or "",
+            self._status.text if self._status else "",
         )
 
     def _absorb(self) -> list[Arrival]:
@@ -206,7 +235,7 @@ class ChatDriver:
         finally:
             await notified
         if reply is ACCEPT:
-            self._set_mode(ApprovalMode.ACCEPT_EDITS)
+            self.set_mode(ApprovalMode.ACCEPT_EDITS)
             return PermissionReply("allow")
         return reply
 

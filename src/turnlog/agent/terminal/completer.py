@@ -53,7 +53,7 @@ def offers(before: str, commands: Sequence[KnownCommand], files: Sequence[str]) 
 
 
 def command_offers(typed: str, commands: Sequence[KnownCommand]) -> list[Offer]:
-    """Return commands: exact matches first, then prefixes, then substrings."""
+    """Return commands: exact matches first, then prefixes, substrings and letters in order."""
     ranked = [(rank, each) for each in commands if (rank := _command_rank(each, typed)) is not None]
     ranked.sort(key=lambda pair: pair[0])
     return [_command_offer(each, typed) for _, each in ranked[:MOST]]
@@ -75,7 +75,13 @@ def _command_rank(command: KnownCommand, typed: str) -> int | None:
         return 1
     if any(name.startswith(typed) for name in names):
         return 2
-    return 3 if typed in command.name else None
+    if typed in command.name:
+        return 3
+    # `in` consumes the iterator, so the characters have to occur in this order: /cpct for /compact.
+    # Two letters would match half of all commands.
+    rest = iter(command.name)
+    is_found = len(typed) > 2 and all(character in rest for character in typed)
+    return 4 if is_found else None
 
 
 def matching(names: Sequence[str], typed: str) -> list[str]:

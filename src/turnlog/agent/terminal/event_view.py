@@ -103,6 +103,11 @@ class TurnDisplay:
             title = self._screen.style(one_line(each.title), "bold")
             self._screen.show(ScrollbackItem([f"  {title}", *lines[:PAGE]]))
 
+    def show_todos(self, todos: list[Fields]) -> None:
+        """Show the to-do list."""
+        rows = todo_rows(todos, self._screen.style, 1_000) or ["  the to-do list is empty"]
+        self._screen.show(ScrollbackItem(rows, indent=2))
+
     def past(self, entries: list[Fields]) -> None:
         """Show earlier turns."""
         for entry in entries:

@@ -7,12 +7,14 @@ from turnlog.agent.loop.events import CallStarted, Printed
 from turnlog.agent.loop.lifecycle_hooks import SHELL
 from turnlog.agent.loop.turn_records import link_pull_request
 from turnlog.agent.terminal.chat_driver import ChatDriver
+from turnlog.agent.terminal.memory_commands import remember
 from turnlog.agent.terminal.screen_protocol import TypedInput
 from turnlog.agent.terminal.slash_commands import COMMANDS
 from turnlog.agent.tools.bash import BASH
 from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields, is_object
 
+REMEMBERED = "#"
 CALL = "shell"
 """Placeholder for a call id."""
 
@@ -24,6 +26,9 @@ async def dispatch(driver: ChatDriver, typed: TypedInput) -> None:
         driver.note_queue("dequeue")
     if text.startswith("!"):
         await _run_shell(driver, text[1:].strip())
+    # Of one line only: a text of several that starts so is Markdown with a heading.
+    elif text.startswith(REMEMBERED) and text.strip("# ") and "\n" not in text:
+        await remember(driver, text.lstrip("# "))
     # A custom command takes precedence over a built-in one of the same name.
     elif (found := TYPED.fullmatch(text)) and not driver.chat.prompts.find(text):
         driver.display.prompt(text)

@@ -6,10 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.chat.assembly import memory_limits
 from turnlog.agent.config.agent_definitions import load_agents
 from turnlog.agent.config.definition_directories import DefinitionFiles
-from turnlog.agent.config.memory import MemoryFiles
 from turnlog.agent.hooks.hook_events import EVENTS
 from turnlog.agent.hooks.matchers import shown
 from turnlog.agent.loop.context_usage import usage_of
@@ -40,6 +38,11 @@ KEYS = (
     ("alt-enter, ctrl-j, \\ enter", "a new line"),
     ("@", "mention a file"),
     ("!", "run a shell command"),
+    ("#", "add a line to a memory file"),
+    ("?", "show these keys, in an empty prompt"),
+    ("ctrl-r", "search earlier prompts"),
+    ("ctrl-g, ctrl-x ctrl-e", "write the prompt in $EDITOR"),
+    ("ctrl-t", "show the to-do list"),
     ("ctrl-v", "paste an image"),
     ("ctrl-e", "show all of what a question folds"),
     ("ctrl-o", "show all of what was folded: thinking, output"),
@@ -176,21 +179,6 @@ def _place(path: str, root: Path) -> str:
     return path
 
 
-async def show_memory(driver: ChatDriver, arguments: str) -> None:
-    """Show loaded memory files."""
-    may_read = driver.chat.parts.workspace.may_read
-    limits = memory_limits(driver.store, driver.options, may_read)
-    found = MemoryFiles(driver.options.cwd, driver.store.root, limits=limits).at_start()
-    rows = [
-        (
-            _place(str(each.path), driver.options.cwd),
-            f"{each.kind}{', left out: it is not of this project' if each.needs_approval else ''}",
-        )
-        for each in found
-    ]
-    _show(driver, rows, "no memory files; CLAUDE.md in this directory would be one")
-
-
 async def show_agents(driver: ChatDriver, arguments: str) -> None:
     """Show available agents."""
     cwd = driver.options.cwd
@@ -234,6 +222,16 @@ async def show_tasks(driver: ChatDriver, arguments: str) -> None:
         [(f"{job.name} {job.status}", job.command) for job in jobs],
         "nothing runs in the background",
     )
+
+
+def show_keys(driver: ChatDriver) -> None:
+    """Show the keys."""
+    driver.show_lines(_table(KEYS, driver))
+
+
+def show_rows(driver: ChatDriver, rows: Sequence[tuple[str, str]]) -> None:
+    """Show names and values."""
+    driver.show_lines(_table(rows, driver))
 
 
 def _tools_of(server: str, tools: Sequence[Tool]) -> list[str]:

@@ -54,6 +54,18 @@ class Controls(Protocol):
         """Switch the permission mode."""
         ...
 
+    def show_keys(self) -> None:
+        """Print the keys."""
+        ...
+
+    def show_todos(self) -> None:
+        """Print the to-do list."""
+        ...
+
+    async def search_history(self) -> str | None:
+        """Let the user choose an earlier prompt."""
+        ...
+
     def unfold(self) -> None:
         """Print texts that were folded."""
         ...
@@ -133,6 +145,11 @@ def bindings(buffer: Buffer, controls: Controls) -> KeyBindings:
         (("escape", "escape"), buffer.reset, ~is_busy & has_text),
         (("escape", "escape"), controls.go_back, ~is_busy & ~has_text),
         (("c-o",), controls.unfold, ALWAYS),
+        (("?",), controls.show_keys, ~has_text),
+        (("c-t",), controls.show_todos, ALWAYS),
+        (("c-r",), lambda: _search(buffer, controls), ALWAYS),
+        (("c-g",), lambda: _edit_outside(buffer), ALWAYS),
+        (("c-x", "c-e"), lambda: _edit_outside(buffer), ALWAYS),
         (("c-c",), controls.cancel, ALWAYS),
         (("<sigint>",), controls.cancel, ALWAYS),
         (("c-d",), controls.leave, ~has_text),
@@ -213,6 +230,21 @@ def _up(buffer: Buffer, controls: Controls) -> None:
         buffer.auto_up()
     else:
         buffer.insert_text(queued)
+
+
+def _search(buffer: Buffer, controls: Controls) -> None:
+    async def search() -> None:
+        text = await controls.search_history()
+        if text is not None:
+            buffer.text = text
+            buffer.cursor_position = len(text)
+
+    get_app().create_background_task(search())
+
+
+def _edit_outside(buffer: Buffer) -> None:
+    """Open the prompt in `$VISUAL` or `$EDITOR`."""
+    buffer.open_in_editor()
 
 
 def _paste_image(buffer: Buffer, controls: Controls) -> None:

@@ -7,17 +7,21 @@ the status line are redrawn. The prompt appears before the chat is open: slow mo
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.key_binding.key_processor import KeyProcessor
 
 from turnlog.agent.terminal.completer import Offer, files_in, offers
 from turnlog.agent.terminal.folding import Unfolding, fold_rows
-from turnlog.agent.terminal.menu import Choices, Menu
+from turnlog.agent.terminal.menu import Choices, Item, Menu
 from turnlog.agent.terminal.pastes import Pastes, clipboard_image
 from turnlog.agent.terminal.prompt_editor import make_buffer, quiet_since
 from turnlog.agent.terminal.screen_layout import View
@@ -213,6 +217,16 @@ class Screen:
         self.menu = before
         return await self.choose(menu)
 
+    async def run_program(self, command: Sequence[str]) -> None:
+        with set_app(self._view.app):
+            await run_in_terminal(lambda: subprocess.run(command, check=False), in_executor=True)
+
+    def switch_vi(self) -> bool:
+        app = self._view.app
+        is_on = app.editing_mode is not EditingMode.VI
+        app.editing_mode = EditingMode.VI if is_on else EditingMode.EMACS
+        return is_on
+
     def type_in(self, text: str) -> None:
         self.buffer.text = text
         self.buffer.cursor_position = len(text)
@@ -288,6 +302,24 @@ class Screen:
     def next_mode(self) -> None:
         if self.driver:
             self.driver.next_mode()
+
+    def show_keys(self) -> None:
+        if self.driver:
+            from turnlog.agent.terminal.listings import show_keys
+
+            show_keys(self.driver)
+
+    def show_todos(self) -> None:
+        if self.driver:
+            self.driver.display.show_todos(self.driver.chat.parts.workspace.todos)
+
+    async def search_history(self) -> str | None:
+        if self.menu:
+            return None
+        texts = dict.fromkeys(typed_in(self._store, self._cwd))
+        items = [Item(one_line(text), text) for text in texts]
+        foot = "type to search · enter to take it · esc to leave"
+        return await self.choose(Menu(["Earlier prompts"], items, foot, is_narrowed=True))
 
     def unfold(self) -> None:
         if self.driver:

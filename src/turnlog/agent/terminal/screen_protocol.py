@@ -59,6 +59,14 @@ class ScreenInterface(Protocol):
         """
         ...
 
+    async def run_program(self, command: Sequence[str]) -> None:
+        """Run a program on the terminal, and draw the screen again when it has ended."""
+        ...
+
+    def switch_vi(self) -> bool:
+        """Switch vi keys on or off in the prompt; return whether they are on."""
+        ...
+
     def type_in(self, text: str) -> None:
         """Insert a text into the prompt."""
         ...

@@ -13,9 +13,20 @@ from turnlog.agent.session.recorder import name_session
 from turnlog.agent.terminal import listings
 from turnlog.agent.terminal.chat_driver import ChatDriver
 from turnlog.agent.terminal.completer import KnownCommand
+from turnlog.agent.terminal.memory_commands import edit_memory
 from turnlog.agent.terminal.menu import Item, Menu
 from turnlog.agent.terminal.model_commands import choose_effort, choose_model
 from turnlog.agent.terminal.rewind_menu import rewind
+from turnlog.agent.terminal.session_commands import (
+    ask_on_the_side,
+    branch,
+    init,
+    plan,
+    review,
+    review_security,
+    show_status,
+)
+from turnlog.agent.terminal.style_commands import choose_style
 from turnlog.conversation.session import open_session
 from turnlog.edit.service import write_export
 from turnlog.errors import UsageError
@@ -158,6 +169,12 @@ async def add_folder(driver: ChatDriver, arguments: str) -> None:
     driver.chat.parts.hooks.announce("DirectoryAdded", source, about)
 
 
+async def switch_vi(driver: ChatDriver, arguments: str) -> None:
+    """Switch the prompt between the usual keys and those of vi, for this run."""
+    state = "on" if driver.screen.switch_vi() else "off"
+    driver.display.note(f"vi keys are {state}")
+
+
 async def leave(driver: ChatDriver, arguments: str) -> None:
     """Leave."""
     driver.screen.leave()
@@ -172,6 +189,7 @@ OWN = (
     Own("export", "[file]", "Write the conversation to a file", export),
     Own("model", "[name]", "Show or change the model", choose_model),
     Own("effort", "[level]", "Show or change how much effort the model makes", choose_effort),
+    Own("output-style", "[name]", "Show or change how the model writes", choose_style),
     Own("rename", "<name>", "Give the session a name", rename),
     Own("resume", "[session]", "Go on with another session", resume, ("continue",)),
     Own(
@@ -189,7 +207,15 @@ OWN = (
         ("allowed-tools",),
     ),
     Own("add-dir", "<folder>", "Work in a further directory too", add_folder),
-    Own("memory", "", "Show the memory files that are loaded", listings.show_memory),
+    Own("memory", "", "Edit a memory file", edit_memory),
+    Own("init", "[wishes]", "Let the model write CLAUDE.md", init),
+    Own("plan", "[task]", "Plan first; in plan mode, show the plan", plan),
+    Own("branch", "[name]", "Go on in a copy; this session stays as it is", branch, ("fork",)),
+    Own("btw", "<question>", "Ask on the side, outside of the conversation", ask_on_the_side),
+    Own("review", "[pull request]", "Let the model review changes", review),
+    Own("security-review", "", "Let the model review this branch for security", review_security),
+    Own("status", "", "Show session, model, server, key and settings", show_status),
+    Own("vim", "", "Switch vi keys on or off in the prompt", switch_vi),
     Own("agents", "", "Show the agents that can be started", listings.show_agents),
     Own("skills", "", "Show the skills that there are", listings.show_skills),
     Own("hooks", "", "Show the hooks that are set", listings.show_hooks),

@@ -123,11 +123,15 @@ class StatusFacts(Struct, frozen=True):
     cost: float
     effort: str = ""
     """The effort, if it is not what is usual for the model."""
+    line: str = ""
+    """What the user's own command printed; it takes the place of all but the mode."""
 
 
 def status_parts(facts: StatusFacts) -> list[str]:
     """Return the parts of the status line, the most important first."""
     share = f"{min(999, round(100 * facts.tokens / facts.window))}% of {tokens_text(facts.window)}"
+    if facts.line:
+        return [MODES[facts.mode], facts.line]
     effort = [f"{facts.effort} effort"] if facts.effort else []
     return [MODES[facts.mode], share, running_money(facts.cost), facts.model, *effort]
 

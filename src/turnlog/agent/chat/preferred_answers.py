@@ -1,0 +1,62 @@
+"""Apply preferences to a chat: output style, language, attribution and the key's command."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from turnlog.agent.config.output_styles import DEFAULT, OutputStyle, with_style
+from turnlog.agent.config.preferences import Preferences
+from turnlog.agent.hooks.command_hooks import HookCommand, run_command
+from turnlog.errors import UsageError
+
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+PATIENCE = 60.0
+"""Seconds that the command for the key may take: it may ask a person."""
+LANGUAGE = "Answer the user in this language, whatever they write in: {language}."
+COMMITS = "End the messages of commits that you make with:\n{line}"
+REQUESTS = "End the descriptions of pull requests that you make with:\n{line}"
+NO_LINE = "Add no line to {what} that says who or what made them."
+UNKNOWN = "the output style {name!r} is not defined, so the usual one is used (try: /output-style)"
+
+
+def preferred_prompts(preferences: Preferences) -> list[str]:
+    """Return the parts of the system prompt that preferences add."""
+    parts: list[str] = []
+    if preferences.language:
+        parts.append(LANGUAGE.format(language=preferences.language))
+    for line, wish, what in (
+        (preferences.commit_line, COMMITS, "commits"),
+        (preferences.request_line, REQUESTS, "pull requests"),
+    ):
+        if line is not None:
+            parts.append(wish.format(line=line) if line else NO_LINE.format(what=what))
+    return parts
+
+
+def styled_system(
+    system: list[str], styles: Mapping[str, OutputStyle], name: str | None
+) -> tuple[list[str], list[str]]:
+    """Return the system prompt in a style, and a note if the style is unknown."""
+    if name is None or name == DEFAULT:
+        return system, []
+    if name not in styles:
+        return system, [UNKNOWN.format(name=name)]
+    return with_style(system, styles[name]), []
+
+
+async def take_key(preferences: Preferences, cwd: Path) -> None:
+    """Run the command that prints the API key, unless the environment has a key.
+
+    The key ends up where the user would have put it: in this process's environment. What tools
+    inherit of that is decided as for any other key.
+    """
+    command = preferences.key_command
+    if not command or any(os.environ.get(name) for name in KEYS):
+        return
+    wanted = HookCommand(("/bin/sh", "-c", command), command, cwd, dict(os.environ), b"", PATIENCE)
+    run = await run_command("SessionStart", "apiKeyHelper", wanted)
+    key = run.stdout.strip()
+    if run.exit_code != 0 or not key:
+        why = run.stderr.strip().splitlines()[-1:] or ["it printed no key"]
+        raise UsageError(f"apiKeyHelper failed: {why[0]}", "export ANTHROPIC_API_KEY=KEY")
+    os.environ[KEYS[0]] = key

@@ -1,0 +1,85 @@
+"""The user's status line: a command that reads the state of the session and prints a line."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from turnlog.agent.chat.opening import Chat
+from turnlog.agent.config.output_styles import DEFAULT
+from turnlog.agent.hooks.command_hooks import HookCommand, run_command
+from turnlog.agent.loop.spending import context_tokens
+from turnlog.agent.session.entry_builders import VERSION
+from turnlog.agent.terminal.styled_text import one_line, printable
+from turnlog.format.json_values import Fields
+from turnlog.text import as_printed
+
+CALM = 0.3
+"""Seconds between a change and the command, as in the client: many changes run it once."""
+PATIENCE = 5.0
+LONG = 200_000
+
+
+def session_state(chat: Chat, cost: float, seconds: float) -> Fields:
+    """Return the payload of the command, with the fields that the client documents."""
+    parts = chat.parts
+    window, tokens = parts.choice.window, context_tokens(parts.recorder.chain)
+    used = min(100, round(100 * tokens / window))
+    model, place = parts.choice.model, parts.workspace
+    return parts.hooks.facts.common() | {
+        "hook_event_name": "Status",
+        "model": {"id": model, "display_name": model},
+        "workspace": {
+            "current_dir": str(place.cwd),
+            "project_dir": str(place.root),
+            "added_dirs": list(map(str, place.directories)),
+        },
+        "version": VERSION,
+        "output_style": {"name": chat.preferences.output_style or DEFAULT},
+        "effort": {"level": parts.choice.effort},
+        "cost": {"total_cost_usd": cost, "total_duration_ms": round(seconds * 1000)},
+        "context_window": {
+            "context_window_size": window,
+            "used_percentage": used,
+            "remaining_percentage": 100 - used,
+        },
+        "exceeds_200k_tokens": tokens > LONG,
+    }
+
+
+class StatusCommand:
+    """Runs the command after changes; one run at a time, the newest counts."""
+
+    def __init__(
+        self, command: str, cwd: Path, facts: Callable[[], Fields], redraw: Callable[[], None]
+    ) -> None:
+        self._command = command
+        self._cwd = cwd
+        self._facts = facts
+        self._redraw = redraw
+        self._running: asyncio.Task[None] | None = None
+        self.text = ""
+        """The line that it printed last."""
+
+    def refresh(self) -> None:
+        """Run the command soon."""
+        self.stop()
+        self._running = asyncio.create_task(self._run())
+
+    def stop(self) -> None:
+        """Stop a run."""
+        if self._running:
+            self._running.cancel()
+
+    async def _run(self) -> None:
+        await asyncio.sleep(CALM)
+        given = msgspec.json.encode(self._facts())
+        argv = ("/bin/sh", "-c", self._command)
+        wanted = HookCommand(argv, self._command, self._cwd, dict(os.environ), given, PATIENCE)
+        run = await run_command("Status", "statusLine", wanted)
+        if run.exit_code == 0:
+            first = as_printed(run.stdout).strip().split("\n")[0]
+            self.text = one_line(printable(first))
+            self._redraw()

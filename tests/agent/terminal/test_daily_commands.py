@@ -1,0 +1,107 @@
+"""Commands and keys of every day, in a real terminal."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.scripted_api import ScriptedApi, said
+from support.tmux import Pane, isolate_terminal, needs_tmux, terminal
+from turnlog.agent.terminal.completer import offers
+from turnlog.agent.terminal.memory_commands import add_line
+from turnlog.agent.terminal.slash_commands import known
+from turnlog.errors import UsageError
+from turnlog.store.paths import Store
+
+
+@pytest.fixture
+def pane(
+    api: ScriptedApi, store: Store, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Pane]:
+    """A chat in a terminal, whose editor adds a few words to any file."""
+    isolate_terminal(monkeypatch, tmp_path)
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf 'from the editor' >> \"$1\"\n")
+    editor.chmod(0o700)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    with terminal([sys.executable, "-m", "turnlog", "chat"], project, 100, 40) as running:
+        running.see("% of 1M")
+        yield running
+
+
+@needs_tmux
+def test_a_side_question_leaves_no_trace_and_a_branch_is_a_copy(
+    pane: Pane, api: ScriptedApi, store: Store
+) -> None:
+    api.replies[:] = [said("It is a cart."), said("Three wheels."), said("Moved on.")]
+    pane.say("What is it?")
+    pane.see("It is a cart.")
+    pane.say("/btw How many wheels?")
+    pane.see("Three wheels.")
+    pane.say("/branch")
+    pane.see("a branch of")
+    pane.say("Go on.")
+    pane.see("Moved on.")
+    first, second = sorted(store.session_files(), key=lambda path: path.stat().st_mtime)
+    assert "Go on." not in first.read_text()
+    assert "Go on." in second.read_text()
+    assert "Three wheels." not in json.dumps(api.requests[-1].body["messages"])
+    assert "It is a cart." in json.dumps(api.requests[-1].body["messages"])
+
+
+@needs_tmux
+def test_keys_find_earlier_prompts_write_elsewhere_and_explain(
+    pane: Pane, api: ScriptedApi, project: Path
+) -> None:
+    pane.keys("?")
+    pane.see("ctrl-r", "search earlier prompts")
+    pane.say("count the melons")
+    pane.see("Done.")
+    pane.keys("C-r")
+    pane.see("Earlier prompts")
+    pane.type("melons")
+    pane.keys("Enter")
+    pane.wait(lambda screen: "❯ count the melons" in screen.splitlines()[-2])
+    pane.keys("C-g")
+    pane.see("count the melonsfrom the editor")
+    pane.keys("C-c")
+    pane.say("# use tabs")
+    pane.see("Remember this where?")
+    pane.keys("1")
+    pane.see("added to")
+    assert (project / "CLAUDE.md").read_text() == "- use tabs\n"
+    pane.say("/memory")
+    pane.see("Edit which memory file?")
+    pane.keys("1")
+    pane.see("it counts from the next session on")
+    pane.wait(lambda _: "from the editor" in (project / "CLAUDE.md").read_text())
+
+
+@needs_tmux
+def test_status_and_plan_mode_are_a_command_away(
+    pane: Pane, api: ScriptedApi, project: Path
+) -> None:
+    pane.say("/status")
+    pane.see("claude-opus-5-5", "ANTHROPIC_API_KEY", "turnlog deletes no sessions", api.url)
+    pane.say("/plan sort the cart")
+    pane.see("plans only", "Done.")
+    assert "call ExitPlanMode" in json.dumps(api.requests[-1].body["messages"])
+    pane.say("/security-review")
+    pane.wait(lambda _: len(api.requests) == 2)
+    assert "for security" in json.dumps(api.requests[-1].body["messages"])
+
+
+def test_commands_are_found_by_letters_in_order() -> None:
+    assert [each.text for each in offers("/cpct", known({}), [])] == ["/compact"]
+
+
+def test_nothing_is_remembered_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("mine\n")
+    link = tmp_path / "CLAUDE.md"
+    link.symlink_to(tmp_path / "own")
+    with pytest.raises(UsageError):
+        add_line(link, "theirs")
+    assert (tmp_path / "own").read_text() == "mine\n"
