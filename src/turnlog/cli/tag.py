@@ -35,9 +35,7 @@ def command(
       turnlog ls --tag release
     """
     if remove and name is not None:
-        raise UsageError(
-            "--remove cannot be combined with a name", f"turnlog tag {session} --remove"
-        )
+        raise UsageError("--remove cannot be combined with a name", "turnlog tag SESSION --remove")
     if not remove and name is None:
         raise UsageError("no tag given", "turnlog tag SESSION NAME")
     store, path = find_in_store(stores, session)
