@@ -178,7 +178,7 @@ def report_hooks(rig: PluginRig) -> None:
     """Print how long the client waited for hooks, by its own measure.
 
     An empty hook in the user's settings shows what the client itself takes. On a busy machine both
-    wait for a processor: the shortest time is what a hook takes.
+    wait for a processor, and the limit may be exceeded: judge hooks on an idle one.
     """
     for name, mark in {"hooks": "hooks/run.sh", "empty hook": EMPTY_HOOK}.items():
         times = rig.hook_times(mark) or [9999]
