@@ -38,6 +38,7 @@ OPENING = 5.0
 """Seconds for an abandoned server to open its transport and to exit."""
 LONGEST_SILENCE = 86_400.0
 """Maximum seconds of silence on an SSE connection."""
+METHOD_NOT_FOUND = -32601
 PAGES = 100
 EMPTY: Fields = {"type": "object", "properties": {}}
 LONGEST_NAME = 128
@@ -267,10 +268,15 @@ def _environment(server: _StartingServer) -> dict[str, str]:
 
 
 async def _list_tools(client: "Client") -> "list[ServerTool]":
-    # A server without tools need not answer: servers in a program that have none do not.
-    if client.server_capabilities.tools is None:
+    from mcp import MCPError
+
+    try:
+        page = await client.list_tools()
+    except MCPError as error:
+        # A server without tools need not know the method: those in a program do not.
+        if error.code != METHOD_NOT_FOUND:
+            raise
         return []
-    page = await client.list_tools()
     tools = list(page.tools)
     # A server that always names a next page must not keep the chat from starting.
     for _ in range(PAGES):
