@@ -109,12 +109,13 @@ def read_tensors(content: bytes) -> Tensors:
 def split_word(word: str, numbers: dict[str, int]) -> list[int]:
     """Return the pieces of a word: the longest that fits, again and again (WordPiece)."""
     found: list[int] = []
-    while word not in ("", "##"):
-        end = next((n for n in range(len(word), 0, -1) if word[:n] in numbers), 0)
-        if end == 0 or word[:end] == "##":
+    rest, mark = word, ""
+    while rest:
+        size = next((n for n in range(len(rest), 0, -1) if mark + rest[:n] in numbers), 0)
+        if size == 0:
             return [numbers["[UNK]"]]
-        found.append(numbers[word[:end]])
-        word = f"##{word[end:]}" if word[end:] else ""
+        found.append(numbers[mark + rest[:size]])
+        rest, mark = rest[size:], "##"
     return found
 
 

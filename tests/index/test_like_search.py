@@ -112,7 +112,7 @@ def test_queries_that_work_with_words_work_as_well_by_meaning(
 ) -> None:
     store, found = world
     worse: list[str] = []
-    for each in found:
+    for each in found[::2]:
         words = sorted(each.prompt.rstrip(".?").split(), key=len)[-2:]
         query = " ".join(words)
         by_words = [hits.id for hits in search_sessions(store, SearchRequest(query))]
@@ -125,8 +125,8 @@ def test_queries_that_work_with_words_work_as_well_by_meaning(
 
 def test_the_sentences_of_a_session_find_it_first(world: tuple[Store, list[Paraphrase]]) -> None:
     store, found = world
-    firsts = [like(store, each.prompt, limit=1) == [each.id] for each in found[::2]]
-    answers = [like(store, each.answer, limit=1) == [each.id] for each in found[1::2]]
+    firsts = [like(store, each.prompt, limit=1) == [each.id] for each in found[::4]]
+    answers = [like(store, each.answer, limit=1) == [each.id] for each in found[1::4]]
     assert all(firsts)
     assert all(answers)
 

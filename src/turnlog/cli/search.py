@@ -118,10 +118,10 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
 
     \b
     Examples:
-      turnlog search "connection pool" --since yesterday
+      turnlog search --like "why were people logged out" --since 2w
       turnlog search timeout OR deadline --errors --tool Bash
       turnlog search --regex 'TODO\\(\\w+\\)' --kind answer
-      turnlog search --like "why were people logged out" -n 3 --json
+      turnlog search migration -n 3 --json
     """
     if query == ("-h",):
         echo(ctx.get_help())
