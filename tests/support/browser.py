@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 60_000
+"""Milliseconds to wait for what a page should show; five seconds are few on a busy machine."""
 AXE = ROOT / ".cache/chromium/axe/axe.min.js"
 
 
@@ -26,6 +28,7 @@ def chromium() -> Path:
 def open_browser() -> Generator[Browser]:
     """Start Chromium, without a sandbox of its own: tests run as root in containers."""
     program = chromium()
+    expect.set_options(timeout=PATIENCE)
     beside = {
         "LD_LIBRARY_PATH": str(program.parent / "lib"),
         "FONTCONFIG_PATH": str(program.parent),

@@ -127,7 +127,7 @@ def rich(tmp_path: Path) -> SessionBackend:
 
 def until(condition: Callable[[], object]) -> None:
     """Wait until a condition holds; the policy refuses the browser's own waiting."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.03)
