@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from turnlog.agent.workspace.project_directories import SettingSource
 
 STYLES = ("text", "json", "stream-json")
-MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
+MODES = ("default", "manual", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
+MANUAL = "manual"
+"""Another name of the mode default, as in the client."""
 PRIVATE_PAGES = "TURNLOG_PRIVATE_PAGES"
 """The variable that lets WebFetch reach private networks; a project's settings cannot set it."""
 PATIENCE = 3.0
@@ -237,7 +239,7 @@ def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
         setting_sources=_setting_sources(given["setting_sources"]),
         trusts_project=given["trust"],
         model=given["model"],
-        mode=ApprovalMode(mode) if mode else None,
+        mode=ApprovalMode("default" if mode == MANUAL else mode) if mode else None,
         allow=_rules(given["allowed_tools"]),
         deny=_rules(given["disallowed_tools"]),
         directories=tuple(Path(each).resolve() for each in given["add_dir"]),

@@ -51,7 +51,10 @@ def test_the_user_can_have_it_compacted(parts: Parts, api: ScriptedApi) -> None:
     assert asked.startswith(ASK)
     assert asked.endswith("The user adds: the greeting")
     boundary, summary = recorded(events)
-    assert boundary["compactMetadata"]["trigger"] == "manual"
+    about = boundary["compactMetadata"]
+    assert about["trigger"] == "manual"
+    assert about["postTokens"] > 0
+    assert about["durationMs"] >= 0
     assert "They greeted each other." in summary["message"]["content"]
     assert str(parts.recorder.path) in summary["message"]["content"]
     chat(parts, "and now")

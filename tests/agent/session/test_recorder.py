@@ -129,7 +129,7 @@ def test_an_answer_of_nothing_but_thinking_is_left_out(recorder: Recorder) -> No
 def test_a_compaction_starts_anew_and_keeps_the_old_lines(recorder: Recorder) -> None:
     a_turn(recorder)
     tip = recorder.leaf
-    boundary, summary = recorder.compaction("Files were listed.", "list files", "manual", 100)
+    boundary, summary = recorder.compaction("Files were listed.", "list files", "manual", 100, {})
     assert (boundary["parentUuid"], boundary["logicalParentUuid"]) == (None, tip)
     assert summary["parentUuid"] == boundary["uuid"]
     session = opened(recorder)
@@ -144,7 +144,7 @@ def test_half_of_a_surrogate_pair_is_written(recorder: Recorder) -> None:
 
 def test_a_crash_at_any_byte_leaves_a_session_that_goes_on(recorder: Recorder) -> None:
     a_turn(recorder)
-    recorder.compaction("Files were listed.", "list files", "manual", 100)
+    recorder.compaction("Files were listed.", "list files", "manual", 100, {})
     a_turn(recorder, 2)
     whole = recorder.path.read_bytes()
     ends = [place for place, byte in enumerate(whole) if byte == 10]

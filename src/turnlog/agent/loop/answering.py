@@ -17,6 +17,7 @@ from turnlog.agent.loop.request import PARAMETERS, model_parameters
 from turnlog.agent.model.answer import StreamedMessage
 from turnlog.agent.model.model_names import model_named
 from turnlog.agent.model.streaming import Faltered
+from turnlog.agent.session.entry_builders import made_by
 from turnlog.conversation.models import LONG_MARK
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
@@ -157,8 +158,10 @@ async def _receive(turn: RunningTurn, request: Fields) -> StreamedMessage:
 
 
 def _record(turn: RunningTurn, answer: StreamedMessage, index: int) -> None:
-    block = answer.blocks[index]
-    turn.record(turn.parts.recorder.block(answer.message, block, index, answer.request_id))
+    block, choice = answer.blocks[index], turn.parts.choice
+    about = made_by(choice.model.removesuffix(LONG_MARK), choice.effort)
+    recorder, request_id = turn.parts.recorder, answer.request_id
+    turn.record(recorder.block(answer.message, block, index, request_id, about))
 
 
 def _keep_text(turn: RunningTurn, answer: StreamedMessage) -> None:

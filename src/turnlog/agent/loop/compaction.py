@@ -4,6 +4,7 @@ Earlier lines stay in the file, so a session can be rewound to them.
 """
 
 import asyncio
+from time import monotonic
 
 from turnlog.agent.loop.answering import ask_aside
 from turnlog.agent.loop.conversation import Parts, RunningTurn
@@ -18,6 +19,8 @@ from turnlog.conversation.context import messages_of
 from turnlog.errors import ModelError
 from turnlog.store.catalog import describe, locate_session
 
+BY_TOKEN = 4
+"""Average characters per token, for the size of the summary."""
 LEAST = 2_000
 """Minimum length of the extract that stands in when the model writes no summary."""
 ASK = f"""\
@@ -49,9 +52,12 @@ async def compact(turn: RunningTurn, trigger: str, focus: str) -> bool:
         emit(Notice(f"Not compacted: {outcome.reason or 'there is nothing to compact'}"))
         return False
     tokens = context_tokens(parts.recorder.chain)
+    started = monotonic()
     text = await _summarise(turn, focus)
+    about = {"postTokens": len(text) // BY_TOKEN}
+    about["durationMs"] = round((monotonic() - started) * 1000)
     title = describe(locate_session(parts.recorder.path)).title or "Conversation"
-    for entry in parts.recorder.compaction(text, title, trigger, tokens):
+    for entry in parts.recorder.compaction(text, title, trigger, tokens, about):
         turn.record(entry)
     emit(Notice(f"Compacted {tokens:,} tokens into a summary; /rewind brings them back"))
     fields = {"trigger": trigger, "compact_summary": text}

@@ -32,10 +32,11 @@ from turnlog.agent.session.entry_builders import (
     REJECTED_TEXT,
     STOPPED,
     STOPPED_AT_CALL,
+    permission_decision,
     text_of,
 )
 from turnlog.agent.tools.toolbox import offered_name
-from turnlog.agent.workspace.access import Reads, Writes
+from turnlog.agent.workspace.access import Basis, Reads, Writes
 from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.format.json_values import Fields
 
@@ -62,6 +63,8 @@ class Done(Struct):
     """True if the user ended the turn by denying the call."""
     stop: tuple[str, HookOutcome] | None = None
     """The hook event that ended the turn, with its outcome."""
+    basis: Basis | None = None
+    """The basis on which the call ran, if it did."""
 
 
 async def run_calls(
@@ -173,7 +176,8 @@ class _Batch:
 
     def _record(self, call: Fields, done: Done) -> None:
         recorder = self._parts.recorder
-        extra = {"toolDenialKind": done.kind} if done.kind else {}
+        extra: Fields = {"toolDenialKind": done.kind} if done.kind else {}
+        extra |= permission_decision(done.basis) if done.basis else {}
         entry = recorder.result(call["id"], done.outcome, **extra)
         self._recorded += 1
         self._turn.record(entry)
@@ -247,7 +251,8 @@ async def _after(
     ]
     context = [reminder([text], name) for text in texts]
     stop = (name, hook_outcome) if hook_outcome.stop else None
-    return Done(outcome, context + await _recalled(turn, admitted), stop=stop)
+    basis = admitted.grant.basis
+    return Done(outcome, context + await _recalled(turn, admitted), stop=stop, basis=basis)
 
 
 async def _recalled(turn: RunningTurn, admitted: Admitted) -> list[str]:

@@ -114,7 +114,8 @@ class StreamedMessage:
         # A null in `message_delta` must not overwrite what `message_start` counted.
         counted: dict[str, Any] = event.get("usage") or {}
         counts = {key: value for key, value in counted.items() if value is not None}
-        self.message |= given | {"usage": self.usage | counts}
+        # Clients write `stop_details` also where there are none.
+        self.message |= {"stop_details": None} | given | {"usage": self.usage | counts}
         self.seconds = monotonic() - self._asked
 
 

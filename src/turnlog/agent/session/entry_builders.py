@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from turnlog.agent.workspace.access import Basis
 from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.nodes import SYNTHETIC
 from turnlog.conversation.prompts import INTERRUPTION
@@ -26,6 +27,8 @@ REJECTED_TEXT = (
     "a file edit, the new_string was NOT written to the file). STOP what you are doing and wait "
     "for the user to tell you how to proceed."
 )
+REASONS = {Basis.RULE: "rule", Basis.UNDERSTOOD: "subcommandResults"}
+"""`reasonType` of calls that settings allow; all others are allowed by the mode."""
 REJECTED_DATA = "User rejected tool use"
 MANNERS = (
     "brisk calm candid careful cheerful clever crisp curious daring deft eager earnest fair gentle "
@@ -148,6 +151,27 @@ def block(message: Fields, content: Fields, index: int, request_id: str | None) 
     }
 
 
+def made_by(requested: str, effort: str | None) -> Fields:
+    """Return the fields of an answer that say what was asked of which model (2.1.325)."""
+    level = {"effort": effort} if effort else {}
+    return {"requestedModel": requested, **level, "madeBy": "model"}
+
+
+def permission_decision(basis: Basis) -> Fields:
+    """Return the fields of a result that say why its call could run.
+
+    Observed of 2.1.325: `mode`, `subcommandResults` and `user_temporary`; `rule` and the hook's
+    approval are inferred from them.
+    """
+    if basis is Basis.USER:
+        decided: Fields = {"source": "user_temporary", "grantScope": "once"}
+    elif basis is Basis.HOOK:
+        decided = {"source": "hook", "reasonType": "hook"}
+    else:
+        decided = {"source": "config", "reasonType": REASONS.get(basis, "mode")}
+    return {"permissionDecision": {"decision": "accept", **decided}}
+
+
 def result(call_id: str, outcome: ToolOutcome, prompt_id: str | None, source: str | None) -> Fields:
     """Build the result of a call; `source` is the uuid of the calling entry."""
     content: Fields = {"type": "tool_result", "tool_use_id": call_id, "content": outcome.content}
@@ -241,8 +265,8 @@ def progress(data: Fields, tool_use_id: str, parent_tool_use_id: str) -> Fields:
     }
 
 
-def boundary(tip: str | None, trigger: str, tokens: int) -> Fields:
-    """Build the boundary of a compaction."""
+def boundary(tip: str | None, trigger: str, tokens: int, about: Fields) -> Fields:
+    """Build the boundary of a compaction; `about` adds to its metadata."""
     return {
         "logicalParentUuid": tip,
         "type": "system",
@@ -250,7 +274,7 @@ def boundary(tip: str | None, trigger: str, tokens: int) -> Fields:
         "content": "Conversation compacted",
         "isMeta": False,
         "level": "info",
-        "compactMetadata": {"trigger": trigger, "preTokens": tokens},
+        "compactMetadata": {"trigger": trigger, "preTokens": tokens, **about},
     }
 
 
@@ -291,6 +315,8 @@ def pr_link(made: PullRequest, session_id: str, time: str) -> Fields:
 def queue(operation: str, content: str | None, session_id: str, time: str) -> Fields:
     """Build the entry for a prompt that entered or left the queue."""
     extra = {} if content is None else {"content": content}
+    # The only reason that 2.1.325 was seen to write: the prompt was sent within the running turn.
+    extra |= {"reason": "absorbed_mid_turn"} if operation == "remove" else {}
     return {
         "type": "queue-operation",
         "operation": operation,

@@ -103,13 +103,21 @@ class Recorder:
         """Record a meta entry: sent to the model, not typed by the user."""
         return self._add(entry_builders.meta(content, self.prompt_id))
 
-    def block(self, message: Fields, block: Fields, index: int, request_id: str | None) -> Fields:
-        """Record a finished block of an answer."""
+    def block(
+        self,
+        message: Fields,
+        block: Fields,
+        index: int,
+        request_id: str | None,
+        about: Fields | None = None,
+    ) -> Fields:
+        """Record a finished block of an answer; `about` adds fields to the entry."""
         # Remember where to go back to if the answer breaks off: see `abandon`.
         if message["id"] != self._message_id:
             self._message_id = message["id"]
             self._before_message = (len(self.chain), self.leaf)
-        entry = self._add(entry_builders.block(message, block, index, request_id))
+        own = entry_builders.block(message, block, index, request_id)
+        entry = self._add(own | (about or {}))
         if block.get("type") == "tool_use":
             self._callers[block["id"]] = entry["uuid"]
         return entry
@@ -176,15 +184,17 @@ class Recorder:
         """Record progress of a running call; no entry uses it as a parent."""
         return self._write(entry_builders.progress(data, tool_use_id, call_id))
 
-    def compaction(self, summary: str, title: str, trigger: str, tokens: int) -> list[Fields]:
-        """Record a compaction; earlier entries stay in the file."""
+    def compaction(
+        self, summary: str, title: str, trigger: str, tokens: int, about: Fields
+    ) -> list[Fields]:
+        """Record a compaction; earlier entries stay in the file, `about` adds to the metadata."""
         tip = self.leaf
         if tip:
             self.aside(entry_builders.title(title, tip))
         # The boundary has no parent; it refers to the history by `logicalParentUuid` alone.
         self.chain, self.leaf = [], None
         self._callers = {}
-        first = self._add(entry_builders.boundary(tip, trigger, tokens))
+        first = self._add(entry_builders.boundary(tip, trigger, tokens, about))
         return [first, self._add(entry_builders.compact_summary(summary))]
 
     def pull_request(self, made: PullRequest) -> None:
