@@ -63,7 +63,7 @@ def test_groff_prints_the_man_page_without_warnings() -> None:
     command = ["groff", "-man", "-ww", "-Tutf8", "-P-cbou", "share/man/man1/turnlog.1"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert printed.stderr == ""
-    assert "turnlog search migration -n 3 --json" in printed.stdout
+    assert "turnlog search timeout OR deadline --errors --tool Bash" in printed.stdout
     assert r"--regex 'TODO\(\w+\)'" in printed.stdout
 
 
