@@ -18,6 +18,7 @@ from turnlog.agent.permissions import Policy, Verdict, decide, parse_rule
 from turnlog.agent.permissions.gate import Refused, admit
 from turnlog.agent.tools.bash import BASH
 from turnlog.agent.workspace.access import Access, ApprovalMode
+from turnlog.agent.workspace.shell.background import BackgroundCommand
 from turnlog.agent.workspace.shell.processes import MOVED, Launch, launch
 from turnlog.agent.workspace.tool import ToolError
 from turnlog.agent.workspace.workspace import Workspace
@@ -112,7 +113,8 @@ async def ended(parts: Parts) -> str:
     """Wait for the commands in the background; return what they printed."""
     for job in parts.workspace.shells.running:
         await job.watch
-    return "".join(job.tail.more(5_000) for job in parts.workspace.shells.jobs.values())
+    jobs = parts.workspace.shells.jobs.values()
+    return "".join(job.tail.more(5_000) for job in jobs if isinstance(job, BackgroundCommand))
 
 
 def outside_of_the_session(change: Callable[[], object]) -> Step:

@@ -216,7 +216,7 @@ def test_a_command_in_the_background_is_looked_at_until_it_ends(calls: Calls) ->
         started = await calls.start("Bash", command=command, run_in_background=True)
         name = started.data["backgroundTaskId"]
         job = calls.workspace.shells.jobs[name]
-        await until(lambda: job.running.printed.read_text() == "one\n")
+        await until(lambda: job.output_file.read_text() == "one\n")
         first = await calls.start("BashOutput", bash_id=name)
         assert first.content == "<status>running</status>\n\n<stdout>\none\n</stdout>"
         (calls.root / "go").touch()
@@ -263,7 +263,7 @@ def test_a_command_in_the_background_is_killed_with_its_children(calls: Calls) -
     async def run() -> None:
         given = {"command": "sleep 60 & echo $!; wait", "run_in_background": True}
         name = (await calls.start("Bash", **given)).data["backgroundTaskId"]
-        printed = calls.workspace.shells.jobs[name].running.printed
+        printed = calls.workspace.shells.jobs[name].output_file
         await until(lambda: printed.read_text().endswith("\n"))
         killed = await calls.start("KillShell", shell_id=name)
         assert killed.data["success"] is True
