@@ -1,13 +1,15 @@
 """The page of a session lists sessions that are about the same."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page, expect
 
 from support.build import SESSION, assistant, session, text, user
 from support.mcp_peer import put
-from support.web_server import running_server
+from support.web_server import WebServer, running_server
 
 BREAD = "07e40000-0000-4000-8000-000000000002"
 OVEN = "0be40000-0000-4000-8000-000000000003"
@@ -51,3 +53,18 @@ def test_a_server_that_is_down_does_not_break_the_page(root: Path) -> None:
         assert refused.status >= 400
         assert "cannot reach" in refused.text
         assert server.get(f"/api/sessions/{BREAD}/head").status == 200
+
+
+@pytest.fixture
+def server(root: Path) -> Iterator[WebServer]:
+    with running_server(root) as found:
+        yield found.log_in()
+
+
+def test_the_button_lists_them_and_each_opens_its_session(page: Page, server: WebServer) -> None:
+    page.goto(f"{server.origin}/sessions/{BREAD}")
+    page.get_by_role("button", name="related").click()
+    link = page.get_by_role("dialog").get_by_role("link").first
+    expect(link).to_contain_text("Preheat the oven")
+    link.click()
+    page.wait_for_url(f"**/sessions/{OVEN}*")
