@@ -32,6 +32,8 @@ from turnlog.store.batches import gathered, in_batches
 MOST_PROCESSES = 8
 SHARES = 8
 """Batches per process, so that all finish at about the same time."""
+LARGEST_STORE = 4 << 30
+"""Bytes of files whose facts are kept in memory."""
 
 
 def can_detach() -> bool:
@@ -45,13 +47,14 @@ def build_in_background(
 ) -> sqlite3.Connection | None:
     """Return a database in memory for reports on work, and start a process that writes the index.
 
-    Return None if the index has been begun, or if there is too little to read.
+    Return None if the index has been begun, or if there is too little or too much to read.
     """
     with build_lock(index.path) as held:
         if is_built(index.db) or index.db.execute("SELECT 1 FROM files LIMIT 1").fetchone():
             return None
         planned = plan_first_build(index.db, scan, archive)
-        if not is_worth_sharing(planned):
+        is_small = sum(job.size for job in planned) <= LARGEST_STORE
+        if not (is_small and is_worth_sharing(planned)):
             return None
         jobs = {job.source.name: job for job in planned}
         # No connection may cross the fork: its copy would believe that it holds the same locks.
