@@ -22,6 +22,7 @@ from acp.schema import (
 )
 from acp.stdio import spawn_agent_process
 
+from turnlog.agent.workspace.repository import CEILINGS
 from turnlog.store.paths import Store
 
 SECONDS = 60.0
@@ -99,6 +100,7 @@ class AcpRig:
             "ANTHROPIC_BASE_URL": address,
             "ANTHROPIC_API_KEY": "not-a-key",
             "IS_SANDBOX": "1",
+            CEILINGS: str(home),  # rules are saved in the project, not in this repository
         }
 
     @asynccontextmanager

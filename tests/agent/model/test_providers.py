@@ -16,6 +16,7 @@ from zlib import crc32
 import pytest
 
 from support.scripted_api import said, stream_events
+from turnlog.agent.workspace.repository import CEILINGS
 
 BEDROCK = {"CLAUDE_CODE_USE_BEDROCK": "1"}
 IN_REGION = {**BEDROCK, "AWS_REGION": "eu-central-1", "AWS_EC2_METADATA_DISABLED": "true"}
@@ -99,7 +100,7 @@ def service() -> Generator[Service]:
 
 def ask(home: Path, variables: dict[str, str], without: str = "") -> str:
     """What a chat says, in a process of its own: the services' libraries keep what they know."""
-    known = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8"}
+    known = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", CEILINGS: str(home)}
     hidden = f"sys.modules[{without!r}] = None; " if without else ""
     program = f"import sys; {hidden}from turnlog.cli.main import main; main()"
     done = subprocess.run(
