@@ -23,6 +23,8 @@ TITLED: list[tuple[str, Any, str]] = [
     ("Glob", {"pattern": "**/*.py"}, "**/*.py"),
     ("Task", {"description": "Look", "subagent_type": "Explore"}, "Look (Explore)"),
     ("Agent", {"description": "Look"}, "Look"),
+    ("AskUserQuestion", {"questions": [{"question": "Which one?"}]}, "Which one?"),
+    ("ExitPlanMode", {"plan": "# Fix it\n\nFirst this."}, "Fix it"),
     ("TodoWrite", {"todos": [{"content": "x"}, {"content": "y"}]}, "2 items"),
     ("Edit", {"file_path": "/x.py", "old_string": "a", "new_string": "b"}, "/x.py"),
     ("WebFetch", {"url": "https://example.org", "prompt": "sum up"}, "https://example.org"),

@@ -85,7 +85,6 @@ def command(
     Examples:
       turnlog archive
       turnlog archive --install
-      turnlog archive --list
       turnlog archive --check --into /mnt/backup
       turnlog archive --from s3://team/sessions
     """

@@ -30,7 +30,7 @@ from turnlog.web.live_page import LiveFeed
 from turnlog.web.pages import render, static_files
 from turnlog.web.parameters import PageRequest
 from turnlog.web.report_pages import REPORT_PAGES
-from turnlog.web.session_api import SESSION_API, session_values
+from turnlog.web.session_api import ABOUT_ALL_SESSIONS, SESSION_API, session_values
 from turnlog.web.session_list_page import filter_values, list_rows, search_rows
 from turnlog.web.worker_threads import run_in_thread
 
@@ -95,7 +95,8 @@ def create_app(library: Library, protection: Protection) -> GuardedApp:
         *(Route(path, _json_route(library, function)) for path, function in API.items()),
         *(
             Route(
-                f"/api/sessions/{{key}}/{path}", _json_route(library, function, needs_index=False)
+                f"/api/sessions/{{key}}/{path}",
+                _json_route(library, function, needs_index=path in ABOUT_ALL_SESSIONS),
             )
             for path, function in SESSION_API.items()
         ),

@@ -254,3 +254,5 @@ SESSION_API: dict[str, Any] = {
     "file": file,
 }
 """Functions by the path below `/api/sessions/{key}/`."""
+ABOUT_ALL_SESSIONS = frozenset({"related"})
+"""Those that need the index; the others read the session's own file."""

@@ -203,7 +203,8 @@ def test_a_rule_for_git_shows_no_content_while_a_rule_hides_a_file(
         *("git add -A", "git add -v .", "git checkout -b topic-p", "git reset --hard HEAD"),
         *("git push -v", "git fetch -p", "git switch -c pv", "git -C . pull", "git lfs pull"),
         *("git -c user.name=x commit -m y", "git rebase main", "git merge topic", "git tag v1"),
-        *("git restore --staged .", "git rm x", "git status -sb", "git clone a b"),
+        *("git restore --staged .", "git rm x", "git status -sb"),
+        "git clone https://example.org/a b",
     ],
 )
 def test_a_rule_for_git_is_about_its_everyday_uses_while_a_rule_hides_a_file(

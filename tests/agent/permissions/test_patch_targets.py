@@ -1,5 +1,6 @@
 """Patches that commands apply by a rule: which files they change is looked at."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,12 @@ APPLIED = (
         "any-program | git apply",
     ),
 )
+
+
+@pytest.fixture(autouse=True)
+def _repository(tmp_path: Path) -> None:
+    """A repository of its own: the folders of tests lie in that of turnlog."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
 
 
 @pytest.mark.parametrize("command", APPLIED)

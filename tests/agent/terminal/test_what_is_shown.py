@@ -233,8 +233,8 @@ def test_a_context_may_be_fuller_than_it_should() -> None:
 
 
 def test_permissions_are_told_with_where_they_come_from() -> None:
-    home, root = Path.home(), Path("/work")
-    denied = parse_rule("Read(.env)", root, "/work/.claude/settings.json")
+    home, root = Path.home(), Path("/shop")
+    denied = parse_rule("Read(.env)", root, "/shop/.claude/settings.json")
     asked_about = parse_rule("Bash(git push:*)", home, f"{home}/.claude/settings.json")
     allowed = parse_rule("Edit", root, "the command line")
     policy = Policy((denied,), (asked_about,), (allowed,), ApprovalMode.ACCEPT_EDITS, root, (root,))
@@ -248,6 +248,6 @@ def test_permissions_are_told_with_where_they_come_from() -> None:
 
 def test_long_thinking_takes_one_line() -> None:
     assert lines(renderer().thought("The cart is empty.", 3.2)) == [
-        "✻ thought for 3.2s · ctrl-o shows it"
+        "✻ thought for 3s · ctrl-o shows it"
     ]
     assert lines(renderer().thought("hm", 0.1)) == lines(renderer().thought("", 9.0)) == []
