@@ -105,3 +105,10 @@ def test_nothing_is_remembered_through_a_link(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         add_line(link, "theirs")
     assert (tmp_path / "own").read_text() == "mine\n"
+
+
+def test_a_line_is_added_to_a_file_in_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "CLAUDE.md"
+    path.write_bytes(b"caf\xe9")
+    add_line(path, "use tabs")
+    assert path.read_bytes() == b"caf\xe9\n- use tabs\n"
