@@ -138,12 +138,27 @@ def test_what_a_project_brings_applies_only_if_it_is_trusted(
         assert all(name in note for name in ("apiKeyHelper", "statusLine", "output style"))
 
 
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("echo locked >&2; exit 1", "locked"),
+        ("true", "it printed no key"),
+        ("echo Welcome; echo key", "it printed more than a key"),
+        ("printf 'key\\0'", "it printed more than a key"),
+        ("printf '\\342\\200\\234key'", "it printed more than a key"),
+    ],
+)
 def test_a_key_command_that_fails_says_so(
-    store: Store, project: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+    store: Store,
+    project: Path,
+    api: ScriptedApi,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    why: str,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "")
-    put(store.settings, {"apiKeyHelper": "echo locked >&2; exit 1"})
-    with pytest.raises(UsageError, match="apiKeyHelper failed: locked"):
+    put(store.settings, {"apiKeyHelper": command})
+    with pytest.raises(UsageError, match=f"apiKeyHelper failed: {why}"):
         send(store, ChatOptions(cwd=project), "go")
 
 

@@ -60,4 +60,8 @@ async def take_key(preferences: Preferences, cwd: Path) -> None:
     if run.exit_code != 0 or not key:
         why = run.stderr.strip().splitlines()[-1:] or ["it printed no key"]
         raise UsageError(f"apiKeyHelper failed: {why[0]}", "export ANTHROPIC_API_KEY=KEY")
+    # A header takes nothing else, and the error about it would not say where the key is from.
+    if not key.isascii() or not key.isprintable():
+        what = "it printed more than a key"
+        raise UsageError(f"apiKeyHelper failed: {what}", "export ANTHROPIC_API_KEY=KEY")
     os.environ[KEYS[0]] = key
