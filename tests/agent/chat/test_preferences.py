@@ -9,6 +9,8 @@ import pytest
 from support.scripted_api import ScriptedApi, refused
 from turnlog.agent.chat.assembly import PRINTED, ChatOptions
 from turnlog.agent.chat.opening import Chat, open_chat
+from turnlog.agent.config.settings import load
+from turnlog.agent.terminal.status_command import StatusCommand
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
@@ -136,10 +138,66 @@ def test_what_a_project_brings_applies_only_if_it_is_trusted(
         assert all(name in note for name in ("apiKeyHelper", "statusLine", "output style"))
 
 
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("echo locked >&2; exit 1", "locked"),
+        ("true", "it printed no key"),
+        ("echo Welcome; echo key", "it printed more than a key"),
+        ("printf 'key\\0'", "it printed more than a key"),
+        ("printf '\\342\\200\\234key'", "it printed more than a key"),
+    ],
+)
 def test_a_key_command_that_fails_says_so(
-    store: Store, project: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+    store: Store,
+    project: Path,
+    api: ScriptedApi,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    why: str,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "")
-    put(store.settings, {"apiKeyHelper": "echo locked >&2; exit 1"})
-    with pytest.raises(UsageError, match="apiKeyHelper failed: locked"):
+    put(store.settings, {"apiKeyHelper": command})
+    with pytest.raises(UsageError, match=f"apiKeyHelper failed: {why}"):
         send(store, ChatOptions(cwd=project), "go")
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_commands_of_a_project_get_no_credentials(
+    store: Store, project: Path, api: ScriptedApi, is_own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "")
+    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "secret")
+    helper = f"echo $AWS_BEARER_TOKEN_BEDROCK > {project}/seen; echo key-of-helper"
+    line = {"type": "command", "command": "echo line:$ANTHROPIC_API_KEY"}
+    place = store.settings if is_own else project / ".claude" / "settings.json"
+    put(place, {"apiKeyHelper": helper, "statusLine": line})
+
+    async def shown() -> str:
+        chat = await open_chat(store, ChatOptions(cwd=project, trusts_project=True))
+        command = chat.preferences.status_command
+        assert command
+        drawn = asyncio.Event()
+        status = StatusCommand(command, project, dict, drawn.set)
+        status.refresh()
+        await asyncio.wait_for(drawn.wait(), 30)
+        await chat.close()
+        return status.text
+
+    assert asyncio.run(shown()) == ("line:key-of-helper" if is_own else "line:")
+    assert (project / "seen").read_text("utf-8").strip() == ("secret" if is_own else "")
+
+
+def test_a_status_line_is_off_with_the_hooks(store: Store, project: Path) -> None:
+    line = {"statusLine": {"type": "command", "command": "echo line"}}
+    managed = project / "managed.json"
+    for put_in, switch in (
+        (store.settings, {"disableAllHooks": True}),
+        (managed, {"allowManagedHooksOnly": True}),
+        (managed, {"disableAllHooks": True}),
+    ):
+        put(store.settings, line)
+        assert load(store, project, managed).preferences.status_command
+        put(put_in, line | switch if put_in == store.settings else switch)
+        assert load(store, project, managed).preferences.status_command is None
+        managed.unlink(missing_ok=True)

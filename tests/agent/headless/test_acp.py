@@ -82,6 +82,43 @@ def test_the_user_decides_about_calls(
     assert not is_allowed or running[0]["content"] == started["content"]
 
 
+@pytest.mark.parametrize("chosen", ["option_1", "allow_once", "reject_once"])
+def test_questions_of_the_model_are_answered_by_the_user(
+    chosen: str, rig: AcpRig, editor_api: ScriptedApi
+) -> None:
+    options = [{"label": label, "description": f"{label}?"} for label in ("Red", "Blue\u202e")]
+    asked = {"questions": [{"question": "Which colour?", "header": "Colour", "options": options}]}
+    own = {"answers": {"Which colour?": "Red"}}
+    editor_api.replies[:] = [called(("q", "AskUserQuestion", asked | own)), said("Done.")]
+
+    async def scene(connection: ClientSideConnection, editor: Editor) -> None:
+        editor.choose = lambda options: chosen
+        await ask(connection, await opened(connection, rig), "go")
+
+    editor = play(rig, scene)
+    named = {"option_0": "Red", "option_1": "Blue<U+202E>", "reject_once": "Reject"}
+    assert [each["options"] for each in editor.questions] == [named]
+    assert editor.questions[0]["call"]["title"] == "Which colour?"
+    assert ('=\\"Blue' in last_message(editor_api)) is (chosen == "option_1")
+    assert '=\\"Red' not in last_message(editor_api)
+
+
+def test_a_question_hides_nothing_of_a_call(rig: AcpRig, editor_api: ScriptedApi) -> None:
+    hidden = f"touch a\u202e{' ' * 300}; touch b"
+    long = f"touch {'c' * 500}"
+    calls = [("t1", "Bash", {"command": hidden}), ("t2", "Bash", {"command": long})]
+    editor_api.replies[:] = [called(*calls), said("Done.")]
+
+    async def scene(connection: ClientSideConnection, editor: Editor) -> None:
+        editor.choose = lambda options: "reject_once"
+        await ask(connection, await opened(connection, rig), "go")
+
+    first, second = play(rig, scene).questions
+    assert "touch a<U+202E><300 spaces>; touch b" in first["call"]["content"][0]["content"]["text"]
+    assert "\u202e" not in str(first["options"])
+    assert list(second["options"]) == ["allow_once", "reject_once"]
+
+
 def test_changes_are_shown_as_diffs_and_can_be_allowed_for_the_session(
     rig: AcpRig, editor_api: ScriptedApi
 ) -> None:

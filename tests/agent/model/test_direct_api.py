@@ -91,6 +91,13 @@ def test_a_refusal_without_json_has_its_status(api: ScriptedApi) -> None:
         ask({"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": api.url})
 
 
+@pytest.mark.parametrize("key", ["\u201csecret", "secret\nsecret"])
+def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ModelError, match="ANTHROPIC_AUTH_TOKEN contains") as found:
+        ask({"ANTHROPIC_AUTH_TOKEN": key, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
+    assert "secret" not in found.value.line
+
+
 def test_the_usual_address_is_that_of_the_api() -> None:
     async def address() -> str:
         client = DirectClient({"ANTHROPIC_API_KEY": "k"})

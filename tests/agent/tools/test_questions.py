@@ -1,6 +1,7 @@
 """Questions to the user are never answered by rules, modes or nobody."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from turnlog.agent.tools.ask_user_question import ASK_USER_QUESTION
 from turnlog.agent.workspace.tool import ToolError
 from turnlog.store.paths import Store
 
+SESSION = "5c9f1f0e-5d0e-4c39-8f5e-0f6f3f0f7a11"
 PLAN = ("t1", "ExitPlanMode", {"plan": "Do it."})
 
 
@@ -63,6 +65,44 @@ def test_a_plan_is_not_saved_through_a_link(
         run(store, ChatOptions(cwd=project, mode=ApprovalMode.PLAN), PermissionReply("allow"))
     )
     assert not list(tmp_path.glob("*.md"))
+
+
+@pytest.mark.parametrize("slug", ["../CLAUDE", "{tmp}/taken", "a/../../CLAUDE"])
+def test_a_session_file_does_not_choose_where_a_plan_is_saved(
+    store: Store, project: Path, api: ScriptedApi, tmp_path: Path, slug: str
+) -> None:
+    (tmp_path / "taken.md").write_text("mine", "utf-8")
+    options = ChatOptions(cwd=project, session_id=SESSION)
+    asyncio.run(run(store, options, None))
+    path = store.project_of(str(project)) / f"{SESSION}.jsonl"
+    entries = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    hostile = slug.format(tmp=tmp_path)
+    lines = [json.dumps(each | {"slug": hostile} if "slug" in each else each) for each in entries]
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    api.replies[:] = [called(PLAN), said("Done.")]
+    resumed = ChatOptions(cwd=project, resume=path, mode=ApprovalMode.PLAN)
+    assert asyncio.run(run(store, resumed, PermissionReply("allow"))) is ApprovalMode.DEFAULT
+    (saved,) = store.plans.iterdir()
+    assert saved.read_text("utf-8") == "Do it."
+    assert (tmp_path / "taken.md").read_text("utf-8") == "mine"
+    assert not (store.root / "CLAUDE.md").exists()
+
+
+@pytest.mark.parametrize("answers", [None, {"Deploy?": "No"}])
+def test_the_model_does_not_answer_its_own_question(
+    store: Store, project: Path, api: ScriptedApi, answers: dict[str, str] | None
+) -> None:
+    """A program that only allows the call has not answered it."""
+    options = [{"label": label, "description": ""} for label in ("Yes", "No")]
+    asked = {"questions": [{"question": "Deploy?", "header": "Deploy", "options": options}]}
+    own = {"answers": {"Deploy?": "Yes, all"}, "annotations": {"Deploy?": {"notes": "mine"}}}
+    api.replies[:] = [called(("t1", "AskUserQuestion", asked | own)), said("Done.")]
+    updated = asked | {"answers": answers} if answers else None
+    reply = PermissionReply("allow", updated_input=updated)
+    asyncio.run(run(store, ChatOptions(cwd=project), reply))
+    result = str(api.requests[-1].body["messages"][-1]["content"])
+    assert "Yes, all" not in result
+    assert ('"Deploy?"="No"' if answers else "The user gave no answer") in result
 
 
 def test_a_question_needs_options() -> None:

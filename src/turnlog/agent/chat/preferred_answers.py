@@ -51,12 +51,17 @@ async def take_key(preferences: Preferences, cwd: Path) -> None:
     inherit of that is decided as for any other key.
     """
     command = preferences.key_command
-    if not command or any(os.environ.get(name) for name in KEYS):
+    if not command or not command.text or any(os.environ.get(name) for name in KEYS):
         return
-    wanted = HookCommand(("/bin/sh", "-c", command), command, cwd, dict(os.environ), b"", PATIENCE)
+    argv = ("/bin/sh", "-c", command.text)
+    wanted = HookCommand(argv, command.text, cwd, command.environment, b"", PATIENCE)
     run = await run_command("SessionStart", "apiKeyHelper", wanted)
     key = run.stdout.strip()
     if run.exit_code != 0 or not key:
         why = run.stderr.strip().splitlines()[-1:] or ["it printed no key"]
         raise UsageError(f"apiKeyHelper failed: {why[0]}", "export ANTHROPIC_API_KEY=KEY")
+    # A header takes nothing else, and the error about it would not say where the key is from.
+    if not key.isascii() or not key.isprintable():
+        what = "it printed more than a key"
+        raise UsageError(f"apiKeyHelper failed: {what}", "export ANTHROPIC_API_KEY=KEY")
     os.environ[KEYS[0]] = key

@@ -3,18 +3,46 @@
 An untrusted project's file reaches this module without any of them: see `restrict`.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
 
 from turnlog.agent.config.settings_content import SettingsContent
+from turnlog.agent.workspace.project_environment import without_credentials
 from turnlog.format.json_values import is_object
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 COMMAND = "command"
 
 Value = TypeVar("Value")
+
+
+class SettingsCommand(Struct, frozen=True):
+    """A shell command that a settings file names."""
+
+    text: str
+    is_project: bool = False
+    """True if it comes from a project's file: it then gets no credentials of turnlog."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment of the command."""
+        return without_credentials(os.environ) if self.is_project else dict(os.environ)
+
+
+class OwnedContent(Struct, frozen=True):
+    """The content of a settings file, and whose it is."""
+
+    content: SettingsContent
+    is_project: bool = False
+    may_run: bool = True
+    """False if settings turn off its hooks, and with them its status line."""
+
+    def command(self, text: str | None) -> SettingsCommand | None:
+        """Return a command that it names."""
+        return SettingsCommand(text, self.is_project) if text is not None else None
 
 
 class Preferences(Struct, frozen=True):
@@ -28,9 +56,9 @@ class Preferences(Struct, frozen=True):
     """True to receive summaries of the thinking also where nobody watches."""
     output_style: str | None = None
     language: str | None = None
-    status_command: str | None = None
+    status_command: SettingsCommand | None = None
     """The shell command that prints the status line."""
-    key_command: str | None = None
+    key_command: SettingsCommand | None = None
     """The shell command that prints the API key."""
     cleanup_days: int | None = None
     """Age at which Claude Code deletes sessions; turnlog never does."""
@@ -44,8 +72,9 @@ class Preferences(Struct, frozen=True):
     """Patterns of memory files that are not loaded."""
 
 
-def preferences_of(contents: Sequence[SettingsContent]) -> Preferences:
+def preferences_of(owned: Sequence[OwnedContent]) -> Preferences:
     """Merge the preferences of settings files, the lowest precedence first."""
+    contents = [each.content for each in owned]
 
     def last(select: Callable[[SettingsContent], Value | None]) -> Value | None:
         return _last(map(select, contents))
@@ -58,8 +87,10 @@ def preferences_of(contents: Sequence[SettingsContent]) -> Preferences:
         shows_thinking=last(lambda each: each.show_thinking_summaries),
         output_style=last(lambda each: each.output_style),
         language=last(lambda each: each.language),
-        status_command=last(_status_command),
-        key_command=last(lambda each: each.api_key_helper) or None,
+        status_command=_last(
+            each.command(_status_command(each.content)) for each in owned if each.may_run
+        ),
+        key_command=_last(each.command(each.content.api_key_helper) for each in owned),
         cleanup_days=last(lambda each: each.cleanup_period_days),
         fallback=last(_fallback),
         commit_line=commit,

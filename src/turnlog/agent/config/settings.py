@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from turnlog.agent.config.preferences import Preferences, preferences_of
+from turnlog.agent.config.preferences import OwnedContent, Preferences, preferences_of
 from turnlog.agent.config.settings_content import (
     Permissions,
     SettingsContent,
@@ -90,7 +90,10 @@ class Settings(Struct, frozen=True):
     @property
     def preferences(self) -> Preferences:
         """Settings about answers and the screen."""
-        return preferences_of([each.content for each in self.sources])
+        running = self._sources_of_hooks()
+        return preferences_of(
+            [OwnedContent(each.content, each.is_project, each in running) for each in self.sources]
+        )
 
     @property
     def compacts_itself(self) -> bool | None:

@@ -1,21 +1,29 @@
-"""Ask the user of an ACP client about calls."""
+"""Ask the user of an ACP client about calls, and what the model wants to know."""
 
+import json
+import re
 from typing import Protocol
 
 from acp.exceptions import RequestError
-from acp.helpers import text_block, tool_content
+from acp.helpers import ToolCallContentVariant, text_block, tool_content
 from acp.schema import AllowedOutcome, PermissionOption, RequestPermissionResponse, ToolCallUpdate
 
-from turnlog.agent.headless.acp_calls import kind_of, locations_of, preview_of, title_of
+from turnlog.agent.headless.acp_calls import fenced, kind_of, locations_of, preview_of, title_of
 from turnlog.agent.permissions.policy import PermissionReply, Question
+from turnlog.agent.tools.ask_user_question import ASK_USER_QUESTION, AskInput, UserQuestion
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
-from turnlog.text import harmless
+from turnlog.text import harmless, visible
 
 ONCE, ALWAYS, EDITS, REJECT = "allow_once", "allow_always", "allow_edits", "reject_once"
 ACCEPT_EDITS: Fields = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
 EDITORS = ("Edit", "Write", "NotebookEdit")
 REFUSED = "The user does not allow this call."
+SHOWN = ("Edit", "Write", "ExitPlanMode")
+"""Tools whose calls are shown as a diff or as text; of others, the whole input is."""
+LONGEST = 400
+"""Characters of rules that are offered: only what can be read may be agreed to for all times."""
+BLANKS = re.compile(" {20,}")
 
 
 class PermissionClient(Protocol):
@@ -30,16 +38,57 @@ async def ask_client(
     client: PermissionClient, session_id: str, question: Question, workspace: Workspace
 ) -> PermissionReply:
     """Return the user's answer; a client that fails to answer has not agreed."""
+    if question.tool == ASK_USER_QUESTION.name:
+        return await _ask_questions(client, session_id, question, workspace)
     call = describe_question(question, workspace)
+    chosen = await _choose(client, session_id, call, options_for(question))
+    return chosen if isinstance(chosen, PermissionReply) else _reply(chosen, question)
+
+
+async def _choose(
+    client: PermissionClient, session_id: str, call: ToolCallUpdate, options: list[PermissionOption]
+) -> str | PermissionReply:
+    """Return the id of the option that the user chose, or the refusal if there is none."""
     try:
-        response = await client.request_permission(session_id, call, options_for(question))
+        response = await client.request_permission(session_id, call, options)
     except (RequestError, ConnectionError, ValueError) as error:
         return PermissionReply("deny", feedback=f"Nobody could be asked: {error}", is_program=True)
-    outcome = response.outcome
-    if not isinstance(outcome, AllowedOutcome):
-        # The turn is being cancelled: the model is not asked again.
-        return PermissionReply("deny", feedback=REFUSED, is_program=True, ends_turn=True)
-    return _reply(outcome.option_id, question)
+    if isinstance(response.outcome, AllowedOutcome):
+        return response.outcome.option_id
+    # The turn is being cancelled: the model is not asked again.
+    return PermissionReply("deny", feedback=REFUSED, is_program=True, ends_turn=True)
+
+
+async def _ask_questions(
+    client: PermissionClient, session_id: str, question: Question, workspace: Workspace
+) -> PermissionReply:
+    """Ask the questions of a call one by one; return its approval with the answers."""
+    given: AskInput = ASK_USER_QUESTION.read(question.input)
+    answers: dict[str, str] = {}
+    for each in given.questions:
+        labels = {f"option_{number}": one.label for number, one in enumerate(each.options)}
+        call = describe_question(question, workspace)
+        call.title, call.content = harmless(each.question), [_described(each)]
+        chosen = await _choose(client, session_id, call, _answers(labels))
+        if isinstance(chosen, PermissionReply):
+            return chosen
+        if chosen not in labels:
+            return PermissionReply("deny", feedback=REFUSED, is_program=True)
+        answers[each.question] = labels[chosen]
+    return PermissionReply("allow", updated_input=question.input | {"answers": answers})
+
+
+def _answers(labels: dict[str, str]) -> list[PermissionOption]:
+    options = [
+        PermissionOption(option_id=name, name=visible(label, keep=""), kind="allow_once")
+        for name, label in labels.items()
+    ]
+    return [*options, PermissionOption(option_id=REJECT, name="Reject", kind="reject_once")]
+
+
+def _described(question: UserQuestion) -> ToolCallContentVariant:
+    rows = [f"- {harmless(one.label)}: {harmless(one.description)}" for one in question.options]
+    return tool_content(text_block("\n".join([harmless(question.question), "", *rows])))
 
 
 def _reply(chosen: str, question: Question) -> PermissionReply:
@@ -55,8 +104,8 @@ def _reply(chosen: str, question: Question) -> PermissionReply:
 def options_for(question: Question) -> list[PermissionOption]:
     """Return the answers to choose from."""
     options = [PermissionOption(option_id=ONCE, name="Allow", kind="allow_once")]
-    if rules := question.verdict.remember:
-        name = f"Always allow {', '.join(rules)}"
+    name = visible(f"Always allow {', '.join(question.verdict.remember)}", keep="")
+    if question.verdict.remember and len(name) <= LONGEST:
         options.append(PermissionOption(option_id=ALWAYS, name=name, kind="allow_always"))
     if question.tool in EDITORS and not question.verdict.is_firm:
         name = "Allow all edits in this session"
@@ -69,12 +118,22 @@ def describe_question(question: Question, workspace: Workspace) -> ToolCallUpdat
     reasons = question.verdict.reasons or (question.verdict.reason,)
     why = "\n".join(f"- {harmless(each)}" for each in reasons if each)
     preview = preview_of(question.tool, question.input, workspace)
+    # Clients cut titles, and not all of them show the raw input.
+    whole = [] if question.tool in SHOWN else [tool_content(text_block(_whole(question)))]
     return ToolCallUpdate(
         tool_call_id=question.call_id,
         title=harmless(title_of(question.tool, question.input)),
         kind=kind_of(question.tool),
         status="pending",
-        content=[*preview, *([tool_content(text_block(why))] if why else [])],
+        content=[*preview, *whole, *([tool_content(text_block(why))] if why else [])],
         locations=locations_of(question.input, workspace),
         raw_input=question.input,
     )
+
+
+def _whole(question: Question) -> str:
+    """Return the input of a call as a code block in which nothing is hidden."""
+    command = question.input.get("command") if question.tool == "Bash" else None
+    is_command = isinstance(command, str)
+    text = command if is_command else json.dumps(question.input, indent=1, ensure_ascii=False)
+    return fenced(BLANKS.sub(lambda found: f"<{len(found[0])} spaces>", visible(text)))

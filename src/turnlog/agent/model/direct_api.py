@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from turnlog.agent.model.messages_api import KEYS
+from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields, is_object
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ class DirectClient:
         base = environment.get(ADDRESS) or USUAL
         self.address = f"{base.rstrip('/')}/v1/messages"
         headers = {
-            "authorization": f"Bearer {environment.get(KEY) or environment.get(TOKEN)}",
+            "authorization": f"Bearer {_key_in(environment)}",
             "anthropic-version": VERSION,
             "content-type": "application/json",
             "accept": "application/json",
@@ -105,6 +107,15 @@ class DirectClient:
     async def close(self) -> None:
         """Close all connections."""
         await self._http.aclose()
+
+
+def _key_in(environment: Mapping[str, str]) -> str:
+    """Return the key; raise `ModelError` for one that no header can hold, without showing it."""
+    name = KEY if environment.get(KEY) else TOKEN
+    key = environment.get(name) or ""
+    if not key.isascii() or not key.isprintable():
+        raise ModelError(f"{name} contains characters that no key has", KEYS)
+    return key
 
 
 async def _require_success(response: "httpx2.Response") -> None:

@@ -157,7 +157,10 @@ class Consent:
 
     @mode.setter
     def mode(self, mode: ApprovalMode) -> None:
-        self._mode = mode
+        if self._lender is not None and self._mode is None:
+            self._lender.mode = mode
+        else:
+            self._mode = mode
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
         """Return the verdict about a call."""

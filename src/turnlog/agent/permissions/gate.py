@@ -20,6 +20,8 @@ from turnlog.format.json_values import Fields
 RULE, REJECTED, ANSWERED = "permission-rule", "user-rejected", "permission-prompt"
 """`toolDenialKind` values of refusals."""
 PATHS = ("file_path", "notebook_path")
+ANSWERS = {"AskUserQuestion": frozenset({"answers", "annotations"})}
+"""Fields that whoever is asked adds to a call: the model must not answer its own questions."""
 SETTABLE = (ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN)
 DENIED = "{tool} is not allowed: {why}"
 NOT_ASKED = "{tool} needs permission, and the mode dontAsk denies what would be asked"
@@ -115,14 +117,15 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
     tool = parts.tools.get(call["name"])
     if tool is None:
         raise Invalid(NO_TOOL.format(name=call["name"]))
-    value = _read(tool, call["input"])
-    tool_input = plain_input(call["input"], parts)
+    given = _unanswered(tool.name, call["input"])
+    value = _read(tool, given)
+    tool_input = plain_input(given, parts)
     about = {"tool_name": tool.name, "tool_input": tool_input, "tool_use_id": call["id"]}
     outcome = await parts.hooks.fire("PreToolUse", tool.name, about | parts.about_agent)
     if outcome.decision == "deny" or outcome.block or outcome.stop:
         why = outcome.reason or outcome.stop_reason or "a hook does not allow it"
         raise Refused(f"{tool.name} was not allowed: {why}", RULE, hook_outcome=outcome)
-    wanted = outcome.updated_input or call["input"]
+    wanted = outcome.updated_input or given
     value = _read(tool, wanted) if outcome.updated_input else value
     judged = await _judge(parts, tool, value)
     verdict = judged.verdict
@@ -212,6 +215,11 @@ def _take(parts: Conversation, grants: Grants) -> None:
     if grants.mode in SETTABLE:
         parts.rules.mode = ApprovalMode(grants.mode)
         parts.hooks.facts.permission_mode = parts.rules.mode.value
+
+
+def _unanswered(tool: str, given: Fields) -> Fields:
+    answers = ANSWERS.get(tool)
+    return {name: each for name, each in given.items() if name not in answers} if answers else given
 
 
 def _read(tool: Tool, wanted: Fields) -> Any:

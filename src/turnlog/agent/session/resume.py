@@ -3,6 +3,7 @@
 Of a long session, only the part after the last compaction is read if that is sufficient.
 """
 
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -33,6 +34,8 @@ from turnlog.store.paths import Store
 SMALL = 1 << 20
 """Sessions of at most this many bytes are read completely."""
 BOUNDARY = b'"compact_boundary"'
+SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+"""A slug that may be part of a file name: the plan of a session is saved under it."""
 NEVER_RESTORED = (ApprovalMode.PLAN, ApprovalMode.BYPASS)
 """Permission modes that are not restored, as the client documents."""
 
@@ -66,7 +69,7 @@ def reopen(path: Path, at: str | None = None) -> Resumed:
         last_time=max(times, default=None, key=_moment),
         model=_last(_models(chain)),
         mode=_mode(chain),
-        slug=_last(str(entry["slug"]) for entry in chain if entry.get("slug")),
+        slug=_last(slug for entry in chain if SLUG.fullmatch(slug := str(entry.get("slug") or ""))),
     )
 
 

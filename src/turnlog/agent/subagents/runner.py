@@ -224,7 +224,7 @@ class Agents:
             limits=msgspec.structs.replace(
                 parent.limits, max_turns=definition.max_turns, max_budget=None
             ),
-            rules=rules_for(definition, parent.rules, memory),
+            rules=rules_for(definition, parent.rules, memory, given.run_in_background),
             ask=None if definition.permission_mode == NOT_ASKED else parent.ask,
             # Its edits are backed up all the same, by `before_change` of the workspace; snapshots
             # belong to prompts of the user.

@@ -41,10 +41,11 @@ def add_line(path: Path, text: str) -> None:
     """Append an item to a memory file; a link is refused, as a project could lead it anywhere."""
     if path.is_symlink() or path.parent.is_symlink():
         raise UsageError(f"{path} is a link, so nothing is added", "/memory")
-    before = read_regular(path, LARGEST).decode() if path.exists() else ""
-    separator = "" if not before or before.endswith("\n") else "\n"
+    # Bytes, as a file in another encoding would end the chat, or lose what cannot be decoded.
+    before = read_regular(path, LARGEST) if path.exists() else b""
+    separator = b"" if not before or before.endswith(b"\n") else b"\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, f"{before}{separator}- {' '.join(text.split())}\n".encode())
+    write_atomic(path, before + separator + f"- {' '.join(text.split())}\n".encode())
 
 
 def _usual(driver: ChatDriver) -> dict[Path, str]:

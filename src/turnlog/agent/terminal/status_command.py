@@ -1,7 +1,6 @@
 """The user's status line: a command that reads the state of the session and prints a line."""
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import msgspec
 
 from turnlog.agent.chat.opening import Chat
 from turnlog.agent.config.output_styles import DEFAULT
+from turnlog.agent.config.preferences import SettingsCommand
 from turnlog.agent.hooks.command_hooks import HookCommand, run_command
 from turnlog.agent.loop.spending import context_tokens
 from turnlog.agent.session.entry_builders import VERSION
@@ -53,7 +53,11 @@ class StatusCommand:
     """Runs the command after changes; one run at a time, the newest counts."""
 
     def __init__(
-        self, command: str, cwd: Path, facts: Callable[[], Fields], redraw: Callable[[], None]
+        self,
+        command: SettingsCommand,
+        cwd: Path,
+        facts: Callable[[], Fields],
+        redraw: Callable[[], None],
     ) -> None:
         self._command = command
         self._cwd = cwd
@@ -76,8 +80,9 @@ class StatusCommand:
     async def _run(self) -> None:
         await asyncio.sleep(CALM)
         given = msgspec.json.encode(self._facts())
-        argv = ("/bin/sh", "-c", self._command)
-        wanted = HookCommand(argv, self._command, self._cwd, dict(os.environ), given, PATIENCE)
+        text, environment = self._command.text, self._command.environment
+        argv = ("/bin/sh", "-c", text)
+        wanted = HookCommand(argv, text, self._cwd, environment, given, PATIENCE)
         run = await run_command("Status", "statusLine", wanted)
         if run.exit_code == 0:
             first = as_printed(run.stdout).strip().split("\n")[0]
