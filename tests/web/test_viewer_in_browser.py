@@ -52,7 +52,8 @@ def shown(browser: Browser, backend: Backend, query: str = "", **settings: Any) 
     faults: list[str] = []
     with ExitStack() as stack:
         address = stack.enter_context(serve_viewer(backend))
-        context = browser.new_context(viewport={"width": 1440, "height": 900}, **settings)
+        wide: Any = {"viewport": {"width": 1440, "height": 900}}
+        context = browser.new_context(**wide | settings)
         stack.callback(context.close)
         page = context.new_page()
         page.set_default_timeout(10_000)
@@ -279,6 +280,7 @@ def test_the_branch_switcher_shows_another_branch(browser: Browser, rich: Sessio
         page.locator(".tl-prompt", has_text="the old way").wait_for()
         assert page.locator(".tl-prompt", has_text="the new way").count() == 0
         assert f"leaf={nth(17)}" in page.url
+        page.wait_for_load_state("networkidle")  # a request that is cut off counts as a fault
         page.reload()
         page.locator(".tl-prompt", has_text="the old way").wait_for()
 
@@ -571,10 +573,7 @@ def test_the_policy_refuses_html_from_elsewhere(
 def test_the_inspector_is_not_empty_when_it_is_opened_on_a_phone(
     browser: Browser, rich: SessionBackend
 ) -> None:
-    with shown(browser, rich, "?line=3") as page:
-        page.set_viewport_size({"width": 375, "height": 760})
-        page.reload()
-        page.evaluate("viewer.ready")
+    with shown(browser, rich, "?line=3", viewport={"width": 375, "height": 760}) as page:
         page.get_by_role("button", name="inspector").click()
         page.locator(".tl-inspector").get_by_text(f"turnlog show {SESSION} --line 3").wait_for()
 
