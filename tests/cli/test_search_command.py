@@ -205,7 +205,7 @@ def test_what_starts_with_a_dash_is_part_of_the_query(
     project: Path, turnlog: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # click keeps the help option of a command's first context, which another test may have made.
-    monkeypatch.setattr(search_command, "_help_option", None)
+    monkeypatch.setattr("turnlog.cli.search.command._help_option", None)
     write(project, *TALK)
     assert "pytest -x" in turnlog("search", "pytest", "-x").out
     assert "pytest -x" in turnlog("search", "-x").out
@@ -331,8 +331,7 @@ def test_what_was_appended_is_found_at_once(project: Path, turnlog: Run) -> None
 def loaded_by_search() -> tuple[int, set[str]]:
     """The exit code of a search in a process of its own, and the modules that it loaded."""
     code = (
-        "import sys; from turnlog.cli.search import command as search_command
-from turnlog.cli.main import run; code = run(['search', 'fixed'])\n"
+        "import sys; from turnlog.cli.main import run; code = run(['search', 'fixed'])\n"
         "print(code, *sys.modules, file=sys.stderr)"
     )
     command = [sys.executable, "-c", code]
