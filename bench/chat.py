@@ -15,7 +15,7 @@ from pathlib import Path
 from select import select
 from typing import NamedTuple
 
-from chat_model import model, write_compacted
+from chat_model import model, write_compacted, write_long
 from measure import Job
 
 from turnlog.store.paths import folder_name
@@ -31,6 +31,9 @@ RESUMED_SIZE = 200_000_000
 SESSION = "3f2a9c1e-0000-4000-8000-00000000000a"
 PROMPT_MARK = "❯".encode()
 LAST_WORD = b"answer"
+LONG_CONTEXT = 900_000
+"""Tokens before the turns that are compared with those of a new session."""
+LONG_TURNS = 20
 SCREEN = struct.pack("HHHH", 40, 120, 0, 0)
 TEXT = "The quick brown fox jumps over the lazy dog. " * 80
 STREAM = ("-p", "--input-format", "stream-json", "--output-format", "stream-json")
@@ -81,13 +84,31 @@ class Chats:
         """The first and the last turns of a very long chat."""
         first = self.job(f"turnlog chat, the first {WINDOW} of {TURNS:,} turns")
         last = self.job(f"turnlog chat, the last {WINDOW} of {TURNS:,} turns")
-        marks = list(self._run_turns())
+        marks = list(self._run_turns(TURNS, SHORT_CONTEXT))
         for job, start in ((first, WARM), (last, TURNS - WINDOW)):
             before, after = marks[start], marks[start + WINDOW]
             job.times.append(after.time - before.time)
             job.busy.append(after.busy - before.busy)
             job.peak = after.memory
         return first, last
+
+    def contexts(self) -> tuple[Job, Job]:
+        """Turns at the start of a context of a million tokens, and near its end.
+
+        Their time is the processor's: the scripted model takes much longer to read a request.
+        """
+        new = self.job(f"turnlog chat, {LONG_TURNS} turns of a new session (CPU)")
+        full = self.job(f"turnlog chat, {LONG_TURNS} turns after {LONG_CONTEXT:,} tokens (CPU)")
+        path = self.store / "projects" / folder_name(str(self.work)) / f"{SESSION}.jsonl"
+        write_long(path, LONG_CONTEXT)
+        for job, options in ((new, ()), (full, ("--resume", SESSION))):
+            marks = list(self._run_turns(WARM + LONG_TURNS, {}, *options))
+            before, after = marks[WARM], marks[-1]
+            job.busy.append(after.busy - before.busy)
+            job.times.append(job.busy[-1])
+            job.peak = after.memory
+        path.unlink()
+        return new, full
 
     def resumes(self, rounds: int) -> tuple[Job, Job, Job]:
         """A very long session: from the start to its end on the screen, and to the request, which
@@ -157,13 +178,13 @@ class Chats:
             asked.times.get()
             _note(job, start, process)
 
-    def _run_turns(self) -> Iterator[Mark]:
+    def _run_turns(self, count: int, variables: dict[str, str], *options: str) -> Iterator[Mark]:
         """What a chat has used before its first turn, and after each."""
         with (
             model() as asked,
             subprocess.Popen(
-                (self._turnlog, "chat", *STREAM),
-                env=self._environment | SHORT_CONTEXT | {"ANTHROPIC_BASE_URL": asked.url},
+                (self._turnlog, "chat", *STREAM, *options),
+                env=self._environment | variables | {"ANTHROPIC_BASE_URL": asked.url},
                 cwd=self.work,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -171,7 +192,7 @@ class Chats:
         ):
             assert running.stdin
             assert running.stdout
-            for _ in range(TURNS):
+            for _ in range(count):
                 yield _mark(running.pid)
                 running.stdin.write(json.dumps(PROMPT).encode() + b"\n")
                 running.stdin.flush()

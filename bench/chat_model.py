@@ -4,6 +4,7 @@ What is said counts as many tokens as a real model would count, about: so a long
 compacted as it really is.
 """
 
+import json
 import sys
 import time
 from collections.abc import Generator
@@ -62,7 +63,7 @@ def model() -> Generator[Asked]:
 def answer_to(messages: list[Fields]) -> Reply:
     """A call first, then a text; a summary where one is wanted."""
     tokens = sum(map(_length, messages)) // CHARACTERS_PER_TOKEN
-    last = messages[-1]["content"][-1]
+    last = _blocks(messages[-1])[-1]
     if last["type"] == "tool_result" or "Write the summary" in last.get("text", ""):
         block: Fields = {"type": "text", "text": "That is what the file says. " * 20}
         return answered(block, input_tokens=tokens)
@@ -72,8 +73,43 @@ def answer_to(messages: list[Fields]) -> Reply:
 
 
 def _length(message: Fields) -> int:
-    blocks: list[Fields] = message["content"]
-    return sum(len(str(block.get("text") or block.get("content") or "")) for block in blocks)
+    return sum(
+        len(str(block.get("text") or block.get("content") or "")) for block in _blocks(message)
+    )
+
+
+def _blocks(message: Fields) -> list[Fields]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def write_long(path: Path, tokens: int) -> None:
+    """Write a session that fills a context with about so many tokens: prompts, calls, results."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    result, words = "The quick brown fox jumps over the lazy dog. " * 80, "word " * 100
+    usage = {"input_tokens": tokens, "output_tokens": 1}
+    parent: str | None = None
+    written = 0
+    with path.open("w") as file:
+        for number in count():
+            call = f"toolu_past_{number}"  # not an id that the model uses: such calls are dropped
+            use = {"type": "tool_use", "id": call, "name": "Read", "input": {"file_path": "a.txt"}}
+            answer = {"type": "tool_result", "tool_use_id": call, "content": result}
+            for kind, content in (
+                ("user", f"question {words}"),
+                ("assistant", [use]),
+                ("user", [answer]),
+                ("assistant", [{"type": "text", "text": f"answer {words}"}]),
+            ):
+                place = f"{number:08x}-0000-4000-8000-{written % 10**12:012d}"
+                message: Fields = {"role": kind, "content": content}
+                if kind == "assistant":
+                    message |= {"id": f"msg_{place}", "model": "claude-opus-5-5", "usage": usage}
+                line = {"type": kind, "uuid": place, "parentUuid": parent, "message": message}
+                file.write(json.dumps(line | {"timestamp": STAMP, "cwd": "/"}) + "\n")
+                parent, written = place, written + len(str(content))
+            if written // CHARACTERS_PER_TOKEN >= tokens:
+                break
 
 
 def write_compacted(path: Path, size: int) -> None:

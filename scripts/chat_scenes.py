@@ -56,7 +56,9 @@ TODO = (
 @contextmanager
 def chat(replies: Sequence[Reply], *options: str, columns: int) -> Generator[tuple[Pane, Path]]:
     """A chat in a project of its own; gives its terminal, and the temporary home."""
-    with tempfile.TemporaryDirectory() as folder, scripted_api(*replies) as api:
+    # A chat may still be writing when its terminal is gone.
+    made = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    with made as folder, scripted_api(*replies) as api:
         home = Path(folder)
         work = home / "shop"
         for name, content in FILES.items():
@@ -78,6 +80,8 @@ def _isolate(home: Path, api: ScriptedApi) -> None:
     os.environ["TURNLOG_HOME"] = str(home / ".turnlog")
     os.environ["ANTHROPIC_BASE_URL"] = api.url
     os.environ["ANTHROPIC_API_KEY"] = "not-a-key"
+    os.environ["CLAUDE_CODE_ENABLE_TODO_TOOLS"] = "1"
+    os.environ["CLAUDE_CODE_ENABLE_TASKS"] = "0"
 
 
 def asked(columns: int) -> str:
@@ -95,7 +99,7 @@ def working(columns: int) -> str:
         pane.say("Mend it, and run the tests.")
         pane.see("test_empty_cart ... ok")
         pane.say("and show me the three slowest")
-        pane.see("slowest  queued", "✻ Working · 4s")
+        pane.see("slowest  queued", "✻ Running the tests", "ctrl-b to background")
         return _seen(pane, home)
 
 

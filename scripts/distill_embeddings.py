@@ -32,6 +32,8 @@ BATCH = 1024
 LAYERS, HEADS, WIDTH = 6, 12, 384
 SPREAD = 4.0
 """Standard deviations that fit into an int8; rows beyond it are clipped."""
+SCALES, NUMBERS = 64, 16
+"""Scales of rows, and how many numbers each has: as many as half a byte can tell."""
 TERMS = """
 allowlist anthropic api apis apt asgi async asyncio auth autocomplete autoscaling aws azure backend
 backends backoff backport backports balancer bash benchmark benchmarks bigquery bitbucket bitmask
@@ -90,8 +92,9 @@ def main() -> None:
     rows = quantize(reduce_dimensions(encoded) * rarity(names, numbers)[:, None])
     TARGET.mkdir(parents=True, exist_ok=True)
     (TARGET / "vocabulary.txt").write_text("\n".join(names) + "\n", "utf-8")
-    (TARGET / "rows.int8").write_bytes(rows.tobytes())
-    print(f"{len(names)} tokens of {rows.shape[1]} dimensions: {rows.nbytes:,} bytes")
+    content = pack(rows)
+    (TARGET / "rows.int4").write_bytes(content)
+    print(f"{len(names)} tokens of {rows.shape[1]} dimensions: {len(content):,} bytes")
 
 
 def read_tensors(content: bytes) -> Tensors:
@@ -208,6 +211,36 @@ def quantize(rows: Any) -> Any:
     """Return rows as int8 with one scale for all, so that integers can be summed."""
     scaled = rows * (127 / (SPREAD * rows.std(0).max()))
     return cast(Any, np).clip(scaled.round(), -127, 127).astype("int8")
+
+
+def pack(table: Any) -> bytes:
+    """Return the table: the int8 numbers of each scale, then the scale and the numbers of each row.
+
+    A row of a rare token is a hundred times as long as that of a frequent one, so rows have scales
+    of their own; 16 numbers are enough within a row.
+    """
+    rows = table.astype(np.float32)
+    lengths = np.maximum(rows.std(1), 1e-3)
+    centres = find_centres((rows / lengths[:, None]).ravel())
+    scales = cast(Any, np).geomspace(lengths.min(), lengths.max(), SCALES)
+    chosen = np.abs(np.log(lengths)[:, None] - np.log(scales)).argmin(1)
+    head = cast(Any, np).clip((scales[:, None] * centres).round(), -127, 127)
+    packed = bytearray(head.astype("int8").tobytes())
+    for row, scale in zip(rows, chosen, strict=True):
+        places = np.abs(row[:, None] - head[scale]).argmin(1).astype("uint8")
+        packed.append(int(scale))
+        packed += (places[::2] | places[1::2] << 4).tobytes()
+    return bytes(packed)
+
+
+def find_centres(values: Any) -> Any:
+    """Return the 16 numbers that represent values best (one-dimensional k-means)."""
+    sample = np.sort(np.random.default_rng(1).choice(values, 1_000_000))
+    centres = np.quantile(sample, (np.arange(NUMBERS) + 0.5) / NUMBERS)
+    for _ in range(100):
+        bounds = np.searchsorted(sample, (centres[1:] + centres[:-1]) / 2)
+        centres = np.array([part.mean() for part in np.split(sample, bounds)])
+    return centres
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from turnlog.cli.root import root
 FLAGS = Path(__file__).parent.parent / "tests" / "data" / "client_flags.txt"
 VERSION = ("-v", "--version")
 DIFFERENT = {
-    "--permission-mode": "without `auto`; `manual` is called `default`",
-    "--resume": "needs a SESSION",
+    "--bare": "managed hooks run",
+    "--permission-mode": "`auto` is `acceptEdits`: no model decides about other calls",
     "--version": "as `turnlog --version`; `turnlog-chat -v` prints the version of the client first",
 }
 """Supported flags that differ."""
@@ -36,7 +36,8 @@ def treatment_of(names: tuple[str, ...]) -> tuple[str, str]:
     """Return what happens to a flag, and why; raise `KeyError` for one that is unknown."""
     chat = root.get_command(click.Context(root), "chat")
     assert chat
-    with click.Context(chat) as context:
+    # click keeps the help option of the first context, and the command reference shows it.
+    with click.Context(chat, help_option_names=["-h", "--help"]) as context:
         known = {name for option in chat.get_params(context) for name in option.opts}
     if known.intersection(names) or names == VERSION:
         return ALWAYS, DIFFERENT.get(names[-1], "")

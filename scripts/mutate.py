@@ -1,8 +1,10 @@
 """Mutation testing: change the code in a few random places and see whether a test notices.
 
 A sample is drawn per package and by seed, so that it can be repeated and compared. Every mutant is
-written into a copy of the tree, where the tests of its package run; the tree itself is never
-changed. A survivor is a missing test, or code that makes no difference (an equivalent mutant).
+written into a copy of the tree, where the tests nearest to it run, and more of them if it survives;
+the tree itself is never changed. A test counts only if it passes without the mutant; tests that
+never end count as well. A survivor is a missing test, or code that makes no difference (an
+equivalent mutant).
 
 Strings are not mutated: most are messages, whose wording tests do not repeat.
 """
@@ -12,16 +14,23 @@ import ast
 import difflib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from fnmatch import fnmatch
 from itertools import islice, pairwise
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NamedTuple
+
+import pytest
+from near_tests import rank_tests
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path("src/turnlog")
@@ -31,23 +40,22 @@ COPIED = (
     "docs",
     "scripts",
     "share",
+    "examples",
     "pyproject.toml",
     "README.md",
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
 )
-TESTS = {
-    "errors": ["tests/cli/test_error_messages.py"],
-    "text": ["tests/test_terminal_text.py", "tests/cli/test_output.py"],
-    "secrets": ["tests/test_secrets.py", "tests/test_secret_recall.py"],
-    "conversation": ["tests/conversation", "tests/laws/test_conversation.py"],
-    "edit": ["tests/edit", "tests/laws/test_edits.py", "tests/laws/test_old_clients.py"],
-    "trace": ["tests/trace", "tests/laws/test_traces.py"],
-    "api": ["tests/test_api.py", "tests/test_library_page.py"],
-    "session_health": ["tests/picker", "tests/web/test_page_figures.py"],
-}
-"""Tests of packages that have more, or other ones, than the directory of their name."""
-WIDER = ["tests/cli", "tests/laws"]
-"""Tests that a mutant has to survive as well with --wide."""
+LARGE = (".cache/chromium", ".cache/bwrap")
+"""Downloads that tests need, and never change: linked instead of copied."""
+SPLIT = ("agent", "index")
+"""Packages whose sub-packages are sampled one by one."""
+STAGES = (3, 8)
+"""After how many of the nearest test files more of them run, if all have passed."""
+LONGEST = 60
+"""Seconds that a test may take; a mutant that lets one take longer loops for ever."""
+HANGING = re.compile(r'File "[^"]*/(tests/[^"]+)", line \d+ in (test_\w+)')
+"""A test in the traceback that pytest prints when the time is over."""
 COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Eq: ("==", "!="),
     ast.NotEq: ("!=", "=="),
@@ -69,8 +77,6 @@ UNCHANGED: dict[type[ast.AST], tuple[str, ...]] = {
     ast.JoinedStr: ("values",),
 }
 """Fields of syntax nodes that are not mutated."""
-SLOWEST = 5.0
-"""Times the baseline that tests may take; a mutant that takes longer loops for ever."""
 
 
 class ByteChange(NamedTuple):
@@ -176,11 +182,17 @@ def _changes_of(node: ast.AST, at: LocatedSource) -> Iterator[tuple[str, list[By
 
 
 def package_names() -> list[str]:
-    """Return what is sampled: the packages of turnlog, those of agent one by one."""
+    """Return what is sampled: the packages of turnlog, and the sub-packages of large ones."""
     tops = sorted(path for path in (ROOT / SOURCE).iterdir() if _is_sampled(path))
-    names = [path.stem for path in tops if path.name != "agent"]
-    inner = sorted(path for path in (ROOT / SOURCE / "agent").iterdir() if _is_sampled(path))
-    return names + [f"agent/{path.stem}" for path in inner]
+    inner = [path for name in SPLIT for path in sorted((ROOT / SOURCE / name).iterdir())]
+    parts = [f"{path.parent.name}/{path.name}" for path in inner if path.is_dir()]
+    names = [path.stem for path in tops] + [each for each in parts if _is_sampled(_place(each))]
+    return [name for name in names if next(_mutants_in(name), None)]
+
+
+def _place(package: str) -> Path:
+    place = ROOT / SOURCE / package
+    return place if place.is_dir() else place.with_suffix(".py")
 
 
 def _is_sampled(path: Path) -> bool:
@@ -189,16 +201,19 @@ def _is_sampled(path: Path) -> bool:
     return path.suffix == ".py" and not path.name.startswith("__")
 
 
-def sample(package: str, count: int, seed: int) -> list[Mutant]:
+def sample(package: str, count: int, seed: int, only: str = "*") -> list[Mutant]:
     """Choose mutants of a package, the same ones for the same seed and source."""
-    place = ROOT / SOURCE / package
-    files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
-    found = [
-        mutant for file in files for mutant in mutants_of(file.relative_to(ROOT), file.read_bytes())
-    ]
+    found = [each for each in _mutants_in(package) if fnmatch(each.path.name, only)]
     random.Random(f"{seed}:{package}").shuffle(found)
     chosen = islice(filter(_compiles, found), count)
     return sorted(chosen, key=lambda mutant: (mutant.path, mutant.line))
+
+
+def _mutants_in(package: str) -> Iterator[Mutant]:
+    place = _place(package)
+    files = place.glob("*.py") if package in SPLIT else place.rglob("*.py")
+    for file in sorted(files) if place.is_dir() else [place]:
+        yield from mutants_of(file.relative_to(ROOT), file.read_bytes())
 
 
 def _compiles(mutant: Mutant) -> bool:
@@ -209,55 +224,23 @@ def _compiles(mutant: Mutant) -> bool:
     return True
 
 
-def tests_of(package: str) -> list[str]:
-    """Return the tests of a package: its directory, and the doctests in its source."""
-    tests = TESTS.get(package, [f"tests/{package}"])
-    source = SOURCE / package
-    doctests = source if (ROOT / source).is_dir() else source.with_suffix(".py")
-    return [str(doctests), *(each for each in tests if (ROOT / each).exists())]
-
-
-def copy_tree(folder: Path) -> None:
-    """Copy everything that tests need."""
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        elif source.exists():
-            shutil.copy2(source, folder / name)
-
-
-def run_tests(folder: Path, tests: list[str], processes: int, limit: float | None) -> str | None:
-    """Run tests in a copy of the tree; return how they failed, or None."""
-    home = folder / ".cache"
-    home.mkdir(exist_ok=True)
-    # Two mutants of a file may have one size and be written in one second, which is all that
-    # Python compares before it uses compiled code.
-    environment = os.environ | {
-        "PYTHONPATH": str(folder / "src"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": str(home),
-    }
-    options = ["-q", "-x", "-n", str(processes), "-p", "no:randomly", "--no-header"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, *tests],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
+def names_at(mutant: Mutant) -> frozenset[str]:
+    """Return the names of the functions and classes that a mutant is in."""
+    tree = ast.parse((ROOT / mutant.path).read_bytes())
+    return frozenset(
+        node.name.lstrip("_")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and node.lineno <= mutant.line <= (node.end_lineno or node.lineno)
     )
-    try:
-        output, _ = process.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return f"no end after {limit:.0f} s"
-    if process.returncode == 0:
-        return None
-    failures = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return failures[0].split(" - ")[0] if failures else output.strip().rpartition("\n")[2]
+
+
+def stages_of(mutant: Mutant, most: int) -> Iterator[list[str]]:
+    """Yield the test files for a mutant: the nearest ones first, more if it survives."""
+    ranked = rank_tests(mutant.path, names_at(mutant))[:most]
+    limits = [0, *(limit for limit in STAGES if limit < len(ranked)), len(ranked)]
+    for start, end in pairwise(limits):
+        yield ranked[start:end]
 
 
 def diff_of(mutant: Mutant) -> Iterator[str]:
@@ -269,30 +252,121 @@ def diff_of(mutant: Mutant) -> Iterator[str]:
     yield from (line for line in lines if line[:1] in "+-" and line[:3] not in ("---", "+++"))
 
 
-def run_package(package: str, options: argparse.Namespace) -> tuple[int, int]:
-    """Run the tests of a package against its mutants; return how many there were and died."""
-    tests = tests_of(package) + [test for test in WIDER if options.wide]
-    mutants = sample(package, options.count, options.seed)
-    with tempfile.TemporaryDirectory(prefix="mutate-") as name:
-        folder = Path(name)
-        copy_tree(folder)
-        started = time.monotonic()
-        if failure := run_tests(folder, tests, options.processes, None):
-            print(f"{package}: the tests fail without a mutant: {failure}")
-            return 0, 0
-        limit = max(60.0, SLOWEST * (time.monotonic() - started))
-        killed = 0
-        for mutant in mutants:
-            source = (folder / mutant.path).read_bytes()
-            (folder / mutant.path).write_bytes(mutant.apply(source))
-            failure = run_tests(folder, tests, options.processes, limit)
-            (folder / mutant.path).write_bytes(source)
-            killed += failure is not None
-            word = f"killed by {failure}" if failure else "SURVIVED"
-            print(f"{mutant.path}:{mutant.line}  {mutant.kind}  {word}")
-            print(*(f"    {line}" for line in diff_of(mutant)), sep="\n", flush=True)
-    print(f"{package}: {killed} of {len(mutants)} killed\n", flush=True)
-    return len(mutants), killed
+class MutantRunner:
+    """A copy of the tree, where the tests of one mutant after the other run."""
+
+    def __init__(self, folder: Path, most: int) -> None:
+        self.folder = folder
+        self.most = most
+        self.failing: set[str] = set()
+        """Tests that fail without a mutant as well."""
+        self.passing: set[str] = set()
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, folder / name)
+            elif source.exists():
+                shutil.copy2(source, folder / name)
+        (folder / ".cache/home").mkdir(parents=True)
+        for name in LARGE:
+            if (ROOT / name).exists():
+                (folder / name).symlink_to(ROOT / name)
+
+    def kill(self, mutant: Mutant) -> str | None:
+        """Return which test notices a mutant, or None."""
+        for tests in stages_of(mutant, self.most):
+            while failure := self._try(mutant, tests):
+                if self._is_sound(failure, tests):
+                    return failure
+        return None
+
+    def _try(self, mutant: Mutant, tests: list[str]) -> str | None:
+        target = self.folder / mutant.path
+        target.write_bytes(mutant.apply(target.read_bytes()))
+        try:
+            return self._run([*tests, *(f"--deselect={each}" for each in sorted(self.failing))])
+        finally:
+            # With the old time, which is what compiled code is compared with.
+            shutil.copy2(ROOT / mutant.path, target)
+
+    def _is_sound(self, failure: str, tests: list[str]) -> bool:
+        """Return whether what failed succeeds without the mutant."""
+        if failure in self.passing:
+            return True
+        is_test = failure.startswith(("tests/", "src/"))
+        only = [failure] if is_test else tests
+        is_file = is_test and "::" not in failure
+        if self._run([*only, *(["--collect-only"] if is_file else [])]):
+            self.failing |= {failure} if is_test else set(tests)
+            return False
+        self.passing.add(failure)
+        return True
+
+    def _run(self, arguments: list[str]) -> str | None:
+        """Run tests in the copy; return which one failed, or how, or None."""
+        # Compiled code of the tree was copied and is still valid, but for the changed file.
+        environment = os.environ | {
+            "PYTHONPATH": str(self.folder / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HOME": str(self.folder / ".cache/home"),
+            "PATH": f"{os.environ['PATH']}:{self.folder / '.cache/bwrap/usr/bin'}",
+        }
+        limits = (f"faulthandler_timeout={LONGEST}", "faulthandler_exit_on_timeout=true")
+        options = ["-q", "-x", "-n", "0", "-p", "no:randomly", "--no-header"]
+        options += [f"--override-ini={each}" for each in limits]
+        command = [sys.executable, "-m", "pytest", *options, *arguments]
+        # A file, not a pipe: processes that a mutant leaves behind would keep a pipe open.
+        printed = self.folder / ".cache/output"
+        with printed.open("wb") as file:
+            process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=environment,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            code = process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        output = printed.read_text(errors="replace")
+        if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            return None
+        if "Timeout (" in output and (found := HANGING.search(output)):
+            return "::".join(found.groups())
+        failures = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        shown = failures[0].partition(" ")[2] if failures else output.strip()
+        return shown.partition(" - ")[0] if failures else shown.rpartition("\n")[2]
+
+
+def report(mutant: Mutant, failure: str | None) -> None:
+    """Print a mutant and what became of it."""
+    lines = [
+        f"{mutant.path}:{mutant.line}  {mutant.kind}  "
+        + (f"killed by {failure}" if failure else "SURVIVED"),
+        *(f"    {line}" for line in diff_of(mutant)),
+    ]
+    print("\n".join(lines), flush=True)
+
+
+def run_all(mutants: list[Mutant], processes: int, most: int) -> list[bool]:
+    """Run the tests of each mutant, and return which ones were killed."""
+    with tempfile.TemporaryDirectory(prefix="mutate-", ignore_cleanup_errors=True) as name:
+        free: SimpleQueue[MutantRunner] = SimpleQueue()
+        for number in range(processes):
+            free.put(MutantRunner(Path(name) / str(number), most))
+
+        def run(mutant: Mutant) -> bool:
+            runner = free.get()
+            try:
+                failure = runner.kill(mutant)
+            finally:
+                free.put(runner)
+            report(mutant, failure)
+            return failure is not None
+
+        with ThreadPoolExecutor(processes) as pool:
+            return list(pool.map(run, mutants))
 
 
 def main() -> None:
@@ -300,12 +374,17 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=3, help="mutants per package")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--package", action="append", choices=package_names(), metavar="PACKAGE")
-    parser.add_argument("--processes", type=int, default=2, help="of pytest")
-    parser.add_argument("--wide", action="store_true", help="also run tests/cli and tests/laws")
+    parser.add_argument("--only", default="*", help="names of modules, such as 'rule_*.py'")
+    parser.add_argument("--processes", type=int, default=2, help="mutants at a time")
+    parser.add_argument("--files", type=int, default=40, help="test files to run at most")
     options = parser.parse_args()
-    results = [run_package(each, options) for each in options.package or package_names()]
-    total, killed = (sum(column) for column in zip(*results, strict=True))
-    print(f"seed {options.seed}: {killed} of {total} mutants killed")
+    packages: list[str] = options.package or package_names()
+    samples = {name: sample(name, options.count, options.seed, options.only) for name in packages}
+    mutants = [mutant for chosen in samples.values() for mutant in chosen]
+    killed = iter(run_all(mutants, options.processes, options.files))
+    for name, chosen in samples.items():
+        print(f"{name}: {sum(islice(killed, len(chosen)))} of {len(chosen)} killed")
+    print(f"seed {options.seed}: {len(mutants)} mutants")
 
 
 if __name__ == "__main__":

@@ -24,9 +24,11 @@ SOURCES = {
 """Providers, and which of their models are taken. Of qwen3-coder there are only resellers' prices,
 which differ tenfold, so it has one only under the id of the reseller."""
 
-# Input and output, as of 2026-08, for models that genai-prices lacks.
+# Input, output and, where it is not a tenth, reading the cache, for models that genai-prices lacks:
+# as of 2026-08, and 5.2 as the client 2.1.325 counts it (observed).
 ADDED = {
     "claude-fable-5": ("10", "50"),
+    "claude-fable-5-2": ("8", "40", "0.2"),
     "claude-haiku-4-5": ("1", "5"),
     "claude-opus-4-5": ("5", "25"),
     "claude-opus-4-6": ("5", "25"),
@@ -102,9 +104,11 @@ def figure_above(value: Any, above: int) -> Decimal:
     return steps[-1] if steps else getattr(value, "base", value)
 
 
-def added_rows(put_in: str, put_out: str) -> Iterator[Row]:
+def added_rows(put_in: str, put_out: str, read: str = "") -> Iterator[Row]:
     """The row of a model that genai-prices lacks."""
-    yield row(None, 0, {"input_mtok": Decimal(put_in), "output_mtok": Decimal(put_out)}, ANTHROPIC)
+    figures = {"input_mtok": Decimal(put_in), "output_mtok": Decimal(put_out)}
+    figures |= {"cache_read_mtok": Decimal(read)} if read else {}
+    yield row(None, 0, figures, ANTHROPIC)
 
 
 def row(

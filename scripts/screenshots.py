@@ -1,6 +1,8 @@
 """Take the screenshots of docs/web: every page of the web app, light and dark, wide and narrow.
 
 Run from the project's folder: PYTHONPATH=tests .venv/bin/python scripts/screenshots.py
+A sample is in Japanese: without a font for it (Debian: fonts-droid-fallback), its names are blank.
+With Chromium from npm, copying the font to .cache/chromium/fonts is enough.
 """
 
 import os

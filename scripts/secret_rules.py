@@ -178,12 +178,12 @@ PREFIXED = [
 
 QUOTE = r"(?P<q>\\{0,8}[\"'`])"
 ASSIGN = (
-    r"(?:\\{0,8}[\"'`\]])?\s{0,4}"
+    r"(?:\\{0,8}[\"'`])?\]?\s{0,4}"
     r"(?::\s{0,2}(?:str|string|String|bytes|Optional\[str\]|&str|&'static str)(?: ?\| ?[A-Za-z]{1,12})?"
     r"\s{0,2}=|:=|=>|={1,3}|:|(?:is|was):?\s)\s{0,8}(?:[bru&]{1,2}(?=[\"']))?"
 )
-"""`: str =` of typed code too."""
-ASSIGN_NO_TYPE = r"(?:\\{0,8}[\"'`\]])?\s{0,4}(?::=|=>|={1,3}|:)\s{0,4}"
+"""`: str =` of typed code too, and `"] =` behind `os.environ["API_KEY`."""
+ASSIGN_NO_TYPE = r"(?:\\{0,8}[\"'`])?\]?\s{0,4}(?::=|=>|={1,3}|:)\s{0,4}"
 QUOTED = rf"{QUOTE}(?P<value>[^\n\r]{{4,600}}?)(?<!\\)(?P=q)"
 BARE = r"(?P<bare>[^\s\"'`\\<][^\s\"'`\\]{4,600})"
 VALUE = rf"(?:{QUOTED}|{BARE})"
@@ -248,6 +248,12 @@ def command(kind: str, programs: str, flag: str, check: str = "flag") -> Rule:
     return Rule(kind, regex, [f"{word} " for word in words], check)
 
 
+def stored(start: str, *keywords: str) -> Rule:
+    """The value that a command puts into a store of secrets."""
+    value = r"(?:(?P<q>\\{0,8}[\"'])(?P<value>[^\n]{3,300}?)(?<!\\)(?P=q)|(?P<bare>[^\s\"'`\\|;&]{3,300}))"
+    return Rule("secret", start + value, list(keywords), "flag")
+
+
 COMMANDS = [
     command("password", "curl", r"(?:(?:-[a-zA-Z]{0,6}u|--user|--proxy-user|-U)[ =]?\s{0,4}\\{0,8}[\"']?[^\s:\"'\\]{1,100}:)"),
     command("password", "mysql mysqldump mysqladmin mysqlimport mysqlsh mariadb mariadb-dump mycli", r"-p(?!rotocol)"),
@@ -287,6 +293,10 @@ COMMANDS = [
          r"(?P<bare>[^\s\"'`\\]{4,200})", ["login ", "login\t"], "password"),
     Rule("password", r"[\w.*-]{1,100}:(?:5432|5433|6432|26257|\*):[^\s:]{1,64}:[^\s:]{1,64}:(?P<value>(?:[^\s:\\]|\\[:\\]){4,200})"
          r"(?=\s|$|\\|[\"'])", [":5432:", ":5433:", ":*:"], "flag", back=100),
+    stored(r"--from-literal[= ][\w.-]{1,100}=", "--from-literal"),
+    stored(r"gh secret set [^\n|;]{1,200}?(?:-b|--body)[ =]", "gh secret set "),
+    stored(r"--secret-string[ =]", "--secret-string"),
+    stored(r"keyvault secret set [^\n|;]{0,300}?--value[ =]", "keyvault secret set "),
     Rule("secret", r"kubeadm join [^\n]{1,200}?--token (?P<value>[a-z0-9]{6}\.[a-z0-9]{16})", ["kubeadm join"]),
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Fixtures for all tests: an isolated store, and every session file that there is to test against.
+"""Fixtures for all tests: an isolated store, and all session files to test against.
 
 `TURNLOG_CORPUS` names a folder of further session files, `TURNLOG_EXAMPLES` how many examples each
 property is tried with.
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs bubblewrap where it is missing; give screens a second chance."""
+    """Skip tests that need bubblewrap if it is missing; let screen tests run twice."""
     for item in filter(_has_screen, items):
         item.add_marker(pytest.mark.flaky(reruns=2))
     needing = [item for item in items if item.get_closest_marker(NEEDS_BWRAP)]

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import traceback
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -388,8 +389,9 @@ def test_a_file_is_overwritten_only_on_request(root: Path, tmp_path: Path) -> No
     path.write_text("mine")
     found = turnlog.open().session()
     for write in (found.export, found.trace):
-        with pytest.raises(Conflict, match="exists"):
+        with pytest.raises(Conflict, match="exists") as raised:
             write(path)
+        assert traceback.format_exception(raised.value)[-1] == "try: overwrite=True\n"
         assert path.read_text() == "mine"
     found.export(path, overwrite=True)
     assert path.read_text().startswith("[")
@@ -433,3 +435,20 @@ def test_errors_have_a_hint(root: Path) -> None:
     with pytest.raises(TurnlogError) as caught:
         turnlog.open().session("nosuch")
     assert caught.value.hint == "turnlog ls"
+
+
+def test_a_bundle_is_redacted_unless_it_is_wanted_as_it_is(root: Path, tmp_path: Path) -> None:
+    add_session(root, session(user(f"token {SECRET}"), assistant(text("ok"))))
+    found, path = turnlog.open().session(), tmp_path / "shop.turnlog"
+    assert found.bundle(path)["manifest"]["is_redacted"]
+    with pytest.raises(Conflict, match="exists"):
+        found.bundle(path)
+    assert not found.bundle(path, as_is=True, overwrite=True)["manifest"]["is_redacted"]
+
+
+def test_sessions_are_exchanged_and_pushed(root: Path, tmp_path: Path) -> None:
+    log = turnlog.open()
+    dest = tmp_path / "share"
+    dest.mkdir()
+    assert log.sync_with(str(dest), init=True)["sent"] == 1
+    assert log.push_to_lake(str(tmp_path / "lake"), dry_run=True)["files"] == 1

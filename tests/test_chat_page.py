@@ -1,4 +1,4 @@
-"""What docs/chat.md shows of `turnlog chat -p` is what it prints."""
+"""The output of `turnlog chat -p` in docs/chat.md is what it prints."""
 
 import os
 import re
@@ -29,7 +29,7 @@ SCRIPTS = {
 
 
 def commands_in(block: str) -> str:
-    """What is typed in a block: lines behind `$`, and behind `>` where they go on."""
+    """Return the commands of a block: lines after `$`, continued after `>`."""
     return "\n".join(line[2:] for line in block.splitlines() if line.startswith(("$ ", "> ")))
 
 

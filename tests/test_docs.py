@@ -1,4 +1,4 @@
-"""The documents tell the truth: every command, option, error and public name is in them."""
+"""The documents are complete: every command, option, error and public name is in them."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What is loaded when: a contract on import order cannot see whether an import is late."""
+"""Modules loaded at each point: a static contract cannot see lazy imports."""
 
 import json
 import subprocess

@@ -3,9 +3,12 @@
 import os
 import re
 import shutil
+import socketserver
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 
@@ -30,7 +33,7 @@ def workplace(tmp_path: Path) -> Path:
 
 
 def run_python(workplace: Path, *arguments: str) -> str:
-    """Run Python in an environment of its own; return what it prints."""
+    """Run Python in an environment of its own; return its output."""
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT / "src"),
@@ -86,6 +89,36 @@ def test_weekly_email_report(workplace: Path) -> None:
     assert "To: ada@example.org" in printed
     assert "Subject: Claude Code, week of 2026-11-09: 2 sessions, $" in printed
     assert "Fix the rounding bug in invoices" in printed
+
+
+class Mailbox(socketserver.StreamRequestHandler):
+    """Receives one message by SMTP."""
+
+    received: ClassVar[list[bytes]] = []
+
+    def handle(self) -> None:
+        self.wfile.write(b"220 ready\r\n")
+        for line in self.rfile:
+            word = line[:4].upper()
+            if word == b"DATA":
+                self.wfile.write(b"354 go on\r\n")
+                self.received.extend(iter(self.rfile.readline, b".\r\n"))
+            self.wfile.write(b"221 bye\r\n" if word == b"QUIT" else b"250 ok\r\n")
+
+
+def test_the_weekly_report_is_sent(workplace: Path) -> None:
+    script = str(ROOT / "examples/weekly_email_report.py")
+    with socketserver.TCPServer(("127.0.0.1", 0), Mailbox) as server:
+        Thread(target=server.serve_forever).start()
+        place = f"127.0.0.1:{server.server_address[1]}"
+        week = ("--week", "2026-11-12", "--smtp", place)
+        try:
+            assert run_python(workplace, script, "ada@example.org", *week) == ""
+        finally:
+            server.shutdown()
+    message = b"".join(Mailbox.received).decode()
+    assert "To: ada@example.org" in message
+    assert "Fix the rounding bug in invoices" in message
 
 
 def test_the_weekly_report_of_an_idle_week_says_so(workplace: Path) -> None:

@@ -1,24 +1,19 @@
 """Mutants: each changes one thing, and the rest of the file stays as it is."""
 
-import importlib.util
+import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "scripts/mutate.py"
+SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 
-@pytest.fixture(scope="module")
-def mutate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mutate", SCRIPT)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mutate"] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def mutate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
+    return importlib.import_module("mutate")
 
 
 @pytest.mark.parametrize(
@@ -50,5 +45,13 @@ def test_the_same_seed_gives_the_same_sample(mutate: ModuleType) -> None:
     assert one != mutate.sample("render", 5, 2)
 
 
-def test_every_package_has_tests(mutate: ModuleType) -> None:
-    assert [name for name in mutate.package_names() if len(mutate.tests_of(name)) < 2] == []
+def test_every_module_has_tests_near_it(mutate: ModuleType) -> None:
+    samples = [mutate.sample(name, 1, 1) for name in mutate.package_names()]
+    assert all(len(next(mutate.stages_of(mutant, 40))) >= 2 for [mutant] in samples)
+
+
+def test_the_tests_of_a_changed_function_come_first(mutate: ModuleType) -> None:
+    mutant, *_ = mutate.sample("agent/mcp", 1, 1, "elicitation.py")
+    first, second, *_ = mutate.stages_of(mutant, 40)
+    assert "tests/agent/mcp/test_elicitation.py" in first
+    assert not {*first} & {*second}

@@ -1,4 +1,4 @@
-"""How many secrets of each kind are found, in every context that a session may have them in."""
+"""The share of secrets of each kind that is found, in every context that sessions have."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def test_a_token_that_is_split_is_found(name: str) -> None:
 
 
 def leaks(masked: str, value: str) -> bool:
-    """Whether a secret, or more than a third of it in one piece, is still there."""
+    """Return whether a secret, or more than a third of it in one piece, is still there."""
     size = max(6, len(value) // 3)
     pieces = {value[at : at + size] for at in range(0, len(value) - size + 1, max(1, size // 2))}
     return any(piece in masked for piece in pieces)

@@ -27,7 +27,9 @@ from turnlog.secrets import (
     mask_value,
     placeholder_for,
 )
-from turnlog.secrets.detector import NEAR, _rules, visible
+from turnlog.secrets.detector import NEAR, _in_base64, _rules, visible
+from turnlog.secrets.names import find_named
+from turnlog.secrets.value_checks import _is_random
 
 RULES = Path(secrets.__file__).with_name("rules.json")
 
@@ -251,9 +253,9 @@ def test_no_neighbours_hide_a_keyword(before: str, after: str) -> None:
         for keyword in anchor.keywords:
             text = before + keyword.word + after
             part = len(before) + keyword.offset
-            end = part + anchor.size
-            near = text[max(0, part - NEAR) : part], text[end : end + NEAR]
-            fitting = {each.word: each.rules for each in anchor.fitting(*near)}
+            at = min(part, NEAR)
+            near = text[part - at : part + anchor.size + NEAR]
+            fitting = {each.word: each.rules for each in anchor.fitting(near, at)}
             # Rules for names are judged by their neighbours (see test_secret_prefilter.py).
             others = [rule for rule in keyword.rules if rule.kind]
             assert set(others) <= set(fitting.get(keyword.word, [])), (keyword.word, near)
@@ -424,3 +426,20 @@ def test_what_is_kept_to_be_cut_later_is_cut_at_the_same_place(
 ) -> None:
     text = before + middle + after
     assert cut_whole(before_cut(text, limit), limit) == cut_whole(text, limit)
+
+
+def test_forty_characters_before_a_keyword_are_enough_for_base64() -> None:
+    data = "q8Zk3VtW1nYx7RbP0mLs5DfGh2JcKeUaTi9oXwE4"
+    assert _in_base64(f"{data}EAAC", len(data))
+    assert not _in_base64(f"{data[1:]}EAAC", len(data) - 1)
+
+
+def test_a_password_field_of_letters_needs_eight() -> None:
+    assert find_named("password", "sunshine")
+    assert not find_named("password", "sunshin")
+
+
+def test_words_with_digits_are_not_random() -> None:
+    assert not _is_random("release-v2-notes-final")
+    assert not _is_random("Pkcs7PrivateKeyTypes")
+    assert _is_random("r8Qz!k2Lw0#tYb6NpV")

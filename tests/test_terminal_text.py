@@ -28,7 +28,7 @@ def restored(text: str) -> str:
 
 
 def hides(text: str, place: int) -> bool:
-    """Whether the character at a place acts on a terminal or cannot be seen."""
+    """Return whether the character at a place controls a terminal or is invisible."""
     char = text[place]
     if char in " \n":
         return False

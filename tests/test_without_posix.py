@@ -32,7 +32,7 @@ def modules() -> list[str]:
 
 
 def run(root: Path, *arguments: str, is_windows: bool = True) -> Outcome:
-    """Run turnlog in a process of its own, as on Windows or as it is."""
+    """Run turnlog in a process of its own, as on Windows or on this system."""
     command = [str(SCRIPT)] if is_windows else ["-m", "turnlog"]
     own = {"CLAUDE_CONFIG_DIR": root, "TURNLOG_HOME": root / "own", "XDG_CACHE_HOME": root / "c"}
     done = subprocess.run(

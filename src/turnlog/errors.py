@@ -22,6 +22,9 @@ class TurnlogError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            # Programs that do not catch the error show the hint in their traceback.
+            self.add_note(f"try: {hint}")
 
     @property
     def line(self) -> str:

@@ -40,7 +40,7 @@ SEQUENCE = (
     r"|[PX^_][^\x1b\n]*\x1b\\"  # strings for devices
     r"|[ -/]*[0-OQ-WYZ\\`-~])"
 )
-"""A complete escape sequence. An open string is none, or `ESC ]` would hide all that follows."""
+"""A complete escape sequence. An unterminated string is not one: `ESC ]` would hide the rest."""
 
 
 def shortened(text: str, kept: int) -> str:
@@ -133,8 +133,8 @@ def money(amount: float | None) -> str:
 def exact_money(amount: float | None) -> str:
     """Return an amount of dollars for one session or turn, where fractions of a cent matter.
 
-    >>> exact_money(0.01234), exact_money(1234.5), exact_money(None)
-    ('$0.0123', '$1,234.50', '?')
+    >>> exact_money(0.01234), exact_money(1), exact_money(1234.5), exact_money(None)
+    ('$0.0123', '$1.00', '$1,234.50', '?')
     """
     return "?" if amount is None else f"${amount:,.4f}" if amount < 1 else f"${amount:,.2f}"
 

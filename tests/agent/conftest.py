@@ -1,4 +1,4 @@
-"""A scripted model for tests of the agent, and none of the keys that this machine may have."""
+"""A scripted model for tests of the agent, without the keys that this machine may have."""
 
 import os
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.chat_process import ChatProcess
 from support.chatting import make_parts
 from support.scripted_api import ScriptedApi, said, scripted_api
 from turnlog.agent.loop.conversation import Parts
@@ -38,3 +39,9 @@ def project(tmp_path: Path) -> Path:
 def parts(store: Store, project: Path, api: ScriptedApi) -> Parts:
     """A conversation that has not begun."""
     return make_parts(store, project)
+
+
+@pytest.fixture
+def chat(tmp_path: Path, api: ScriptedApi) -> ChatProcess:
+    """Starts chats as processes of their own."""
+    return ChatProcess(tmp_path, api.url)

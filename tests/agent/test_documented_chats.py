@@ -1,4 +1,4 @@
-"""What a chat writes down of commands and compactions, as public documents describe it."""
+"""Records of commands and compactions, as public documents describe them."""
 
 import asyncio
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""A chat that is killed, or whose file is cut off anywhere, goes on, and no file's past is lost.
+"""A chat that is killed, or whose file is cut anywhere, resumes, and no backup is lost.
 
-`TURNLOG_CRASHES` says at how many places a chat is killed, and its file cut; as many as the file
-has lines is at each of them.
+`TURNLOG_CRASHES` is the number of places at which a chat is killed and its file cut; with as many
+as the file has lines, each line is one.
 """
 
 import os
@@ -67,7 +67,7 @@ def test_a_chat_that_is_killed_goes_on_and_its_files_can_be_brought_back(
 
 
 def is_begun(content: bytes) -> bool:
-    """Whether there is a conversation to go on with: before a prompt there is none."""
+    """Return whether there is a conversation to resume: before a prompt there is none."""
     return any(b'"type":"user"' in raw and is_json(raw) for raw in content.splitlines())
 
 

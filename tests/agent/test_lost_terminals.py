@@ -1,4 +1,4 @@
-"""A chat whose terminal goes away ends, stops what it started, and leaves a sound session."""
+"""A chat that loses its terminal exits, stops what it started, and leaves a sound session."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 from support import mcp_server
 from support.chat_process import ANYTHING, NAME, NEW, ChatProcess
 from support.pty_chat import PtyChat, pty_chat, wait_for
-from support.scripted_api import ScriptedApi, called, said, scripted_api
+from support.scripted_api import ScriptedApi, called, said
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 
@@ -22,12 +22,6 @@ PROCESSOR = 8.0
 """Seconds of processor time of a whole chat that does not spin."""
 SLEEP = {"command": "sleep 1000.25; echo never", "description": "wait"}
 BACKGROUND = {"command": "sleep 2000.25", "run_in_background": True}
-
-
-@pytest.fixture
-def api() -> Iterator[ScriptedApi]:
-    with scripted_api(said("Done.")) as running:
-        yield running
 
 
 @pytest.fixture
@@ -79,7 +73,7 @@ def wait4(running: PtyChat) -> tuple[int, int, resource.struct_rusage]:
 
 
 def resumes(chat: ChatProcess, api: ScriptedApi, *expected: str) -> None:
-    """The session is sound, and another chat goes on with it."""
+    """Check that the session is sound, and that another chat can resume it."""
     findings = check_session(open_session(chat.session))
     assert [each.message for each in findings if each.is_serious] == []
     api.replies[:] = [said("Back again.")]

@@ -1,4 +1,4 @@
-"""What a repository brings along does nothing that the user did not agree to, in a real process."""
+"""A malicious repository does nothing that the user did not agree to, in a real process."""
 
 import json
 import os
@@ -206,7 +206,7 @@ def test_rules_of_an_untrusted_project_forbid_but_do_not_allow(
 
 
 def told_to(api: ScriptedApi) -> str:
-    """All that the model was told."""
+    """Return everything that was sent to the model."""
     return json.dumps([request.body for request in api.requests])
 
 

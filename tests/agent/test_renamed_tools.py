@@ -1,4 +1,4 @@
-"""A model that learned the former name of a tool may call it so: `Task` for `Agent`."""
+"""A model may call a tool by its former name: `Task` for `Agent`."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ def task(
 
 
 def results_in(path: Path) -> list[Fields]:
-    """The blocks that tell the model what came of calls."""
+    """Return the blocks with the results of calls."""
     lines = [line for line in lines_in(path) if "toolUseResult" in line]
     return [block for line in lines for block in line["message"]["content"]]
 

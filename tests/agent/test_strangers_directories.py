@@ -1,4 +1,4 @@
-"""A stranger's directory runs nothing, reads no keys and inherits no rights, in a real chat."""
+"""A stranger's directory runs nothing, reads no keys and inherits no trust, in a real chat."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a directory brings along counts only once the user trusts it."""
+"""A project's configuration applies only once the user trusts its directory."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ def put(path: Path, content: Fields | None = None) -> Path:
 
 @pytest.fixture
 def package(project: Path) -> Path:
-    """A directory in a repository, whose root brings settings along."""
+    """A directory in a repository whose root contains settings."""
     (project / ".git").mkdir()
     put(project / ".claude" / "settings.local.json")
     below = project / "libs" / "pkg"

@@ -45,7 +45,7 @@ Fields = dict[str, Any]
 
 
 def main(command: str, paths: list[Path]) -> int:
-    """Send sessions to a fresh MLflow, and compare what it has with what was meant."""
+    """Send sessions to a fresh MLflow, and compare what it stored with what was sent."""
     with tempfile.TemporaryDirectory() as folder, mlflow(command, Path(folder)) as url:
         backend = Backend("mlflow", url, "MLFLOW_TRACKING_URI")
         wanted = expected_spans(paths)
@@ -139,7 +139,7 @@ def facts_in(span: Fields) -> Fields:
 
 
 def infos(url: str) -> Generator[Fields]:
-    """Yield what MLflow tells of each trace."""
+    """Yield MLflow's information about each trace."""
     place = {"type": "MLFLOW_EXPERIMENT", "mlflow_experiment": {"experiment_id": "0"}}
     asked: Fields = {"locations": [place], "max_results": 100}
     while True:

@@ -60,7 +60,7 @@ def served(python: str, log: Path) -> Generator[str]:
 
 
 def ask(chat: ChatProcess, *prompts: str, options: tuple[str, ...] = NEW) -> list[Fields]:
-    """Run prompts one after the other; gives the messages that are printed."""
+    """Run prompts one after the other; return the printed messages."""
     with chat.start(*STREAM, *STYLE, *PIECES, *options) as running:
         out, err = running.communicate(typed(prompts), timeout=SECONDS)
     assert err == "", err
@@ -112,7 +112,7 @@ def tokens_in(usage: Fields) -> int:
 
 
 def interrupted(chat: ChatProcess) -> str:
-    """A turn that is stopped keeps what was said, and the session goes on."""
+    """Interrupt a turn: what was said is kept, and the session continues."""
     with chat.start(*STREAM, *STYLE, *PIECES, *AGAIN) as running:
         assert running.stdin
         assert running.stdout
@@ -133,7 +133,7 @@ def interrupted(chat: ChatProcess) -> str:
 
 
 def endurance(chat: ChatProcess) -> str:
-    """Many turns: when the context is full it is compacted, and the work goes on."""
+    """Run many turns: when the context is full it is compacted, and the work continues."""
     prompts = [f"{TALK} Tell me of the number {number}." for number in range(ENDURANCE)]
     found = results(ask(chat, *prompts, options=AGAIN))
     assert len(found) == ENDURANCE

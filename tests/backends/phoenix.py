@@ -57,7 +57,7 @@ Facts = dict[str, Any]
 
 
 def main(command: str, paths: list[Path]) -> int:
-    """Send sessions to a fresh Phoenix, and compare what it has with what was meant."""
+    """Send sessions to a fresh Phoenix, and compare what it stored with what was sent."""
     with tempfile.TemporaryDirectory() as folder, phoenix(command, Path(folder)) as url:
         more = {"PHOENIX_PROJECT_NAME": PROJECT}
         backend = Backend("phoenix", url, "PHOENIX_COLLECTOR_ENDPOINT", more)
@@ -93,7 +93,7 @@ def phoenix(command: str, folder: Path) -> Generator[str]:
 
 
 def settled(url: str, wanted: dict[str, Facts]) -> list[str]:
-    """What differs once Phoenix has stored what it took: it does so after it has answered."""
+    """Return the differences once Phoenix has stored all spans, after it has responded."""
     differences = ["nothing was stored"]
     for _ in range(STORE_SECONDS // PAUSE):
         time.sleep(PAUSE)
@@ -104,7 +104,7 @@ def settled(url: str, wanted: dict[str, Facts]) -> list[str]:
 
 
 def expected(paths: Iterable[Path]) -> dict[str, Facts]:
-    """What Phoenix should have, by the ids of the spans; a copy of a turn is the same turn."""
+    """Return the spans that Phoenix should have, by id; a copy of a turn is the same turn."""
     return {name: facts_of(span) for name, span in expected_spans(paths).items()}
 
 
@@ -128,7 +128,7 @@ def moment(nanoseconds: int) -> datetime:
 
 
 def stored(url: str) -> dict[str, Facts]:
-    """What Phoenix has, by the ids of the spans."""
+    """Return the spans that Phoenix has, by id."""
     found: dict[str, Facts] = {}
     cursor: str | None = ""
     while cursor is not None:
@@ -154,7 +154,7 @@ def facts_in(span: Facts) -> Facts:
 
 
 def totals(url: str) -> Facts:
-    """What Phoenix itself counts."""
+    """Return Phoenix's own counts."""
     answer = requests.post(f"{url}/graphql", json={"query": QUERY}, timeout=60).json()
     nodes: list[Facts] = [edge["node"] for edge in answer["data"]["projects"]["edges"]]
     (found,) = [node for node in nodes if node["name"] == PROJECT]

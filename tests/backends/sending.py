@@ -1,4 +1,4 @@
-"""What checks of real backends share: servers, sending, and a proxy that makes them slow."""
+"""Shared by checks of real backends: servers, sending, and a proxy that makes them slow."""
 
 import gzip
 import json
@@ -32,7 +32,7 @@ SLOW_SESSIONS = 3
 
 
 class Backend(NamedTuple):
-    """How turnlog reaches a backend."""
+    """The address and settings of a backend."""
 
     to: str
     url: str
@@ -160,7 +160,7 @@ def slow(url: str, counts: Counter[str]) -> Generator[str]:
 def is_same(
     backend: Backend, folder: Path, paths: list[Path], compare: Callable[[], list[str]]
 ) -> bool:
-    """Send sessions once, again and anew, then through a slow proxy; print what differs."""
+    """Send sessions once, again and from scratch, then through a slow proxy; print differences."""
     for options in ([], [], ["--again"]):
         print(send(backend, folder, paths, options))
         if _has_printed(compare()):

@@ -27,7 +27,7 @@ MEMORY = "1500m"
 
 
 def lake_reports(source: LakeSource, requests: Iterable[ReportRequest]) -> list[Report]:
-    """Compute reports one after the other, and tell how long each takes."""
+    """Compute reports one after the other, and print how long each takes."""
     found: list[Report] = []
     with opened_lake(source) as tables:
         for request in requests:

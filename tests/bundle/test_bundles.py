@@ -1,4 +1,4 @@
-"""Sessions packed in one home and imported in another."""
+"""Sessions bundled in one home and imported in another."""
 
 import base64
 import json

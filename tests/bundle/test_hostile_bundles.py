@@ -10,6 +10,7 @@ import pytest
 from support.build import SESSION
 from support.hostile_bundles import Forge, HostileBundle, hostile_bundles, sound_bundle
 from support.two_homes import User, create_users
+from turnlog.bundle.members import member_problem
 from turnlog.bundle.merge import Relation
 from turnlog.errors import Damaged, TurnlogError
 
@@ -99,3 +100,9 @@ def test_only_regular_files_are_read(kind: str, bob: User, tmp_path: Path) -> No
         path.mkdir()
     with pytest.raises(TurnlogError):
         bob.unbundle(path)
+
+
+def test_a_name_that_no_header_holds_is_refused() -> None:
+    session = "0a1b2c3d-0000-4000-8000-000000000000"
+    name = f"{session}/session/tool-results/{'x' * 120}.txt"
+    assert member_problem(name) == "has a name that is too long"

@@ -1,12 +1,17 @@
 """The command line run in this process, on a store of its own."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
+from support.build import SESSION, assistant, session, text, user
 from turnlog.cli.main import run
+
+LONG_AGO = (0, 1_700_000_000)
+"""Times of a file that no client is writing to."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "projects" / "-home-ada-shop"
     folder.mkdir(parents=True)
     return folder
+
+
+@pytest.fixture
+def conversation(project: Path) -> Path:
+    """A session of two prompts, the last of which has no answer."""
+    path = project / f"{SESSION}.jsonl"
+    path.write_bytes(session(user("hello"), assistant(text("hi")), user("bye")))
+    os.utime(path, LONG_AGO)
+    return path
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The commands that archive sessions and bring them back."""
+"""The commands that archive and restore sessions."""
 
 import json
 import os
@@ -93,15 +93,37 @@ def test_a_deleted_session_is_marked_and_restored(path: Path, turnlog: Run) -> N
     assert path.stat().st_mtime > 1_000_000_000
 
 
-def test_a_session_that_is_only_in_the_archive_is_told_with_how_to_restore_it(
+@pytest.mark.parametrize("name", [SESSION[:8], "Bug hunt"])
+def test_a_session_that_is_only_in_the_archive_is_shown_from_there(
+    path: Path, turnlog: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    before = turnlog("show", SESSION).out, turnlog("turns", SESSION).out
+    turnlog("archive")
+    _delete(path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    shown = turnlog("show", name)
+    assert (shown.code, shown.out) == (0, before[0])
+    assert turnlog("turns", name).out == before[1]
+    assert f"(to resume it: turnlog restore {SESSION})" in shown.err
+    assert not list(tmp_path.glob("turnlog-*"))
+
+
+def test_other_commands_say_how_to_restore_a_session_that_is_only_in_the_archive(
     path: Path, turnlog: Run
 ) -> None:
     turnlog("archive")
-    path.unlink()
-    result = turnlog("show", path.stem[:8])
+    _delete(path)
+    result = turnlog("cost", SESSION[:8])
     assert result.code == 1
-    assert f"session {path.stem[:8]} is only in" in result.err
-    assert f"turnlog restore {path.stem[:8]}" in result.err
+    assert f"session {SESSION[:8]} is only in" in result.err
+    assert f"turnlog restore {SESSION[:8]}" in result.err
+    assert f"turnlog restore {SESSION}" in turnlog("cost", "Bug hunt").err
+    assert "try: turnlog ls" in turnlog("cost", "Nothing like it").err
+
+
+def _delete(path: Path) -> None:
+    path.unlink()
+    shutil.rmtree(path.with_suffix(""))
 
 
 def test_forget_takes_a_session_out_of_the_archive_and_keeps_what_others_need(

@@ -54,7 +54,8 @@ def test_a_bundle_travels_and_tells_how_to_resume(
     lines = done.out.splitlines()
     assert lines[0].startswith(f"Wrote {path}: ")
     assert f"{SESSION}  5 lines, 9 files" in lines[1]
-    assert lines[2:] == ["  masked: nothing found", f"  turnlog unbundle {path}"]
+    assert lines[2].startswith("  look at shop/a.py, ~/notes and ")
+    assert lines[3:] == ["  masked: nothing found", f"  turnlog unbundle {path}"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     become(bob, monkeypatch)
     shown = turnlog("unbundle", str(path), "--dry-run")
@@ -70,7 +71,7 @@ def test_a_bundle_travels_and_tells_how_to_resume(
 def test_directories_in_a_title_are_readable(ada: User, turnlog: Run, tmp_path: Path) -> None:
     turnlog("rename", SESSION, f"Fix {ada.work}/a.py, not {ada.home}/b.py")
     done = turnlog("bundle", SESSION, "-o", str(tmp_path / "x.turnlog"))
-    assert done.out.splitlines()[1].endswith("  Fix shop/a.py, not ~/b.py")
+    assert done.out.splitlines()[2] == "  Fix shop/a.py, not ~/b.py"
 
 
 def test_json_says_everything(
@@ -109,9 +110,13 @@ def test_a_secret_that_stays_is_named_but_not_shown(
     ("words", "code", "message"),
     [
         ("bundle", 2, "-o"),
-        ("bundle -o x.turnlog", 2, "name sessions, or use --project or --since, not both"),
+        (
+            "bundle -o x.turnlog",
+            2,
+            "name a session, or use --project or --since (try: turnlog bundle last ",
+        ),
         ("bundle nope -o x.turnlog", 1, "no session matches 'nope'"),
-        ("bundle last --project . -o x.turnlog", 2, "not both"),
+        ("bundle last --project . -o x.turnlog", 2, "SESSION cannot be combined with --project or"),
         ("bundle last -o nowhere/x.turnlog", 1, "nowhere is not a directory"),
         ("bundle last -o notes.txt", 2, "notes.txt exists, and turnlog did not write it"),
         ("bundle --since 2099-01-01 -o x.turnlog", 1, "no sessions"),

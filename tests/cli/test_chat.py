@@ -64,7 +64,7 @@ def shell(store: Store, tmp_path: Path, api: ScriptedApi) -> Shell:
 
 
 def prompts_of(api: ScriptedApi, number: int) -> list[str]:
-    """What the user said in a request."""
+    """Return the user's messages in a request."""
     messages = api.requests[number].body["messages"]
     blocks = [b for message in messages if message["role"] == "user" for b in message["content"]]
     return [block["text"].strip() for block in blocks]
@@ -215,7 +215,7 @@ def test_a_rule_that_makes_no_sense_is_told_at_the_start(shell: Shell, store: St
     assert (code, out) == (0, "Done.\n")
     assert err == (
         f"turnlog: {store.settings}: 'Bash(rm' is not a permission rule; it is skipped,"
-        " so what it was to deny is NOT denied by it\n"
+        " so it does NOT deny any call\n"
     )
 
 

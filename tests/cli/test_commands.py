@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
-from support.build import assistant, call, session
+from support.build import assistant, call, line, session, user
 from turnlog.cli.inspect import MANY
 from turnlog.cli.root import COMMANDS
 
@@ -203,6 +203,26 @@ def test_raw_prints_the_bytes_of_a_line(project: Path, turnlog: Run) -> None:
     assert turnlog("raw", ID, "--line", "3").out.encode() == LINES.splitlines(keepends=True)[2]
 
 
+def test_a_text_that_is_cut_ends_in_an_ellipsis(project: Path, turnlog: Run) -> None:
+    content = session(user("word " * 40), line("ai-title", ai_title="title " * 40))
+    write(project, content=content)
+    rows = turnlog("entries", ID).out.splitlines()[1:]
+    assert [(row[-1], len(row)) for row in rows] == [("…", 80), ("…", 80)]
+
+
+def test_candidates_have_one_line_each(project: Path, turnlog: Run) -> None:
+    secret = "gh" + "p_" + "Q7" + "x4Jq0Zb8mT" * 3 + "Rk4d"
+    for name, prompt in (
+        (ID, "long words " * 20),
+        (OTHER, f"long words and the key {secret} " * 3),
+    ):
+        write(project, name, session(user(prompt)))
+    _, *rows = turnlog("show", "long words").err.splitlines()
+    assert max(map(len, rows)) <= 80
+    assert sorted(row[-1] for row in rows) == ["…", "…"]
+    assert secret[:8] not in "".join(rows)
+
+
 def test_raw_of_a_line_that_is_not_there(project: Path, turnlog: Run) -> None:
     write(project)
     outcome = turnlog("raw", ID, "--line", "9")
@@ -233,6 +253,15 @@ def test_an_ambiguous_name_lists_the_candidates(project: Path, turnlog: Run) -> 
     head = outcome.err.splitlines()[0]
     assert head.startswith("turnlog: '3f2' matches 2 sessions (try: turnlog show 3f2")
     assert {line.split()[0] for line in outcome.err.splitlines()[1:]} == {ID, OTHER}
+
+
+def test_of_many_candidates_the_first_are_listed(project: Path, turnlog: Run) -> None:
+    for number in range(25):
+        write(project, f"3f2a{number:04}-0000-4000-8000-000000000000")
+    _, *rows = turnlog("entries", "3f2a").err.splitlines()
+    assert len(rows) == 11
+    assert all(row.startswith("  3f2a00") for row in rows[:10])
+    assert rows[10] == "  and 15 more"
 
 
 def test_inspect_reports_an_invented_type_and_field(project: Path, turnlog: Run) -> None:

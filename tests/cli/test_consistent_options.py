@@ -23,6 +23,7 @@ from turnlog.store.paths import Store
 
 ID = SESSION
 WITHOUT_JSON = {
+    "agents attach": "shows a chat on the screen",
     "completion": "prints a shell script",
     "statusline": "prints one line for the client",
     "hook": "has subcommands",

@@ -57,6 +57,21 @@ def fields_of(view: Any) -> list[str]:
     return list(view.__struct_fields__)
 
 
+def test_the_head_of_a_transcript_fits_a_narrow_terminal(
+    project: Path, turnlog: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project, *TALK)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("PAGER", "cat")
+    head = turnlog("show", ID, "--pager").out.split("\n\n")[0].splitlines()
+    assert max(map(len, head)) <= 40
+    assert head[-3:] == [
+        "cd /home/ada/shop &&",
+        "  claude --resume \\",
+        f"  {SESSION}",
+    ]
+
+
 def test_show_tells_what_was_asked_said_and_done(project: Path, turnlog: Run) -> None:
     write(project, *TALK)
     outcome = turnlog("show", ID)
@@ -300,7 +315,7 @@ def test_tree_names_the_sessions_next_to_it(project: Path, turnlog: Run) -> None
     forked = user("q", forked_from={"sessionId": "earlier"})
     (project / "other.jsonl").write_bytes(session(forked, session_id="other"))
     assert turnlog("tree", ID).out.splitlines()[-1] == "continued in later"
-    assert turnlog("tree", "other").out.splitlines()[0] == "goes on with earlier"
+    assert turnlog("tree", "other").out.splitlines()[0] == "continues earlier"
 
 
 def test_cost_prints_a_table(project: Path, turnlog: Run) -> None:

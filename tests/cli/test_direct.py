@@ -1,4 +1,4 @@
-"""A command line that is run as it is typed does what it would do if it were parsed."""
+"""A command line that bypasses the parser has the same effect as a parsed one."""
 
 import io
 import subprocess
@@ -27,6 +27,14 @@ SESSION = "11111111-0000-4000-8000-000000000000"
         ("search", "-h"),
         ("search", "fixed", "--limit", "x"),
         ("search", "--", "fixed"),
+        ("search", "--like", "what was repaired"),
+        ("search", "--like", "zzqx"),
+        ("search", "--like", ""),
+        ("search", "--like", SESSION[:8]),
+        ("search", "--like", "last"),
+        ("search", "--like", "nosuch.jsonl"),
+        ("search", "--like", "--json"),
+        ("search", "--like"),
         ("statusline",),
         ("statusline", "--help"),
         ("nosuch",),
@@ -50,7 +58,9 @@ def test_both_ways_say_the_same(
     assert any(outcomes[0][1])
 
 
-@pytest.mark.parametrize("arguments", [["search", "fixed"], ["statusline"]])
+@pytest.mark.parametrize(
+    "arguments", [["search", "fixed"], ["search", "--like", "fixed"], ["statusline"]]
+)
 def test_what_is_run_directly_loads_no_click(project: Path, arguments: list[str]) -> None:
     code = (
         f"import sys; from turnlog.cli.main import run; run({arguments})\n"

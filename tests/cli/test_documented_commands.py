@@ -1,4 +1,4 @@
-"""What commands tell of a session that holds what public documents of the format describe."""
+"""Output of commands for a session that follows public documents of the format."""
 
 import json
 from pathlib import Path
@@ -123,6 +123,14 @@ def test_the_last_of_several_summaries_is_the_title(project: Path, turnlog: Run)
 def test_ls_lists_a_directory_of_another_system(project: Path, turnlog: Run) -> None:
     (project / f"{SESSION}.jsonl").write_bytes(session(*lines(cwd=CWD)))
     assert turnlog("ls").out.splitlines()[1] == CWD
+
+
+def test_ls_names_the_command_that_resumes_unless_every_row_does(
+    project: Path, turnlog: Run
+) -> None:
+    (project / f"{SESSION}.jsonl").write_bytes(session(*lines(cwd=CWD)))
+    assert "resume the last one: " in turnlog("ls").err
+    assert "resume the last one: " not in turnlog("ls", "--long").err
 
 
 def test_branches_are_told_apart_and_an_empty_one_is_none(project: Path, turnlog: Run) -> None:

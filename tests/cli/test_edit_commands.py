@@ -1,4 +1,4 @@
-"""The commands that change sessions: previewed, done, undone."""
+"""The commands that change sessions: preview, apply, undo."""
 
 import json
 import os
@@ -34,7 +34,8 @@ def test_edit_changes_a_session_and_undo_brings_it_back(path: Path, turnlog: Run
     assert done.code == 0
     assert "4 → 2 entries" in done.out
     assert b"tool_use" not in path.read_bytes()
-    assert turnlog("history").out.count(SESSION) == 1
+    assert f"  edit of {SESSION[:8]} (strip" in turnlog("history").out
+    assert SESSION in json.loads(turnlog("history", "--json").out)[0]["title"]
     assert turnlog("undo").code == 0
     assert path.read_bytes() == CONTENT
     assert "undone" in turnlog("history").out

@@ -9,19 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import Run
+from cli.conftest import LONG_AGO, Run
 from support.build import SESSION, assistant, session, text, user
 from turnlog.text import short_count
-
-LONG_AGO = (0, 1_700_000_000)
-
-
-@pytest.fixture
-def conversation(project: Path) -> Path:
-    path = project / f"{SESSION}.jsonl"
-    path.write_bytes(session(user("hello"), assistant(text("hi")), user("bye")))
-    os.utime(path, LONG_AGO)
-    return path
 
 
 def test_a_clone_with_repair_does_not_complain_about_the_name_it_replaced(
@@ -41,6 +31,15 @@ def test_the_overview_suggests_a_command_that_lists_all_sessions(
         conversation.with_name(f"{number}.jsonl").write_bytes(conversation.read_bytes())
     assert "turnlog ls --limit 0" in turnlog().err
     assert turnlog("ls", "--limit", "0").out.count("hello") == 16
+
+
+@pytest.mark.parametrize("command", ["ls", "inspect", "search hello"])
+def test_a_store_without_sessions_hints_at_the_samples(
+    project: Path, turnlog: Run, command: str
+) -> None:
+    done = turnlog(*command.split())
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"turnlog: no sessions in {project.parent} (try: turnlog --samples ")
 
 
 def test_a_project_that_matches_nothing_is_named(conversation: Path, turnlog: Run) -> None:

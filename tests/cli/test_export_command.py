@@ -1,4 +1,4 @@
-"""turnlog export: files, directories, what is refused."""
+"""turnlog export: files, directories and refusals."""
 
 import json
 import re
@@ -81,8 +81,8 @@ def test_own_exports_are_replaced_and_other_files_only_with_a_yes(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("-o x.html", "name sessions, or use --all, --project or --since, not both"),
-        (f"{SESSION} --all -o d", "name sessions, or use --all, --project or --since, not both"),
+        ("-o x.html", "name a session, or use --all, --project or --since (try: turnlog export l"),
+        (f"{SESSION} --all -o d", "SESSION cannot be combined with --all, --project or --since"),
         (f"{SESSION}", "missing option '-o'"),
         (f"{SESSION} -o x.pdf", "cannot export to x.pdf: expected a name in .html, .md"),
         (f"{SESSION} -o no/x.html", "no is not a directory"),

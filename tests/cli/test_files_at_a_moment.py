@@ -215,6 +215,28 @@ def test_history_of_names_commands_whose_changes_are_unknown(
     )
 
 
+def test_history_of_shows_a_command_as_typed_and_marks_a_cut_prompt(
+    project: Path, turnlog: Run, tmp_path: Path
+) -> None:
+    calls = Calls()
+    typed = "<command-message>fix</command-message> <command-name>/fix</command-name>"
+    lines = [
+        user(f"{typed} <command-args>it</command-args>"),
+        *calls.write("src/a.py", "one\n"),
+        assistant(text("done")),
+        user("again and " * 30),
+        *calls.edit("src/a.py", "one", "two", "one\n"),
+    ]
+    (project / f"{ID}.jsonl").write_bytes(session(*lines))
+    told = turnlog("history-of", "src/a.py").out.splitlines()
+    assert "  /fix it" in told
+    (cut,) = [line for line in told if line.startswith("  again")]
+    assert cut.endswith("…")
+    turnlog("git", ID, "-o", str(tmp_path / "g"))
+    log = ["git", "-C", str(tmp_path / "g"), "log", "--format=%s"]
+    assert "/fix it" in subprocess.check_output(log, text=True).splitlines()
+
+
 def test_history_of_a_name_that_several_files_have(project: Path, turnlog: Run) -> None:
     calls = Calls()
     lines = [user("Both"), *calls.write("src/a.py", "one\n"), *calls.write("lib/a.py", "two\n")]

@@ -1,4 +1,4 @@
-"""turnlog hook: what it prints, and what real processes do."""
+"""turnlog hook: its output, and the effect of real processes."""
 
 import json
 import os
@@ -147,7 +147,7 @@ def test_status_tells_what_was_sent_what_waits_and_what_failed(
 
 
 def test_send_tells_what_it_did_in_json(turnlog: Run, client: Client) -> None:
-    assert turnlog("hook", "send").out == "nothing waits\n"
+    assert turnlog("hook", "send").out == "nothing is waiting\n"
     turn(client)
     (report,) = json.loads(turnlog("hook", "send", "--json").out)
     assert (report["session"], report["sent"], report["open"]) == (client.id, 5, 0)
@@ -160,7 +160,7 @@ def test_what_was_refused_is_sent_again_when_asked_for(
     turn(client)
     assert turnlog("hook", "send").out == f"{client.id}  0 spans sent, 5 refused\n"
     receiver.always = 200
-    assert turnlog("hook", "send").out == "nothing waits\n"
+    assert turnlog("hook", "send").out == "nothing is waiting\n"
     assert turnlog("hook", "send", "--again").out == f"{client.id}  5 spans sent\n"
 
 
@@ -207,7 +207,7 @@ def run_hook(told: bytes, *arguments: str) -> "subprocess.Popen[bytes]":
 
 
 def last_note(client: Client) -> bytes:
-    """What the client told its hook last, taken out of the spool."""
+    """Take the last note out of the spool; return the payload that the client passed."""
     path = Spool(client.spool).paths()[-1]
     parts = split_note(path.read_bytes())
     assert parts

@@ -15,11 +15,13 @@ from support.hook_projects import (
     COMMAND,
     Project,
     leaks,
+    make_spool,
     roots_at,
     run_hook,
     send_from,
     texts_at,
     turns_at,
+    without_senders,
 )
 from support.hooked_client import Clock, Names
 from support.otlp_receiver import receiving
@@ -41,10 +43,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def spool(home: Path) -> Spool:
-    made = Spool(home / "trace" / "spool")
-    made.begin()
-    os.utime(made.folder / "since", (0, 0))
-    return made
+    return make_spool(home)
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def test_a_sender_of_one_project_delivers_another_s_notes_with_that_one_s_settin
     alpha: Project, beta: Project, spool: Spool
 ) -> None:
     one, other = alpha.session(), beta.session()
-    with spool.lock():  # the hooks' own senders find it taken
+    with without_senders(spool):
         for _ in range(2):
             for each in (one, other):
                 each.turn()
@@ -146,7 +145,7 @@ def test_nothing_of_the_sender_s_environment_reaches_a_backend(
     netrc.chmod(0o600)
     session = alpha.session()
     session.turn()
-    with spool.lock():
+    with without_senders(spool):
         session.hook()
     foreign = {
         "NETRC": str(netrc),
@@ -277,7 +276,7 @@ def test_each_turn_is_sent_at_the_level_that_applied_when_it_was_made(
     alpha.content = "none"
     session = alpha.session()
     session.turn()
-    with spool.lock():
+    with without_senders(spool):
         session.hook()
     alpha.content = "full"
     session.turn()
@@ -285,6 +284,23 @@ def test_each_turn_is_sent_at_the_level_that_applied_when_it_was_made(
     wait_until_idle(spool)
     levels = {span.trace_id: "content-of-alpha" in str(span) for span in roots_at(alpha)}
     assert sorted(levels.values()) == [False, True]
+
+
+def test_a_turn_that_another_level_announces_does_not_hold_the_note_before_it(
+    alpha: Project, spool: Spool
+) -> None:
+    alpha.content = "none"
+    session = alpha.session()
+    session.turn()
+    with without_senders(spool):
+        session.hook()
+    session.turn()
+    assert send_from(alpha.environment).returncode == 0
+    assert (turns_at(alpha), len(spool.paths())) == (1, 1), "nothing has announced the second turn"
+    alpha.content = "full"
+    session.hook()
+    wait_until_idle(spool)
+    assert turns_at(alpha) == 2
 
 
 def test_turns_from_before_a_session_moved_stay_behind_though_no_hook_announced_them(
@@ -331,9 +347,10 @@ def test_a_project_that_is_off_leaves_no_notes_and_holds_those_that_wait(
 ) -> None:
     session = alpha.session()
     session.turn()
-    with spool.lock():
+    with without_senders(spool):
         session.hook()
-    off = turnlog("hook", "off", "--project", str(alpha.folder))
+        # Inside, because the hook's own sender may come late, and would find the project on.
+        off = turnlog("hook", "off", "--project", str(alpha.folder))
     assert off.out == f"off  {alpha.folder}; 1 note held\n"
     session.turn()
     session.hook()
@@ -394,7 +411,7 @@ def test_status_shows_each_project_with_its_target_and_level(
     for project in (alpha, beta):
         session = project.session()
         session.turn()
-        with spool.lock(30):
+        with without_senders(spool):
             session.hook()
     send_from(alpha.environment)
     shown = turnlog("hook", "status").out
@@ -414,7 +431,7 @@ def test_a_key_that_a_settings_file_has_is_not_written_to_the_spool(
     settings.write_text(json.dumps({"env": alpha.settings}), "utf-8")
     session = alpha.session()
     session.turn()
-    with spool.lock():
+    with without_senders(spool):
         session.hook()
     assert b"key-of-alpha" not in note_bytes(spool)
     assert send_from({**os.environ}).returncode == 0
@@ -429,10 +446,10 @@ def test_a_key_that_changed_after_the_hook_is_used_once_a_hook_brings_it(
     settings.write_text(json.dumps({"env": alpha.settings}), "utf-8")
     first, second = alpha.session(), alpha.session()
     first.turn()
-    with spool.lock():
+    with without_senders(spool):
         first.hook()
-    alpha.more["TURNLOG_TRACE_HEADERS"] = "x-project-key=rotated"
-    settings.write_text(json.dumps({"env": alpha.settings}), "utf-8")
+        alpha.more["TURNLOG_TRACE_HEADERS"] = "x-project-key=rotated"
+        settings.write_text(json.dumps({"env": alpha.settings}), "utf-8")
     waits = send_from({**os.environ})
     assert waits.returncode == 1
     assert "changed since the hook ran" in waits.stderr
@@ -449,9 +466,9 @@ def test_a_key_that_only_the_environment_has_waits_in_a_private_note(
 ) -> None:
     session = alpha.session()
     session.turn()
-    with spool.lock():
+    with without_senders(spool):
         session.hook()
-    assert b"key-of-alpha" in note_bytes(spool)
+        assert b"key-of-alpha" in note_bytes(spool)
     assert send_from({**os.environ}).returncode == 0
     assert (leaks(alpha), turns_at(alpha), note_bytes(spool)) == ([], 1, b"")
 
@@ -464,10 +481,10 @@ def test_the_configuration_s_key_is_read_when_it_is_needed(
     environment = {**os.environ, "CLAUDE_PROJECT_DIR": str(alpha.folder)}
     session = alpha.session()
     session.turn()
-    with spool.lock():
+    with without_senders(spool):
         run_hook(environment, session.payload("Stop"))
-    assert b"old" not in note_bytes(spool)
-    config.write_text(f'[trace]\nto = "{alpha.receiver.url}"\nheaders = {{ x-key = "new" }}\n')
+        assert b"old" not in note_bytes(spool)
+        config.write_text(f'[trace]\nto = "{alpha.receiver.url}"\nheaders = {{ x-key = "new" }}\n')
     assert send_from({**os.environ}).returncode == 0
     (request,) = alpha.receiver.requests
     assert request.headers["x-key"] == "new"
@@ -481,9 +498,9 @@ def test_the_configuration_s_key_for_another_address_is_not_used(
     environment = {**os.environ, "CLAUDE_PROJECT_DIR": str(alpha.folder)}
     session = alpha.session()
     session.turn()
-    with spool.lock():
+    with without_senders(spool):
         run_hook(environment, session.payload("Stop"))
-    config.write_text(f'[trace]\nto = "{beta.receiver.url}"\nheaders = {{ x-key = "b" }}\n')
+        config.write_text(f'[trace]\nto = "{beta.receiver.url}"\nheaders = {{ x-key = "b" }}\n')
     assert send_from({**os.environ}).returncode == 1
     assert not alpha.receiver.requests
     assert not beta.receiver.requests
@@ -516,16 +533,15 @@ def test_only_the_user_can_read_what_waits(alpha: Project, tmp_path: Path) -> No
         send_from(alpha.environment)
     finally:
         os.umask(before)
-    found = [tmp_path / "fresh", home, *home.rglob("*")]
+    with Spool(home / "trace" / "spool").lock(30) as is_quiet:  # no sender writes meanwhile
+        assert is_quiet
+        found = [tmp_path / "fresh", home, *home.rglob("*")]
+        modes = {str(path): path.stat().st_mode for path in found}
     assert any(path.suffix == ".note" for path in found)
-    assert {str(path): oct(path.stat().st_mode & 0o077) for path in found if _is_open(path)} == {}
+    assert {path: oct(mode & 0o077) for path, mode in modes.items() if mode & 0o077} == {}
 
 
 def test_a_spool_that_an_older_version_left_open_is_closed(alpha: Project, spool: Spool) -> None:
     spool.folder.chmod(0o755)
     alpha.session().hook()
     assert spool.folder.stat().st_mode & 0o077 == 0
-
-
-def _is_open(path: Path) -> bool:
-    return bool(path.stat().st_mode & 0o077)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from support.hook_projects import Project, run_hook, send_from
+from support.hook_projects import Project, run_hook, send_from, without_senders
 from support.hooked_client import Clock, Names
 from support.otlp_receiver import Receiver, receiving
 from turnlog.trace.spool import Spool
@@ -52,7 +52,7 @@ class World:
         places = {"CLAUDE_PROJECT_DIR": str(self.project.folder)}
         going = self.project.session()
         going.turn()
-        with self.spool.lock():  # the hook's own sender finds it taken
+        with without_senders(self.spool):
             run_hook({**os.environ, **places, **exported, **env}, going.payload("Stop"), *arguments)
         send_from(os.environ)
         self.spool.drop(self.spool.notes())

@@ -10,7 +10,7 @@ import pytest
 
 from cli.conftest import Run
 from cli.test_hook_routes import World, world
-from support.hook_projects import Project, run_hook, send_from, texts_at
+from support.hook_projects import Project, run_hook, send_from, texts_at, without_senders
 from turnlog.trace.settings_folders import LIMIT
 
 __all__ = ["world"]
@@ -81,7 +81,7 @@ def hook(world: World, folder: Path, env: dict[str, str], *arguments: str) -> No
     going = project.session()
     going.turn()
     environment = {**os.environ, "CLAUDE_PROJECT_DIR": str(folder), **USER, **env}
-    with world.spool.lock():  # the hook's own sender finds it taken
+    with without_senders(world.spool):
         run_hook(environment, going.payload("Stop"), *arguments, cwd=folder)
     send_from(os.environ)
 

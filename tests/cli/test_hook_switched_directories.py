@@ -10,7 +10,7 @@ import pytest
 
 from cli.conftest import Run
 from support.build import assistant, call, encode, result, session, text, user
-from support.hook_projects import Project, ProjectSession, send_from, turns_at
+from support.hook_projects import Project, ProjectSession, make_spool, send_from, turns_at
 from support.hooked_client import Clock, Names
 from support.otlp_receiver import receiving
 from turnlog.trace.spool import Spool
@@ -20,10 +20,7 @@ from turnlog.trace.spool import Spool
 def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spool:
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "turnlog"))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
-    made = Spool(tmp_path / "turnlog" / "trace" / "spool")
-    made.begin()
-    os.utime(made.folder / "since", (0, 0))
-    return made
+    return make_spool(tmp_path / "turnlog")
 
 
 @pytest.fixture
@@ -62,6 +59,16 @@ def test_a_turn_in_a_directory_that_is_off_is_not_sent(mono: Project) -> None:
     assert sent(going) == 0
     going.turn()
     assert sent(going) == 1
+
+
+def test_a_hook_in_a_directory_that_is_off_leaves_no_note(mono: Project, spool: Spool) -> None:
+    vault = Project(mono.folder / "vault", mono.store, mono.receiver, "full", mono.world)
+    for project, notes in ((vault, 0), (mono, 1)):
+        going = project.session()
+        going.turn()
+        with spool.lock():
+            going.hook()
+            assert len(spool.paths()) == notes
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

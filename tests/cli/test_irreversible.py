@@ -1,4 +1,4 @@
-"""What cannot be undone needs a yes; what is undone must not hurt a session in use."""
+"""Irreversible commands need confirmation; undoing must not damage a session in use."""
 
 import os
 import pty
@@ -54,7 +54,7 @@ def journal(path: Path) -> Journal:
 
 @pytest.fixture
 def change(path: Path, journal: Journal, turnlog: Run) -> str:
-    """A change that was made, and an archive of what is there now."""
+    """Make a change, and archive the result."""
     assert turnlog("edit", SESSION, "--strip-tools").code == 0
     assert turnlog("archive").code == 0
     return journal.records()[0].id

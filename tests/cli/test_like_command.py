@@ -50,14 +50,14 @@ def test_a_session_finds_others_like_it(turnlog: Run, name: str) -> None:
 def test_filters_narrow_it_down(turnlog: Run) -> None:
     ran = turnlog("search", "--like", "loaf in the oven", "--project", "elsewhere")
     assert ran.code == 1
-    assert ran.err.startswith("turnlog: nothing is like 'loaf in the oven' (try: ")
+    assert ran.err.startswith("turnlog: nothing is similar to 'loaf in the oven' (try: ")
 
 
 @pytest.mark.parametrize("more", [["bread"], ["--regex"]])
 def test_it_takes_the_place_of_a_query(turnlog: Run, more: list[str]) -> None:
     ran = turnlog("search", "--like", "loaf", *more)
     assert ran.code == 2
-    assert ran.err.startswith("turnlog: --like takes the place of QUERY and --regex (try: ")
+    assert ran.err.startswith("turnlog: --like cannot be combined with QUERY or --regex (try: ")
 
 
 def test_a_blank_text_is_a_usage_error(turnlog: Run) -> None:

@@ -151,7 +151,7 @@ def test_sessions_that_do_not_fit_are_counted(sessions: list[RunningSession]) ->
             session.write(user("look"), agent=f"a{number}")
         session.write(user("go"))
     with terminal(LIVE, Path.cwd(), 100, 10) as pane:
-        assert "… 16 more" in pane.see("2 sessions", "more")
+        assert "… 17 more" in pane.see("2 sessions", "more", "Ctrl-C stops")
 
 
 def test_an_idle_machine_costs_little(sessions: list[RunningSession]) -> None:

@@ -1,4 +1,4 @@
-"""mv, rename and rm: told beforehand, done, told, undone."""
+"""mv, rename and rm: preview, apply, report, undo."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Files that are no session under the name of one: skipped and reported, the rest is processed.
+"""Files named like sessions that are none: skipped and reported; the rest is processed.
 
 Each command runs in a process of its own, so that one that waits for a FIFO fails by its time-out.
 """
@@ -90,6 +90,12 @@ WITH_AGENTS = (
     ("clone", SESSION),
     ("bundle", SESSION, "-o", "x.turnlog", "--dry-run"),
 )
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what commands write out of the repository."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

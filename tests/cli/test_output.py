@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from turnlog.cli.output import fit
+from turnlog.cli.output import finish, fit, progress_bar
 from turnlog.format.timestamps import age
 from turnlog.text import file_size
 
@@ -41,3 +41,10 @@ def test_sizes_are_short() -> None:
         "123 kB",
         "5.0 MB",
     ]
+
+
+def test_a_progress_bar_ends_full_though_passes_were_left_out() -> None:
+    with progress_bar(30, "redacting") as bar:
+        bar.update(10)
+        finish(bar)
+    assert (bar.pos, bar.finished) == (30, True)

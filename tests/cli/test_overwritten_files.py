@@ -1,4 +1,4 @@
-"""Files that turnlog did not write are not replaced without a yes, or without a way back."""
+"""Files that turnlog did not write are replaced only with consent or a way to undo it."""
 
 import os
 import shlex

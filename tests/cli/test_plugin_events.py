@@ -1,4 +1,4 @@
-"""What the plugin's hooks make turnlog do, and what they leave to hooks in the settings."""
+"""The plugin's hooks: their work, and what they leave to hooks in the settings."""
 
 import json
 import os

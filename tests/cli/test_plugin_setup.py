@@ -1,4 +1,4 @@
-"""turnlog plugin: installed and removed by a client that formats its settings as it likes."""
+"""turnlog plugin: install and remove, with a client that reformats its settings."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 
 from cli.conftest import Run
 from support.plugin_host import OUTDATED, PluginHost, write_client
-from turnlog.cli.plugin_client import PluginClient, write_marketplace
+from turnlog.plugin.plugin_client import PluginClient, write_marketplace
 from turnlog.store.paths import Store
 
 NEW, OLD = "2.1.325", "2.1.150"
@@ -161,6 +161,19 @@ def test_without_the_copy_only_own_entries_are_removed(turnlog: Run, settings: P
     assert settings.read_text("utf-8") == OTHERS
 
 
+@pytest.mark.parametrize("content", [None, OTHERS])
+def test_a_removal_says_that_nothing_was_installed(
+    turnlog: Run, settings: Path, content: str | None
+) -> None:
+    if content:
+        settings.write_text(content, "utf-8")
+    done = turnlog("plugin", "uninstall")
+    assert (done.code, done.out, done.err) == (0, f"Not installed in {settings}\n", "")
+    turnlog("plugin", "install")
+    assert turnlog("plugin", "uninstall").out == f"Removed from {settings}\n"
+    assert turnlog("plugin", "uninstall").out == f"Not installed in {settings}\n"
+
+
 def test_settings_that_are_not_json_are_an_error(turnlog: Run, settings: Path) -> None:
     settings.write_text('{"a": 1,}', "utf-8")
     for name in ("install", "uninstall", "status"):
@@ -255,7 +268,7 @@ def test_the_source_depends_on_the_client(
     else:
         assert entry["source"]["command"].endswith("turnlog plugin path")
     # Clients refuse a command that is not ASCII: users have to be able to read it.
-    monkeypatch.setattr("turnlog.cli.plugin_client.program", lambda: ["/home/zoë/bin/turnlog"])
+    monkeypatch.setattr("turnlog.plugin.plugin_client.program", lambda: ["/home/zoë/bin/turnlog"])
     write_marketplace(tmp_path / "m", client.has_command_source)
     (entry,) = json.loads((tmp_path / "m/.claude-plugin/marketplace.json").read_text())["plugins"]
     assert entry["source"] == "./turnlog"

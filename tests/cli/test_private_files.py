@@ -1,4 +1,4 @@
-"""What turnlog creates for itself is readable by its user alone, whatever the umask."""
+"""Files that turnlog creates for itself are private, whatever the umask."""
 
 import json
 import os
@@ -101,7 +101,7 @@ def run(home: Path, api: ScriptedApi, command: list[str]) -> None:
 
 
 def open_to_others(home: Path) -> list[str]:
-    """What others may read or enter, but for the user's own work."""
+    """Return the paths that others may read or enter, except the user's own work."""
     return [
         f"{stat.S_IMODE(path.lstat().st_mode):o} {path.relative_to(home)}"
         for path in sorted(home.rglob("*"))

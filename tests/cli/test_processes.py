@@ -1,4 +1,4 @@
-"""turnlog as a process: closed streams, signals, other directories, remains of killed processes."""
+"""turnlog as a process: closed streams, signals, other directories, leftovers of killed ones."""
 
 import os
 import re
@@ -12,19 +12,10 @@ from typing import Any
 
 import pytest
 
-from cli.conftest import Outcome
+from cli.conftest import LONG_AGO, Outcome
 from support.build import SESSION, assistant, session, text, user
 
 PATIENCE = 30
-LONG_AGO = (0, 1_700_000_000)
-
-
-@pytest.fixture
-def conversation(project: Path) -> Path:
-    path = project / f"{SESSION}.jsonl"
-    path.write_bytes(session(user("hello"), assistant(text("hi")), user("bye")))
-    os.utime(path, LONG_AGO)
-    return path
 
 
 def run(*arguments: str, redirect: str = "", cwd: Path | None = None) -> Outcome:

@@ -1,4 +1,4 @@
-"""What sessions record besides the talk, in every command that shows or finds it."""
+"""Facts that sessions record besides the conversation, in each command that shows or finds them."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Notes that sub-agents keep in the store are redacted with the sessions they may stem from."""
+"""Notes that sub-agents keep in the store are redacted with the sessions they may come from."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Secrets replaced from the command line, told without being shown, and forgotten for good."""
+"""Secrets replaced from the command line, reported without being shown, and forgotten for good."""
 
 import json
 import os
@@ -52,6 +52,19 @@ def test_redact_tells_what_it_did_and_how_to_go_on(
     assert (done.code, done.err) == (0, "")
     again = turnlog("redact", SESSION)
     assert (again.code, again.out) == (0, "no secrets found\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name a session, or use --all"),
+        (["last", "--all"], "SESSION cannot be combined with --all"),
+    ],
+)
+def test_sessions_are_named_or_all(turnlog: Run, words: list[str], message: str) -> None:
+    done = turnlog("redact", *words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"turnlog: {message} (try: turnlog redact last --dry-run)\n"
 
 
 def test_a_dry_run_shows_places_but_no_secret_and_touches_nothing(

@@ -1,4 +1,4 @@
-"""Secrets that a JSON decoder or another writer of JSON would hide are found and replaced."""
+"""Secrets that a JSON decoder, or another way to write JSON, would hide are found and replaced."""
 
 import json
 from collections.abc import Callable

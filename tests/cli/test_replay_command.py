@@ -1,4 +1,4 @@
-"""turnlog replay, in this process and as one that serves."""
+"""turnlog replay, in this process and as a server."""
 
 import json
 import os

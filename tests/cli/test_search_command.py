@@ -1,6 +1,7 @@
 """search, and show --line: these files, this command, this output."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -21,6 +22,11 @@ from support.build import (
     text,
     user,
 )
+from turnlog.cli.hits import lines_of
+from turnlog.index.service import SearchRequest, search_sessions
+from turnlog.render.text_layout import cells_of
+from turnlog.store.stores import open_stores
+from turnlog.text import SGR
 
 ID = SESSION[:8]
 AGENT = "a1b2c3d4e5f60718"
@@ -238,6 +244,58 @@ def test_what_finds_nothing_or_makes_no_sense_is_said_on_one_line(
     assert (outcome.code, outcome.out) == (code, "")
     assert outcome.err.startswith("turnlog: ")
     assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ("nosuchword", "turnlog search --regex nosuchword"),
+        ("'no such words'", "turnlog search --like 'no such words'"),
+        ("cart --since 2030-01-01", "turnlog search cart"),
+        ("'the cart' --tool Write", "turnlog search 'the cart'"),
+        ("--regex 'c[a]rt' --errors", "turnlog search --regex 'c[a]rt'"),
+        ("--regex 'z[z]z'", "turnlog search --help"),
+    ],
+)
+def test_what_finds_nothing_names_a_wider_search(
+    project: Path, turnlog: Run, arguments: str, hint: str
+) -> None:
+    write(project, *TALK)
+    told = turnlog("search", *shlex.split(arguments))
+    assert (told.code, told.err.endswith(f" (try: {hint})\n")) == (1, True), told.err
+    if "--since" in arguments or "--tool" in arguments:
+        assert turnlog(*shlex.split(hint)[1:]).code == 0
+
+
+@pytest.mark.parametrize("query", ["word", "--like word", "word --since 2d", "'two words'"])
+def test_a_search_without_any_session_says_so(project: Path, turnlog: Run, query: str) -> None:
+    done = turnlog("search", *shlex.split(query))
+    words = query.removesuffix(" --since 2d")
+    hint = f"turnlog --samples search {words}"
+    assert (done.code, done.out) == (1, "")
+    assert done.err == f"turnlog: no sessions in {project.parent} (try: {hint})\n"
+
+
+def test_a_line_after_the_last_one_is_in_no_turn(project: Path, turnlog: Run) -> None:
+    write(project, *TALK)
+    done = turnlog("show", ID, "--line", "10")
+    assert (done.code, done.out) == (1, "")
+    message = f"{SESSION}.jsonl has 9 lines, no line 10"
+    assert done.err == f"turnlog: {message} (try: turnlog entries {SESSION})\n"
+    assert "is in no turn" in turnlog("show", ID, "--line", "9").err
+
+
+def test_commands_that_do_not_fit_a_terminal_are_continued(project: Path, turnlog: Run) -> None:
+    write(project, *TALK)
+    (found,) = search_sessions(open_stores(), SearchRequest("walrus"))
+    lines = list(lines_of(found, 40, wraps=True))
+    assert max(cells_of(re.sub(SGR, "", line)) for line in lines) <= 40
+    shown = [re.sub(SGR, "", line) for line in lines[-3:]]
+    assert shown == [
+        "  cd /home/ada/shop &&",
+        "    claude --resume \\",
+        f"    {SESSION}",
+    ]
 
 
 SELECTED = [

@@ -1,4 +1,4 @@
-"""Commands over several stores: each thing counts once, and a change is made where it was found."""
+"""Commands over several stores: everything counts once; changes go where a session was found."""
 
 import json
 import os

@@ -1,7 +1,6 @@
-"""Several live targets, a caller's trace, and what else travels with a hook's note."""
+"""Several live targets, a caller's trace, and other data in a hook's note."""
 
 import json
-import os
 from collections.abc import Generator
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from cli.conftest import Run
 from support.build import SESSION, assistant, session, text, user
-from support.hook_projects import Project, send_from
+from support.hook_projects import Project, make_spool, send_from
 from support.hooked_client import Clock, Names
 from support.otlp_receiver import Receiver, attributes, receiving
 from turnlog.trace.spool import Spool
@@ -24,10 +23,7 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spool:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "turnlog"))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
-    made = Spool(tmp_path / "turnlog" / "trace" / "spool")
-    made.begin()
-    os.utime(made.folder / "since", (0, 0))
-    return made
+    return make_spool(tmp_path / "turnlog")
 
 
 @pytest.fixture

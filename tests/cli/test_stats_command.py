@@ -72,7 +72,7 @@ def write_days(project: Path) -> None:
 
 NOTES = [
     "└ sub-agents; the other figures include them",
-    "* without what has no known price: no-such-1",
+    "* excludes models without a known price: no-such-1",
     "† too low: clients up to 2.1.56 recorded too little output (1 of the messages)",
 ]
 
@@ -237,6 +237,15 @@ def test_stats_sorts_by_a_column(project: Path, turnlog: Run) -> None:
     assert outcome.err.startswith("turnlog: no column beauty: daily has day, sessions, turns,")
 
 
+def test_filters_that_leave_nothing_are_not_a_store_without_sessions(
+    project: Path, turnlog: Run
+) -> None:
+    write_days(project)
+    outcome = turnlog("stats", "weekly", "--since", "2030-01-01")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.endswith(" with these options (try: turnlog stats weekly)\n")
+
+
 def test_stats_of_nothing(turnlog: Run) -> None:
     outcome = turnlog("stats")
     assert (outcome.code, outcome.out) == (1, "")
@@ -376,6 +385,19 @@ def test_months_are_compared_with_a_plan(project: Path, turnlog: Run) -> None:
     assert told["total"]["plan_share"] == row["plan_share"]
     lines = turnlog("stats", "monthly", "--plan", "2").out.splitlines()
     assert lines[-1] == "$2.11 at list prices, $2.00 for the subscription: 1.1 times as much"
+
+
+def test_models_of_a_grouped_report_are_named_without_what_they_share(
+    project: Path, turnlog: Run
+) -> None:
+    names = ["claude-sonnet-4-5", "claude-sonnet-4-6", ""]
+    lines = [said(f"m{n}", START, name, output=9) for n, name in enumerate(names)]
+    (project / f"{SESSION}.jsonl").write_bytes(session(user("hi", timestamp=stamp(START)), *lines))
+    rows = turnlog("stats", "monthly", "--by", "model").out.splitlines()
+    found = {row.split()[1] for row in rows if row.startswith("2026")}
+    assert found == {"sonnet-4-5", "sonnet-4-6", "(none)"}
+    (total,) = [row for row in rows if row.startswith("total")]
+    assert "(none)" not in total
 
 
 @pytest.mark.parametrize("options", [["daily"], ["monthly", "--by", "project"], ["tool"]])

@@ -1,4 +1,4 @@
-"""turnlog sync-with: what it prints, and when it refuses."""
+"""turnlog sync-with: output and refusals."""
 
 import json
 import os

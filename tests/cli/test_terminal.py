@@ -1,4 +1,4 @@
-"""Colours are printed where the user can see them, and wants them."""
+"""Colours are printed only where the user can see them and wants them."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.build import assistant, call, result, session, text, user
+from support.build import SESSION, assistant, call, result, session, text, user
 from support.terminal import Terminal
 from turnlog.cli.terminal import dim, echo, is_coloured, style
 
@@ -85,6 +85,36 @@ def test_the_pager_opens_at_the_line_that_was_asked_for(
     place = int(settings.removeprefix("LESS=-R +").removesuffix("g"))
     assert lines[place - 1].startswith("● Bash make")
     assert lines[place].strip() == "made"
+
+
+def test_what_does_not_fit_beside_a_message_is_below_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project / f"{SESSION}.jsonl"
+    path.write_bytes(session(user("Hello")))
+    missing = "turnlog: nothing found for 'walrus'"
+    hint = "(try: turnlog search --regex walrus)"
+    assert on_terminal(monkeypatch, 80, "search", "walrus") == [f"{missing} {hint}"]
+    assert on_terminal(monkeypatch, 60, "search", "walrus") == [missing, f"  {hint}"]
+    resume = "cd /home/ada/shop && claude --resume " + SESSION
+    label = "resume the last one:"
+    assert on_terminal(monkeypatch, 100, "ls")[-1] == f"{label} {resume}"
+    first, last = resume.split(" && ")
+    assert on_terminal(monkeypatch, 60, "ls")[-3:] == [label, f"{first} &&", f"  {last}"]
+    cloned = on_terminal(monkeypatch, 60, "clone", SESSION)
+    assert cloned[-2] == f"  {first} &&"
+    assert cloned[-1].startswith("    claude --resume ")
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int, *arguments: str) -> list[str]:
+    """Run a command on a terminal without colours; return what it prints."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    terminal = Terminal(columns)
+    place = terminal.follower
+    command = [sys.executable, "-m", "turnlog", *arguments]
+    subprocess.run(command, stdin=place, stdout=place, stderr=place, check=False)
+    return [line for line in terminal.close().split("\r\n") if line and "indexing" not in line]
 
 
 def paged(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""turnlog trace: what it prints, sends and writes."""
+"""turnlog trace: output, spans and files."""
 
 import json
 import os

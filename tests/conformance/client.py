@@ -1,4 +1,4 @@
-"""The real client, which is told of nothing but a home and a scripted API."""
+"""The real client, confined to a home and a scripted API."""
 
 import os
 import subprocess

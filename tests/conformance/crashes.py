@@ -1,4 +1,4 @@
-"""Does a session resume that was cut off anywhere, or whose client was killed while it wrote?
+"""Can a session be resumed that was cut off anywhere, or whose client was killed?
 
     sudo unshare --net env PYTHONPATH=tests python tests/conformance/crashes.py CLIENT ...
 
@@ -30,7 +30,9 @@ KILLS = 12
 
 
 def places(whole: bytes) -> list[int]:
-    """Where to cut: after lines, and inside of them; not before the first prompt is whole."""
+    """Return where to cut: after lines and inside them, but not before the first prompt is
+    complete.
+    """
     random.seed(1)
     ends = [place + 1 for place, byte in enumerate(whole) if byte == 10]
     first = next(end for end in ends if b'"type":"user"' in whole[:end])
@@ -50,7 +52,7 @@ def is_resumed(clients: list[list[str]], session: Path, name: str) -> bool:
 
 
 def cut_anywhere(clients: list[list[str]], home: Path, finished: ChatProcess) -> int:
-    """Cut the session; gives how many pieces do not resume."""
+    """Cut the session; return how many pieces do not resume."""
     whole = finished.session.read_bytes()
     cut = home / "cut" / finished.session.name
     shutil.copytree(sidecar_folder(finished.session), sidecar_folder(cut))
@@ -62,7 +64,7 @@ def cut_anywhere(clients: list[list[str]], home: Path, finished: ChatProcess) ->
 
 
 def kill_anywhere(clients: list[list[str]], home: Path, api: ScriptedApi, lines: int) -> int:
-    """Write the session anew, and kill who writes it; gives how many do not resume."""
+    """Write the session again and kill the writer; return how many do not resume."""
     bad = 0
     for number in range(KILLS):
         line = 2 + number * (lines - 2) // KILLS

@@ -1,4 +1,4 @@
-"""Do sessions that an editor begins with `turnlog chat --acp` go on in the real client, and back?
+"""Can the real client resume sessions that an editor begins with `--acp`, and the reverse?
 
     npm install --ignore-scripts --prefix DIR @agentclientprotocol/claude-agent-acp
     sudo unshare --net env PYTHONPATH=src:tests \
@@ -131,7 +131,7 @@ class AdapterRig(AcpRig):
 
 
 def adapted(rig: AdapterRig, api: ScriptedApi) -> Any:
-    """What an editor sees of the session through the adapter."""
+    """Return what an editor sees of the session through the adapter."""
     script(api, rig.work)
     found: dict[str, Any] = {}
 

@@ -1,4 +1,4 @@
-"""Does the real client resume what turnlog makes of a session, and send what was promised?
+"""Does the real client resume edited and cloned sessions, and send what was promised?
 
     sudo unshare --net env PYTHONPATH=tests python tests/conformance/edits.py CLIENT FILE ...
 
@@ -31,7 +31,7 @@ from turnlog.errors import TurnlogError
 from turnlog.store.paths import Store
 
 Piece = tuple[str, str, str]
-"""Who says it, the type of block, and what it says."""
+"""Role, block type and content of a block."""
 Promise = Callable[[list[Piece]], list[Piece]]
 
 FILLERS = {
@@ -49,7 +49,7 @@ CONTINUED = "This session is being continued from a previous conversation"
 
 
 def pieces(messages: list[dict[str, Any]], session: str) -> list[Piece]:
-    """What is said, block by block, without names of its own and the client's own fillings."""
+    """Return the content, block by block, without ids and the client's own fillers."""
     found: list[Piece] = []
     for role, blocks in said(messages):
         for block in blocks:
@@ -121,7 +121,7 @@ PROMISES: dict[str, Promise] = {
 
 
 def is_kept(names: str, source: list[Piece], result: list[Piece]) -> bool:
-    """Whether a result says what was promised of its source."""
+    """Return whether a result keeps what was promised of its source."""
     promise = PROMISES[names]
     wanted, found = promise(source), promise(result)
     if "compress" in names and wanted != found:

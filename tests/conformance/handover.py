@@ -1,4 +1,4 @@
-"""Does `turnlog resume` bring sessions into the real client that it could not resume by itself?
+"""Does `turnlog resume` open sessions in the real client that it could not resume itself?
 
     sudo unshare --net env PYTHONPATH=tests python tests/conformance/handover.py CLIENT ...
 

@@ -173,7 +173,7 @@ def one_down(machine: Machine) -> None:
 
 
 def in_a_worktree(machine: Machine) -> None:
-    """Beta is a git worktree of alpha, and goes on with a session that alpha began."""
+    """Beta is a git worktree of alpha, and continues a session that alpha began."""
     name = str(uuid4())
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@x"]
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"]):
@@ -193,7 +193,7 @@ def in_a_worktree(machine: Machine) -> None:
 
 
 def switched_off(machine: Machine) -> None:
-    """Beta is switched off: nothing of it is sent, while alpha goes on."""
+    """Beta is switched off: nothing of it is sent, while alpha continues."""
     machine.turnlog("hook", "off", "--project", str(machine.beta.folder))
     with machine.alpha.backend(), machine.beta.backend():
         machine.at_once()
@@ -214,7 +214,7 @@ CASES: dict[str, tuple[Callable[[Machine], None], dict[str, int]]] = {
 
 
 def faults(machine: Machine, project: Project, turns: int) -> Iterator[str]:
-    """Whatever a backend got that is not its own project's, at its level; and what it lacks."""
+    """Return what a backend got that is not its own project's, at its level, and what it lacks."""
     wanted = machine.wanted(project)
     if turns and (missing := set(wanted) - project.ids):
         yield f"{project.name}: {len(missing)} of {len(wanted)} spans are missing"

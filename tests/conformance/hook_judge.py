@@ -1,4 +1,4 @@
-"""What is wrong with the spans that a backend got: what is missing, there twice, or different."""
+"""Judge the spans that a backend received: missing, duplicated or different ones."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ Facts = dict[str, Any]
 
 
 class Play(NamedTuple):
-    """A script, and what its trace should hold at least."""
+    """A script, and the minimum content of its trace."""
 
     script: Script
     output: str
@@ -32,7 +32,7 @@ def faults(
     played: Iterable[str],
     plays: Mapping[str, Play],
 ) -> Iterator[str]:
-    """Compare what was received with what was to be sent, and with what was played."""
+    """Compare the received spans with those to be sent, and with the scripts."""
     sent = [span for each in received for span in each.spans]
     yield from _differences(wanted, sent)
     yield from _gaps(sent, Counter(played), plays)
@@ -95,7 +95,7 @@ def _facts_in(span: SentSpan) -> Facts:
 
 
 def _gaps(sent: list[SentSpan], played: Counter[str], plays: Mapping[str, Play]) -> Iterator[str]:
-    """What was played, and is in no trace."""
+    """Return what was played but is in no trace."""
     traces: dict[bytes, list[SentSpan]] = {}
     for span in sent:
         traces.setdefault(span.trace_id, []).append(span)

@@ -1,4 +1,4 @@
-"""A real client with turnlog's hook in its settings, and a backend that can go and come back."""
+"""A real client with turnlog's hook in its settings, and a backend that can go down."""
 
 import json
 import os
@@ -22,7 +22,7 @@ CLIENT_SECONDS = 120
 SEND_SECONDS = 15
 PAUSE = 0.1
 BEGUN = '"name":"Bash","input":'
-"""In the line of a call; the client also writes what it asked, where only the tool is named."""
+"""In the line of a call; the client also writes its request, which names only the tool."""
 TOOLS = "Read,Bash,Task,Agent"
 
 
@@ -43,7 +43,7 @@ class Rig:
         self.turnlog("hook", "install", "--to", f"http://127.0.0.1:{self._port}/v1/traces")
 
     def turnlog(self, *arguments: str) -> str:
-        """What turnlog prints."""
+        """Run turnlog; return its output."""
         command = [sys.executable, "-m", "turnlog", *arguments]
         run = subprocess.run(
             command, env=self._environment, capture_output=True, text=True, check=False
@@ -54,7 +54,7 @@ class Rig:
 
     @contextmanager
     def backend(self) -> Generator[None]:
-        """The backend, as long as it is up."""
+        """The backend, while it is up."""
         with receiving(self._port) as receiver:
             receiver.requests = self.received
             yield

@@ -115,7 +115,7 @@ def backend_down(rig: Rig) -> None:
 
 
 def in_background(rig: Rig) -> None:
-    """A sub-agent that goes on behind its turn."""
+    """A sub-agent that outlasts its turn."""
     with rig.backend():
         rig.talk("aside", "plain")
         rig.settle()
@@ -136,7 +136,7 @@ def typed(rig: Rig) -> None:
 
 
 def ended(rig: Rig) -> None:
-    """A client that is told to end while a tool runs."""
+    """Run a client that is asked to end while a tool runs."""
     with rig.backend():
         rig.break_off("slow", signal.SIGTERM)
         rig.settle()
@@ -161,7 +161,7 @@ CASES: dict[str, tuple[Callable[[Rig], None], tuple[str, ...]]] = {
     "told to end": (ended, ("slow",)),
     "killed": (killed, ("slow", "plain")),
 }
-"""What is done, and the scripts whose traces should come of it."""
+"""The actions, and the scripts whose traces should result."""
 
 
 def judge(client: list[str], name: str) -> list[str]:
@@ -174,7 +174,7 @@ def judge(client: list[str], name: str) -> list[str]:
 
 
 def main() -> int:
-    """Try every case with every client, and tell what is wrong."""
+    """Try every case with every client, and report failures."""
     bring_up_loopback()
     is_wrong = False
     for command in sys.argv[1:]:

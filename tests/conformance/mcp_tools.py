@@ -94,7 +94,7 @@ def results_in(api: ScriptedApi) -> dict[str, str]:
 
 
 def faults(home: Path, api: ScriptedApi) -> list[str]:
-    """What is wrong after a talk, and a row for each tool."""
+    """Return what is wrong after a conversation, and a row for each tool."""
     wrong: list[str] = []
     found = results_in(api)
     for name, (_, expected) in CALLS.items():

@@ -108,7 +108,7 @@ def use_it(rig: PluginRig, api: ScriptedApi) -> None:
 
 
 def type_in_terminal(rig: PluginRig, api: ScriptedApi) -> None:
-    """Wait for a permission in a terminal, go on, and compact."""
+    """Wait for a permission in a terminal, continue, and compact."""
     notes = rig.data / "notifications"
     archived = len(list((rig.data / "archive" / "sessions").glob("*.json")))
     with rig.terminal("--permission-mode", "default") as terminal:
@@ -144,7 +144,7 @@ def update(rig: PluginRig, api: ScriptedApi) -> None:
 
 
 def break_and_remove(rig: PluginRig, api: ScriptedApi) -> None:
-    """Break the environment, move it, remove it: sessions go on, and hooks succeed."""
+    """Break, move and remove the environment: sessions continue, and hooks succeed."""
     moved = rig.environment.with_name("moved")
     for name, damage in {
         "broken": (rig.environment / "bin" / "python").unlink,

@@ -83,7 +83,7 @@ class PluginRig:
     def upgrade(self, old: str, new: str, text: str, instead: str) -> None:
         """Change version and texts of the installed package, as an upgrade would."""
         package = self._packages / "turnlog"
-        texts = [path for path in package.glob("plugin/**/*") if path.is_file()]
+        texts = [path for path in package.glob("plugin/files/**/*") if path.is_file()]
         for path in (package / "__init__.py", *texts):
             content = path.read_text("utf-8")
             path.write_text(content.replace(old, new).replace(text, instead), "utf-8")

@@ -29,7 +29,7 @@ HOPELESS = ("no-conversation", "lost-output", "lost-subagent")
 
 @cache
 def sent_for(client: str, content: bytes) -> Messages | None:
-    """What the client sends of a session; None if it refuses it, or fails."""
+    """Return what the client sends for a session; None if it refuses or fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{SESSION}.jsonl")
         path.write_bytes(content)
@@ -49,7 +49,7 @@ def repaired(content: bytes) -> bytes:
 
 
 def verdict(sent: Messages | None, whole: Messages) -> str:
-    """How what was sent differs from a whole conversation."""
+    """Return how the messages sent differ from those of a sound conversation."""
     if sent is None:
         return "refused"
     found, wanted = _blocks(sent), _blocks(whole)
@@ -60,7 +60,7 @@ def verdict(sent: Messages | None, whole: Messages) -> str:
 
 
 def _blocks(messages: Messages) -> list[str]:
-    """Who says what, block by block; calls are named by their order."""
+    """Return roles and blocks; calls are named by their order."""
     told = json.dumps(messages)
     calls = [block["id"] for _, blocks in messages for block in blocks if "id" in block]
     for number, name in enumerate(dict.fromkeys(calls)):

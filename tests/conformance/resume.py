@@ -4,8 +4,9 @@
 
 CLIENT is the command of an installed client, such as `node …/cli.js` or the path of its binary.
 Each session is copied into a home of its own, and the client talks to a scripted API on loopback:
-in a network namespace (`unshare --net`) it can reach nothing else. Prints a row for each session,
-and exits with 1 if any differs.
+in a network namespace (`unshare --net`) it can reach nothing else. Prints a row for each session
+and how many of each verdict there are; exits with 1 if any is in capitals. A client drops the
+thinking of models that it no longer offers, which is no difference of turnlog's.
 """
 
 import json
@@ -13,9 +14,11 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from client import bring_up_loopback, environment_of, run_client
 
@@ -41,18 +44,27 @@ def resume(
         folder = Path(home, ".claude", "projects", folder_name(str(work)))
         folder.mkdir(parents=True)
         work.mkdir()
-        shutil.copy(session, folder)
+        name = resumable_name(session)
+        shutil.copy(session, folder / f"{name}.jsonl")
         if sidecar_folder(session).is_dir():
-            shutil.copytree(sidecar_folder(session), folder / session.stem)
-        arguments = ["-p", PROMPT, "--resume", session.stem]
+            shutil.copytree(sidecar_folder(session), folder / name)
+        arguments = ["-p", PROMPT, "--resume", name]
         environment = environment_of(Path(home), api.url) | dict(variables)
         run_client([*client, *arguments], work, environment)
         asked = [request.body["messages"] for request in api.requests]
         return next((each for each in asked if PROMPT in json.dumps(each)), None)
 
 
+def resumable_name(session: Path) -> str:
+    """Return the id by which a client finds a session; it looks for UUIDs only."""
+    try:
+        return str(UUID(session.stem))
+    except ValueError:
+        return str(uuid5(NAMESPACE_OID, session.stem))
+
+
 def said(messages: list[dict[str, Any]]) -> Messages:
-    """Messages without what the client makes anew: reminders, system notes, the new prompt."""
+    """Return messages without what the client adds: reminders, system notes, the new prompt."""
     found: Messages = []
     for message in messages:
         content = message["content"]
@@ -64,7 +76,7 @@ def said(messages: list[dict[str, Any]]) -> Messages:
 
 
 def _as_object(block: object) -> dict[str, Any]:
-    """A block; what is none, older clients send as it is."""
+    """Return a block; older clients send anything else unchanged."""
     return block if is_object(block) else {"type": "bare", "text": str(block)}
 
 
@@ -90,18 +102,38 @@ def shorn(block: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def without_thinking(messages: Messages) -> Messages:
+    """Leave out thinking, and answers that consist of nothing else."""
+    kept = [
+        (role, [block for block in blocks if "thinking" not in block["type"]])
+        for role, blocks in messages
+    ]
+    return [(role, blocks) for role, blocks in kept if blocks]
+
+
+def compare(sent: list[dict[str, Any]] | None, ours: Messages) -> str:
+    """Return how what a client sent compares with turnlog's context."""
+    if sent is None:
+        return "refused"
+    theirs = said(sent)
+    if theirs == ours:
+        return "equal"
+    is_thoughtless = theirs == without_thinking(theirs) == without_thinking(ours)
+    return "equal but for thinking" if is_thoughtless else "DIFFERENT"
+
+
 def main() -> int:
-    """Compare sessions, print a row for each."""
+    """Compare sessions, print a row for each and how many of each verdict."""
     client = shlex.split(sys.argv[1])
     bring_up_loopback()
-    different = 0
+    counts: Counter[str] = Counter()
     for path in map(Path, sys.argv[2:]):
-        sent = resume(client, path)
-        ours = said(open_session(path).context())
-        verdict = "refused" if sent is None else "equal" if said(sent) == ours else "DIFFERENT"
-        different += verdict == "DIFFERENT"
-        print(f"{verdict:10} {path}", flush=True)
-    return 1 if different else 0
+        verdict = compare(resume(client, path), said(open_session(path).context()))
+        counts[verdict] += 1
+        print(f"{verdict:24} {path}", flush=True)
+    for verdict, number in counts.most_common():
+        print(f"{number:6}  {verdict}")
+    return 1 if counts["DIFFERENT"] else 0
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def environment_of(home: Path, modules: Path, address: str) -> dict[str, str]:
 
 
 def requests_of(api: ScriptedApi, home: Path) -> list[Any]:
-    """What the API was asked: the model, the short texts and the marks of each request."""
+    """Return model, short texts and marks of each request to the API."""
     # The client asks another model for a word before it switches to it.
     bodies = [each.body for each in api.requests if _exchanged(each.body) != ["user: Hi"]]
     found = [[body["model"], _exchanged(body), _marks(body)] for body in bodies]
@@ -88,7 +88,7 @@ def _marks(body: Fields) -> list[str]:
 
 
 def outcome(name: str, replies: list[Fields], client: Path, modules: Path) -> Any:
-    """What a program prints, and what the API was asked."""
+    """Return the output of a program, and its requests to the API."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder).resolve()
         (home / "work").mkdir()

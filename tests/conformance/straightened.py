@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from client import bring_up_loopback
-from resume import Messages, resume, said
+from resume import Messages, resume, said, without_thinking
 
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import create_session
@@ -63,7 +63,7 @@ TIMED_OUT = "timed out"
 
 
 class Pair(NamedTuple):
-    """A session and its clone, as they are compared with what a client sent."""
+    """A session and its clone, to be compared with what a client sent."""
 
     source: Session
     clone: Session
@@ -122,7 +122,7 @@ def local_commands(session: Session) -> set[str]:
 
 
 def notifications(session: Session) -> set[str]:
-    """What background tasks reported, as it was recorded; newer clients send it in a reminder."""
+    """Return the recorded reports of background tasks; newer clients send them in a reminder."""
     nodes = [node for node in session.nodes if node.kind == "user"]
     origins = [(value.get("origin"), value) for value in session.values(nodes)]
     told = [value for origin, value in origins if is_object(origin) and origin.get("kind") == TASK]
@@ -150,11 +150,12 @@ FORMS: dict[str, Form] = {
     "plans": lambda found, _: with_blocks(found, without_plan),
     "tool references": lambda found, _: with_blocks(found, without_references),
     "order of calls": lambda found, _: in_order(found),
+    "thinking of other models": lambda found, _: without_thinking(found),
 }
 
 
 def forms_between(ours: Messages, theirs: Messages, pair: Pair) -> list[str] | None:
-    """Return the fewest forms that tell both apart; None if they differ otherwise."""
+    """Return the fewest forms that distinguish both; None if they differ otherwise."""
 
     def is_same(names: list[str]) -> bool:
         one, other = ours, theirs
@@ -194,7 +195,7 @@ def lost(sent: Messages, pair: Pair) -> set[str]:
 
 
 def is_note_of(pair: Pair) -> Callable[[str], bool]:
-    """Tell what is no prompt: fillings, and commands of the client's own."""
+    """Return whether a message is no prompt: a filler, or a command of the client's own."""
     notes = local_commands(pair.source) | FILLERS
     return notes.__contains__
 
@@ -234,7 +235,7 @@ def _numbered_ids(path: Path) -> Callable[[], str]:
 
 
 def sent_for(client: list[str], path: Path, saved: Path | None) -> Sent | str:
-    """What the client sends when it resumes a session, or sent the last time."""
+    """Return what the client sends when it resumes a session; cached."""
     key = hashlib.sha256(path.read_bytes()).hexdigest()
     kept = saved / f"{key}.json" if saved else None
     if kept and kept.exists():

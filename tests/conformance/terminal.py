@@ -1,4 +1,4 @@
-"""The real client in a terminal, with someone who types."""
+"""The real client in a terminal, with a typing user."""
 
 import fcntl
 import json
@@ -55,7 +55,7 @@ class Terminal:
 def terminal(
     command: Sequence[str], work: Path, environment: Mapping[str, str]
 ) -> Generator[Terminal]:
-    """A client that was told `/exit` at the end."""
+    """Run a client that gets `/exit` at the end."""
     introduce(Path(environment["CLAUDE_CONFIG_DIR"]), work, environment["ANTHROPIC_API_KEY"])
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))

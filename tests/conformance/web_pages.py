@@ -81,7 +81,7 @@ VISIT_TABS = """async () => {
 
 
 class Report:
-    """What was opened, and what was wrong with it."""
+    """The pages that were opened, and their problems."""
 
     def __init__(self) -> None:
         self.wrong: list[str] = []

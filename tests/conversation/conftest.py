@@ -1,4 +1,4 @@
-"""Sessions of the lines that a test states."""
+"""Sessions built from the lines that a test states."""
 
 from pathlib import Path
 from typing import Protocol

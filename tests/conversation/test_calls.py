@@ -1,4 +1,4 @@
-"""Calls: each tool_use with its result, and what is in their lines."""
+"""Calls: each tool_use with its result, and the contents of their lines."""
 
 from pathlib import Path
 from typing import Any

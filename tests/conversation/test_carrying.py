@@ -1,4 +1,4 @@
-"""What each part of a conversation cost, by figures worked out by hand."""
+"""The cost of each part of a conversation, by figures worked out by hand."""
 
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def item(found: Carrying, kind: str, title: str = "") -> CarriedItem:
 
 
 def system_cost(found: Carrying) -> float:
-    """What the system prompt and tool definitions cost in all turns."""
+    """Return the cost of the system prompt and tool definitions in all turns."""
     return sum(each.carried for each in found.items if each.kind == "system")
 
 
@@ -149,6 +149,25 @@ def test_nothing_before_a_compaction_is_carried_after_it(opened: Opened) -> None
     assert old.carried == pytest.approx(1000 * INPUT)
     assert item(found, "summary").sent == 1
     assert found.cost == pytest.approx(2100 * INPUT)
+
+
+@pytest.mark.parametrize(("last", "is_sent"), [(nth(2), True), (nth(44), False)])
+def test_what_a_compaction_preserved_is_carried_if_all_of_it_is_there(
+    opened: Opened, last: str, is_sent: bool
+) -> None:
+    kept = {"anchorUuid": nth(4), "uuids": [nth(1), last], "allUuids": [nth(1), last]}
+    about = {"trigger": "manual", "preservedMessages": kept}
+    found = carrying_of(
+        opened(
+            user(words(1000)),
+            said("m1", text("x"), fresh=1500),
+            *compaction("So far: nothing.", compact_metadata=about),
+            user("more"),
+            said("m2", text("y"), fresh=1600),
+        )
+    )
+    old = next(each for each in found.items if each.kind == "prompt")
+    assert old.sent == (2 if is_sent else 1)
 
 
 def test_a_branch_carries_only_what_is_on_it(opened: Opened) -> None:

@@ -67,6 +67,8 @@ def test_absent_and_null_counts_cost_nothing() -> None:
 @pytest.mark.parametrize(
     ("model", "dollars"),
     [
+        ("claude-fable-5-2", 116.4),
+        ("claude-opus-5-5", 58.4),
         ("claude-opus-5", 73.5),
         ("claude-opus-4-8", 73.5),
         ("claude-opus-4-8-20260528", 73.5),

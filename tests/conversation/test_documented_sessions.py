@@ -36,7 +36,7 @@ def counts(*outputs: int) -> list[dict[str, Any]]:
 
 
 def told(whole: Session) -> list[Any]:
-    """What there is to know of the only message."""
+    """Return the facts about the only message."""
     (message,) = whole.messages
     return [message.id, message.stop_reason, message.usage.output_tokens, whole.context()]
 

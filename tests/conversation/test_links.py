@@ -1,4 +1,4 @@
-"""Sessions that go on with another one."""
+"""Sessions that continue another one."""
 
 from pathlib import Path
 

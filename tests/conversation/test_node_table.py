@@ -135,6 +135,14 @@ def test_so_is_every_session_that_a_client_may_leave(
     check_tables(files.write(tmp_path_factory.mktemp("drawn")))
 
 
+def test_a_line_with_two_prompts_is_in_the_later_turn(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    first, second, *rest = session(user("one"), user("two"), *TURNS).splitlines()
+    path.write_bytes(first + second + b"\n" + b"\n".join(rest) + b"\n")
+    assert open_session(path).turn_at(1) == 2
+    check_tables(path)
+
+
 @given(damaged_files() | sound_files)
 def test_so_is_every_other_file(scratch: Path, content: bytes) -> None:
     scratch.write_bytes(content)

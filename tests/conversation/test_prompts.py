@@ -1,4 +1,4 @@
-"""What a user line really is, and how it follows on what was before."""
+"""Kinds of user lines, and how each relates to the lines before it."""
 
 from typing import Any
 

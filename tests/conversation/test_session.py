@@ -22,7 +22,7 @@ WHOLE = session(*LINES)
 
 
 def state_of(whole: Session) -> dict[str, Any]:
-    """All that can be told of a session, to compare two of them."""
+    """Return everything that a session computes, to compare two of them."""
     return {
         "nodes": whole.nodes,
         "problems": whole.problems,

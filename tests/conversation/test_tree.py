@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conversation.conftest import Opened
-from support.build import assistant, attachment, compaction, encode, line, nth, system, text, user
+from support.build import (
+    assistant,
+    attachment,
+    compaction,
+    encode,
+    line,
+    moment,
+    nth,
+    system,
+    text,
+    user,
+)
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import open_session
 from turnlog.conversation.tree import Tree, grow_tree
@@ -84,6 +95,12 @@ def test_a_circle_is_cut_once(opened: Opened) -> None:
 
 def test_an_entry_that_is_its_own_parent_follows_on_the_line_before_it(opened: Opened) -> None:
     assert parents(opened(user("q1"), user("q2", parent=nth(2))).tree) == {1: None, 2: 1}
+
+
+def test_an_entry_without_its_parent_follows_on_the_latest_before_it(opened: Opened) -> None:
+    late = assistant(text("a1"), timestamp=moment(60))
+    lost = user("q2", parent="gone", timestamp=moment(2))
+    assert parents(opened(user("q1", timestamp=moment(1)), late, lost).tree)[3] == 1
 
 
 def test_of_entries_with_one_uuid_the_last_is_in_the_tree(opened: Opened) -> None:

@@ -1,4 +1,4 @@
-"""Turns: a prompt, and all that follows up to the next one."""
+"""Turns: a prompt, and everything up to the next one."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""How many tokens a model's context holds."""
+"""Context windows of models, in tokens."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The session files to test against: the samples, those here, and a corpus if one is named."""
+"""The session files to test against: samples, those in this folder, and a corpus if named."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What nasty.jsonl holds, line by line, and what reading must make of it.
+"""The lines of nasty.jsonl, each with the expected result of reading it.
 
 Run this file to write nasty.jsonl again.
 """

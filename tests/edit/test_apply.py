@@ -1,4 +1,4 @@
-"""Changes of several files at once are all made or none."""
+"""Changes of several files are applied together or not at all."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Each fault, planted alone in a sound session, is found as what it is, and nothing else."""
+"""Each fault, planted alone in a sound session, is found, and nothing else is."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""A clone is its source under other names."""
+"""A clone equals its source, under new ids."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A summary in the place of older turns."""
+"""A summary in place of older turns."""
 
 import json
 from itertools import pairwise

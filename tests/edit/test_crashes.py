@@ -1,6 +1,6 @@
-"""Whatever moment a crash comes at, the files are the old ones, or the new, or can be brought back.
+"""Whenever a crash happens, files are old or new, or can be restored.
 
-Each round forks a process that has all modules loaded, and kills it in the midst of a change.
+Each round forks a process that has all modules loaded, and kills it in the middle of a change.
 """
 
 import os
@@ -55,13 +55,13 @@ class Stage:
         return {path: path.read_bytes() if path.exists() else None for path in self.before}
 
     def undo(self) -> None:
-        """Bring back what was, and forget that it was ever changed."""
+        """Restore the previous content, and forget the change."""
         for record in self.journal.records():
             self.journal.forget([self.journal.undo(record.id)], agreed)
         assert self.now() == self.before
 
     def check(self) -> None:
-        """Nothing is lost after a crash, and nothing lies about but what is cleared later."""
+        """Check that nothing is lost after a crash, and that leftovers are removed later."""
         now = self.now()
         assert all(now[path] in (self.before[path], self.after[path]) for path in now)
         if not self.journal.records():

@@ -1,4 +1,4 @@
-"""Turns told in a text that has a limit."""
+"""Digests of turns within a length limit."""
 
 from pathlib import Path
 from typing import Protocol
@@ -48,7 +48,7 @@ def tell(tmp_path: Path) -> Tell:
 
 
 def fact(tell: Tell, name: str, given: Fields, content: str = "ok", is_error: bool = False) -> str:
-    """What is told of a call."""
+    """Return the digest of a call."""
     told = tell(user("q"), assistant(call(name, given, "A")), result("A", content, is_error))
     return told.splitlines()[1]
 

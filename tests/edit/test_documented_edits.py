@@ -77,7 +77,7 @@ def values(whole: Session, kind: str = "") -> list[Fields]:
 
 
 def new_ids(source: Session, clone: Session) -> dict[str | None, str | None]:
-    """What became of each uuid."""
+    """Map each uuid to its new one."""
     pairs = zip(values(source), values(clone), strict=True)
     return {None: None} | {old["uuid"]: new["uuid"] for old, new in pairs if "uuid" in old}
 

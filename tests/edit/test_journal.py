@@ -1,4 +1,4 @@
-"""What was there can be brought back, byte for byte, whatever happened."""
+"""Earlier content can be restored byte for byte, whatever happened."""
 
 import os
 import subprocess

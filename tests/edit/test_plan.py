@@ -1,4 +1,4 @@
-"""What becomes of lines that are damaged, stand twice, or belong to others."""
+"""Plans for lines that are damaged, duplicated, or belong to another session."""
 
 import json
 from pathlib import Path
@@ -21,6 +21,7 @@ from support.build import (
     user,
 )
 from turnlog.conversation.session import Session, open_session
+from turnlog.edit.effect import Tally
 from turnlog.edit.plan import Plan, carry_out, id_replacer
 from turnlog.edit.plan_builder import EditOptions, build_plan
 from turnlog.edit.transforms import TransformOptions
@@ -70,6 +71,16 @@ def test_entries_on_one_line_stay_on_it_and_keep_their_bytes(path: Path) -> None
     joined = FIRST + CALL.rstrip(b"\n") + odd + b"\n" + RESULT + LAST
     assert edited(path, joined, "strip_tools").splitlines()[1] == odd
     assert edited(path, joined, "strip_thinking") == joined
+
+
+def test_the_newline_of_a_rewritten_line_is_not_counted_as_saved(path: Path) -> None:
+    log = opened(path, session(user("short"), assistant(text("done"))))
+    plan, tally = Plan(log), Tally(log)
+    plan.rewrite(log.nodes[0], lambda value: value | {"isMeta": True})
+    written = b"".join(carry_out(plan, tally))
+    effect = tally.effect()
+    assert len(written) == effect.bytes_after > effect.bytes_before
+    assert effect.rewritten["user"].bytes == effect.bytes_before - effect.bytes_after
 
 
 def test_what_cannot_be_read_stays_behind_an_entry_that_is_rewritten(path: Path) -> None:

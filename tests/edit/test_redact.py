@@ -65,7 +65,7 @@ def path(store: Store) -> Path:
 
 @pytest.fixture
 def redact(store: Store, journal: Journal) -> Redact:
-    """Redacts a session, or all, and tells what was found."""
+    """Redact a session, or all; return the findings."""
 
     def call(session: Path | None = None, *also: str) -> RedactionFinds:
         groups = [session_group(store, session)] if session else store_groups(store)
@@ -367,7 +367,7 @@ FIXED = ("uuid", "parentUuid", "sessionId", "id", "tool_use_id", "type", "name",
 
 
 def outline(value: Any) -> Any:
-    """What of an entry holds the session together, and what is encoded."""
+    """Return the fields of an entry that link the session, and those that are encoded."""
     if is_array(value):
         return [outline(each) for each in value]
     if not is_object(value):
@@ -510,6 +510,11 @@ def test_a_line_with_a_known_value_is_always_suspected(texts: list[str], every: 
     raw = escaped("".join([*texts, value, *texts]), every).encode()
     assert finder.knows(raw)
     assert find_secrets(value) == []
+
+
+def test_without_known_values_no_line_is_suspected() -> None:
+    assert not Finder().knows(b'{"text":"\\u0077ord"}')
+    assert Finder((), {"a-word-77-of-mine": "password"}).knows(b'{"text":"\\u0077ord"}')
 
 
 def test_a_private_key_is_replaced_in_the_lines_of_a_diff(

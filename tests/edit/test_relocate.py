@@ -1,4 +1,4 @@
-"""Directories are replaced where the client notes them, and nowhere else."""
+"""Directories are replaced where the client records them, and nowhere else."""
 
 import json
 from typing import Any

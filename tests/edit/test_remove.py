@@ -1,4 +1,4 @@
-"""Sessions go with all that is of no use without them, and come back."""
+"""Sessions are removed with all files that are useless without them, and restored."""
 
 import json
 import os

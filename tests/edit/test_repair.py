@@ -1,4 +1,4 @@
-"""What a repair takes away, and that it loses nothing else."""
+"""Repairs remove faults, and lose nothing else."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def repair(place: Path) -> Callable[[bytes], Result]:
 
 
 def said(content: bytes, place: Path) -> list[Fields]:
-    """What a session says; calls are named by their order."""
+    """Return the messages of a session; calls are named by their order."""
     place.write_bytes(content)
     told = json.dumps(open_session(place).context())
     names = dict.fromkeys(call.id for call in open_session(place).calls)
@@ -290,6 +290,21 @@ def test_the_command_tells_what_it_mends_and_what_is_left(
     assert capfd.readouterr().out.startswith("Nothing to change in")
     assert run(["undo"]) == 0
     assert stored.read_bytes() == before
+
+
+def test_what_a_repair_tells_fits_a_narrow_terminal(
+    stored: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert run(["edit", SESSION, "--repair", "--dry-run"]) == 0
+    lines = capfd.readouterr().out.splitlines()[1:]
+    assert lines[:3] == [
+        "  repair  a line without a parent",
+        "          restarts the history: the",
+        "          client omits 8 lines before it",
+    ]
+    assert lines[7:9] == ["  left    the saved output b1.txt is", "          missing"]
+    assert max(map(len, lines)) <= 40
 
 
 def test_the_command_tells_what_mends_what_is_left(

@@ -1,4 +1,4 @@
-"""A title is written as the client writes it, and can be taken back."""
+"""A title is written as the client writes it, and can be undone."""
 
 import json
 from pathlib import Path

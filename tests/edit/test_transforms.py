@@ -1,4 +1,4 @@
-"""What each transform takes away, and what it leaves."""
+"""The effect of each transform: what it removes and what it keeps."""
 
 import json
 from typing import Any
@@ -53,7 +53,7 @@ def applied(before: Session, *names: str, **wanted: Any) -> Session:
 
 
 def said(session: Session) -> list[tuple[str, list[str]]]:
-    """Who said what, in the types of blocks."""
+    """Return the roles and the types of blocks."""
     return [
         (message["role"], [block["type"] for block in message["content"]])
         for message in session.context()
@@ -172,6 +172,20 @@ def test_branch_keeps_only_that_one(opened: Open) -> None:
     after = applied(before, branch=nth(14))
     assert [turn.n for turn in after.turns] == [1, 2]
     assert b"other" not in after.path.read_bytes()
+
+
+def test_straighten_leaves_entries_without_a_time_as_they_are(opened: Open) -> None:
+    lines = [user("q1"), assistant(text("a1"), timestamp=""), user("q2")]
+    after = applied(opened(session(*lines)), "straighten")
+    values = [json.loads(raw) for raw in after.path.read_bytes().splitlines()]
+    assert [bool(value["timestamp"]) for value in values] == [True, False, True]
+
+
+def test_straighten_starts_again_at_a_compaction(opened: Open) -> None:
+    lines = [user("q1"), assistant(text("a1")), *compaction("So far."), user("q2")]
+    after = applied(opened(session(*lines)), "straighten")
+    values = [json.loads(raw) for raw in after.path.read_bytes().splitlines()]
+    assert [value["parentUuid"] is None for value in values] == [True, False, True, False, False]
 
 
 def test_straighten_makes_one_chain_with_rising_times(opened: Open) -> None:
@@ -319,3 +333,17 @@ def test_straighten_starts_where_the_client_does_if_a_parent_is_missing(opened: 
         assert [message["content"][0]["text"] for message in before.context()] == ["q2", "a2"]
         assert after.context() == before.context()
         assert len(after.history()) == len(before.history())
+
+
+def test_straighten_keeps_what_the_client_reads_in_place_of_a_missing_parent(opened: Open) -> None:
+    # `first` has the time of its parent `asked`, whose own parent is missing: from the second child
+    # of `asked`, the client goes on to `first`.
+    same = "2026-11-15T06:00:03.000Z"
+    asked = user("asked", parent="gone", timestamp=same)
+    first, second = user("first", timestamp=same), user("second", parent=nth(2))
+    before = opened(session(user("start"), asked, first, second))
+    after = applied(before, "straighten")
+    [sent, _] = before.context()
+    texts = [block["text"].strip() for block in sent["content"]]
+    assert texts == ["start", "first", "asked", "second"]
+    assert after.context() == before.context()

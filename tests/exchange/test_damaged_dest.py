@@ -1,4 +1,4 @@
-"""Files at DEST that were truncated or changed: whoever has their lines sends them again."""
+"""Files at DEST that were truncated or changed: a machine that has their lines sends them again."""
 
 import hashlib
 import random

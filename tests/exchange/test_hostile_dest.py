@@ -1,4 +1,4 @@
-"""A DEST that anyone could have written to: what is refused is reported and not written."""
+"""A DEST that anyone could have written to: refused content is reported and not written."""
 
 import hashlib
 import json
@@ -85,6 +85,7 @@ PATHS = {
     "credentials": (".credentials.json", ""),
     "hook script": ("session-env/{id}/hook.sh", ""),
     "workflow script": ("projects/{id}/workflows/scripts/x.js", "=-p"),
+    "workflow script in capitals": ("projects/{id}/Workflows/SCRIPTS/x.js", "=-p"),
     "memory": ("projects/memory/MEMORY.md", "=-p"),
     "memory as an id": ("projects/{id}/../memory/x.md", "=-p"),
     "other session": ("projects/5e551011-0000-4000-8000-00000000000a.jsonl", "=-p"),

@@ -1,4 +1,4 @@
-"""What a sync does to the files of each machine."""
+"""The effect of a sync on the files of each machine."""
 
 import os
 from itertools import permutations
@@ -12,7 +12,7 @@ from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.edit.journal import Journal, open_journal
 from turnlog.errors import Conflict, UsageError
-from turnlog.exchange import ExchangeOptions, local_scan
+from turnlog.exchange import ExchangeOptions, application, local_scan
 from turnlog.exchange.editions import fork_id
 from turnlog.store.deletion_consent import agreed
 
@@ -403,6 +403,20 @@ def test_a_sync_can_be_undone(shared: list[SyncedMachine]) -> None:
         assert next(record.title for record in journal.records()) == f"sync with {b.dest}"
         journal.undo(report.changes[0])
     assert b.path().read_bytes() == START
+
+
+@pytest.mark.parametrize(("name", "most"), [("MOST_FILES", 2), ("MOST_BYTES", 2 * len(START))])
+def test_many_sessions_are_written_as_several_changes(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch, name: str, most: int
+) -> None:
+    monkeypatch.setattr(application, name, most)
+    a, b, _ = three
+    for number in range(3):
+        id_ = f"{number}{SESSION[1:]}"
+        a.write(START.replace(SESSION.encode(), id_.encode()), id_)
+    a.sync()
+    assert len(b.sync().changes) == 2
+    assert b.snapshot() == a.snapshot()
 
 
 def test_only_one_sync_of_a_machine_runs_at_a_time(shared: list[SyncedMachine]) -> None:

@@ -1,4 +1,4 @@
-"""The ways to DEST: each with its real program, or with one that stands in for the network only."""
+"""Transports to DEST, each with its real program, or with a stand-in for the network only."""
 
 import os
 import shutil

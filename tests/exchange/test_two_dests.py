@@ -1,4 +1,4 @@
-"""Machines that meet at several places: an edition is one session, whichever way it came."""
+"""Machines that meet at several DESTs: an edition is one session, whichever way it arrived."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files that a password opens."""
+"""Files encrypted with a password."""
 
 import re
 from collections.abc import Callable

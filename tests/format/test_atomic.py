@@ -1,4 +1,4 @@
-"""Files written beside the one whose place they take, by processes that may be killed."""
+"""Atomic replacement of files, by processes that may be killed."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Lines to entries: what is sound is typed, what is not is saved as far as it can be."""
+"""Lines to entries: sound ones are typed, others are recovered as far as possible."""
 
 import re
 from pathlib import Path
@@ -104,6 +104,11 @@ def test_a_message_has_typed_blocks_and_usage() -> None:
     assert entry.body is not None
     assert (entry.body.id, entry.body.stop_reason) == ("m1", None)
     assert entry.body.usage == Usage(input_tokens=10, output_tokens=20)
+
+
+def test_a_structured_result_is_unset_if_there_is_none() -> None:
+    assert only(user("hi", tool_use_result={"x": 1}), User).tool_use_result == {"x": 1}
+    assert only(user("hi"), User).tool_use_result is UNSET
 
 
 def test_results_hold_blocks_of_their_own() -> None:
@@ -375,6 +380,18 @@ def test_no_depth_of_nesting_raises(depth: int, inner: bytes) -> None:
         assert len(decoded.entries) == 1 or decoded.problems == ("nested too deeply",)
 
 
+@pytest.mark.parametrize("opening", [b"[", b'{"a]":', b'["\\"",'])
+def test_a_torn_value_is_too_deep_for_every_caller_or_for_none(opening: bytes) -> None:
+    def decode_below(frames: int, raw: bytes) -> Decoded:
+        return decode_below(frames - 1, raw) if frames else decode(raw)
+
+    for depth in range(50, 1200, 50):
+        problems = {
+            decode_below(frames, opening * depth + b"\n").problems for frames in (0, 150, 300)
+        }
+        assert len(problems) == 1, depth
+
+
 # Fast and slow
 
 
@@ -383,7 +400,7 @@ def slow(raw: bytes) -> Decoded:
 
 
 def told(decoded: Decoded) -> str:
-    """All that was decoded, what is left as JSON included."""
+    """Return everything that was decoded, including what stays JSON."""
     entries = [
         (type(entry), [_whole(getattr(entry, name)) for name in entry.__struct_fields__])
         for entry in decoded.entries

@@ -123,7 +123,7 @@ def test_only_the_first_line_read_backwards_has_a_number(path: Path) -> None:
 
 
 def peak_of(read: Callable[[Path], Iterator[Line]], path: Path) -> tuple[int, int]:
-    """How many bytes were read, and how many were held at once."""
+    """Return how many bytes were read, and how many were held at once."""
     tracemalloc.start()
     try:
         total = sum(len(line.raw) for line in read(path))

@@ -1,4 +1,4 @@
-"""JSON changed as text."""
+"""JSON edited as text."""
 
 import json
 from typing import Any

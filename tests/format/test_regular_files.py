@@ -1,11 +1,16 @@
-"""Regular files: whatever else lies in a directory is not opened, and is reported."""
+"""Regular files: nothing else in a directory is opened; the rest is reported."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from turnlog.format.regular_files import collect_skipped, regular_paths, why_unreadable
+from turnlog.format.regular_files import (
+    collect_skipped,
+    read_regular,
+    regular_paths,
+    why_unreadable,
+)
 
 
 @pytest.fixture
@@ -33,3 +38,13 @@ def test_the_reason_why_a_file_is_not_read_is_known_without_reading_it(
     assert why_unreadable(file, 1 << 20) == "larger than 1 MiB"
     assert "pipe" in (why_unreadable(pipe, 1) or "")
     assert why_unreadable(tmp_path / "absent", 1)
+
+
+def test_a_file_is_read_whole_or_not_at_all(tmp_path: Path, pipe: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"four")
+    assert read_regular(path) == read_regular(path, 4) == b"four"
+    with pytest.raises(OSError, match="larger than 0 MiB"):
+        read_regular(path, 3)
+    with pytest.raises(OSError, match="pipe"):
+        read_regular(pipe, 4)

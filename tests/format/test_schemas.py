@@ -24,7 +24,7 @@ def validator(*names: str) -> Validator:
 
 
 def is_valid(value: Any, *names: str) -> bool:
-    """Whether a value validates against the schema of the named kinds, or of all."""
+    """Return whether a value validates against the schema of the named kinds, or of all."""
     return validator(*names).is_valid(value)
 
 

@@ -1,4 +1,4 @@
-"""The drift report: what occurs in files, and what of it turnlog does not know."""
+"""The drift report: kinds and fields in files, and those that turnlog does not know."""
 
 from pathlib import Path
 

@@ -38,6 +38,8 @@ EXAMPLES: dict[str, tuple[dict[str, Any], type[Struct]]] = {
     "Agent": ({"status": "async_launched", "agentId": "a1"}, tools.AgentResult),
     "TodoWrite": ({"oldTodos": [], "newTodos": []}, tools.TodoWriteResult),
     "TaskCreate": ({"task": {"id": "1"}}, tools.TaskCreateResult),
+    "TaskGet": ({"task": None}, tools.TaskCreateResult),
+    "TaskList": ({"tasks": [{"id": "1", "blockedBy": []}]}, tools.TaskListResult),
     "TaskUpdate": ({"success": True, "taskId": "1", "updatedFields": []}, tools.TaskUpdateResult),
     "TaskOutput": ({"retrieval_status": "success", "task": {}}, tools.TaskOutputResult),
     "WebSearch": ({"query": "q", "results": []}, tools.WebSearchResult),

@@ -14,7 +14,8 @@ from support.build import assistant, session, text, user
 from support.index_dump import dump, found
 from turnlog.format.jsonl import append_lines
 from turnlog.index.database import open_index
-from turnlog.index.ingest.sync import Synced, sync
+from turnlog.index.ingest.file_states import scan_store
+from turnlog.index.ingest.sync import StoreScan, Synced, plan_first_build, sync
 from turnlog.store.archive.archive import Archive
 from turnlog.store.archive.restore import restore_session
 from turnlog.store.archive.update import archive_sessions
@@ -49,9 +50,9 @@ class ArchivedStore:
     def keep(self) -> None:
         archive_sessions(self.store, self.archive)
 
-    def sync(self, name: str = "index.db") -> Synced:
+    def sync(self, name: str = "index.db", words: bool = True) -> Synced:
         with open_index(self.folder / name) as index:
-            return sync(index, self.store, archive=self.archive)
+            return sync(index, self.store, archive=self.archive, words=words)
 
     def dump(self, name: str = "index.db") -> object:
         with open_index(self.folder / name) as index:
@@ -103,6 +104,28 @@ def test_a_line_of_a_deleted_session_can_be_read(place: ArchivedStore) -> None:
     assert rows
     for line, offset, size in rows:
         assert place.archive.read_at(file, offset, size) == lines[line - 1]
+
+
+def test_words_of_a_deleted_session_can_follow_its_figures(place: ArchivedStore) -> None:
+    path = place.write("-p", f"{FIRST}.jsonl", said(FIRST, "apple"))
+    place.keep()
+    path.unlink()
+    os.utime(place.archive.sessions, (0, 0))  # long ago: later syncs do not list it again
+    place.sync(words=False)
+    assert (place.gone(), place.found("apple")) == ([str(path)], [])
+    place.sync()
+    assert place.found("apple") == [str(path)]
+
+
+def test_the_first_build_reads_deleted_sessions_too(place: ArchivedStore) -> None:
+    gone = place.write("-p", f"{FIRST}.jsonl", said(FIRST, "apple"))
+    stays = place.write("-p", f"{OTHER}.jsonl", said(OTHER, "pear"))
+    place.keep()
+    gone.unlink()
+    scan = StoreScan(place.store, scan_store(place.store))
+    with open_index(place.folder / "index.db") as index:
+        planned = plan_first_build(index.db, scan, place.archive)
+    assert {job.source.name for job in planned} == {str(gone), str(stays)}
 
 
 def test_what_was_never_archived_goes_with_its_file(place: ArchivedStore) -> None:

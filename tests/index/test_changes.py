@@ -1,4 +1,4 @@
-"""The short look at the files and the sync agree on whether there is anything to do."""
+"""The quick check of files and the sync agree on whether there is anything to do."""
 
 import os
 from collections.abc import Callable, Iterator

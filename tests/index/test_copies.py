@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ KEPT = set(REPORTS) - {OF_THE_MOMENT}
 
 @pytest.fixture
 def total(store: Store, tmp_path: Path) -> Total:
-    """The totals of all sessions as they are."""
+    """Return the current totals of all sessions."""
 
     def add_up() -> Row:
         with open_index(tmp_path / "index.db") as index:
@@ -103,12 +104,12 @@ def test_the_same_prompt_at_another_time_is_another_turn(source: Path, total: To
     assert after == before + 1
 
 
-def progress(message_id: str, output: int) -> bytes:
+def progress(message_id: str, output: int, **fields: Any) -> bytes:
     """A line in which a session repeats a message of its sub-agent."""
     body = {"id": message_id, "model": "claude-opus-5", "usage": {"output_tokens": output}}
     told = {"type": "assistant", "message": body, "requestId": "req_1"}
     data = {"type": "agent_progress", "agentId": "a9", "message": told}
-    return line("progress", data=data)
+    return line("progress", data=data, **fields)
 
 
 def test_messages_that_only_progress_lines_hold_count_once(source: Path, total: Total) -> None:
@@ -121,6 +122,15 @@ def test_messages_that_only_progress_lines_hold_count_once(source: Path, total: 
     own = assistant(text("so"), message_id="msg_9", message=body, request_id="req_1")
     agent.write_bytes(session(own, session_id=ONE, agent_id="a9"))
     assert total()["output"] == before["output"] + 70  # pyright: ignore[reportOperatorIssue]
+
+
+def test_a_repeated_message_counts_although_another_field_is_odd(
+    source: Path, total: Total
+) -> None:
+    before = total()["output"]
+    with source.open("ab") as file:
+        file.write(session(progress("msg_9", 70, slug=5), session_id=ONE))
+    assert total()["output"] == before + 70  # pyright: ignore[reportOperatorIssue]
 
 
 def test_a_message_id_with_another_request_is_another_message(source: Path, total: Total) -> None:

@@ -1,4 +1,4 @@
-"""Whatever interrupts a sync, the next one gives the right figures."""
+"""Whatever interrupts a sync, the next one yields the right figures."""
 
 import multiprocessing
 import os

@@ -17,29 +17,48 @@ from turnlog.errors import Unavailable, UsageError
 from turnlog.index.semantic import endpoint_model
 from turnlog.index.semantic.endpoint_model import EndpointModel
 from turnlog.index.semantic.models import configured_model
-from turnlog.index.semantic.static_model import DIMENSIONS, FOLDER, LONGEST, StaticModel
-from turnlog.index.semantic.vector_codes import cosine, distances, quantize, values_of
+from turnlog.index.semantic.static_model import (
+    DIMENSIONS,
+    FOLDER,
+    HEAD,
+    LONGEST,
+    NUMBERS,
+    ROW,
+    StaticModel,
+)
+from turnlog.index.semantic.vector_codes import (
+    cosines,
+    distances,
+    nearest_places,
+    quantize,
+    values_of,
+)
 from turnlog.index.semantic.word_pieces import words_of
 from turnlog.index.similarity import LikeRequest, like_sessions
 from turnlog.store.paths import Store
 
 MODEL = StaticModel()
+TABLE = (FOLDER / "rows.int4").read_bytes()
 SECRET = "ghp_" + "Zk3Jq8LwN5vT2yRb7XcM1dPf6HsG9aUe4oKi"
 Answer = Callable[[dict[str, Any]], Any]
 
 
 def sums(text: str) -> list[int]:
     """Add up the rows of a text's tokens, one number after the other."""
-    rows = (FOLDER / "rows.int8").read_bytes()
     tokens = [token for word in words_of(text) for token in MODEL.vocabulary.split_word(word)]
-    values = [values_of(rows[token * DIMENSIONS :][:DIMENSIONS]) for token in tokens[:LONGEST]]
-    return [sum(column) for column in zip(*values, strict=True)]
+    return [sum(column) for column in zip(*map(numbers, tokens[:LONGEST]), strict=True)]
+
+
+def numbers(token: int) -> list[int]:
+    """Return the numbers of a token, each looked up in the scale of its row."""
+    scale, *row = TABLE[HEAD + token * ROW :][:ROW]
+    scaled = values_of(TABLE[scale * NUMBERS :][:NUMBERS])
+    return [scaled[place] for packed in row for place in (packed & 15, packed >> 4)]
 
 
 def test_the_table_is_small_and_complete() -> None:
-    size = (FOLDER / "rows.int8").stat().st_size
-    assert size == len(MODEL.vocabulary.numbers) * DIMENSIONS
-    assert size < 8 << 20
+    assert len(TABLE) == HEAD + len(MODEL.vocabulary.numbers) * ROW
+    assert len(TABLE) < 3_000_000
 
 
 @pytest.mark.parametrize(
@@ -49,6 +68,15 @@ def test_adding_in_lanes_equals_adding_number_by_number(text: str) -> None:
     assert MODEL.embed_texts([text]) == [quantize(sums(text))]
 
 
+def test_an_unknown_word_is_split_into_pieces() -> None:
+    names = {number: name for name, number in MODEL.vocabulary.numbers.items()}
+    pieces = [names[number] for number in MODEL.vocabulary.split_word("refactorability")]
+    assert len(pieces) > 1
+    assert "".join(piece.removeprefix("##") for piece in pieces) == "refactorability"
+    assert not pieces[0].startswith("##")
+    assert all(piece.startswith("##") for piece in pieces[1:])
+
+
 def test_only_the_first_tokens_of_a_long_text_count() -> None:
     long = "login " * LONGEST
     assert MODEL.embed_texts([long]) == MODEL.embed_texts([long + "bread " * 1000])
@@ -56,8 +84,9 @@ def test_only_the_first_tokens_of_a_long_text_count() -> None:
 
 def test_similar_texts_have_similar_vectors() -> None:
     texts = ["the user cannot log in", "sign-in fails for people", "bake a loaf of bread"]
-    a, b, c = (values_of(each.row) for each in MODEL.embed_texts(texts) if each)
-    assert cosine(a, b) > cosine(a, c) + 0.2
+    a, b, c = (each.row for each in MODEL.embed_texts(texts) if each)
+    near, far = cosines(values_of(a), [b, c])
+    assert near > far + 0.2
 
 
 @pytest.mark.parametrize("text", ["", "!!!", "🎉", "\0"])
@@ -71,16 +100,26 @@ def test_any_text_can_be_embedded(text: str) -> None:
     assert vector is None or (len(vector.row), len(vector.code)) == (DIMENSIONS, DIMENSIONS // 8)
 
 
-@given(st.lists(st.binary(min_size=3, max_size=3), max_size=9), st.binary(min_size=3, max_size=3))
-def test_distances_count_differing_bits(codes: list[bytes], code: bytes) -> None:
-    expected = [
-        sum(bin(a ^ b).count("1") for a, b in zip(each, code, strict=True)) for each in codes
-    ]
+@given(st.data(), st.sampled_from([1, 3, 24, 31, 32, 63, 96]))
+def test_distances_count_differing_bits(data: st.DataObject, size: int) -> None:
+    code = data.draw(st.binary(min_size=size, max_size=size))
+    codes = data.draw(st.lists(st.binary(min_size=size, max_size=size), max_size=9))
+    codes += [code, bytes(each ^ 255 for each in code)]
+    expected = [sum((a ^ b).bit_count() for a, b in zip(each, code, strict=True)) for each in codes]
     assert distances(code, b"".join(codes)) == expected
+    assert distances(code, b"") == []
+
+
+@given(st.lists(st.integers(0, 9)), st.integers(0, 20), st.integers(0, 20))
+def test_nearest_places_are_those_of_a_sorted_list(
+    numbers: list[int], start: int, count: int
+) -> None:
+    expected = sorted(range(len(numbers)), key=numbers.__getitem__)
+    assert nearest_places(numbers, start, start + count) == expected[start : start + count]
 
 
 class EmbeddingServer:
-    """A server that answers as it is told, and remembers what it was sent."""
+    """A scripted server that records requests."""
 
     def __init__(self) -> None:
         self.answer: Answer = lambda body: {"embeddings": [vector(each) for each in body["input"]]}
@@ -176,6 +215,15 @@ def test_answers_in_the_form_of_openai_are_sorted_by_index(
         return {"object": "list", "data": items[::-1]}
 
     server.answer = answer
+    configure(own, server.url)
+    bread, other = configured_model().embed_texts(["bread", "login"])
+    assert (bread, other) == (quantize(vector("bread")), quantize(vector("login")))
+
+
+def test_answers_without_an_index_are_in_the_order_of_the_texts(
+    own: Path, server: EmbeddingServer
+) -> None:
+    server.answer = lambda body: {"data": [{"embedding": vector(t)} for t in body["input"]]}
     configure(own, server.url)
     bread, other = configured_model().embed_texts(["bread", "login"])
     assert (bread, other) == (quantize(vector("bread")), quantize(vector("login")))

@@ -1,4 +1,4 @@
-"""The first build of an index leaves nothing for later to find."""
+"""The first build of an index is complete: a later sync finds nothing to do."""
 
 from pathlib import Path
 

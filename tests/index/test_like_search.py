@@ -1,4 +1,4 @@
-"""Sessions are found by what they are about, in whatever words."""
+"""Sessions are found by subject, in whatever words."""
 
 import json
 import sqlite3
@@ -9,7 +9,14 @@ import pytest
 
 from support.build import SESSION, assistant, line, result, session, text, user
 from support.mcp_peer import put
-from support.paraphrases import Paraphrase, content_words, paraphrases, write_sessions
+from support.paraphrases import (
+    HELD_OUT,
+    TUNED,
+    Paraphrase,
+    content_words,
+    paraphrases,
+    write_sessions,
+)
 from turnlog.errors import NotFound, UsageError
 from turnlog.index.database import index_path
 from turnlog.index.search.selection import Selection
@@ -75,8 +82,9 @@ def vectors(store: Store) -> Vectors:
     return sorted(found)
 
 
-def test_questions_share_no_content_word_with_their_session() -> None:
-    found = paraphrases()
+@pytest.mark.parametrize("name", [TUNED, HELD_OUT])
+def test_questions_share_no_content_word_with_their_session(name: str) -> None:
+    found = paraphrases(name)
     assert len(found) == 100
     shared = {
         each.question: words
@@ -98,19 +106,24 @@ def test_a_question_in_other_words_finds_its_session(
     assert sum(rank == 1 for rank in ranks) >= 40
 
 
+def test_questions_that_no_weight_was_chosen_with_find_their_sessions(small: Store) -> None:
+    found = write_sessions(small.root, HELD_OUT)
+    assert sum(each.id in like(small, each.question) for each in found) >= 70
+    assert worse_by_meaning(small, found) == []
+
+
 def test_words_alone_do_not_find_it(world: tuple[Store, list[Paraphrase]]) -> None:
     store, found = world
     asked = ((each, SearchRequest(each.question)) for each in found[:40])
     hits = [
-        each.id in [hits.id for hits in recall_sessions(store, request)] for each, request in asked
+        each.id in [found.hits.id for found in recall_sessions(store, request)]
+        for each, request in asked
     ]
     assert sum(hits) <= 4
 
 
-def test_queries_that_work_with_words_work_as_well_by_meaning(
-    world: tuple[Store, list[Paraphrase]],
-) -> None:
-    store, found = world
+def worse_by_meaning(store: Store, found: list[Paraphrase]) -> list[str]:
+    """Return the queries of two words whose session is further down by meaning than by words."""
     worse: list[str] = []
     for each in found[::2]:
         words = sorted(each.prompt.rstrip(".?").split(), key=len)[-2:]
@@ -120,7 +133,13 @@ def test_queries_that_work_with_words_work_as_well_by_meaning(
         assert each.id in by_words
         if by_meaning.index(each.id) > by_words.index(each.id):
             worse.append(query)
-    assert worse == []
+    return worse
+
+
+def test_queries_that_work_with_words_work_as_well_by_meaning(
+    world: tuple[Store, list[Paraphrase]],
+) -> None:
+    assert worse_by_meaning(*world) == []
 
 
 def test_the_sentences_of_a_session_find_it_first(world: tuple[Store, list[Paraphrase]]) -> None:

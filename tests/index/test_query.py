@@ -1,4 +1,4 @@
-"""What is typed is understood, and never as what SQLite would make of it."""
+"""Queries are parsed as users mean them, never as SQLite syntax."""
 
 import sqlite3
 from contextlib import suppress

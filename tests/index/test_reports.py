@@ -1,4 +1,4 @@
-"""What reports say, against figures worked out by hand and against a second count."""
+"""Reports against figures worked out by hand, and against a second count."""
 
 import sqlite3
 from collections.abc import Callable

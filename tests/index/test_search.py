@@ -1,8 +1,8 @@
-"""What is looked for is found, among the first."""
+"""Searches find the right texts, and rank them first."""
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -10,12 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from support.build import START, assistant, line, session, text, user
+from support.build import START, assistant, line, session, system, text, user
 from support.searched import AGENT, IDS, KEY, SECRET, fill, path_of
 from turnlog.errors import UsageError
 from turnlog.index.database import Index, open_index
 from turnlog.index.ingest.sync import sync
-from turnlog.index.search import candidates
+from turnlog.index.known_files import File
+from turnlog.index.search import candidates, word_search
+from turnlog.index.search.hit_lines import OPEN, Reader
 from turnlog.index.search.search import Hit, ResultLimits, SessionHits, search
 from turnlog.index.search.selection import Selection
 from turnlog.index.search.word_search import SearchTerms, parse_search
@@ -183,7 +185,7 @@ def selected(
 
 
 def places(sessions: list[SessionHits]) -> list[str]:
-    """Where the hits are, as `session:line`, in their order."""
+    """Return the hits as `session:line`, in their order."""
     return [
         f"{NAMES[_id_of(turn.id, each.id)]}:{hit.line}"
         for each in sessions
@@ -236,6 +238,43 @@ def test_what_holds_the_signs_as_they_were_typed_comes_first(db: sqlite3.Connect
     assert places(found(db, "foo.bar()")) == ["login:2", "login:4"]
     assert places(found(db, "foo bar"))[0] in ("login:2", "login:4")
     assert places(found(db, "C++"))[0] == "login:1"
+
+
+def test_only_the_best_candidates_are_read_for_signs(
+    fresh: tuple[Store, Index], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, index = fresh
+    for number in range(7):
+        name = f"{number}0000000-0000-4000-8000-000000000000"
+        asked = "foo.bar()" if number == 6 else "foo bar"
+        # The more words a text has, the lower it ranks.
+        prompt = user(f"{asked}{' and more' * number}", uuid=name)
+        write(store.projects / "-p" / f"{name}.jsonl", prompt, session_id=name)
+    sync(index, store)
+    terms = SearchTerms(parse_search("foo.bar()"), Selection(), 1)
+    for depth, first in ((6, "0"), (7, "6")):
+        monkeypatch.setattr(word_search, "LITERAL_DEPTH", depth)
+        assert next(search(index.db, terms, ResultLimits())).id[0] == first
+
+
+def test_lines_of_many_files_are_read_with_few_open_files(tmp_path: Path) -> None:
+    paths = [tmp_path / str(number) for number in range(80)]
+    with closing(Reader()) as reader:
+        for number, path in enumerate(paths):
+            path.write_bytes(f"line {number}".encode())
+            file = File(
+                number,
+                str(path),
+                "",
+                "",
+                None,
+                is_subagent=False,
+                project=None,
+                title=None,
+                ended=None,
+            )
+            assert reader.line(file, 5, 2) == str(number).encode()
+            assert len(reader.opened) <= OPEN
 
 
 def test_titles_and_prompts_come_before_answers_and_results(db: sqlite3.Connection) -> None:
@@ -365,6 +404,16 @@ def test_a_title_that_is_written_again_and_again_is_one_hit(fresh: tuple[Store, 
     [session_] = found(index.db, "walrus")
     assert [hit.kind for hit in hits_of([session_])] == ["title", "prompt"]
     assert session_.more == 0
+
+
+def test_what_a_slash_command_printed_is_found(fresh: tuple[Store, Index]) -> None:
+    store, index = fresh
+    printed = "<local-command-stdout>a walrus</local-command-stdout>"
+    path = store.projects / "-p" / f"{IDS['cart']}.jsonl"
+    write(path, user("hi"), system("local_command", content=printed), session_id=IDS["cart"])
+    sync(index, store)
+    [hit] = hits_of(found(index.db, "walrus"))
+    assert (hit.kind, hit.line) == ("note", 2)
 
 
 def test_what_is_gone_is_not_found(fresh: tuple[Store, Index]) -> None:

@@ -1,4 +1,4 @@
-"""The index after any history of its files is the index made anew from them."""
+"""The index after any history of its files equals an index rebuilt from them."""
 
 import os
 import shutil
@@ -46,7 +46,7 @@ def blocks(draw_number: int, name: str) -> list[bytes]:
 
 
 def figures(db: sqlite3.Connection) -> dict[str, Any]:
-    """What an index says but for its words, of which an older one may know more."""
+    """Return all of an index except its words, of which an older one may have more."""
     words = {"docs"}
     return {name: rows for name, rows in dump(db).items() if name not in words}
 

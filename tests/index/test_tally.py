@@ -1,9 +1,10 @@
-"""The first report comes from memory, and says what the index says later."""
+"""The first report comes from memory, and equals what the index reports later."""
 
 import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from turnlog.index.database import build_lock, index_path, open_index
 from turnlog.index.ingest.change_check import is_current
 from turnlog.index.ingest.file_states import scan_store
 from turnlog.index.ingest.first_build import write_tallied
-from turnlog.index.ingest.phases import FIGURES, FigureJob
+from turnlog.index.ingest.phases import FIGURES
 from turnlog.index.ingest.sync import StoreScan, plan_first_build, sync
-from turnlog.index.ingest.tally import TalliedFile, assemble, tally_file
+from turnlog.index.ingest.tally import FactSpool, StoreTally, assemble, tally_file
 from turnlog.index.ingest.workers import write_parts
 from turnlog.index.reports.reports import OF_WORK, Filters, run_report
 from turnlog.store.paths import Store
@@ -25,6 +26,7 @@ MIDDLE = 1_760_000_000.0
 FILTERS = [Filters(), Filters(since=MIDDLE), Filters(until=MIDDLE), Filters(model="opus")]
 REPORT = """
 import json, sys
+from collections.abc import Generator
 from pathlib import Path
 from turnlog.index import service
 from turnlog.index.ingest import first_build, workers
@@ -37,7 +39,7 @@ print(json.dumps([report, bool(assembled)]))
 """
 PATIENCE = 60
 
-Tallied = tuple[StoreScan, list[TalliedFile], dict[str, FigureJob]]
+Tallied = tuple[StoreScan, StoreTally]
 
 
 @pytest.fixture
@@ -56,24 +58,26 @@ def filled(store: Store) -> Store:
 
 
 @pytest.fixture
-def tallied(filled: Store, tmp_path: Path) -> Tallied:
+def tallied(filled: Store, tmp_path: Path) -> Generator[Tallied]:
     scan = StoreScan(filled, scan_store(filled))
     with open_index(tmp_path / "empty.db") as index:
         planned = plan_first_build(index.db, scan, None)
-    files = [file for job in planned if (file := tally_file(job))]
+    spool = FactSpool()
+    files = [file for job in planned if (file := tally_file(job, spool))]
     assert len(files) == len(planned) > 20
-    return scan, files, {job.source.name: job for job in planned}
+    yield scan, StoreTally(files, {job.source.name: job for job in planned}, spool)
+    spool.close()
 
 
 def test_a_tally_answers_reports_as_the_index_that_is_written_from_it(
     tallied: Tallied, tmp_path: Path
 ) -> None:
-    scan, files, jobs = tallied
-    memory = assemble(files, jobs)
+    scan, tally = tallied
+    memory = assemble(tally)
     path = tmp_path / "index.db"
     with open_index(path):
         pass
-    write_tallied(path, files, jobs, scan, None)
+    write_tallied(path, tally, scan, None)
     with open_index(path) as index:
         assert is_current(index.db, scan.states, words=False)
         for name in sorted(OF_WORK):
@@ -89,19 +93,19 @@ def test_a_tally_answers_reports_as_the_index_that_is_written_from_it(
 def test_an_index_written_from_a_tally_equals_one_that_was_synced(
     tallied: Tallied, tmp_path: Path
 ) -> None:
-    scan, files, jobs = tallied
+    scan, (files, jobs, spool) = tallied
     with open_index(tmp_path / "synced.db") as index:
         sync(index, scan.stores)
         expected = dump(index.db)
     with open_index(tmp_path / "tallied.db"):
         pass
-    write_tallied(tmp_path / "tallied.db", files, jobs, scan, None)
+    write_tallied(tmp_path / "tallied.db", tallied[1], scan, None)
     with open_index(tmp_path / "tallied.db") as index:
         sync(index, scan.stores)
         assert dump(index.db) == expected
     # A writer that was killed left some of the files.
     with open_index(tmp_path / "killed.db") as index:
-        parts = [file.part(jobs[file.path]) for file in files[: len(files) // 2]]
+        parts = [file.part(jobs[file.path], spool) for file in files[: len(files) // 2]]
         write_parts(index.db, FIGURES, parts)
         sync(index, scan.stores)
         assert dump(index.db) == expected

@@ -11,15 +11,18 @@ import pytest
 
 from support.lake_machines import PushingMachine, lake_totals, live_rows, numbered_turn
 from turnlog.errors import NotFound, UsageError
+from turnlog.index.reports.reports import ReportRequest
 from turnlog.lake.lake_compaction import CompactOptions, compact
 from turnlog.lake.lake_forgetting import ForgetRequest, forget
-from turnlog.lake.lake_parts import parse_place
-from turnlog.lake.lake_schema import DATA_TABLES, pyarrow
+from turnlog.lake.lake_parts import new_part, parse_place
+from turnlog.lake.lake_reports import LakeSource, lake_report
+from turnlog.lake.lake_schema import DATA_TABLES, SCHEMA_KEY, TABLE_KEY, pyarrow
 from turnlog.lake.lake_status import lake_status, pull
 from turnlog.lake.lake_storage import LakeStorage, open_storage
+from turnlog.lake.lake_units import UnitKey
 from turnlog.lake.lake_verification import VerifiedLake, verify
-from turnlog.lake.live_units import all_winners, read_unit_parts, unit_rows
-from turnlog.lake.unit_writer import write_rows
+from turnlog.lake.live_units import UnitRow, all_winners, read_unit_parts, unit_rows
+from turnlog.lake.unit_writer import tombstone, write_rows
 from turnlog.store.deletion_consent import agreed
 
 A = "5e551011-0000-4000-8000-00000000000a"
@@ -159,7 +162,30 @@ def test_compaction_removes_parts_of_killed_pushes(machine: PushingMachine, dest
 
 def _has(dest: str, path: str, rank: tuple[int, int, str]) -> bool:
     ((_, table),) = read_unit_parts(open_storage(dest), [path])
-    return any(row.rank == rank for row in unit_rows(path, table))
+    return any(row.rank == rank for row in unit_rows(table))
+
+
+def count_ranks(dest: str, pushes: int) -> int:
+    """Return how often rows of `units` are compared when a machine that pushed often compacts."""
+    storage, counted = open_storage(dest), 0
+    for version in range(1, pushes + 1):
+        row = tombstone(UnitKey("ab", "calls", f"{version:04}", "none"), version, "w")
+        write_rows(storage, "ab", [row._replace(is_retracted=False, rows=1)])
+
+    def rank(row: UnitRow) -> tuple[int, int, str]:
+        nonlocal counted
+        counted += 1
+        return row.version, row.level, row.write_id
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(UnitRow, "rank", property(rank))
+        compact(dest, AT_ONCE)
+    return counted
+
+
+def test_compaction_of_twice_as_many_pushes_compares_twice_as_much(tmp_path: Path) -> None:
+    few, many = (count_ranks(str(tmp_path / f"lake-{n}"), n) for n in (40, 80))
+    assert many <= 2.2 * few
 
 
 def test_compaction_leaves_foreign_files_alone(machine: PushingMachine, dest: str) -> None:
@@ -392,7 +418,7 @@ def test_pull_never_replaces_another_lake(
 def test_hostile_units_reach_nothing_outside(
     machine: PushingMachine, dest: str, tmp_path: Path, change: dict[str, str]
 ) -> None:
-    totals = lake_totals(dest)
+    totals, before = lake_totals(dest), figures_of(dest)
     rows = list(all_winners(open_storage(dest)).values())
     own = rows[0].machine
     hostile = [row._replace(version=99, **change) for row in rows if row.table == "messages"]
@@ -403,10 +429,60 @@ def test_hostile_units_reach_nothing_outside(
         target.write_bytes(b"mine")
     planted = sorted(tmp_path.rglob("outside*"))
     assert lake_totals(dest) == totals
+    assert figures_of(dest) == before
     pull(dest, str(tmp_path / "deep" / "er" / "copy"))
     with machine.environment():
         forget(dest, machine.settings, ForgetRequest(user="ada", consent=agreed))
     assert sorted(tmp_path.rglob("outside*")) == planted
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"written": float("nan")},
+        {"written": 1e300},
+        {"rows": None},
+        {"version": None},
+        {"schema": None},
+        {"is_retracted": None},
+        {"part": "no digest"},
+    ],
+)
+def test_units_that_no_turnlog_writes_change_nothing(
+    dest: str, machine: PushingMachine, change: dict[str, Any]
+) -> None:
+    rows = list(all_winners(open_storage(dest)).values())
+    before = figures_of(dest)
+    changed = [row._replace(version=99, is_retracted=True)._replace(**change) for row in rows]
+    write_rows(open_storage(dest), rows[0].machine, changed)
+    assert figures_of(dest) == before
+    assert lake_status(dest).machines[0].rows == sum(row.rows for row in rows)
+
+
+@pytest.mark.parametrize("table", ["units", "messages"])
+@pytest.mark.parametrize("has_name", [True, False])
+def test_a_part_with_other_columns_is_foreign(
+    dest: str, machine: PushingMachine, table: str, has_name: bool
+) -> None:
+    """One that anyone may put there must not end a report, a compaction or a removal."""
+    pa = pyarrow()
+    before = figures_of(dest)
+    metadata = {SCHEMA_KEY: b"1.0"}
+    metadata |= {TABLE_KEY: table.encode()} if has_name else {}
+    columns = {"machine": pa.array([1]), "version": pa.array(["x"])}
+    rows = pa.table(columns).replace_schema_metadata(metadata)
+    day = None if table == "units" else "2026-01-02"
+    place, content = new_part(table, day, "evil", rows)
+    open_storage(dest).write(place.path, content)
+    assert figures_of(dest) == before
+    compact(dest, CompactOptions(grace=0))
+    with machine.environment():
+        forget(dest, machine.settings, ForgetRequest(user="ada", consent=agreed))
+
+
+def figures_of(dest: str) -> list[dict[str, Any]]:
+    """The rows of a report that DuckDB computes."""
+    return lake_report(LakeSource(dest), ReportRequest("model")).rows
 
 
 def test_places_are_parsed_as_they_are_written(machine: PushingMachine, dest: str) -> None:

@@ -1,5 +1,6 @@
-"""What goes wrong with a lake: one clear line each, nothing lost, nothing counted twice."""
+"""Failures of a lake: one clear line each, nothing lost, nothing counted twice."""
 
+import math
 import os
 import resource
 import shutil
@@ -15,8 +16,10 @@ from support.build import assistant, session, text, user
 from support.capabilities import without_privileges
 from support.lake_machines import PushingMachine, lake_totals, numbered_turn
 from turnlog.errors import Damaged, TurnlogError, Unavailable
+from turnlog.index.reports.reports import ReportRequest
 from turnlog.lake.lake_compaction import CompactOptions, compact
 from turnlog.lake.lake_parts import encode_part, parse_place
+from turnlog.lake.lake_reports import LakeSource, lake_report
 from turnlog.lake.lake_schema import SCHEMA_KEY, arrow_schema, pyarrow
 from turnlog.lake.lake_status import lake_status
 from turnlog.lake.lake_storage import open_storage
@@ -181,6 +184,16 @@ def test_missing_permissions_are_one_clear_line(machine: PushingMachine, dest: s
     assert lake_totals(dest)["messages"] == 4
 
 
+def test_part_that_may_not_be_read_is_not_called_damaged(
+    machine: PushingMachine, dest: str
+) -> None:
+    (part,) = Path(dest, "v1", "messages").rglob("*.parquet")
+    part.chmod(0o000)
+    with machine.environment(), pytest.raises(Unavailable, match="no permission to read") as raised:
+        without_privileges(lambda: verify(machine.store, dest, machine.settings))
+    one_line(raised.value)
+
+
 @pytest.mark.parametrize(
     ("limit", "message"), [(14_000, "cannot write"), (50_000, "no space left to write")]
 )
@@ -238,3 +251,86 @@ def test_part_that_a_compaction_deleted_is_listed_again(
 
     monkeypatch.setattr(type(storage), "read", read_late)
     assert lake_status(dest).machines[0].files == 1
+
+
+def test_links_do_not_lead_out_of_a_lake(
+    machine: PushingMachine, dest: str, tmp_path: Path
+) -> None:
+    private = PushingMachine(tmp_path / "grace", str(tmp_path / "private"))
+    private.write(numbered_turn(2), A)
+    private.push()
+    parts = sorted(Path(private.dest).rglob("*.parquet"))
+    for part in parts:
+        os.utime(part, (1, 1))
+    before = lake_totals(dest)
+    (day,) = Path(private.dest, "v1", "messages").iterdir()
+    Path(dest, "v1", "messages", "day=2001-01-01").symlink_to(day)
+    Path(dest, "v1", "units", "machine=other").symlink_to(Path(private.dest, "v1", "units"))
+    assert compact(dest, CompactOptions(grace=0)).deleted == 0
+    assert sorted(Path(private.dest).rglob("*.parquet")) == parts
+    assert lake_totals(dest) == before
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_part_behind_a_link_is_not_read(
+    machine: PushingMachine, dest: str, tmp_path: Path, is_folder: bool
+) -> None:
+    (part,) = Path(dest, "v1", "messages").rglob("*.parquet")
+    linked = part.parent if is_folder else part
+    linked.rename(tmp_path / "moved")
+    linked.symlink_to(tmp_path / "moved")
+    for action in (lambda: lake_totals(dest), lambda: open_storage(dest).read(_below(part, dest))):
+        with pytest.raises(Damaged, match=r"symbolic link|not a regular file") as raised:
+            action()
+        assert one_line(raised.value)
+
+
+def test_nothing_is_written_or_deleted_behind_a_link(dest: str, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "day=1").mkdir(parents=True)
+    (outside / "day=1" / "part").write_text("mine")
+    Path(dest).mkdir()
+    Path(dest, "v1").symlink_to(outside)
+    storage = open_storage(dest)
+    for action in (
+        lambda: storage.write("v1/day=1/new", b"x"),
+        lambda: storage.delete("v1/day=1/part"),
+    ):
+        with pytest.raises(Damaged, match="symbolic link"):
+            action()
+    assert [path.name for path in outside.rglob("*")] == ["day=1", "part"]
+
+
+def _below(path: Path, dest: str) -> str:
+    return path.relative_to(dest).as_posix()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("ended", math.inf), ("ended", math.nan), ("quarter", 1 << 62)]
+)
+def test_a_row_with_an_impossible_time_stops_no_report(
+    machine: PushingMachine,
+    dest: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    column: str,
+    value: float,
+) -> None:
+    other = PushingMachine(tmp_path / "eve", dest)
+    other.write(numbered_turn(7), "5e551011-0000-4000-8000-00000000000b")
+
+    def encode(table: Any) -> bytes:
+        if column in table.column_names:
+            at = table.schema.get_field_index(column)
+            field = table.schema.field(at)
+            table = table.set_column(at, field, pyarrow().array([value] * len(table), field.type))
+        return encode_part(table)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("turnlog.lake.lake_parts.encode_part", encode)
+        other.push()
+    for name in ("project", "tool", "blocks", "daily", "latency"):
+        report = lake_report(LakeSource(dest), ReportRequest(name))
+        figures = [each for row in (*report.rows, report.total) for each in row.values()]
+        assert all(math.isfinite(each) for each in figures if isinstance(each, float)), name
+        assert report.rows, name

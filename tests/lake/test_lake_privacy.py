@@ -1,4 +1,4 @@
-"""What a lake must not contain: secrets, prompts and paths, wherever a session file has them."""
+"""A lake contains no secrets, prompts or paths, wherever a session file has them."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pushing to a lake: what is live afterwards is what the sessions say."""
+"""Pushing to a lake: the live rows are those of the sessions."""
 
 import shutil
 from pathlib import Path

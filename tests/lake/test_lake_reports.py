@@ -1,8 +1,10 @@
 """Reports on a lake equal those of an index over the same sessions."""
 
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from time import tzset
 from typing import Any
@@ -10,17 +12,19 @@ from typing import Any
 import pytest
 
 from data.files import session_files
-from support.build import SESSION, assistant, call, result, session, text, user
+from support.build import SESSION, Fields, assistant, call, result, session, text, user
 from support.lake_machines import KEY, PushingMachine
 from support.report_equality import ALL_REQUESTS, EVERY_REPORT, NOW, count_values, differences
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.index.database import open_index
 from turnlog.index.ingest.sync import sync
 from turnlog.index.reports.reports import Report, ReportRequest, run_report
+from turnlog.lake import duckdb_engine, lake_tables
 from turnlog.lake.lake_compaction import CompactOptions, compact
 from turnlog.lake.lake_names import LakeNames, NameFilter
-from turnlog.lake.lake_reports import LakeSource, lake_report, lake_report_batch
-from turnlog.lake.lake_schema import CONSENTS
+from turnlog.lake.lake_parts import encode_part
+from turnlog.lake.lake_reports import LakeSource, lake_report, lake_report_batch, opened_lake
+from turnlog.lake.lake_schema import CONSENTS, pyarrow
 from turnlog.lake.teams import parse_teams
 from turnlog.store.paths import Store
 
@@ -108,6 +112,30 @@ def test_copies_on_two_machines_count_once_with_the_largest_figures(
     )
 
 
+SPLIT = {"ephemeral_5m_input_tokens": 300, "ephemeral_1h_input_tokens": 20}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ({}, {}, (0, 0)),
+        ({"cache_creation": SPLIT}, {"cache_creation_input_tokens": 100}, (300, 20)),
+        ({"cache_creation": SPLIT}, {"cache_creation_input_tokens": 400}, (380, 20)),
+    ],
+)
+def test_copies_that_split_their_cache_complete_those_that_do_not(
+    machine: NewMachine, dest: str, one: Fields, other: Fields, expected: tuple[int, int]
+) -> None:
+    for name, cached in (("ada", one), ("bob", other)):
+        message = {"model": "claude-opus-5", "usage": {"input_tokens": 5, **cached}}
+        answer = assistant(text("so"), message_id="msg_1", message=message)
+        pushing = machine(name)
+        pushing.write(session(user("Fix it"), answer))
+        pushing.push()
+    (row,) = lake_report(LakeSource(dest), ReportRequest("model")).rows
+    assert (row["cache_write_5m"], row["cache_write_1h"]) == expected
+
+
 def test_reports_without_consent_have_the_same_figures(
     machine: NewMachine, dest: str, tmp_path: Path
 ) -> None:
@@ -184,6 +212,70 @@ def test_damaged_and_missing_parts_are_named(machine: NewMachine, dest: str) -> 
     part.unlink()
     with pytest.raises(TurnlogError, match=r"part-\w+\.parquet is gone"):
         lake_report(LakeSource(dest), ReportRequest("model"))
+
+
+def test_another_file_in_the_place_of_a_part_is_named(machine: NewMachine, dest: str) -> None:
+    ada = machine("ada")
+    ada.write(session(user("One"), assistant(text("so"), message_id="msg_1")))
+    ada.push()
+    (old,) = Path(dest).glob("v1/messages/*/*/*.parquet")
+    content = old.read_bytes()
+    ada.write(session(user("Two"), assistant(text("so"), message_id="msg_2")))
+    ada.push()
+    (new,) = set(Path(dest).glob("v1/messages/*/*/*.parquet")) - {old}
+    lake_report(LakeSource(dest), ReportRequest("model"))
+    # Engines read both without an error, and find no live row in them.
+    pyarrow("parquet").write_table(pyarrow().table({"machine": ["x"]}), new)
+    with pytest.raises(TurnlogError, match=r"part-\w+\.parquet is not a part of the lake"):
+        lake_report(LakeSource(dest), ReportRequest("model"))
+    new.write_bytes(content)
+    with pytest.raises(TurnlogError, match=r"part-\w+\.parquet is not what its name says"):
+        lake_report(LakeSource(dest), ReportRequest("model"))
+
+
+def test_fewer_rows_than_were_committed_are_an_error(machine: NewMachine, dest: str) -> None:
+    ada = machine("ada")
+    ada.write(session(user("One"), assistant(text("so"), message_id="msg_1")))
+    ada.push()
+    (units,) = Path(dest).glob("v1/units/*/*.parquet")
+    rows = pyarrow("parquet").read_table(pyarrow().BufferReader(units.read_bytes()))
+    more = pyarrow("compute").add(rows["rows"], 1)
+    place = rows.schema.get_field_index("rows")
+    content = encode_part(rows.set_column(place, "rows", more))
+    units.unlink()
+    units.with_name(f"part-{sha256(content).hexdigest()}.parquet").write_bytes(content)
+    with pytest.raises(TurnlogError, match="has 1 of 2 rows of messages"):
+        lake_report(LakeSource(dest), ReportRequest("model"))
+
+
+def test_large_lakes_are_read_as_a_stream(
+    machine: NewMachine, dest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake_tables, "MOST_MATERIALIZED", 0)
+    ada = machine("ada")
+    ada.write(session(user("One"), assistant(text("so"), message_id="msg_1")))
+    ada.push()
+    with opened_lake(LakeSource(dest)) as tables:
+        for table in ("messages", "calls", "prompts"):
+            query = f"SELECT max(line) FROM {table}"
+            tables.run(query, {})
+            (plan,) = tables.run(f"EXPLAIN {query}", {})[1]
+            # A join that keeps all rows of one side, to compute the other one for each of them.
+            assert "delim" not in str(plan).lower()
+
+
+def test_lack_of_space_is_not_blamed_on_the_lake(
+    machine: NewMachine, dest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = machine("ada")
+    ada.write(session(user("One"), assistant(text("so"), message_id="msg_1")))
+    ada.push()
+    monkeypatch.setattr(duckdb_engine, "MEMORY", "100kB")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(TurnlogError) as raised:
+        lake_report(LakeSource(dest), ReportRequest("model"))
+    reason = f"a report on {dest} needs more space than {tmp_path} has (try: df -h {tmp_path})"
+    assert raised.value.line == reason
 
 
 def test_what_a_lake_cannot_report(dest: str) -> None:

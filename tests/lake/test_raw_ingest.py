@@ -2,8 +2,10 @@
 
 import gzip
 import os
+import resource
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -153,6 +155,29 @@ def test_an_unreadable_file_does_not_end_the_job(archive: RawArchive) -> None:
         "text.jsonl.gz",
     }
     assert lake_totals(archive.dest)["messages"] == 2
+
+
+def test_full_scratch_folder_ends_the_job(archive: RawArchive, tmp_path: Path) -> None:
+    # Otherwise the file would count as unreadable, and be missing although the job succeeds.
+    long = session(user("x" * 8_000_000), assistant(text("Hello"), message_id="msg_3"))
+    archive.put(f"ada/projects/-shop/{OTHER}.jsonl.gz", gzip.compress(long))
+    command = [sys.executable, "-m", "turnlog", "lake", "ingest", archive.folder, archive.dest]
+    limit = (4_000_000, resource.RLIM_INFINITY)
+    failed = subprocess.run(
+        command,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert failed.returncode == 1
+    assert failed.stderr == (
+        f"turnlog: no space left in {tmp_path} for a copy of ada/projects/-shop/{OTHER}.jsonl.gz"
+        f" (try: df -h {tmp_path})\n"
+    )
+    archive.ingest()
+    assert lake_totals(archive.dest)["messages"] == 1
 
 
 def test_links_are_not_followed(archive: RawArchive, tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from support.build import SESSION, assistant, session, text, user
 from support.lake_machines import KEY, lake_totals, live_rows
-from support.s3_server import S3Server, s3_server
+from support.s3_server import CuttingProxy, S3Server, s3_server
+from turnlog.errors import Unavailable
 from turnlog.lake.lake_settings import LakeSettings
 from turnlog.lake.lake_storage import open_storage
+from turnlog.lake.raw_files import RawFile, RawFolder
 from turnlog.lake.raw_ingest import ingest_raw
 
 OTHER = "5e551011-0000-4000-8000-00000000000b"
@@ -60,3 +62,35 @@ def test_objects_are_read_and_lines_counted(bucket: str, tmp_path: Path) -> None
 def test_the_whole_bucket_may_be_raw(bucket: str, tmp_path: Path) -> None:
     done = ingest_raw(bucket, str(tmp_path / "lake"), LakeSettings())
     assert {row["user"] for row in live_rows(done.dest, "sessions")} == {"raw"}
+
+
+@pytest.mark.parametrize("limit", [20_000, 400_000])
+def test_connection_lost_while_objects_are_read(
+    server: S3Server, bucket: str, limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = session(user("connect " * 100_000), assistant(text("Hello"), message_id="msg_C"))
+    put(bucket, "lin/projects/-connect/5e551011-0000-4000-8000-00000000000c.jsonl", long)
+    dest, settings = str(tmp_path / "lake"), LakeSettings()
+    proxy = CuttingProxy(server.port, limit, of_responses=True)
+    with monkeypatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
+        with pytest.raises(Unavailable, match=r"lost the connection to s3://\S+, cannot read lin"):
+            ingest_raw(f"{bucket}/raw", dest, settings)
+    assert proxy.is_cut
+    done = ingest_raw(f"{bucket}/raw", dest, settings)
+    assert (done.summary.files, done.summary.unreadable) == (3, 0)
+    assert lake_totals(dest)["messages"] == 3
+
+
+def test_object_that_is_gone_does_not_end_the_job(
+    server: S3Server, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = RawFolder.list_files
+
+    def list_one_more(self: RawFolder) -> list[RawFile]:
+        return [*listed(self), RawFile("lin/projects/-connect/timeout.jsonl", 5, 1)]
+
+    # An object that is deleted after it was listed; its name must not pass for a lost connection.
+    monkeypatch.setattr(RawFolder, "list_files", list_one_more)
+    done = ingest_raw(f"{bucket}/raw", str(tmp_path / "lake"), LakeSettings())
+    assert (done.summary.files, done.summary.unreadable) == (2, 1)

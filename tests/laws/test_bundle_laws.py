@@ -1,4 +1,4 @@
-"""What holds for the bundle of every session."""
+"""Laws of bundles, for every session."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Laws of the conversation, for every session file there is and for every damage to one."""
+"""Laws of the conversation, for all session files and for every damage to one."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -114,7 +114,7 @@ def state_of(whole: Session) -> list[Any]:
 
 
 def check_appends(content: bytes, scratch: Path) -> None:
-    """Wherever a file ended when it was opened, it is read on as if opened anew."""
+    """Check that a file reads the same after appends as when opened again, wherever it ended."""
     growing = scratch.with_name("growing.jsonl")
     growing.write_bytes(b"")
     whole = open_session(growing)

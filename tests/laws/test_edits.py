@@ -1,4 +1,4 @@
-"""Laws of editing, for generated sessions of every shape and for every session file there is."""
+"""Laws of editing, for generated sessions of every shape and for all session files."""
 
 import json
 import re
@@ -42,7 +42,7 @@ FILLERS = (
     "Tool loaded.",
     "[Orphaned tool result removed due to conversation resume]",
 )
-"""What the client puts in the place of what is not there."""
+"""Placeholders of the client for missing content."""
 
 Told = list[tuple[str, Fields]]
 """Blocks that are sent, each with the role of its message."""
@@ -60,7 +60,7 @@ all_sessions = sessions() | damaged_sessions() | damaged_sessions(wildly=True)
 
 @contextmanager
 def opened(files: Files) -> Generator[Session]:
-    """A session in a store of its own, for as long as it is looked at."""
+    """Open a session in a store of its own, for the duration of a block."""
     with TemporaryDirectory() as home:
         yield open_session(files.write(Path(home, "projects", "-home-ada-shop")))
 
@@ -129,7 +129,7 @@ def check_undo(before: Session, wanted: EditOptions) -> None:
 
 
 def told(session: Session) -> Told:
-    """What the model would be sent, without what the client fills in."""
+    """Return the messages for the model, without the client's fillers."""
     blocks = [(m["role"], dict(b)) for m in session.context() for b in m["content"]]
     for _, block in blocks:
         if block["type"] == "text":
@@ -181,11 +181,11 @@ PROMISES: dict[str, Callable[[Told], Told]] = {
     "strip_progress": list,
     "straighten": list,
 }
-"""What of all that is sent each transform leaves as it is."""
+"""The messages that each transform leaves unchanged."""
 
 
 def check_promise(before: Session, wanted: EditOptions) -> None:
-    """Judged by what the source would send, nothing is missing but what was to be stripped."""
+    """Check that only what was to be stripped is missing from the messages of the source."""
     one, other = told(before), told(edited(before, wanted))
     for name, kept in PROMISES.items():
         if name in wanted.transforms:
@@ -214,7 +214,7 @@ def _values(raw: bytes) -> list[Any]:
 
 
 def ends_with_orphan(session: Session) -> bool:
-    """Whether the tip is a result without a call: taken away, it lets in what it hid."""
+    """Return whether the tip is a result without a call; removing it uncovers what it hid."""
     leaf = session.tree.active_leaf
     tip = session.tree.chain[leaf] if leaf is not None else None
     return any(orphan.result is tip for orphan in session.orphans)

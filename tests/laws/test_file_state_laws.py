@@ -1,4 +1,4 @@
-"""What holds for the files of every session."""
+"""Laws about the files of every session."""
 
 from pathlib import Path
 

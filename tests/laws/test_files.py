@@ -1,4 +1,4 @@
-"""Laws of reading and writing, for every session file there is and for every damage to one."""
+"""Laws of reading and writing, for all session files and for every damage to one."""
 
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def check_prefix_and_suffix(path: Path) -> None:
 
 
 def check_decoding(path: Path) -> None:
-    """A line without problems is one entry, or blank; what an entry tells can be asked for."""
+    """Check that a line without problems is blank or one entry, whose properties can be read."""
     for line in read_lines(path):
         decoded = decode_line(line)
         if not decoded.problems:
@@ -60,7 +60,7 @@ def check_decoding(path: Path) -> None:
 
 
 def is_valid_if_known(line: Line) -> bool:
-    """Whether a line validates, if it has an entry of a known kind that fits its type."""
+    """Return whether a line validates, if it has an entry of a known kind that fits its type."""
     decoded = decode_line(line)
     if decoded.problems or decoded.misfits or not decoded.entries:
         return True

@@ -66,12 +66,12 @@ def straightened(session: Session) -> Session:
 
 
 def is_told(session: Session) -> bool:
-    """Whether a check says that the old client does not read all of a session."""
+    """Return whether a check reports that the old client does not read all of a session."""
     return any(each.is_serious for each in check_session(session, OLD))
 
 
 def check_nothing_is_lost(files: Files) -> None:
-    """What an old client does not read of a straightened session, a check for it tells."""
+    """Check that an old client reads all of a straightened session, or that a check reports it."""
     with TemporaryDirectory() as home:
         before = open_session(files.write(Path(home, "projects", "-home-ada-shop")))
         after = straightened(before)

@@ -1,4 +1,4 @@
-"""Traces of every session file: whole, sound, and the same however far the file was read."""
+"""Traces of every session file: complete, sound, and the same however far the file was read."""
 
 import shutil
 from pathlib import Path
@@ -101,7 +101,7 @@ def test_every_token_is_in_one_generation(session_file: Path) -> None:
 
 
 def outside_the_tree(session: Session) -> list[Usage]:
-    """What lines took that are no part of the conversation, for want of an id."""
+    """Return the usage of lines that are not part of the conversation, because they have no id."""
     inside = {node.index for node in session.tree.chain}
     return [
         message.usage

@@ -1,4 +1,4 @@
-"""A home with two projects, whose sessions the tests ask about."""
+"""A home with two projects, whose sessions the tests query."""
 
 from pathlib import Path
 

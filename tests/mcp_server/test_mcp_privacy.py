@@ -1,4 +1,4 @@
-"""What a client may see: its own project, masked, quoted, in parts, without its own session."""
+"""A client sees only its own project, masked, quoted, in parts, and without its own session."""
 
 import json
 import os
@@ -15,8 +15,10 @@ from support.planted_fields import PLANTED_FILE, Planter, plant_everywhere
 from turnlog.errors import UsageError
 from turnlog.mcp_server.answers import MOST_TOKENS, ToolAnswer, cursor_at, estimate_tokens, render
 from turnlog.mcp_server.calling_session import named_sessions
+from turnlog.mcp_server.instructions import prompt_messages
 from turnlog.mcp_server.project_scope import scope_of
 from turnlog.mcp_server.tool_runs import ToolRuns
+from turnlog.secrets import MASKED
 from turnlog.store.configuration import configuration_file
 from turnlog.store.paths import Store
 from turnlog.store.registry import claim, start_of
@@ -161,6 +163,126 @@ def test_secrets_are_masked_in_every_tool(root: Path) -> None:
     ]
     assert not any(SECRET in answer for answer in answers)
     assert "We decided on Postgres" in answers[0]
+
+
+@pytest.mark.parametrize("before", ["", "x " * 990])
+def test_secrets_are_masked_in_prompts(before: str) -> None:
+    messages = prompt_messages("recall", {"topic": f"{before}{SECRET} and more"})
+    assert SECRET[:12] not in str(messages)
+
+
+@pytest.mark.parametrize(
+    ("query", "is_regex"),
+    [
+        ("{}", True),
+        ("(?={})ghp", True),
+        ("Postgres(?=[^$]*{})", True),
+        ("{}*", False),
+        ("Postgres OR {}*", False),
+        ("Postgres {}*", False),
+        ("Postgres -{}*", False),
+        ('Postgres "{} "*', False),
+    ],
+)
+def test_no_search_tells_whether_a_part_of_a_secret_was_guessed(
+    root: Path, query: str, is_regex: bool
+) -> None:
+    part = SECRET[:9] if is_regex else SECRET[4:9]
+    wrong = part[:-1] + "0"
+    right, other = (
+        QUOTE.sub(
+            lambda found: found[2], ask(root, "search", query=query.format(each), regex=is_regex)
+        ).replace(each, "")
+        for each in (part, wrong)
+    )
+    assert right == other
+
+
+@pytest.mark.parametrize("query", ["{}", "{}*", "lamp {}*", "lamp OR {}*", '"ghp {} "*'])
+def test_a_search_by_meaning_does_not_depend_on_secrets(tmp_path: Path, query: str) -> None:
+    part = SECRET[4:9]
+    found: list[str] = []
+    for secret in (SECRET, SECRET[:4] + SECRET[:3:-1]):
+        root = tmp_path / secret
+        answers = ["The lamp is green.", f"The key is {secret}.", "A lamp needs a bulb."]
+        for number, answered in enumerate(answers):
+            id_ = f"6e55101{number}-0000-4000-8000-000000000001"
+            lines = (user("Which lamp?", cwd=SHOP), assistant(text(answered), cwd=SHOP))
+            put(root, SHOP, session(*lines, session_id=id_), id_)
+        answer = ask(root, "search", query=query.format(part), like=True)
+        found.append(re.sub(MASKED, "", QUOTE.sub(lambda quoted: quoted[2], answer)))
+    assert found[0] == found[1]
+    assert "Which lamp?" in found[0]
+
+
+FAILURES = "0a100000-0000-4000-8000-000000000009"
+PASSPHRASE = "hunter-tulip-9931-riverbankside"
+
+
+def put_failures(root: Path) -> None:
+    """Write a session whose failures name a password: one at its start, one at its end."""
+    said = f"FATAL: DB_PASSWORD='{PASSPHRASE}' refused"
+    lines = [
+        user("deploy"),
+        assistant(call("Bash", {"command": "psql"}, "f1")),
+        result("f1", said, is_error=True),
+        assistant(call("Bash", {"command": "make zebra"}, "f2")),
+        result("f2", f"{'log ' * 2_000} zebra giraffe missing: {said}", is_error=True),
+        assistant(text("Done.")),
+    ]
+    put(root, SHOP, session(*lines, session_id=FAILURES), FAILURES)
+
+
+@pytest.mark.parametrize("question", ["{}", "zebra {}", "giraffe {} missing", "FATAL {} {}"])
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("tulip", "roses"), ("9931", "9932"), ("riverbank", "riverbanc")]
+)
+def test_no_error_tells_whether_a_part_of_a_secret_was_guessed(
+    root: Path, question: str, right: str, wrong: str
+) -> None:
+    put_failures(root)
+    answers = [
+        QUOTE.sub(
+            lambda found: found[2], ask(root, "errors", message=question.format(each, each))
+        ).replace(each, "")
+        for each in (right, wrong)
+    ]
+    assert answers[0] == answers[1]
+    assert "[password:" in ask(root, "errors", message="FATAL refused")
+
+
+def test_no_error_tells_what_failed_in_another_project(root: Path) -> None:
+    put_failures(root)
+    id_, bank = "0a200000-0000-4000-8000-000000000010", "/home/ada/bank"
+    lines = [
+        user("pay", cwd=bank),
+        assistant(call("Bash", {"command": "pay"}, "g1"), cwd=bank),
+        result("g1", "giraffe merger", is_error=True, cwd=bank),
+    ]
+    put(root, bank, session(*lines, session_id=id_), id_)
+    answers = [
+        QUOTE.sub(lambda found: found[2], ask(root, "errors", message=f"giraffe {each}")).replace(
+            each, ""
+        )
+        for each in ("merger", "divorce")
+    ]
+    assert answers[0] == answers[1]
+    assert "make zebra" in answers[0]
+
+
+def test_a_word_of_a_secret_displaces_no_other_word_of_a_question(root: Path) -> None:
+    put_failures(root)
+    fillers = [f"filler{letter}word" for letter in "abcdefghijk"]
+    # Each word is in more texts than the password, which is in two.
+    for number, words in enumerate((" ".join(fillers), "walrus")):
+        id_ = f"0a300000-0000-4000-8000-00000000001{number}"
+        prompts = [user(f"{words} {turn}") for turn in ("one", "two", "three")]
+        put(root, SHOP, session(*prompts, session_id=id_), id_)
+    answers = [
+        ask(root, "search", query=" ".join([*fillers, "walrus", each]))
+        for each in ("tulip", "roses")
+    ]
+    assert ["walrus one" in each for each in answers] == [True, True]
 
 
 def test_texts_are_quoted_with_a_mark_that_they_cannot_close(root: Path) -> None:

@@ -145,6 +145,8 @@ def test_a_hundred_malformed_requests_each_get_an_error_and_the_server_goes_on(r
             answer = server.receive()
             assert "error" in answer, MALFORMED[number % len(MALFORMED)][:100]
             assert set(answer) == {"jsonrpc", "id", "error"}
+        server.send_raw(b"nonsense\n")
+        assert server.receive()["error"]["code"] == -32700
         assert server.ask("ping")["result"] == {}
         assert server.close() == 0
         assert server.process.stdout

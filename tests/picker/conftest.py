@@ -1,4 +1,4 @@
-"""Stores for the picker, and a client that only says how it was called."""
+"""Stores for the picker, and a client that only prints its arguments."""
 
 import os
 import sys

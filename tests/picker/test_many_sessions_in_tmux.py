@@ -1,4 +1,4 @@
-"""The picker with 10,000 sessions: the index is there, and nothing is lost while a key is held."""
+"""The picker with 10,000 indexed sessions: no key is lost while one is held down."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The picker in a real terminal: search, preview, keys, and what goes to stdout."""
+"""The picker in a real terminal: search, preview, keys and output."""
 
 import json
 import os
@@ -134,7 +134,7 @@ def test_without_a_terminal_the_session_is_required(
     three: None, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([command]) == 2
-    assert "SESSION" in (error := capsys.readouterr().err) or "name sessions" in error
+    assert "SESSION" in (error := capsys.readouterr().err) or "name a session" in error
 
 
 def test_rename_delete_and_fork_can_be_undone(

@@ -11,6 +11,8 @@ from wcwidth import wcswidth
 
 from turnlog.index.reports.session_list import ListedSession
 from turnlog.picker.cells import fit, fit_end, shown, width_of
+from turnlog.picker.help_text import FOOTERS, footer
+from turnlog.picker.picker_state import PickerMode
 from turnlog.picker.preview_pane import facts_line
 from turnlog.picker.row_layout import DAY, RowFacts, RowLayout, days_left, fill_of
 
@@ -39,9 +41,26 @@ def test_a_row_of_80_cells_shows_everything() -> None:
     assert row.split() == ["●", "✓", "2h", "Fix", "it", "shop", "main", "$1.50*", "40%", "30d"]
 
 
+def test_titles_get_the_room_of_states_that_no_session_has() -> None:
+    idle, busy = RowLayout(120, has_live=False), RowLayout(120)
+    assert idle.cells["title"] - busy.cells["title"] == busy.cells["live"] - 1
+    assert "live" in busy.heading()[0][1]
+    assert "live" not in idle.heading()[0][1]
+    row = "".join(text for _, text in idle.row(listed(), RowFacts({}, 30, NOW), is_selected=False))
+    assert width_of(row) == width_of(idle.heading()[0][1]) == 120
+
+
+def test_a_tag_stands_before_the_title() -> None:
+    facts = RowFacts({}, 30, NOW)
+    row = RowLayout(80).row(listed(tag="release"), facts, is_selected=False)
+    assert (" class:tag", "#release ") in row
+    assert "#release Fix it " in drawn(listed(tag="release"), 80)
+    assert "Fix it" in drawn(listed(tag="x" * 90), 80)
+
+
 @given(st.text(max_size=60), st.text(max_size=30), st.integers(12, 220))
 def test_rows_and_headings_fill_the_width_exactly(title: str, project: str, width: int) -> None:
-    session = listed(title=title, project=project, branch=title)
+    session = listed(title=title, project=project, branch=title, tag=project)
     layout = RowLayout(width)
     row = drawn(session, width, "waiting for permission")
     heading = "".join(text for _, text in layout.heading())
@@ -105,3 +124,30 @@ def test_days_until_the_clean_up(days_ago: float, expected: str) -> None:
 def test_a_context_larger_than_the_short_window_is_in_the_long_one() -> None:
     assert fill_of(listed(context_tokens=250_000)) == 0.25
     assert fill_of(listed(context_tokens=None)) is None
+
+
+@pytest.mark.parametrize("mode", list(PickerMode))
+def test_the_footer_tells_how_to_leave_at_any_width(mode: PickerMode) -> None:
+    text = "".join(fragment[1] for fragment in footer(FOOTERS[mode], "chat", 40))
+    assert any(word in text for word in ("quit", "cancel", "keep", "close", "commands"))
+
+
+def test_where_only_one_column_fits_it_is_the_title() -> None:
+    assert [each.name for each in RowLayout(3).columns] == ["title"]
+
+
+@pytest.mark.parametrize(
+    ("days", "text", "is_urgent"),
+    [(31, "now", True), (29.5, "<1d", True), (21.5, "8d", True), (10.5, "20d", False)],
+)
+def test_the_last_days_of_a_session_are_marked(days: float, text: str, is_urgent: bool) -> None:
+    session = listed(modified=NOW - days * DAY)
+    row = RowLayout(80).row(session, RowFacts({}, 30, NOW), is_selected=False)
+    (style,) = (style for style, cell in row if cell.strip() == text)
+    assert ("class:waiting" in style) == is_urgent
+
+
+def test_the_facts_start_with_the_short_id() -> None:
+    session = listed(id="5e551011-0000-4000-8000-000000000001")
+    line = "".join(text for _, text in facts_line(session, RowFacts({}, 30, NOW), 80))
+    assert line.startswith("── 5e551011 · 1 turn · ")

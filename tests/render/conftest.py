@@ -1,4 +1,4 @@
-"""Sessions of the lines that a test states, and rows of its calls."""
+"""Sessions built from the lines that a test states, and rows of its calls."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ __all__ = ["Opened", "did", "opened"]
 
 
 def did(title: str, **fields: Any) -> CallRow:
-    """The row of a call, of which a test states only what matters to it."""
+    """Return the row of a call; a test states only what matters to it."""
     usual: dict[str, Any] = {"name": "Bash", "outcome": "", "is_error": False, "style": "text"}
     stated: dict[str, Any] = {"title": title, "duration_ms": None, **fields}
     return CallRow(**(usual | stated))

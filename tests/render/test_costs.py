@@ -1,4 +1,4 @@
-"""What a session cost."""
+"""Costs of a session."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Changes of files as lines of a diff."""
+"""Changes to files as lines of a diff."""
 
 from typing import Any
 

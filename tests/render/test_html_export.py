@@ -16,9 +16,11 @@ from turnlog.conversation.session import Session, open_session
 from turnlog.errors import Unavailable, UsageError
 from turnlog.render.depth import Depth
 from turnlog.render.export import FORMATS, ExportOptions, export_session, json_lines
+from turnlog.render.html import session_file
 from turnlog.render.html.encryption import PageCipher, PageKey, derive_key
 from turnlog.render.html.page_file import CHUNK, MARK, ExportedPage, read_export
 from turnlog.render.rows import ViewOptions
+from turnlog.store import helper_process
 from turnlog.store.paths import Store
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +60,17 @@ def talk(opened: Opened) -> Session:
         user("Thanks"),
         assistant(text("You're welcome."), message_id="m4"),
     )
+
+
+@pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.stem[:40])
+def test_two_processes_write_the_same_page_as_one(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session(path)
+    alone = exported(session, tmp_path).read_bytes()
+    monkeypatch.setattr(session_file, "SHARED", 0)
+    monkeypatch.setattr(helper_process, "can_fork", lambda: True)
+    assert exported(session, tmp_path).read_bytes() == alone
 
 
 @pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.stem[:40])

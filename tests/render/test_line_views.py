@@ -97,3 +97,9 @@ def test_a_compaction_shows_the_messages_before_and_the_summary_after(opened: Op
         assert (lost["trigger"], lost["pre_tokens"]) == ("manual", 1000)
     with pytest.raises(NotFound):
         lost_at(whole, 1)
+
+
+def test_a_compaction_at_the_start_of_a_file_has_nothing_before_it(opened: Opened) -> None:
+    lost = lost_at(opened(*compaction("So far: q1."), user("q2")), 2)
+    assert (lost["line"], lost["first_line"], lost["last_line"]) == (1, None, None)
+    assert (lost["before"], lost["summary"]) == ([], "So far: q1.")

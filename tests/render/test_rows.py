@@ -1,4 +1,4 @@
-"""A session as rows: what is told, what is folded, what is left out."""
+"""Sessions as rows: what is shown, folded and left out."""
 
 from pathlib import Path
 

@@ -209,6 +209,13 @@ def test_what_a_sub_agent_said_wraps_within_the_terminal() -> None:
     assert len(inside) > 3
 
 
+def test_a_call_that_does_not_fit_continues_below_its_name() -> None:
+    row = did("make all check install", outcome="12 lines")
+    assert wide(row, 40) == ["● Bash make all check install  12 lines"]
+    assert wide(row, 30) == ["● Bash make all check install", "  12 lines"]
+    assert wide(row, 24) == ["● Bash make all check", "  install  12 lines"]
+
+
 def test_prose_breaks_between_words_and_aligns_below_list_items() -> None:
     said = AnswerRow("- a list item that is long\n\nProse with a https://example.org/long/address.")
     assert wide(said, 16) == [

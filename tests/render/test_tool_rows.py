@@ -1,12 +1,12 @@
-"""How each tool's call and result is shown."""
+"""Calls and results of each tool, as rows."""
 
 from typing import Any
 
 import pytest
 
-from turnlog.conversation.call_titles import TITLES
+from turnlog.conversation.call_titles import TITLES, call_title
 from turnlog.conversation.calls import Detail
-from turnlog.render.tool_views import OUTCOMES, body_of, outcome_of, title_of
+from turnlog.render.tool_views import OUTCOMES, body_of, outcome_of
 
 ODD: list[Any] = [None, 5, "text", [], {}, {"x": [1]}, [None, "x", {"content": 5}]]
 
@@ -51,13 +51,17 @@ STRUCTURED: list[tuple[str, Any, str]] = [
     ("Agent", {"status": "async_launched"}, "in the background"),
     ("Agent", {}, "2 lines"),
     ("TodoWrite", {}, ""),
+    ("AskUserQuestion", {"answers": {"Which one?": "This"}}, "answered"),
+    ("AskUserQuestion", {}, "2 lines"),
+    ("ExitPlanMode", {"plan": "# Fix it"}, "approved"),
+    ("ExitPlanMode", {}, "2 lines"),
     ("Whatever", {}, "2 lines"),
 ]
 
 
 @pytest.mark.parametrize(("name", "given", "title"), TITLED)
 def test_a_title_tells_what_was_called_for(name: str, given: Any, title: str) -> None:
-    assert title_of(name, Detail(given)) == title
+    assert call_title(name, given) == title
 
 
 @pytest.mark.parametrize(("name", "structured", "outcome"), STRUCTURED)
@@ -89,6 +93,22 @@ def test_the_body_of_an_edit_is_its_diff() -> None:
     assert body_of("Edit", Detail(given, "ok")) == ("diff", ["@@ -1 +1 @@", "-a", "+b"])
 
 
+def test_the_body_of_an_edit_that_failed_is_the_reason() -> None:
+    given = {"file_path": "/x", "old_string": "a", "new_string": "b"}
+    failed = Detail(given, "not found")
+    assert body_of("Edit", failed, is_error=True) == ("text", ["not found"])
+    assert outcome_of("Edit", failed, is_error=True) == ""
+
+
+def test_the_body_of_questions_is_their_answers() -> None:
+    data = {"answers": {"Which one?": "This", "When?": "Now, later"}}
+    detail = Detail({}, "Your questions have been answered", data)
+    assert body_of("AskUserQuestion", detail) == (
+        "text",
+        ["Which one? → This", "When? → Now, later"],
+    )
+
+
 def test_the_body_of_other_calls_is_what_came_back() -> None:
     assert body_of("Bash", Detail({}, "a\nb")) == ("text", ["a", "b"])
     assert body_of("Edit", Detail({}, "no such file")) == ("text", ["no such file"])
@@ -110,6 +130,6 @@ def test_values_of_other_types_do_no_harm(name: str) -> None:
     for value in ODD:
         for held in [value, dict.fromkeys(fields, value)]:
             detail = Detail(held, "x", held)
-            assert isinstance(title_of(name, detail), str)
+            assert isinstance(call_title(name, detail.input), str)
             assert isinstance(outcome_of(name, detail), str)
             assert all(isinstance(line, str) for line in body_of(name, detail)[1])

@@ -1,4 +1,4 @@
-"""turnlog and the Agent SDK's readers agree, or the page about the format says why not."""
+"""turnlog and the Agent SDK's readers agree, or the page about the format explains why not."""
 
 from pathlib import Path
 

@@ -1,23 +1,26 @@
-"""Session stores keep the contracts of the Agent SDK, and what they keep is an ordinary session."""
+"""Session stores fulfil the contracts of the Agent SDK, and store ordinary sessions."""
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from claude_agent_sdk.testing import run_session_store_conformance
+from msgspec.structs import replace
 
 from support.s3_server import s3_server
-from turnlog.errors import UsageError
+from turnlog.errors import Damaged, UsageError
+from turnlog.format.regular_files import collect_skipped
 from turnlog.sdk import ArchiveSessionStore, FilesystemSessionStore
 from turnlog.sdk.pull import pull_sessions
-from turnlog.store.archive.archive import Archive
+from turnlog.store.archive.archive import Archive, ArchivedFile
 from turnlog.store.archive.restore import restore_session
 from turnlog.store.archive.update import archive_sessions
 from turnlog.store.archive.verification import check_archive
@@ -115,6 +118,31 @@ def test_an_entry_that_is_sent_again_is_stored_once(tmp_path: Path, kind: str) -
     append(store, KEY, entry(1), entry(2), entry(2))
     append(store, KEY, entry(2), entry(3))
     assert load(store) == [entry(1), entry(2), entry(3)]
+
+
+@pytest.mark.parametrize("kind", ["archive", "memory"])
+def test_appending_nothing_makes_no_session(tmp_path: Path, kind: str) -> None:
+    store = stored_in(tmp_path, kind)()
+    append(store, KEY)
+    append(store, AGENT)
+    assert load(store) is None
+    assert asyncio.run(store.list_sessions("-home-ada")) == []
+
+
+def test_objects_that_were_merged_meanwhile_are_looked_up_again(
+    mirror: ArchiveSessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(mirror, KEY, entry(1))
+    current = mirror._mirror.files(ID)
+    (file,) = current
+    gone = [replace(file, pieces=[each._replace(hash="0" * 64) for each in file.pieces])]
+    read = iter([gone])
+
+    def files(session: str) -> list[ArchivedFile]:
+        return next(read, current)
+
+    monkeypatch.setattr(mirror._mirror, "files", files)
+    assert load(mirror) == [entry(1)]
 
 
 def test_another_process_knows_which_entries_are_there(archive: Archive) -> None:
@@ -245,6 +273,8 @@ def test_sessions_of_a_url_are_copied_to_the_archive(tmp_path: Path, archive: Ar
     assert pull_sessions(url, archive).changed == {ID}
     assert load(mirror) == [entry(1), {"type": "tag", "tag": "x"}, entry(3)]
     assert load(mirror, AGENT) == load(remote, AGENT)
+    saved = f"projects/-home-ada/{ID}/subagents/agent-a1.meta.json"
+    assert saved in {file.path for file in mirror._mirror.files(ID)}
 
 
 def run_in_process(folder: Path, program: str) -> "subprocess.Popen[bytes]":
@@ -321,3 +351,73 @@ def test_a_part_that_was_not_written_to_the_end_is_read_up_to_there(tmp_path: Pa
     part.write_bytes(part.read_bytes()[:-10])
     append(store, KEY, entry(2))
     assert load(store) == [entry(1), entry(2)]
+
+
+def test_other_users_cannot_read_sessions_in_a_directory(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        append(FilesystemSessionStore(f"file://{tmp_path}/new/root"), KEY, entry(1))
+    finally:
+        os.umask(before)
+    assert {path for path in (tmp_path / "new").rglob("*") if path.stat().st_mode & 0o077} == set()
+    assert (tmp_path / "new").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_links_in_a_directory_lead_nowhere(tmp_path: Path, depth: int) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    store = FilesystemSessionStore(f"file://{root}")
+    append(store, KEY, entry(1))
+    linked = root.joinpath(*["-home-ada", ID, "main"][:depth])
+    linked.rename(outside)
+    linked.symlink_to(outside)
+    before = sorted(outside.rglob("*"))
+    assert load(store) is None
+    assert asyncio.run(store.list_sessions("-home-ada")) == []
+    with pytest.raises(Damaged, match="symbolic link"):
+        append(store, KEY, entry(2))
+    with suppress(Damaged):  # a session is removed with the links in it
+        asyncio.run(store.delete(KEY))
+    assert sorted(outside.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_only_regular_files_are_parts(tmp_path: Path, archive: Archive, kind: str) -> None:
+    url = f"file://{tmp_path}/root"
+    store = FilesystemSessionStore(url)
+    append(store, KEY, entry(1))
+    (part,) = (tmp_path / "root").rglob("*.jsonl")
+    odd = part.with_name(f"{1:020d}-x.jsonl")
+    if kind == "link":
+        (tmp_path / "private").write_text('{"type": "private"}\n')
+        odd.symlink_to(tmp_path / "private")
+    else:
+        os.mkfifo(odd)
+    with collect_skipped() as skipped:
+        assert pull_sessions(url, archive).changed == {ID}
+    assert list(skipped) == [str(odd)]
+    assert load(store) == [entry(1)]
+
+
+def test_a_transcript_that_is_too_large_is_not_read(
+    tmp_path: Path, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"file://{tmp_path}/root"
+    append(FilesystemSessionStore(url), KEY, entry(1))
+    (part,) = (tmp_path / "root").rglob("*.jsonl")
+    os.truncate(part, 64 << 30)  # a sparse file
+    with pytest.raises(Damaged, match="is larger than"):
+        pull_sessions(url, archive)
+    other = f"memory://{uuid4()}"
+    append(FilesystemSessionStore(other), KEY, entry(1))
+    append(FilesystemSessionStore(other), KEY, entry(2))
+    monkeypatch.setattr("turnlog.sdk.filesystem_store.LARGEST", 300)
+    with pytest.raises(UsageError, match="has more than 300 bytes"):
+        pull_sessions(other, archive)
+
+
+@pytest.mark.parametrize("url", ["memory://a*", "memory://a?b/c", "file:///tmp/[ab]"])
+def test_a_url_that_reads_as_a_pattern_is_refused(url: str) -> None:
+    """Deleting a session of `memory://a*` would delete those of `memory://ab`."""
+    with pytest.raises(UsageError, match="it contains one of"):
+        FilesystemSessionStore(url)

@@ -1,4 +1,4 @@
-"""The archive gives back what was put in, whatever came in between."""
+"""The archive restores what was put in, whatever happened in between."""
 
 import multiprocessing
 import os
@@ -427,6 +427,14 @@ def test_an_archive_of_a_newer_turnlog_is_left_alone(filled: Store, archive: Arc
     assert path.read_bytes() == newer
 
 
+def test_progress_ends_when_all_bytes_are_read(filled: Store, tmp_path: Path) -> None:
+    steps: list[tuple[int, int]] = []
+    archive = Archive(tmp_path / "archive")
+    archive_sessions(filled, archive, lambda done, total: steps.append((done, total)))
+    done, total = steps[-1]
+    assert done == total > 0
+
+
 # Crashes, and others at the same time
 
 
@@ -582,7 +590,7 @@ def content_of(archive: Archive, path: Path) -> bytes:
 
 
 class Histories(RuleBasedStateMachine):
-    """Files come, grow, change, shrink and go; what was archived last is what comes back."""
+    """Files appear, grow, change, shrink and disappear; the last archived state is restored."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -315,7 +315,7 @@ def test_subagents_are_counted_in_both_layouts(path: Path) -> None:
 
 @pytest.fixture
 def process() -> Any:
-    """A process that runs until it is told to end."""
+    """Start a process that runs until it is ended."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as running:
         yield running
         running.kill()

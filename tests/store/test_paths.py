@@ -1,4 +1,4 @@
-"""Where things lie on disk."""
+"""Paths of sessions and of their files."""
 
 import ctypes
 import re

@@ -147,7 +147,7 @@ def is_wanted(path: Path) -> bool:
 def watching(
     path: Path, last: int = 1, wanted: Callable[[Path], bool] = is_wanted
 ) -> Generator[Found]:
-    """Put what is seen in a queue; the last lines that were there show that watching began."""
+    """Put observed lines into a queue; the last existing lines show that watching began."""
     stop, found = Event(), Found()
 
     def work() -> None:

@@ -4,8 +4,10 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from turnlog.picker.session_source import scopes_of
-from turnlog.store.worktrees import worktrees_of
+from turnlog.store.worktrees import repository_name, worktrees_of
 
 
 def git(folder: Path, *words: str) -> str:
@@ -41,9 +43,35 @@ def test_all_worktrees_are_found_from_each_of_them(tmp_path: Path) -> None:
     ]
 
 
+def test_a_scope_is_named_after_its_repository(tmp_path: Path) -> None:
+    main = tmp_path / "main"
+    below = main / "src"
+    below.mkdir(parents=True)
+    git(main, "init", "-q")
+    assert [scope.name for scope in scopes_of(main)] == ["main", "all projects"]
+    assert [scope.name for scope in scopes_of(below)] == ["src", "repository", "all projects"]
+    git(main, "commit", "-q", "--allow-empty", "-m", "first")
+    git(main, "worktree", "add", "-q", str(tmp_path / "other"))
+    for folder in (main, below, tmp_path / "other"):
+        assert scopes_of(folder)[1].name == "main: 2 worktrees"
+
+
+@pytest.mark.parametrize("place", ["shop.git", "shop/.bare"])
+def test_a_bare_repository_gives_its_name_to_all_worktrees(place: str, tmp_path: Path) -> None:
+    bare = tmp_path / place
+    bare.mkdir(parents=True)
+    git(bare, "init", "-q", "--bare")
+    tree = git(bare, "hash-object", "-t", "tree", "-w", "/dev/null").strip()
+    first = git(bare, "commit-tree", tree, "-m", "first").strip()
+    for name in ("fix", "zeal"):
+        git(bare, "worktree", "add", "-q", "-b", name, str(tmp_path / name), first)
+    assert scopes_of(tmp_path / "fix")[1].name == "shop: 2 worktrees"
+
+
 def test_outside_of_a_repository_there_are_none() -> None:
     # The temporary directories of tests may be in a repository.
     assert worktrees_of(Path("/")) == []
+    assert repository_name(Path("/")) == ""
     assert len(scopes_of(Path("/"))) == 2
 
 

@@ -1,4 +1,4 @@
-"""Give up root's privilege to pass permission bits, so that tests of them run as root too."""
+"""Drop root's privilege to ignore permission bits, so that tests of them work for root, too."""
 
 import ctypes
 import os

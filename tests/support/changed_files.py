@@ -33,7 +33,7 @@ class Work:
         self._add(json.dumps(entry).encode() + b"\n")
 
     def prompt(self, words: str) -> str:
-        """A prompt of the user; gives its uuid."""
+        """Add a prompt of the user; return its uuid."""
         uuid = f"aaaaaaaa-0000-4000-8000-{len(self.lines):012d}"
         self.aside(self.history.snapshot_line(uuid))
         self._add(user(words, uuid=uuid, cwd=str(self.root)))

@@ -16,6 +16,7 @@ from turnlog.agent.loop.events import Event, Recorded, TurnEnded
 from turnlog.agent.loop.loop import Loop
 from turnlog.agent.model.model_names import ModelChoice
 from turnlog.agent.model.streaming import Model
+from turnlog.agent.permissions.grants import read_changes
 from turnlog.agent.permissions.policy import Policy, Verdict, VerdictKind
 from turnlog.agent.session.entry_builders import EntryDefaults
 from turnlog.agent.session.recorder import Recorder
@@ -32,14 +33,13 @@ FACTS = EntryDefaults(SESSION, "calm-teal-hopper", "cli")
 
 
 class AllowAll:
-    """Rules by which everything may run, but for what a test denies or wants asked."""
+    """Rules that allow everything, except what a test denies or wants to be asked."""
 
     def __init__(self) -> None:
         self.mode = ApprovalMode.DEFAULT
         self.for_turn: tuple[str, ...] = ()
         self.kinds: dict[str, VerdictKind] = {}
         self.remembered: list[str] = []
-        self.has_folder = False
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
         return Verdict(
@@ -53,10 +53,14 @@ class AllowAll:
         self.remembered += rules if is_kept else [f"{rule} for now" for rule in rules]
 
     def update(self, updates: Iterable[Fields], workspace: Workspace) -> None:
-        raise NotImplementedError("no test sends updates to these rules")
+        for change in read_changes(updates):
+            kept = "" if change.destination != "session" else " for now"
+            self.remembered += [f"{rule}{kept}" for rule in change.rules]
+            if change.mode and self.may_switch(ApprovalMode(change.mode)):
+                self.mode = ApprovalMode(change.mode)
 
     def may_switch(self, mode: ApprovalMode) -> bool:
-        return True
+        return mode is not ApprovalMode.BYPASS
 
     def lent(self, mode: ApprovalMode | None, folder: Path | None) -> "AllowAll":
         other = copy(self)
@@ -122,7 +126,7 @@ def rules_of(parts: Parts) -> AllowAll:
 
 
 def chat(parts: Parts, *prompts: str) -> list[Event]:
-    """Run prompts one after the other; gives all that happened."""
+    """Run prompts one after the other; return all events."""
 
     async def run() -> list[Event]:
         loop = Loop(parts)
@@ -134,7 +138,7 @@ def chat(parts: Parts, *prompts: str) -> list[Event]:
 
 
 def hold_chat(store: Store, options: ChatOptions, *prompts: str) -> Path:
-    """Run prompts in a chat as `turnlog chat` opens it; gives the file of its session."""
+    """Run prompts in a chat as `turnlog chat` opens it; return its session file."""
 
     async def run() -> Path:
         opened = await open_chat(store, options)

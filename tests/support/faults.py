@@ -159,7 +159,7 @@ HELD_IMAGE = {"content": {"type": "image", "file": {"base64": png(8001), "type":
 
 
 class Fault(NamedTuple):
-    """A session with one fault, the finding that tells of it, and the session without it."""
+    """A session with one fault, the expected finding, and the session without the fault."""
 
     content: bytes
     kind: str

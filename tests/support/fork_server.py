@@ -43,7 +43,7 @@ os._exit(code if code >= 0 else 128 - code)
 
 @contextmanager
 def fork_server(folder: Path) -> Generator[Path]:
-    """Run a server; gives the executable to start instead of `turnlog-chat`."""
+    """Run a server; yield the executable to start instead of `turnlog-chat`."""
     address, stub = folder / "server", folder / "turnlog-chat"
     stub.write_text(STUB.format(python=sys.executable, address=str(address)))
     stub.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Sessions that broke off, gone on with: what is sent, and what becomes of the file."""
+"""Resume interrupted sessions, and check the requests and the file afterwards."""
 
 import asyncio
 import json
@@ -19,9 +19,10 @@ Fields = dict[str, Any]
 
 
 def go_on(chat: ChatProcess, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch) -> list[Fields]:
-    """Go on with a session as `turnlog chat -p --resume` does; gives the messages that are sent.
+    """Resume a session as `turnlog chat -p --resume` does; return the messages sent.
 
-    They are sound, what the file held is still there, and nothing of it is bad but a torn line.
+    Check that they are sound, that the file's content is still there, and that only a torn line is
+    bad.
     """
     before = chat.session.read_bytes()
     messages = asked_anew(chat, api, monkeypatch)
@@ -45,7 +46,7 @@ def check_told(content: bytes, messages: list[Fields]) -> None:
 def asked_anew(
     chat: ChatProcess, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
 ) -> list[Fields]:
-    """The messages that are sent when a session goes on."""
+    """Return the messages that are sent when a session is resumed."""
     for name, value in chat.environment.items():
         monkeypatch.setenv(name, value)
 

@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,18 @@ from support.build import assistant, encode, session, system, text, user
 from support.hooked_client import LONG_AGO, Clock, Names
 from support.otlp_receiver import Receiver, attributes
 from turnlog.store.paths import folder_name
+from turnlog.trace.spool import Spool
 
 COMMAND = [sys.executable, "-m", "turnlog", "hook"]
 KEY = "x-project-key"
+
+
+def make_spool(home: Path) -> Spool:
+    """A spool whose hooks were installed long ago, so that no session is too old to be sent."""
+    made = Spool(home / "trace" / "spool")
+    made.begin()
+    os.utime(made.folder / "since", (0, 0))
+    return made
 
 
 @dataclass
@@ -94,7 +104,7 @@ class ProjectSession:
         os.utime(self.path, (then, then))
 
     def continued_by(self, other: Project) -> "ProjectSession":
-        """The same file, as a client in another project goes on with it."""
+        """The same file, continued by a client in another project."""
         return ProjectSession(other, self.path, self.tip)
 
     def _add(self, raw: bytes, cwd: str) -> None:
@@ -131,6 +141,31 @@ def send_from(environment: Mapping[str, str], *arguments: str) -> subprocess.Com
         check=False,
         timeout=60,
     )
+
+
+@contextmanager
+def without_senders(spool: Spool) -> Generator[None]:
+    """Let no sender work; those that hooks have started meanwhile give up before this ends."""
+    with spool.lock(30) as is_ours:
+        assert is_ours
+        yield
+        limit = time.time() + 60
+        while senders_below(spool.folder.parents[2]):
+            assert time.time() < limit, "a sender that found the spool locked is still running"
+            time.sleep(0.02)
+
+
+def senders_below(folder: Path) -> list[int]:
+    """Return the processes of hooks whose environment names a folder."""
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _is_sender(path, folder)]
+
+
+def _is_sender(process: Path, folder: Path) -> bool:
+    try:
+        command = (process / "cmdline").read_bytes()
+        return b"hook\0run" in command and bytes(folder) in (process / "environ").read_bytes()
+    except OSError:  # it has ended
+        return False
 
 
 def leaks(project: Project) -> list[str]:

@@ -28,7 +28,7 @@ class Reply(NamedTuple):
 
 
 class HookServer(ClosableServer):
-    """Answers each path as a test wants, and keeps what was posted."""
+    """Answers each path as a test wants, and records requests."""
 
     def __init__(self) -> None:
         super().__init__(_Handler)

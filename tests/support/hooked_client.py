@@ -27,7 +27,7 @@ from turnlog.trace.variable_origin import HookPlaces
 PROJECT = "/home/ada/shop"
 """Where the lines of a session say that they were written."""
 LONG_AGO = 10_000
-"""Seconds after which nobody goes on with a session."""
+"""Seconds after which nobody continues a session."""
 
 
 class Clock:
@@ -62,7 +62,7 @@ class Names:
 
 
 class Client:
-    """One session in a running client; old ones tell their hooks less, and write less."""
+    """One session in a running client; older clients pass less to their hooks and write less."""
 
     def __init__(self, spool: Path, to: str, folder: Path, world: tuple[Clock, Names]) -> None:
         self.spool, self.to, self.folder = spool, to, folder
@@ -118,7 +118,7 @@ class Client:
             self.add(result, each["id"], "done")
 
     def delegate(self, in_background: bool) -> None:
-        """A sub-agent, at whose end the hook is called; one in the background goes on."""
+        """Run a sub-agent, at whose end the hook is called; one in the background runs on."""
         agent, name = self.names.name("agent"), self.names.name("toolu")
         self.add(assistant, call("Agent", {"prompt": "look"}, name), message_id=f"msg_{name}")
         self._agent_says(agent, user, "look", call_id=name)
@@ -132,7 +132,7 @@ class Client:
             self.add(result, name, "found", tool_use_result={"agentId": agent})
 
     def notify(self) -> None:
-        """A sub-agent in the background comes to its end; the client tells the model."""
+        """End a sub-agent in the background; the client notifies the model."""
         agent, _ = self.background.popitem()
         self._agent_says(agent, assistant, text("found"), message_id=f"msg_{agent}_2")
         self.call_hooks("SubagentStop", agent_id=agent)
@@ -161,7 +161,7 @@ class Client:
         self.is_asked = False
 
     def be_sent_back(self) -> None:
-        """Another hook wants the model to go on."""
+        """Let another hook make the model continue."""
         self.add(system, "stop_hook_summary", hook_count=2, prevented_continuation=False)
         self.add(user, "Stop hook feedback:\nnot yet", is_meta=True)
 

@@ -29,7 +29,7 @@ def dump(db: sqlite3.Connection) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def found(db: sqlite3.Connection, word: str) -> list[tuple[str, int, str]]:
-    """Where a word stands."""
+    """Return where a word occurs."""
     rows = db.execute(
         "SELECT f.path, d.line, d.kind FROM words w JOIN docs d ON d.id = w.rowid"
         " JOIN files f ON f.id = d.file WHERE words MATCH ?",

@@ -136,7 +136,7 @@ class LakeWorld:
         self.machines[machine].write(file.content(), file.session)
 
     def grow(self, machine: int, name: str) -> None:
-        """Let a session of a machine go on by a turn."""
+        """Add a turn to a session of a machine."""
         file = self.files[machine][name]
         self.put(machine, file._replace(turns=(*file.turns, (name, self.new_turn(machine)))))
 
@@ -179,7 +179,7 @@ class LakeWorld:
         )
 
     def totals(self, files: list[dict[str, WorldFile]] | None = None) -> dict[str, int | float]:
-        """Return what the lake has to add up to, by what was generated."""
+        """Return the expected totals of the lake, from what was generated."""
         chosen = [
             file
             for each in (self.files if files is None else files)
@@ -205,5 +205,5 @@ class LakeWorld:
         }
 
     def snapshot(self) -> list[dict[str, WorldFile]]:
-        """Return the files of all machines as they are now."""
+        """Return the current files of all machines."""
         return [dict(each) for each in self.files]

@@ -43,7 +43,7 @@ def count_lines(path: Path) -> int:
 
 
 def lay_out(work: Path) -> None:
-    """Write the files that there are before the chat."""
+    """Write the files that exist before the chat."""
     for name, content in BEFORE.items():
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text(content)
@@ -56,7 +56,7 @@ def files_in(work: Path) -> dict[str, str]:
 
 
 def files_before(turn: int) -> dict[str, str]:
-    """The files that there are when a turn starts."""
+    """Return the files that exist when a turn starts."""
     made = {f"{kind}{each}.txt": f"{kind}\n" for each in range(1, turn) for kind in ("new", "sub")}
     done = f"state {turn - 1}\n"
     return BEFORE | made | {"a.txt": done, "b.txt": done}

@@ -12,7 +12,7 @@ LARGE = 500
 
 
 class LongSession:
-    """A session of `count` turns; its rows tell their turn and place."""
+    """A session of `count` turns, whose rows name their turn and place."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -1,4 +1,4 @@
-"""Images and PDF files as small as they can be, for those who are to look at them."""
+"""Minimal images and PDF files."""
 
 import io
 from typing import Any

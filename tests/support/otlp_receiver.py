@@ -57,7 +57,7 @@ class Receiver:
     rejected: int = 0
     """Spans that it claims to have rejected while it answers 200."""
     delay: float = 0.0
-    """Seconds before it answers what it has taken."""
+    """Seconds before it responds to a request."""
     asked_at: list[float] = field(default_factory=list[float])
     """When requests arrived, whatever became of them."""
     hangs: bool = False

@@ -11,7 +11,9 @@ from typing import NamedTuple
 from support.build import assistant, call, result, session, stamp, text, user
 from support.mcp_peer import put
 
-DATA = Path(__file__).parent.parent / "data" / "paraphrases.txt"
+DATA = Path(__file__).parent.parent / "data"
+TUNED, HELD_OUT = "paraphrases.txt", "paraphrases_held_out.txt"
+"""Weights were chosen with the first set; nothing was chosen with the second."""
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 PROJECTS = ("shop", "robots", "school")
 SMALL_TALK = (
@@ -39,9 +41,9 @@ class Paraphrase(NamedTuple):
     question: str
 
 
-def paraphrases() -> list[Paraphrase]:
-    """Return all of them."""
-    lines = DATA.read_text("utf-8").splitlines()
+def paraphrases(name: str = TUNED) -> list[Paraphrase]:
+    """Return all of a set."""
+    lines = (DATA / name).read_text("utf-8").splitlines()
     return [
         Paraphrase(f"{number:08x}-0000-4000-8000-000000000000", *line.split(" | "))
         for number, line in enumerate(lines, 0x5E551000)
@@ -58,9 +60,9 @@ def _stem(word: str) -> str:
     return _ENDING.sub("", word)[:6] if len(word) > 3 else word
 
 
-def write_sessions(root: Path) -> list[Paraphrase]:
-    """Write a session for each, with calls and small talk around its subject."""
-    found = paraphrases()
+def write_sessions(root: Path, name: str = TUNED) -> list[Paraphrase]:
+    """Write a session for each of a set, with calls and small talk around its subject."""
+    found = paraphrases(name)
     for number, each in enumerate(found):
         project = f"/home/ada/{PROJECTS[number % len(PROJECTS)]}"
         start = START + timedelta(hours=7 * number)

@@ -28,7 +28,7 @@ SECRETS = list({secret.value: secret for secret in [*TELLING, *BARE]}.values())
 
 
 def plant(store: Store, texts: list[str]) -> dict[str, Path]:
-    """Spread texts over all places of a session; tell which file each place is."""
+    """Spread texts over all places of a session; return the file of each place."""
     shares = iter([texts[number::8] for number in range(8)])
     project = store.projects / "-home-ada-shop"
     files = {
@@ -82,5 +82,5 @@ def write(path: Path, content: bytes) -> Path:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """Every file in a folder, with what is in it."""
+    """Return every file in a folder with its content."""
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

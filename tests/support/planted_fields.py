@@ -52,13 +52,13 @@ class Planter:
         return f"ghp_{body}7aZ"
 
     def word(self, place: str) -> str:
-        """Return a password that only the name of its field tells."""
+        """Return a password that can only be recognized by the name of its field."""
         body = "".join(self._random.choices(ALNUM, k=14)) + "4x"
         self.places[body] = place
         return body
 
     def leaked(self, printed: str) -> list[str]:
-        """Return the places of what is printed."""
+        """Return the places whose secrets are printed."""
         return sorted({place for piece, place in self.places.items() if piece in printed})
 
 

@@ -26,7 +26,7 @@ CONTROLS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\].*?(?:\x07|\x1b\\)|[@-Z\\-_
 
 
 class PtyChat:
-    """A chat, what it printed so far, and all processes that it started."""
+    """A chat, its output so far, and all processes that it started."""
 
     def __init__(self, chat: ChatProcess, arguments: Sequence[str], typed: bytes) -> None:
         self._master, slave = pty.openpty()
@@ -35,7 +35,7 @@ class PtyChat:
             os.write(self._master, typed)
         self._mark = str(uuid4())
         self.process = subprocess.Popen(
-            ["setsid", "--ctty", sys.executable, "-m", "turnlog", "chat", *arguments],
+            ["setsid", "--ctty", sys.executable, "-m", "turnlog", *arguments],
             cwd=chat.work,
             env=chat.environment | {MARK: self._mark, "TERM": "xterm-256color"},
             stdin=slave,
@@ -105,6 +105,13 @@ def wait_for(is_so: Callable[[], bool], told: Callable[[], object] = lambda: "")
 @contextmanager
 def pty_chat(chat: ChatProcess, *arguments: str, typed: bytes = b"") -> Generator[PtyChat]:
     """Start a chat; `typed` is in its terminal before it starts."""
+    with pty_command(chat, "chat", *arguments, typed=typed) as running:
+        yield running
+
+
+@contextmanager
+def pty_command(chat: ChatProcess, *arguments: str, typed: bytes = b"") -> Generator[PtyChat]:
+    """Start a command of turnlog where a chat would run."""
     running = PtyChat(chat, arguments, typed)
     try:
         yield running

@@ -39,7 +39,7 @@ class RecallQuestion(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A question in a session, what was decided there, and how someone asks about it later."""
+    """A question in a session, the decision made there, and a later question about it."""
 
     prompt: str
     answer: str
@@ -307,14 +307,14 @@ FILE_NAMES = (
 def build_history(root: Path) -> list[RecallQuestion]:
     """Write the sessions; return the questions."""
     numbers = count(1)
-    questions = [_decided(root, next(numbers), each) for each in DECISIONS]
+    questions = [write_decision(root, next(numbers), each) for each in DECISIONS]
     questions += [_repaired(root, next(numbers), each) for each in REPAIRS]
     questions += [_changed(root, next(numbers), name) for name in FILE_NAMES]
     questions += [_spent(root, next(numbers), place) for place in range(10)]
     return questions
 
 
-def _write(root: Path, number: int, *lines: bytes) -> str:
+def write_between_noise(root: Path, number: int, *lines: bytes, project: str = PROJECT) -> str:
     """Write a session between noise; its lines are a minute apart, sessions two days."""
     id_ = f"{number:08x}-0000-4000-8000-{number:012d}"
     first, second = NOISE[number % len(NOISE)], NOISE[(number * 5 + 1) % len(NOISE)]
@@ -327,22 +327,31 @@ def _write(root: Path, number: int, *lines: bytes) -> str:
     ]
     start = START + timedelta(days=2 * number)
     timed = [
-        _with_time(line, stamp(start + timedelta(minutes=n)), f"{id_}-{n}")
+        _with_place(line, project, stamp(start + timedelta(minutes=n)), f"{id_}-{n}")
         for n, line in enumerate(said)
     ]
-    put(root, PROJECT, session(*timed, session_id=id_), id_)
+    put(root, project, session(*timed, session_id=id_), id_)
     return id_
 
 
-def _with_time(line: bytes, when: str, key: str) -> bytes:
-    fields = json.loads(line) | {"timestamp": when, "cwd": PROJECT}
+def price_with_noise(usage: dict[str, int]) -> float:
+    """Return the dollars of a session; two answers of noise have 10 and 20 tokens each."""
+    return (usage["input_tokens"] + 20) * INPUT + (usage["output_tokens"] + 40) * OUTPUT
+
+
+def _with_place(line: bytes, project: str, when: str, key: str) -> bytes:
+    fields = json.loads(line) | {"timestamp": when, "cwd": project}
     if fields["type"] == "assistant":
         fields["message"]["id"] = f"msg_{key}"
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
-def _decided(root: Path, number: int, each: Decision) -> RecallQuestion:
-    _write(root, number, user(each.prompt), assistant(text(each.answer)))
+def write_decision(
+    root: Path, number: int, each: Decision, project: str = PROJECT
+) -> RecallQuestion:
+    """Write a session with a decision; return the question about it."""
+    lines = user(each.prompt), assistant(text(each.answer))
+    write_between_noise(root, number, *lines, project=project)
     return RecallQuestion(
         "decision", each.question, "search", {"query": each.question}, each.expected
     )
@@ -352,7 +361,7 @@ def _repaired(root: Path, number: int, each: Repair) -> RecallQuestion:
     ids = [f"toolu_{number}_{n}" for n in range(4)]
     fix = dict(each.fix)
     tool = fix.pop("tool")
-    _write(
+    write_between_noise(
         root,
         number,
         user("Try again please"),
@@ -380,7 +389,7 @@ def _changed(root: Path, number: int, name: str) -> RecallQuestion:
     write = {"file_path": path, "content": "limit = 1\nmode = 'a'\n"}
     edit = {"file_path": path, "old_string": "limit = 1", "new_string": "limit = 2"}
     last = {"file_path": path, "old_string": "limit = 2", "new_string": new}
-    _write(
+    write_between_noise(
         root,
         number,
         user(f"Create {name}"),
@@ -399,15 +408,13 @@ def _changed(root: Path, number: int, name: str) -> RecallQuestion:
 
 def _spent(root: Path, number: int, place: int) -> RecallQuestion:
     usage = {"input_tokens": 1_000 * number, "output_tokens": 100 * number + place}
-    id_ = _write(
+    id_ = write_between_noise(
         root,
         number,
         user(f"Estimate the work of part {place}"),
         assistant(text("Two days."), message={"usage": usage, "model": "claude-opus-5-5"}),
     )
-    # Two answers of noise have 10 and 20 tokens each.
-    price = (usage["input_tokens"] + 20) * INPUT + (usage["output_tokens"] + 40) * OUTPUT
-    expected = f"cost_usd {price:.4f}"
+    expected = f"cost_usd {price_with_noise(usage):.4f}"
     if place % 2:
         given: dict[str, Any] = {"report": "session", "session": id_}
         return RecallQuestion("cost", f"What did session {id_} cost?", "usage", given, expected)

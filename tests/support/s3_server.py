@@ -79,10 +79,14 @@ def _wait(process: "subprocess.Popen[bytes]", port: int) -> None:
 
 
 class CuttingProxy:
-    """Forwards connections to a server until a number of bytes was sent, then refuses all."""
+    """Forwards connections to a server until a number of bytes was sent, then refuses all.
 
-    def __init__(self, target: int, limit: int) -> None:
+    With `of_responses`, the bytes are those that the server sends.
+    """
+
+    def __init__(self, target: int, limit: int, *, of_responses: bool = False) -> None:
         self._target, self._left = target, limit
+        self._counts_requests = not of_responses
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -105,7 +109,7 @@ class CuttingProxy:
     def _forward(self, source: socket.socket, sink: socket.socket, is_request: bool) -> None:
         with suppress(OSError):
             while data := source.recv(BLOCK):
-                if is_request and not self._spend(len(data)):
+                if is_request == self._counts_requests and not self._spend(len(data)):
                     return
                 sink.sendall(data)
         with suppress(OSError):

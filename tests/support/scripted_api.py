@@ -18,7 +18,7 @@ from turnlog.format.json_values import is_object
 Fields = dict[str, Any]
 MODEL = "claude-opus-5-5"
 PIECE = 7
-"""Characters of a text or an input that one event brings."""
+"""Characters of a text or an input per event."""
 _numbers = count(1)
 
 
@@ -52,7 +52,7 @@ class ScriptedApi(ClosableServer):
         self.replies = list(replies)
         self.requests: list[Request] = []
         self.choose: Callable[[Fields], Reply | None] = lambda body: None
-        """Picks the reply to a request by what it says; None for the next one in the list."""
+        """Picks the reply to a request by its content; None for the next one in the list."""
         self.holding = Event()
         """Set when an answer has come to where nothing more is sent."""
 
@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def stream_events(body: Fields) -> Iterator[Fields]:
-    """The events that bring a message piece by piece."""
+    """Yield the events that stream a message."""
     usage = body["usage"]
     start: Fields = body | {
         "content": list[Fields](),
@@ -144,7 +144,7 @@ def stream_events(body: Fields) -> Iterator[Fields]:
 
 
 def _pieces_of(block: Fields) -> tuple[Fields, list[Fields]]:
-    """A block as it starts, and what is added to it."""
+    """Return the initial block and its deltas."""
     if block["type"] == "text":
         texts = [{"type": "text_delta", "text": piece} for piece in _cut(block["text"])]
         return block | {"text": ""}, texts

@@ -35,6 +35,8 @@ LONGEST = 60
 """Texts of a request that are longer were added by the client."""
 SECONDS = 120.0
 """A program that takes longer has failed."""
+SLOW = ("t1", "Bash", {"command": "perl -e 'sleep 60'"})
+"""A call that runs until it is interrupted."""
 
 
 class Rig:
@@ -164,7 +166,7 @@ def last(messages: list[Message]) -> ResultMessage:
 
 
 def ended(messages: list[Message]) -> Fields:
-    """What matters of the result."""
+    """Return the fields of a result that matter."""
     result = next(each for each in reversed(messages) if isinstance(each, ResultMessage))
     return {
         "subtype": result.subtype,

@@ -128,7 +128,7 @@ def fill(store: Store) -> None:
 
 
 def path_of(store: Store, name: str) -> Path:
-    """Where a session lies."""
+    """Return the path of a session."""
     folder = "-home-ada-shop" if name in SHOP else "-home-ada-notes"
     return store.projects / folder / f"{IDS[name]}.jsonl"
 

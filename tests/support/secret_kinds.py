@@ -280,6 +280,11 @@ FRAMED: list[tuple[str, str, Make]] = [
     ("mysqldump -p", "mysqldump -h db -uroot -p'@' shop > a.sql", password),
     ("sshpass", "sshpass -p '@' ssh ada@host", password),
     ("sshpass bare", "sshpass -p @ ssh ada@host", shell_password),
+    ("kubectl literal", "kubectl create secret generic a --from-literal=db=@", shell_password),
+    ("gh secret", "gh secret set DEPLOY --repo a/b --body @", shell_password),
+    ("aws secretsmanager", "aws secretsmanager create-secret --name a --secret-string @", shell_password),
+    ("az secret", "az keyvault secret set --vault-name v --name a --value @", shell_password),
+    ("subscript", "os.environ['DB_PASSWORD'] = '@'", password),
     ("curl -u", "curl -s -u ada:@ https://host/x", shell_password),
     ("curl --user", "curl --user 'ada:@' https://host/x", password),
     ("redis-cli -a", "redis-cli -h cache -a @ ping", shell_password),
@@ -425,7 +430,7 @@ FRAMED: list[tuple[str, str, Make]] = [
     ("prose", "The password is: @, please keep it.", shell_password),
     ("passphrase", 'passphrase = "@"', joined(words(2), " 7", some(4), " ", words(1))),
 ]  # fmt: skip
-"""Values that something around them tells to be secret."""
+"""Values that only their context marks as secret."""
 
 
 def contexts(text: str, value: str) -> dict[str, tuple[str, str]]:

@@ -64,7 +64,7 @@ class Files:
         printer.text(repr(self))
 
     def write(self, folder: Path) -> Path:
-        """Write the files to a project's folder; give the path of the session."""
+        """Write the files to a project's folder; return the path of the session."""
         path = folder / f"{SESSION}.jsonl"
         for name, content in {path.name: self.content, **self.beside}.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

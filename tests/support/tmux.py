@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -56,12 +56,12 @@ class Pane:
         self.run("resize-window", "-x", str(columns), "-y", str(rows))
 
     def screen(self, *options: str) -> str:
-        """What is on the screen, without what is empty at the end."""
+        """Return the screen, without empty lines at the end."""
         lines = self.run("capture-pane", "-p", *options).split("\n")
         return "\n".join(line.rstrip() for line in lines).rstrip("\n")
 
     def scrollback(self) -> str:
-        """All that was ever shown and is not redrawn, with what is on the screen."""
+        """Return everything that was ever shown and is not redrawn, and the screen."""
         return self.screen("-S", "-")
 
     def wait(self, is_there: Callable[[str], bool], *options: str) -> str:
@@ -79,7 +79,7 @@ class Pane:
         return self.wait(lambda screen: all(text in screen for text in texts))
 
     def is_dead(self) -> bool:
-        """Whether the program has ended."""
+        """Return whether the program has ended."""
         return self.run("display-message", "-p", "#{pane_dead}").strip() == "1"
 
 
@@ -95,6 +95,10 @@ def terminal(
             yield pane
         finally:
             subprocess.run([*pane._tmux, "kill-server"], capture_output=True, check=False)
+
+
+Start = Callable[..., AbstractContextManager[Pane]]
+"""Starts a chat in a terminal, with options and the size of the window."""
 
 
 def isolate_terminal(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -15,7 +15,7 @@ from turnlog.format.survey import survey_file
 
 
 class Calls:
-    """Runs tools as the loop does, and remembers what came of it."""
+    """Runs tools as the loop does, and records their outcomes."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "work"

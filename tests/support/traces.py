@@ -39,7 +39,7 @@ def times_of(found: list[Span]) -> list[tuple[str, float | None, float | None]]:
 
 
 def flat(folder: Path, *entries: Any) -> Session:
-    """A session of bare objects, to which nothing is added; bytes are taken as they are."""
+    """Return a session of bare objects, unchanged; bytes are copied."""
     path = folder / "transcript.jsonl"
     raws = (each if isinstance(each, bytes) else encode(each) for each in entries)
     path.write_bytes(b"".join(raws))

@@ -20,7 +20,7 @@ def task(call_id: str = "T", **fields: Any) -> bytes:
 
 
 def inner(*names: str) -> tuple[bytes, ...]:
-    """What a sub-agent did: it looked, called tools, and answered."""
+    """Return a sub-agent's lines: it reads, calls tools and answers."""
     calls = [assistant(call("Read", {}, name), message_id=f"inner-{name}") for name in names]
     answer = assistant(text("seen"), message_id=f"answer-{''.join(names)}")
     return (user("look around"), *calls, *(result(name) for name in names), answer)
@@ -174,7 +174,7 @@ def test_a_copy_without_its_sub_agents_has_the_same_ids(opened: Opened, tmp_path
 
 
 def late(*lines: bytes) -> tuple[bytes, ...]:
-    """What a sub-agent does long after the lines of the session."""
+    """Return lines of a sub-agent that is active long after the session's own lines."""
     return (*lines, assistant(text("at last"), message_id="late", timestamp=moment(500)))
 
 

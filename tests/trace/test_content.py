@@ -1,4 +1,4 @@
-"""What of a session's content may leave: masked, whole, or nothing; and how much."""
+"""Content of a session that may leave the machine: masked, full or none; and how much."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def secretive(opened: Opened) -> list[Span]:
 
 
 def told(span: Span) -> str:
-    """All that is sent of a span."""
+    """Return all content that a span sends."""
     return repr((span.name, span.error, attributes_of(span), span.events))
 
 

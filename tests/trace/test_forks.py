@@ -56,7 +56,7 @@ def fork(folder: Path, mark: str, rest: tuple[bytes, ...] = OTHER_REST) -> Sessi
 
 
 def copy_fields(mark: str, uuid: str, rank: int) -> dict[str, Any]:
-    """What a copied line says of where it comes from."""
+    """Return the fields of a copied line that name its origin."""
     if mark == "forkedFrom":
         return {"forkedFrom": {"sessionId": ORIGINAL, "messageUuid": uuid}}
     is_marked = mark == "sessionId" or (mark == "first line" and rank == 0)

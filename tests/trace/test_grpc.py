@@ -114,3 +114,13 @@ def test_metrics_go_the_same_way(
     (request,) = receiver.metrics
     names = {metric.name for metric in request.resource_metrics[0].scope_metrics[0].metrics}
     assert {"turnlog.token.usage", "turnlog.calls"} <= names
+
+
+def test_the_proxy_of_the_settings_is_used_unless_the_host_is_exempt(
+    receiver: "GrpcReceiver", turn: list[Span]
+) -> None:
+    proxy = "http://127.0.0.1:9"
+    (outcome,) = send(receiver.url, turn, timeout=2, proxy=proxy)
+    assert outcome.verdict is BatchOutcome.LATER
+    (outcome,) = send(receiver.url, turn, proxy=proxy, no_proxy="127.0.0.1,localhost")
+    assert outcome.verdict is BatchOutcome.SENT

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Timer
 from typing import Any
 
@@ -21,7 +22,7 @@ from turnlog.trace.settle import PATIENCE, Patience
 from turnlog.trace.spool import Spool
 from turnlog.trace.tail import is_tail_sufficient
 from turnlog.trace.targets import Target
-from turnlog.trace.variable_origin import HookPlaces
+from turnlog.trace.variable_origin import HookPlaces, ProjectVariables
 
 AT_ONCE = Patience(0, 0, 0, 0)
 NOBODY = 2**31 - 2
@@ -39,7 +40,7 @@ def another(client: Client) -> Client:
 
 
 def send(spool: Spool, patience: Patience = AT_ONCE, again: bool = False) -> list[str]:
-    """Send what waits; tell which of whose spans."""
+    """Send pending notes; return which spans of which session were sent."""
     sender = Sender(spool, spool.folder.parent, patience)
     assert sender.run(again)
     return [f"{report.sent} sent, {report.open} open" for report in sender.reports]
@@ -53,7 +54,7 @@ def turn(client: Client) -> None:
 
 
 def problems(spool: Spool) -> list[str]:
-    """Send what waits; tell why some of it does."""
+    """Send pending notes; return why some are still pending."""
     sender = Sender(spool, spool.folder.parent, AT_ONCE)
     assert sender.run()
     return list(sender.problems.values())
@@ -338,6 +339,26 @@ def test_what_makes_no_sense_is_a_failure(spool: Spool, told: bytes, reason: str
     (failure,) = spool.failures
     assert reason in failure.reason
     assert spool.paths() == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_theirs"),
+    [
+        (b'{"env": {"TURNLOG_TRACE_TO": "x"}}', True),
+        (b'{"\\u0065nv": {"TURNLOG_TRACE_TO": "x"}}', True),
+        (b'{"env": {"TURNLOG_TRACE_TO": "a\\\\b"}}\0', True),
+        (b'{"env": {"OTHER": "x"}}', False),
+        (b'{"env": {"OTHER": "x"}', True),
+        (b'{"model": "opus"', False),
+    ],
+)
+def test_settings_that_may_set_a_variable_are_parsed(
+    tmp_path: Path, settings: bytes, is_theirs: bool
+) -> None:
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / "settings.json").write_bytes(settings)
+    variables = ProjectVariables({"TURNLOG_TRACE_TO": "x"}, [str(tmp_path)])
+    assert variables.sets("TURNLOG_TRACE_TO") == is_theirs
 
 
 @pytest.mark.parametrize("to", ["nowhere", "out.json", ""])

@@ -105,7 +105,7 @@ class Hooked(RuleBasedStateMachine):
 
     @rule(work=WORK, ending=ENDINGS, mood=MOODS, dies_at=KILLED)
     def take_a_turn(self, work: list[str], ending: str, mood: Mood, dies_at: int | None) -> None:
-        """A turn as far as it gets; what is not ended is interrupted by the next one."""
+        """Write a turn as far as it gets; the next one interrupts what has not ended."""
         self.change_mood(mood)
         if not self.client.is_asked:
             self.client.ask()
@@ -168,7 +168,7 @@ class Hooked(RuleBasedStateMachine):
         self.client.start("fork")
 
     def change_mood(self, mood: Mood) -> None:
-        """What the backend does from now on: hang, take a few spans at once, or give a status."""
+        """Change how the backend responds: hang, accept a few spans at once, or return a status."""
         self.receiver.hangs = mood == "hang"
         self.receiver.limit = 2 if mood == "little" else None
         self.receiver.always = mood if isinstance(mood, int) else 200
@@ -198,7 +198,7 @@ class Hooked(RuleBasedStateMachine):
             self.stack.close()
 
     def check(self) -> None:
-        """Compare what arrived with what there is to tell of all sessions."""
+        """Compare the spans that arrived with those of all sessions."""
         assert self.spool.paths() == []
         assert self.spool.failures == []
         wanted = wanted_from(self.folder)
@@ -211,7 +211,9 @@ class Hooked(RuleBasedStateMachine):
 
 
 def wanted_from(folder: Path) -> dict[str, set[bytes]]:
-    """Each span of some sessions, as it may arrive: a fork tells those of its past as its own."""
+    """Yield the spans of some sessions as they may arrive; a fork sends those of its past as its
+    own.
+    """
     found: dict[str, set[bytes]] = {}
     for path in folder.glob("*.jsonl"):
         spans = spans_of(open_session(path), SpanOptions(ended=True))

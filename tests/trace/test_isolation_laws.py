@@ -86,7 +86,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(rank=st.integers(0, 9), which=WHICH, starts=st.booleans())
     def move_a_session(self, rank: int, which: int, starts: bool) -> None:
-        """Another project goes on with a session; its client may be one without hooks at start."""
+        """Let another project continue a session, maybe with a client without start hooks."""
         rank %= len(self.sessions)
         self.sessions[rank] = self.sessions[rank].continued_by(self.projects[which])
         if starts:

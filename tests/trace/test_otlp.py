@@ -198,7 +198,7 @@ def test_where_nothing_listens_spans_are_to_be_sent_later(opened: Opened) -> Non
 
 
 def sent_of(receiver: Receiver, folder: Path, opened: Opened, *lines: bytes) -> SendReport:
-    """Send what is new of a session that goes on."""
+    """Send what is new in a session that continues."""
     target = Target(f"{receiver.url}/v1/traces")
     with Exporter(target, 0.2) as exporter, open_state(folder, target.name, "s") as state:
         return send_session(

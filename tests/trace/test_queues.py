@@ -64,7 +64,7 @@ def send(spool: Spool, patience: Patience = AT_ONCE) -> Sender:
 
 
 def most_often(receiver: Receiver) -> int:
-    """How many times the receiver got the span that it got most often."""
+    """Return how many times the receiver got its most frequent span."""
     arrived = [span.span_id for request in receiver.requests for span in request.spans]
     return max(Counter(arrived).values(), default=0)
 

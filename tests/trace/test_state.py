@@ -1,4 +1,4 @@
-"""What was sent is remembered, whatever happens in between."""
+"""Sent spans are remembered, whatever happens in between."""
 
 from pathlib import Path
 

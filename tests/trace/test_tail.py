@@ -1,4 +1,4 @@
-"""The end of a session tells what the whole of it would."""
+"""The tail of a session yields the same spans as the whole file."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,7 +49,7 @@ def told_from(path: Path, mark: SendPosition) -> list[Span] | None:
 
 
 def check(path: Path) -> int:
-    """Compare the end with the whole at every turn; tell how often the end was enough."""
+    """Compare the tail with the whole at every turn; return how often the tail was sufficient."""
     opened = open_session(path)
     whole = list(spans_of(opened, ENDED))
     enough = 0

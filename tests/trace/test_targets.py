@@ -1,4 +1,4 @@
-"""Where spans go: what each target wants, and where settings come from."""
+"""Targets of spans: what each requires, and where settings come from."""
 
 from base64 import b64decode
 from pathlib import Path
@@ -10,7 +10,7 @@ from turnlog.errors import UsageError
 from turnlog.store.directories import config_path
 from turnlog.trace.content import ContentMode
 from turnlog.trace.span import ToolPlacement
-from turnlog.trace.targets import FileTarget, Target, target_of
+from turnlog.trace.targets import FileTarget, Target, backend_of, target_of
 from turnlog.trace.trace_settings import TraceSettings, load_targets, state_folder
 
 
@@ -91,6 +91,9 @@ def test_an_address_is_shown_without_its_password() -> None:
 
 def test_files_are_told_by_their_names() -> None:
     assert target_of(TraceSettings(to="out/t.json")) == FileTarget(Path("out/t.json"))
+    for url in ("file:///tmp/my%20t.json", "file:/tmp/my t.json", "file://localhost/tmp/my t.json"):
+        assert target_of(TraceSettings(to=url)) == FileTarget(Path("/tmp/my t.json"))
+    assert target_of(TraceSettings(to="file:t.json")) == FileTarget(Path("t.json"))
     assert target_of(TraceSettings(to="perfetto:p.json")) == FileTarget(
         Path("p.json"), is_perfetto=True
     )
@@ -100,6 +103,16 @@ def test_files_are_told_by_their_names() -> None:
 def test_no_target_or_an_unknown_one_is_a_mistake(to: str | None) -> None:
     with pytest.raises(UsageError):
         target_of(TraceSettings(to=to))
+
+
+@pytest.mark.parametrize(("to", "what"), [("", "no target"), ("nowhere", "unknown target")])
+def test_hooks_are_not_offered_a_file(to: str, what: str) -> None:
+    with pytest.raises(UsageError, match=f"{what}.*grafana or a URL\n") as caught:
+        backend_of(TraceSettings(to=to))
+    assert caught.value.hint == "turnlog hook install --to langfuse"
+    with pytest.raises(UsageError, match=f"{what}.*grafana, a URL or FILE.json\n") as caught:
+        target_of(TraceSettings(to=to))
+    assert caught.value.hint == "turnlog trace last --to trace.json"
 
 
 def test_targets_that_differ_have_different_names() -> None:

@@ -1,4 +1,4 @@
-"""What runs beside requests: refreshing the index, opened sessions, growing files, threads."""
+"""Work beside requests: refreshing the index, opened sessions, growing files, threads."""
 
 import asyncio
 import threading
@@ -112,7 +112,7 @@ def test_a_file_that_is_gone_is_not_found(tmp_path: Path) -> None:
     with cache.use(store, path) as opened:
         assert opened.session.nodes
     path.unlink()
-    with pytest.raises(NotFound, match="cannot be read"), cache.use(store, path):
+    with pytest.raises(NotFound, match="no session matches"), cache.use(store, path):
         pass
 
 

@@ -1,4 +1,4 @@
-"""What the page of a session loads first: one request for head and rows, and one script."""
+"""The first requests of a session's page: one for head and rows, and one script."""
 
 import json
 import re

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,6 +16,7 @@ from playwright.sync_api import Page, expect
 from support.build import assistant, call, nth, result, session, text, user
 from support.web_server import WebServer, running_server
 from turnlog.conversation.session import open_session
+from turnlog.errors import NotFound
 from turnlog.format.timestamps import stamp_of
 from turnlog.index.connection_pool import close_pool
 from turnlog.index.database import DamagedIndex, index_path
@@ -99,7 +101,7 @@ def test_costs_that_are_too_low_are_marked_as_in_the_terminal(store: Store) -> N
     assert by_month["total"]["cost"].endswith("*†")
     assert by_month["table"]["rows"][0]["cells"][-2].endswith("*†")
     notes = [
-        "* without what has no known price: a-new-model",
+        "* excludes models without a known price: a-new-model",
         "† too low: clients up to 2.1.56 recorded too little output (1 of the messages)",
     ]
     assert by_month["footnotes"] == notes
@@ -112,7 +114,7 @@ def test_costs_that_are_too_low_are_marked_as_in_the_terminal(store: Store) -> N
     row = session_row("key", listed, set())
     assert row["cost"].endswith("*†")
     assert row["cost_note"] == (
-        "without what has no known price; too low: too little output was recorded"
+        "excludes models without a known price; too low: too little output was recorded"
     )
 
 
@@ -122,6 +124,25 @@ def test_marks_are_explained_where_they_are(store: Store) -> None:
     overview = overview_page([store], {})
     assert overview["footnotes"] == []
     assert overview["session_footnotes"][0].startswith("†")
+    for number in range(12):  # as many as the overview lists
+        name = f"{number:08d}{ID[8:]}"
+        answer = assistant(text("a"), message_id=name, timestamp=months_ago(0))
+        add_session(store, user("go", timestamp=months_ago(0)), answer, name=name)
+    assert overview_page([store], {})["session_footnotes"] == []
+
+
+def test_marks_of_sessions_that_are_not_listed_are_not_explained(store: Store) -> None:
+    model = {"model": "a-new-model"}
+    unknown = assistant(text("a"), message_id="m", message=model, timestamp=months_ago(4))
+    add_session(store, user("go", timestamp=months_ago(4)), unknown, name=OTHER)
+    for number in range(20):
+        now = months_ago(1)
+        old = assistant(text("a"), message_id=f"o{number}", version="2.0.76", timestamp=now)
+        name = f"{number:08x}-0000-4000-8000-000000000000"
+        add_session(store, user("go", timestamp=now), old, name=name)
+    overview = overview_page([store], {})
+    marks = {mark for each in overview["sessions"] for mark in "*†" if mark in each["cost"]}
+    assert {note[0] for note in overview["session_footnotes"]} == marks == {"†"}
 
 
 def months_ago(count: int) -> str:
@@ -245,6 +266,31 @@ def test_calls_of_sessions_in_several_stores_are_compared(store: Store, tmp_path
         assert "Grep" in page
 
 
+def test_compared_tools_of_equal_counts_are_sorted_by_name(store: Store) -> None:
+    names = [f"Tool{number}" for number in range(20)]
+    calls = (assistant(call(name, {}, name), message_id=name) for name in reversed(names))
+    add_session(store, user("one"), *calls)
+    add_session(store, user("two"), name=OTHER)
+    with running_server(store.root) as server:
+        server.log_in()
+        rows = json.loads(server.get("/api/sessions").text)["rows"]
+        first, second = (quote(row["key"], safe="") for row in rows)
+        page = server.get(f"/compare?a={first}&b={second}").text
+        assert re.findall(r'<th scope="row">(Tool\d+)</th>', page) == sorted(names)
+
+
+def test_marks_of_compared_costs_are_explained(store: Store) -> None:
+    add_session(store, user("go"), assistant(text("a"), message_id="m1", version="2.0.76"))
+    add_session(store, user("go"), name=OTHER)
+    with running_server(store.root) as server:
+        server.log_in()
+        rows = json.loads(server.get("/api/sessions").text)["rows"]
+        first, second = (quote(row["key"], safe="") for row in rows)
+        page = server.get(f"/compare?a={first}&b={second}").text
+        assert "Figures that differ are bold. † too low: too little output was recorded." in page
+        assert "* excludes models without a known price" not in page
+
+
 def test_a_page_of_several_stores_names_each_session_once(store: Store, tmp_path: Path) -> None:
     other = Store(tmp_path / "other")
     other.projects.mkdir(parents=True)
@@ -257,3 +303,9 @@ def test_a_page_of_several_stores_names_each_session_once(store: Store, tmp_path
     for key, listed in page.sessions:
         found = library.find(key)
         assert (str(found.path), str(found.store.root)) == (listed.path, listed.store)
+
+
+def test_an_unknown_session_is_named_in_short(store: Store) -> None:
+    with pytest.raises(NotFound) as raised:
+        Library([store]).find("x" * 90 + "~p")
+    assert f"'{'x' * 80}'" in raised.value.message

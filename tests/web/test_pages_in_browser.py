@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from support.browser import AXE
-from support.build import SESSION, assistant, call, result, session, text, user
+from support.build import SESSION, assistant, call, line, result, session, text, user
 from support.web_server import WebServer, running_server
 
 OTHER = "0bad0000-0000-4000-8000-000000000000"
@@ -50,6 +50,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     (folder / f"{SESSION}.jsonl").write_bytes(session(*lines))
     other = [*lines[:4], user("Explain it"), assistant(text("Well."), message_id="m4")]
+    other.append(line("tag", tag="release"))
     (folder / f"{OTHER}.jsonl").write_bytes(session(*other, session_id=OTHER))
     for number in range(COUNT):
         id_ = f"{number:08x}-0000-4000-8000-000000000000"
@@ -104,6 +105,40 @@ def test_filters_are_kept_in_the_address(page: Page, server: WebServer) -> None:
     assert "project=p1" in page.url
     page.reload()
     expect(page.locator("#count")).to_have_text("150 sessions")
+
+
+def test_a_search_without_matches_says_what_to_try(page: Page, server: WebServer) -> None:
+    page.goto(f"{server.origin}/sessions?q=zzzzqqqq")
+    expect(page.locator("#count")).to_have_text(
+        "0 sessions with matches: try fewer words, prefix*, or a OR b"
+    )
+    page.goto(f"{server.origin}/sessions?q=zzzzqqqq&regex=1")
+    expect(page.locator("#count")).to_have_text("0 sessions with matches")
+
+
+def test_ages_and_costs_end_in_one_column_on_a_phone(page: Page, server: WebServer) -> None:
+    page.set_viewport_size({"width": 375, "height": 760})
+    page.goto(f"{server.origin}/sessions")
+    expect(page.locator(".session-row").nth(3)).to_be_visible()
+    page.locator(".session-row .cost").first.evaluate("cost => { cost.textContent += '†*†*'; }")
+    ends = page.locator(".session-row").evaluate_all("""rows => rows.slice(0, 3).flatMap((row) =>
+        [".age", ".cost"].map((name) => {
+            const range = document.createRange();
+            range.selectNodeContents(row.querySelector(name));
+            return Math.round(range.getBoundingClientRect().right);
+        }))""")
+    assert len(ends) == 6
+    assert len(set(ends)) == 1
+
+
+def test_the_tag_of_a_session_links_to_all_sessions_with_it(page: Page, server: WebServer) -> None:
+    page.goto(f"{server.origin}/sessions?q=returned")
+    page.locator(f".session-row[data-key='{OTHER}'] .tag").click()
+    page.wait_for_url(re.compile(r"/sessions\?tag=release$"))
+    expect(page.locator("#count")).to_have_text("1 session")
+    expect(page.get_by_label("Tag")).to_have_value("release")
+    expect(page.locator("#tags option")).to_have_attribute("value", "release")
+    expect(page.locator(".session-row .tag")).to_have_text("release")
 
 
 def test_a_search_opens_the_session_at_the_match(page: Page, server: WebServer) -> None:

@@ -290,7 +290,11 @@ def test_sessions_about_to_be_deleted_are_listed_with_the_command(store: Store) 
     (notice,) = overview_page([store], {})["attention"]
     assert notice["command"] == "turnlog archive"
     assert notice["link"] == f"/sessions/{SESSION}"
-    assert "deletes it" in notice["message"]
+    assert notice["message"] == "the client deletes it at its next start"
+    used = time.time() - 27 * 86400  # it keeps sessions for 30 days
+    os.utime(path, (used, used))
+    (notice,) = overview_page([store], {})["attention"]
+    assert notice["message"] == "the client deletes it in 3 days"
     (path.parent.parent.parent / "settings.json").write_text('{"cleanupPeriodDays": 99999}')
     assert overview_page([store], {})["attention"] == []
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from support.build import SESSION, assistant, session, text, user
+from support.build import SESSION, assistant, line, session, text, user
 from support.web_server import WebServer, running_server
 from turnlog.store.paths import Store
 
@@ -23,12 +23,13 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
         said = assistant(
             text(f"A needle in {project}."), message=usage, message_id=f"m-{id_}", cwd=project
         )
-        path.write_bytes(session(user("Look", cwd=project), said, session_id=id_))
+        tag = [line("tag", tag="release")] if id_ == OTHER else []
+        path.write_bytes(session(user("Look", cwd=project), said, *tag, session_id=id_))
     return Store(tmp_path)
 
 
-def found(server: WebServer, line: str) -> list[str]:
-    rows = json.loads(server.get(f"/api/search?q={quote(line)}").text)["rows"]
+def found(server: WebServer, typed: str) -> list[str]:
+    rows = json.loads(server.get(f"/api/search?q={quote(typed)}").text)["rows"]
     return sorted(row["key"] for row in rows)
 
 
@@ -41,5 +42,7 @@ def test_the_search_box_takes_filters_with_and_without_words(store: Store) -> No
         assert found(server, "project:depot") == [OTHER]
         assert found(server, "project:depot cost:>1") == []
         assert found(server, "live:") == []
+        assert found(server, "tag:release") == found(server, "needle tag:Release") == [OTHER]
+        assert found(server, "tag:other") == []
         assert server.get(f"/api/search?q={quote('cost:dear')}").status == 400
         assert server.get("/api/search?q=").status == 400

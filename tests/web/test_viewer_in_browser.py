@@ -578,6 +578,45 @@ def test_the_inspector_is_not_empty_when_it_is_opened_on_a_phone(
         page.locator(".tl-inspector").get_by_text(f"turnlog show {SESSION} --line 3").wait_for()
 
 
+def test_the_inspector_names_the_fullest_context_and_costs_that_are_too_low(
+    browser: Browser, rich: SessionBackend, tmp_path: Path
+) -> None:
+    with shown(browser, rich) as page:
+        inspector = page.locator(".tl-inspector")
+        expect(inspector.get_by_text("5k (1%)")).to_be_visible()
+        assert page.get_by_text("†").count() == 0
+        expect(inspector.locator(".tl-fill-chart")).to_be_visible()
+    used = {"usage": {"input_tokens": 150_000, "output_tokens": 70}, "model": "claude-opus-4-5"}
+    path = tmp_path / "one" / f"{SESSION}.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(session(user("go"), assistant(text("done"), message=used, version="2.0.76")))
+    with shown(browser, SessionBackend(open_session(path))) as page:
+        inspector = page.locator(".tl-inspector")
+        expect(inspector.get_by_text("† too low: clients up to 2.1.56")).to_be_visible()
+        expect(page.locator(".tl-session-facts").get_by_text("†")).to_be_visible()
+        expect(inspector.get_by_text("150k (75%)")).to_be_visible()
+        # One turn is no line.
+        assert inspector.locator(".tl-fill-chart").count() == 0
+
+
+def test_the_facts_of_a_turn_are_not_cut_on_a_phone(browser: Browser, rich: SessionBackend) -> None:
+    with shown(browser, rich, viewport={"width": 375, "height": 760}) as page:
+        head = page.locator(".tl-turn-head").first
+        head.wait_for()
+        # As in a turn of many calls, some of which failed.
+        head.locator(".tl-turn-facts").evaluate(
+            "facts => { facts.textContent = '122 calls · 17 edits 12 errors'; }"
+        )
+        facts = "facts => facts.scrollWidth - facts.clientWidth"
+        assert head.locator(".tl-turn-facts").evaluate(facts) <= 0
+        lines = "time => time.getClientRects().length"
+        assert head.locator("time").evaluate(lines) == 1
+        inside = (
+            "head => [...head.children].every((each) => each.getBoundingClientRect().right <= 375)"
+        )
+        assert head.evaluate(inside)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1440])
 def test_no_serious_findings_of_axe(

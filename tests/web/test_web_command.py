@@ -134,15 +134,21 @@ def test_a_new_session_is_listed_without_a_restart(store: Store) -> None:
             time.sleep(0.3)
 
 
-def test_a_session_that_is_gone_is_not_found(store: Store) -> None:
+@pytest.mark.parametrize("is_archived", [True, False])
+def test_a_session_that_is_gone_is_not_found(store: Store, is_archived: bool) -> None:
     path = add_session(store, "hello")
+    if is_archived:
+        subprocess.run([sys.executable, "-m", "turnlog", "archive"], check=True)
     with running_command() as server:
         server.log_in()
         assert server.get(f"/sessions/{SESSION}").status == 200
         path.unlink()
-        answer = server.get(f"/api/sessions/{SESSION}/head")
-        assert answer.status == 404
-        assert f"turnlog restore {SESSION}" in answer.text
+        # The same answer whether or not the index has noticed by now.
+        for _ in range(2):
+            answer = server.get(f"/api/sessions/{SESSION}/head")
+            assert answer.status == 404
+            hint = json.loads(answer.text)["hint"]
+            assert hint == (f"turnlog restore {SESSION}" if is_archived else "turnlog ls")
 
 
 def test_ctrl_c_stops_the_server_if_a_pipe_has_replaced_a_session(store: Store) -> None:

@@ -22,7 +22,7 @@ ODD: tuple[Any, ...] = (None, -1, 10**30, "", "\0", "../x", [], {}, [None], {"a"
 
 
 class Disk:
-    """Plays the client 2.1.325 on a disk of its own, and keeps what was there after each line."""
+    """Imitates client 2.1.325 on a disk of its own, and keeps the state after each line."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""What proves the content of a file, and what does not."""
+"""Evidence that proves the content of a file, and evidence that does not."""
 
 import json
 from pathlib import Path
@@ -31,9 +31,12 @@ from support.file_calls import (
 )
 from turnlog.conversation.session import open_session
 from turnlog.edit.transforms import with_short_results
+from turnlog.errors import NotFound
 from turnlog.worktree.beliefs import Certainty
+from turnlog.worktree.file_steps import all_steps
+from turnlog.worktree.moments import parse_moment
 from turnlog.worktree.places import END
-from turnlog.worktree.state_views import state_view
+from turnlog.worktree.state_views import MASKED, mask_lines, state_view, step_view
 from turnlog.worktree.worktree import open_worktree
 
 EXACT, DERIVED, GAP = Certainty.EXACT, Certainty.DERIVED, Certainty.GAP
@@ -266,6 +269,42 @@ def test_an_edit_of_unknown_content_shows_only_the_lines_of_its_patch(tmp_path: 
     # The leading spaces of line 11 may be tabs.
     assert dict(state.belief.known) == {10: "def f():", 12: "end"}
     assert state.gaps == [(1, 9), (11, 11), (13, None)]
+
+
+@pytest.mark.parametrize(
+    ("recorded_patch", "diff"),
+    [
+        ([], ["@@ somewhere @@", "-one", "+two"]),
+        (
+            [
+                {
+                    "oldStart": 9,
+                    "oldLines": 1,
+                    "newStart": 9,
+                    "newLines": 1,
+                    "lines": ["-one", "+two"],
+                }
+            ],
+            ["@@ -9,1 +9,1 @@", "-one", "+two"],
+        ),
+    ],
+)
+def test_an_edit_of_unknown_content_has_the_diff_that_was_recorded(
+    tmp_path: Path, recorded_patch: list[Any], diff: list[str]
+) -> None:
+    worktree = worktree_of(
+        tmp_path, Calls().edit("a.py", "one", "two", None, structuredPatch=recorded_patch)
+    )
+    (step,) = all_steps(worktree, worktree.find("a.py"))
+    assert step_view(step, "s").diff == diff
+
+
+def test_a_recorded_diff_is_masked(tmp_path: Path) -> None:
+    secret = "ghp_" + "Zk3Jq8LwN5vT2yRb7XcM1dPf6HsG9aUe4oKi"
+    worktree = worktree_of(tmp_path, Calls().edit("a.py", "one", f"token = '{secret}'", None))
+    (step,) = all_steps(worktree, worktree.find("a.py"))
+    assert secret not in "".join(step_view(step, "s").diff)
+    assert secret in "".join(step_view(step, "s", reveal=True).diff)
 
 
 def test_crlf_and_marks_are_carried_through_edits(tmp_path: Path) -> None:
@@ -560,6 +599,30 @@ def test_an_abandoned_branch_is_no_evidence_but_a_hazard(tmp_path: Path) -> None
     assert (there.certainty, there.content) == (EXACT, b"two\n")
 
 
+def test_a_turn_is_counted_on_the_branch_that_is_asked_for(tmp_path: Path) -> None:
+    calls = Calls()
+    path = recorded(tmp_path)
+    path.write_bytes(
+        session(
+            user("start"),
+            *calls.write("a.py", "one\n"),
+            user("first way"),
+            *calls.write("a.py", "two\n", "one\n"),
+            user("first way, continued"),
+            *calls.write("a.py", "three\n", "two\n"),
+            user("second way", parent=nth(3)),
+            assistant(text("done")),
+        )
+    )
+    worktree = open_worktree(open_session(path))
+    first, file = worktree.session.tree.rank_of(nth(9)), worktree.find(full_path("a.py"))
+    moments = [parse_moment(worktree, number, first) for number in ("1", "2", "3")]
+    contents = [worktree.at(file, each.place, each.leaf).content for each in moments]
+    assert contents == [b"one\n", b"two\n", b"three\n"]
+    with pytest.raises(NotFound, match="has 2 turns, not 3"):
+        parse_moment(worktree, "3")
+
+
 def test_a_snapshot_proves_the_bytes_at_a_prompt(tmp_path: Path) -> None:
     calls = Calls()
     path = recorded(tmp_path, calls.write("a.txt", "one\n"), assistant(text("x")))
@@ -585,6 +648,20 @@ def test_a_snapshot_proves_the_bytes_at_a_prompt(tmp_path: Path) -> None:
     secret.write_bytes(b"key")
     (copies / "0123456789abcdef@v2").symlink_to(secret)
     assert state_of(open_worktree(open_session(path)), "a.txt").content == b"one\n"
+
+
+def test_a_backup_without_a_copy_proves_that_there_was_no_file(tmp_path: Path) -> None:
+    path = recorded(tmp_path, Calls().write("a.txt", "one\n"), assistant(text("x")))
+    tracked = {"a.txt": {"backupFileName": None, "version": 2, "backupTime": "t"}}
+    snapshot = {"messageId": nth(99), "trackedFileBackups": tracked, "timestamp": "t"}
+    more = [
+        user("again", uuid=nth(99), parent=nth(4)),
+        assistant(text("late")),
+        line("file-history-snapshot", message_id=nth(99), snapshot=snapshot),
+    ]
+    path.write_bytes(path.read_bytes() + session(*more))
+    state = state_of(open_worktree(open_session(path)), "a.txt")
+    assert (state.certainty, state.content) == (EXACT, None)
 
 
 def test_a_backup_name_that_was_used_twice_proves_only_the_last_use(tmp_path: Path) -> None:
@@ -713,6 +790,34 @@ def test_the_work_of_sub_agents_lies_between_the_lines_of_the_session(tmp_path: 
     (folder / "agent-a1.jsonl").unlink()
     alone = state_of(open_worktree(open_session(path)), "a.txt")
     assert (alone.certainty, alone.content) == (DERIVED, b"one\n")
+
+
+@pytest.mark.parametrize(
+    ("cut", "is_known"),
+    [
+        ("", True),
+        ("\n... [9 lines truncated] ...", False),
+        ("\n[Truncated: PARTIAL view of the file]", False),
+    ],
+)
+def test_a_read_that_a_sub_agent_saw_cut_is_not_the_whole_file(
+    tmp_path: Path, cut: str, is_known: bool
+) -> None:
+    path = recorded(
+        tmp_path,
+        assistant(call("Agent", {"prompt": "go"}, "toolu_agent")),
+        result("toolu_agent", "done", tool_use_result={"agentId": "a1", "status": "completed"}),
+    )
+    inner = [
+        user("go"),
+        assistant(call("Read", {"file_path": full_path("a.txt")}, "sub_1")),
+        result("sub_1", f"     1→one\n     2→two{cut}"),
+    ]
+    folder = path.with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-a1.jsonl").write_bytes(session(*inner, agent_id="a1"))
+    state = state_of(open_worktree(open_session(path)), "a.txt")
+    assert (state.certainty is not GAP) == is_known
 
 
 def test_overlapping_changes_of_two_agents_are_not_told_apart(tmp_path: Path) -> None:
@@ -868,3 +973,11 @@ def test_an_edit_whose_patch_is_missing_is_derived(tmp_path: Path) -> None:
         calls.edit("a.py", "one", "two", "one\n", structuredPatch=[]),
     )
     assert state_of(worktree, "a.py").certainty is DERIVED
+
+
+def test_lines_of_a_private_key_are_masked_one_by_one() -> None:
+    data = ["q8Zk3VtW1nYx7RbP0mLs5DfGh2JcKeUaTi9oXwE4" * 2] * 8
+    key = ["-----BEGIN RSA PRIVATE KEY-----", *data, "-----END RSA PRIVATE KEY-----"]
+    masked = mask_lines(["a = 1", *key, "b = 2"])
+    assert (masked[0], masked[-1]) == ("a = 1", "b = 2")
+    assert masked[2:-2] == [MASKED] * len(data)

@@ -1,7 +1,7 @@
 """Import a bundle: plan every change, check the result, then apply all of it or nothing.
 
-Sessions are laid out in a temporary store first, with directories of this machine. Whatever is not
-a file of one of its sessions there is refused.
+Sessions are first unpacked into a temporary store, with directories of this machine. Anything that
+is not a file of one of its sessions there is refused.
 """
 
 import hashlib

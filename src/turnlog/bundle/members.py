@@ -7,7 +7,6 @@ client adds in the future.
 
 import re
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -46,7 +45,7 @@ SIDECAR = re.compile(
     rf"|{TOOL_RESULTS}/(?:[\w.@-]+/){{0,4}}[\w.@ -]+"
     r"\.(?:txt|json|jsonl|md|png|jpe?g|gif|webp)"
 )
-"""Files in a session's own folder; the scripts of workflows (`workflows/scripts/*.js`) are none."""
+"""Files in a session's own folder, except scripts of workflows (`workflows/scripts/*.js`)."""
 LARGEST = (1 << 33) - 1
 """The largest size that the header of a tar archive can state."""
 
@@ -195,11 +194,3 @@ def has_tokens(name: str) -> bool:
 def is_json_name(name: str) -> bool:
     """Return whether a file contains JSON."""
     return name.endswith((".json", ".jsonl"))
-
-
-def sessions_in(names: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield each session with the names of its files, in the order of the bundle."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(name.split("/", 1)[0], []).append(name)
-    yield from groups.items()

@@ -172,7 +172,7 @@ def _require_names(manifest: BundleManifest) -> None:
     for file in manifest.files:
         if problem := member_problem(file.path):
             raise Damaged(f"{file.path!r} {problem}")
-        if file.path.split("/", 1)[0] not in ids:
+        if file.path.partition("/")[0] not in ids:
             raise Damaged(f"{file.path!r} belongs to no session of the manifest")
     if path := collision(file.path for file in manifest.files):
         raise Damaged(f"{path!r} would overwrite another file")
@@ -254,7 +254,7 @@ def depth_of(raw: bytes) -> int:
 
 
 def _depths(raw: bytes, depth: int) -> tuple[int, int]:
-    """Return the greatest depth in a text that starts at some depth, and the one at its end."""
+    """Return the greatest nesting depth of a text that starts at `depth`, and the last one."""
     deepest = depth
     for token in BRACKETS.finditer(raw):
         mark = raw[token.start()]

@@ -8,14 +8,15 @@ from typing import Any
 
 import click
 
-from turnlog.cli.archive_hooks import HOOK, archive_in_background, install, uninstall
-from turnlog.cli.arguments import AliasedOption, dry_run_option, json_option
+from turnlog.cli.arguments import dry_run_option, into_option, json_option
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.timestamps import age
+from turnlog.plugin.background_runs import archive_in_background
+from turnlog.plugin.client_hooks import ARCHIVE_HOOK
 from turnlog.store.archive.archive import Archive, ArchiveManifest, open_archive
 from turnlog.store.archive.update import Archived, archive_sessions, preview
 from turnlog.store.archive.verification import check_archive
@@ -48,14 +49,7 @@ def mode_options(command: Any) -> Any:
 
 @click.command("archive")
 @mode_options
-@click.option(
-    "--into",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    cls=AliasedOption,
-    aliases=["--to"],
-    help="Use the archive in DIR.",
-)
+@into_option("Use the archive in DIR.")
 @click.option(
     "--from",
     "url",
@@ -100,20 +94,20 @@ def command(
         case "list":
             _list(archive, as_json)
         case "install":
-            _print_hook(install(store, into), store, as_json)
+            _print_hook(_install(store, into), store, as_json)
         case "uninstall":
-            _print_hook(uninstall(store), store, as_json)
+            _print_hook(_uninstall(store), store, as_json)
         case "background":
-            archive_in_background(ctx, store, archive)
+            _report_failure(ctx, archive_in_background(store, archive))
         case _ if url:
             _pull(url, archive, quiet, as_json)
         case _ if dry_run:
-            _tell(preview(stores_in(ctx), archive), archive, as_json, "Would archive")
+            _report(preview(stores_in(ctx), archive), archive, as_json, "Would archive")
         case _:
             done = _archive(stores_in(ctx), archive, quiet)
             if not quiet:
-                _tell(done, archive, as_json, "Archived")
-            _tell_unread(ctx, done)
+                _report(done, archive, as_json, "Archived")
+            _report_unread(ctx, done)
 
 
 def _pull(url: str, archive: Archive, quiet: bool, as_json: bool) -> None:
@@ -145,7 +139,7 @@ def _archive(stores: Stores, archive: Archive, quiet: bool) -> Archived:
             bar.__exit__(None, None, None)
 
 
-def _tell(done: Archived, archive: Archive, as_json: bool, verb: str) -> None:
+def _report(done: Archived, archive: Archive, as_json: bool, verb: str) -> None:
     if as_json:
         echo_json({"path": str(archive.folder), **asdict(done)})
         return
@@ -164,17 +158,36 @@ def _tell(done: Archived, archive: Archive, as_json: bool, verb: str) -> None:
         echo(dim(f"{archive.folder}: {whole} in {file_size(done.all_written)} ({ratio:.1f} ×)"))
 
 
-def _tell_unread(ctx: click.Context, done: Archived) -> None:
+def _report_unread(ctx: click.Context, done: Archived) -> None:
     for each in done.unread:
         echo(f"turnlog: not archived: {plain(each.path)}: {each.reason}", err=True)
     if done.unread:
         ctx.exit(1)
 
 
+def _install(store: Store, into: Path | None) -> str:
+    """Install the hook; return a message."""
+    if not ARCHIVE_HOOK.install(store, ["--into", str(into.resolve())] if into else []):
+        return f"Already installed in {store.settings}"
+    return f"Installed in {store.settings} (archive existing sessions now: turnlog archive)"
+
+
+def _uninstall(store: Store) -> str:
+    """Remove the hook; return a message."""
+    is_new = ARCHIVE_HOOK.uninstall(store)
+    return f"Removed from {store.settings}" if is_new else f"Not installed in {store.settings}"
+
+
+def _report_failure(ctx: click.Context, failed: str) -> None:
+    if failed:
+        echo(f"turnlog: the last archive run failed: {plain(failed)}", err=True)
+        ctx.exit(1)
+
+
 def _print_hook(message: str, store: Store, as_json: bool) -> None:
     """Print whether the hook is installed now."""
     if as_json:
-        echo_json({"settings": store.settings, "installed": bool(HOOK.installed(store))})
+        echo_json({"settings": store.settings, "installed": bool(ARCHIVE_HOOK.installed(store))})
     else:
         echo(message)
 

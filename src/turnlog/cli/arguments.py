@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -122,6 +123,18 @@ def output_option(is_exposed: bool = False, is_long_only: bool = False) -> Decor
         callback=redirect_output,
         expose_value=is_exposed,
         help="Write to FILE instead of stdout.",
+    )
+
+
+def into_option(help_text: str) -> Decorator:
+    """Return the option that names a directory to write to; `--to` is its former name."""
+    return click.option(
+        "--into",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        cls=AliasedOption,
+        aliases=["--to"],
+        help=help_text,
     )
 
 

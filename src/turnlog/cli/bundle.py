@@ -11,9 +11,10 @@ from turnlog.bundle.container import MAGIC
 from turnlog.bundle.manifest import BundledSession, BundleManifest
 from turnlog.cli.arguments import dry_run_option, json_option, since_option
 from turnlog.cli.completions import complete_project, complete_session
-from turnlog.cli.output import echo_json, plain, progress_bar
+from turnlog.cli.output import echo_json, finish, plain, progress_bar, width, with_title
 from turnlog.cli.output_file import require_outside_store
 from turnlog.cli.passwords import password_file_option, password_from
+from turnlog.cli.picking import named_or_picked
 from turnlog.cli.sessions import only_store, own_files
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import echo, style
@@ -58,7 +59,7 @@ class BundleCommand(click.Command):
     help="File to write, such as x.turnlog.",
 )
 @click.option("--as-is", is_flag=True, help="Keep secrets and files that cannot be searched.")
-@click.option("--password", is_flag=True, help="Encrypt with a password (age); it is asked for.")
+@click.option("--password", is_flag=True, help="Encrypt with a password (age); prompts for it.")
 @password_file_option
 @click.option(
     "--sign",
@@ -87,8 +88,9 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
       turnlog bundle --project . --since 7d -o week.turnlog
       turnlog bundle 3f2a --password --sign ~/.ssh/id_ed25519 -o private.turnlog
     """
-    if bool(sessions) == bool(given["project"] or given["since"]):
-        raise click.UsageError("name sessions, or use --project or --since, not both", ctx)
+    is_selected = bool(given["project"] or given["since"])
+    example = "turnlog bundle last -o session.turnlog"
+    sessions = named_or_picked(ctx, sessions, is_selected, "--project or --since", example)
     output: Path = given["output"]
     require_outside_store(ctx, output)
     if not output.absolute().parent.is_dir():
@@ -101,6 +103,7 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
         report = write_bundle(
             store, paths, output, options, dry_run=given["dry_run"], progress=bar.update
         )
+        finish(bar)
     if as_json:
         echo_json(_as_json(report, given["dry_run"]))
     else:
@@ -145,7 +148,9 @@ def print_contents(manifest: BundleManifest, err: bool = False) -> None:
     for session in manifest.sessions:
         count = sum(file.path.startswith(f"{session.id}/") for file in manifest.files)
         facts = f"{plural(session.lines, 'line')}, {plural(count, 'file')}"
-        echo(f"  {session.id}  {facts}  {plain(_title(session, manifest))}".rstrip(), err=err)
+        title = plain(_title(session, manifest))
+        for line in with_title(f"  {session.id}  {facts}", title, width()):
+            echo(line, err=err)
     if manifest.is_redacted:
         kinds = ", ".join(f"{plain(kind)} {count}" for kind, count in manifest.masked.items())
         echo(f"  masked: {kinds or 'nothing found'}", err=err)

@@ -1,7 +1,5 @@
 """turnlog calls: list the tool calls of a session."""
 
-from dataclasses import replace
-
 import click
 
 from turnlog.cli.arguments import json_option, output_option, reveal_switch, session_argument
@@ -11,11 +9,12 @@ from turnlog.cli.sessions import open_named
 from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import Look, masked_value
+from turnlog.conversation.call_titles import call_title
 from turnlog.conversation.calls import Call
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
 from turnlog.render.json_views import call_view
-from turnlog.render.tool_views import outcome_of, title_of
+from turnlog.render.tool_views import outcome_of
 from turnlog.store.stores import Stores
 
 FAILED = "✗"
@@ -70,7 +69,7 @@ def command(stores: Stores, session: str, tool: str | None, errors: bool, as_jso
 
 def _cells(session: Session, call: Call) -> list[str]:
     detail = session.detail(call)
-    title = plain(title_of(call.name, replace(detail, input=masked_value(detail.input))))
+    title = plain(call_title(call.name, masked_value(detail.input)))
     seconds = f"{detail.duration_ms / 1000:.1f}s" if detail.duration_ms is not None else ""
     mark = FAILED if call.is_error else "●"
     outcome = plain(outcome_of(call.name, detail))

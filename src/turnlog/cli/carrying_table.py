@@ -9,7 +9,7 @@ from turnlog.text import exact_money, file_size, money
 READABLE = 34
 """Cells of a name that are worth more than a column of figures."""
 LEAST = 0.00005
-"""Dollars that are shown as more than zero."""
+"""The smallest cost in dollars that is not shown as zero."""
 
 
 def echo_carrying(view: CarryingView, limit: int, directory: str | None) -> None:

@@ -27,9 +27,21 @@ from turnlog.cli.host_options import (
     require_editor,
     require_host,
     serve_editor,
+    set_up,
+    setup_trigger,
     system_prompt,
     tool_list,
     tuning,
+)
+from turnlog.cli.run_options import (
+    compact_window,
+    customizations,
+    in_worktree,
+    note_auto_mode,
+    open_log,
+    require_run,
+    run_options,
+    start_background,
 )
 from turnlog.cli.terminal import echo
 from turnlog.errors import NotFound, Unavailable, UsageError
@@ -44,9 +56,9 @@ if TYPE_CHECKING:
     from turnlog.agent.workspace.project_directories import SettingSource
 
 STYLES = ("text", "json", "stream-json")
-MODES = ("default", "manual", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
-MANUAL = "manual"
-"""Another name of the mode default, as in the client."""
+MODES = ("default", "manual", "auto", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
+OTHER_NAMES = {"manual": "default", "auto": "acceptEdits"}
+"""Modes of the client by other names. In its `auto`, a model decides about what is not an edit."""
 PRIVATE_PAGES = "TURNLOG_PRIVATE_PAGES"
 """The variable that lets WebFetch reach private networks; a project's settings cannot set it."""
 PATIENCE = 3.0
@@ -92,7 +104,9 @@ SEPARATORS = ", \t\n"
 )
 @click.option("--session-id", metavar="UUID", help="Id of the new session.")
 @click.option("-n", "--name", help="Title of the session.")
-@click.option("--model", shell_complete=complete_model, help="Model id, or opus, sonnet or haiku.")
+@click.option(
+    "--model", shell_complete=complete_model, help="Model id, or opus, fable, sonnet or haiku."
+)
 @click.option("--permission-mode", type=click.Choice(MODES), help="Which calls run without asking.")
 @click.option(
     "--dangerously-skip-permissions",
@@ -145,6 +159,7 @@ SEPARATORS = ", \t\n"
     help="Explain whether a shell command may run; needs no API key.",
 )
 @click.option("--json", "as_json", is_flag=True, help="With --explain-permission: print JSON.")
+@run_options
 @host_options
 @click.pass_obj
 def command(store: Store, prompt: str | None, **given: Any) -> None:
@@ -174,23 +189,42 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
         raise UsageError("--json needs --explain-permission", "--output-format json")
     if given["acp"]:
         require_editor(prompt, given)
+        note_auto_mode(given)
+        open_log(store, partial(_options, store, given), given)
         asyncio.run(_serve_editor(store, given))
         return
     require_host(given)
+    require_run(given, is_headless=_is_headless(given))
     if given["resume"] == PICKED:
         given["resume"] = _pick(store, given)
-    if is_hosted(given):
-        if code := asyncio.run(_host(store, given)):
-            raise click.exceptions.Exit(code)
+    if given["is_background"]:
+        start_background(store, _options(store, given), prompt, given)
         return
+    note_auto_mode(given)
+    # Not yet made: a program gets what is wrong with its options as a message.
+    make_options = partial(_options, store, given)
+    with in_worktree(store, make_options, given):
+        open_log(store, make_options, given)
+        code = _run(store, prompt, given)
+    if code:
+        raise click.exceptions.Exit(code)
+
+
+def _run(store: Store, prompt: str | None, given: dict[str, Any]) -> int:
+    """Run a chat in the way that the options name; return the exit code."""
+    if given["init_only"]:
+        asyncio.run(set_up(store, _options(store, given)))
+        return 0
+    if is_hosted(given):
+        return asyncio.run(_host(store, given))
     if not given["is_printed"]:
         from turnlog.agent.terminal.start import run
+        from turnlog.cli.picking import pick_within
 
-        run(store, partial(_options, store, given), prompt)
-        return
-    options = _options(store, given)
-    if asyncio.run(_print(store, options, prompt, given)):
-        raise click.exceptions.Exit(1)
+        pick = partial(pick_within, store, "chat")
+        run(store, partial(_options, store, given), prompt, pick)
+        return 0
+    return int(asyncio.run(_print(store, _options(store, given), prompt, given)))
 
 
 def _use_only(store: Store) -> None:
@@ -219,6 +253,7 @@ async def _serve_editor(store: Store, given: dict[str, Any]) -> None:
 
 def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
     from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, ChatOptions
+    from turnlog.agent.chat.customizations import BARE_TOOLS
     from turnlog.agent.chat.structured_output import read_schema
     from turnlog.agent.config.plugins import read_plugin
     from turnlog.agent.loop.conversation import TurnLimits
@@ -239,7 +274,7 @@ def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
         setting_sources=_setting_sources(given["setting_sources"]),
         trusts_project=given["trust"],
         model=given["model"],
-        mode=ApprovalMode("default" if mode == MANUAL else mode) if mode else None,
+        mode=ApprovalMode(OTHER_NAMES.get(mode, mode)) if mode else None,
         allow=_rules(given["allowed_tools"]),
         deny=_rules(given["disallowed_tools"]),
         directories=tuple(Path(each).resolve() for each in given["add_dir"]),
@@ -249,7 +284,7 @@ def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
         has_only_these_servers=given["strict_mcp_config"],
         allows_private_pages=bool(os.environ.get(PRIVATE_PAGES)),
         limits=TurnLimits(given["max_turns"], given["max_budget_usd"]),
-        tools=tool_list(given["tools"]),
+        tools=tool_list(given["tools"] or (BARE_TOOLS if given["bare"] else ())),
         tuning=tuning(given),
         thinking_tokens=given["max_thinking_tokens"],
         schema=read_schema(given["json_schema"]),
@@ -258,6 +293,13 @@ def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
         allows_bypass=given["allow_dangerously_skip_permissions"],
         plugins=tuple(read_plugin(Path(each)) for each in given["plugin_dir"]),
         agents=command_line_agents(given["agents"]),
+        customizations=customizations(given),
+        is_recorded=not given["no_session_persistence"],
+        compact_window=compact_window(given["autocompact"]),
+        moves_surroundings=given["exclude_dynamic_system_prompt_sections"],
+        opening_lines=given.get("opening_lines", ()),
+        agent=given["agent"],
+        setup=setup_trigger(given),
     )
 
 
@@ -337,15 +379,17 @@ async def _print(
     store: Store, options: "ChatOptions", prompt: str | None, given: dict[str, Any]
 ) -> bool:
     """Run a chat without a UI; return whether it failed."""
+    from turnlog.agent.chat.host import Host
     from turnlog.agent.chat.opening import open_chat
-    from turnlog.agent.headless.print_mode import Printer, Style
+    from turnlog.agent.headless.print_mode import HookEvents, Printer, Style
 
     prompts = _prompts(prompt, given["input_format"])
     # Before anything is started: by default, a signal would end only turnlog and leave behind a
     # hook or a server that the chat was waiting for.
     stopping = _stop_on_signals()
     try:
-        chat = await open_chat(store, options)
+        hooks = HookEvents(given["include_hook_events"])
+        chat = await open_chat(store, options, host=Host(observe=hooks.observe))
     except asyncio.CancelledError:
         raise click.Abort from None
     for note in chat.notes:
@@ -355,12 +399,14 @@ async def _print(
     note = partial(_note_waiting, is_verbose)
     printer = Printer(chat, style, _write, has_pieces, note, is_verbose)
     stopping.append(printer.stop)
+    hooks.release(printer.report)
     try:
         chat.parts.model.require_credentials()
         await printer.run(prompts)
     except asyncio.CancelledError:
         raise click.Abort from None
     finally:
+        hooks.close()
         await chat.close("prompt_input_exit")
     return printer.is_error
 
@@ -399,7 +445,7 @@ def _stop_on_signals() -> list[Callable[[], bool]]:
 
 def _prompts(prompt: str | None, style: str) -> "AsyncIterator[Prompt]":
     from turnlog.agent.chat.prompt_expansion import PipedPrompt
-    from turnlog.agent.headless.print_mode import read_prompts
+    from turnlog.agent.headless.prompt_lines import read_prompts
 
     if style == "stream-json":
         return read_prompts(_lines())

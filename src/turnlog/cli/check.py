@@ -18,8 +18,8 @@ from turnlog.cli.arguments import (
 )
 from turnlog.cli.completions import complete_session
 from turnlog.cli.ls import SessionSelection
-from turnlog.cli.output import echo_json, fit, plain, progress_bar, width, wrap_hint
-from turnlog.cli.picking import named_or_picked
+from turnlog.cli.output import echo_json, fit, plain, progress_bar, styled_hint, width
+from turnlog.cli.picking import SELECTING, named_or_picked
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
@@ -28,6 +28,7 @@ from turnlog.edit.check.checks import check_session
 from turnlog.edit.check.findings import ORDER, Finding, Severity
 from turnlog.render.text_layout import cells_of
 from turnlog.store.catalog import describe, locate_session, select_sessions
+from turnlog.store.paths import short_path
 from turnlog.store.session_lookup import find_session
 from turnlog.store.stores import Stores, find_holder
 
@@ -77,9 +78,7 @@ def command(
     stores = stores_in(ctx)
     selection = SessionSelection(options["project"], options["since"], options["until"])
     every = every or selection != SessionSelection()
-    sessions = named_or_picked(ctx, sessions, every)
-    if bool(sessions) == every:
-        raise click.UsageError("name sessions, or use --all, not both", ctx)
+    sessions = named_or_picked(ctx, sessions, every, SELECTING, "turnlog check last")
     if every:
         paths = [session.path for session in select_sessions(stores, *selection)]
     else:
@@ -127,7 +126,7 @@ def _print(reports: list[Report]) -> None:
 
 def _heading(path: Path, room: int) -> str:
     """Return the path of a session, and as much of its title as fits."""
-    shown, title = plain(str(path)), plain(describe(locate_session(path)).title)
+    shown, title = plain(short_path(path)), plain(describe(locate_session(path)).title)
     left = room - cells_of(shown) - len(GAP)
     beside = fit(title, left).rstrip() if left >= READABLE else ""
     return f"{style(shown, 'bold')}{GAP}{dim(beside)}" if beside else style(shown, "bold")
@@ -139,9 +138,8 @@ def _lines(finding: Finding, room: int) -> Iterator[str]:
     place = dim(f"{f'line {finding.line}' if finding.line else '':>10}")
     fix = f"({plain(finding.fix)})" if finding.fix else ""
     lead = f"  {severity} {place}  "
-    for line in wrap_hint(plain(finding.message), fix, room - LEAD):
-        text = line.removesuffix(fix)
-        yield f"{lead}{text}{dim(fix) if text != line else ''}"
+    for line in styled_hint(plain(finding.message), fix, room - LEAD):
+        yield f"{lead}{line}"
         lead = " " * LEAD
 
 

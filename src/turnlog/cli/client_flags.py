@@ -2,18 +2,25 @@
 
 A flag is refused if the chat would do what the user has just ruled out, such as recording a
 session, and ignored if nothing but comfort is lost. Names and arguments are those of 2.1.325.
+Options that take several values in the client take them here, too.
 """
 
+import os
+import re
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 import click
 
 from turnlog.cli.terminal import echo
 from turnlog.errors import UsageError
+from turnlog.format.tools import KNOWN_TOOLS
 from turnlog.text import harmless
 
 NONE, OPTIONAL, REQUIRED = "", "[]", "<>"
 """Whether a flag takes an argument."""
+ARGUMENTS = "turnlog.chat.arguments"
+"""Key of the arguments in the context of the command."""
 ALWAYS, IGNORED, REFUSED = "supported", "ignored", "refused"
 
 
@@ -34,20 +41,9 @@ CLIENT_FLAGS = (
     ClientFlag(("--await-initialize",), NONE, ALWAYS, "turnlog waits for the program anyway"),
     ClientFlag(("--no-chrome",), NONE, ALWAYS, CHROME),
     ClientFlag(("--forward-subagent-text",), NONE, ALWAYS, "-p prints it anyway"),
-    ClientFlag(
-        ("--autocompact",), REQUIRED, IGNORED, "settings say when the conversation is compacted"
-    ),
     ClientFlag(("--ax-screen-reader",), NONE, IGNORED, "output for pipes is plain text"),
     ClientFlag(("--brief",), NONE, IGNORED, "turnlog has no such tool"),
     ClientFlag(("--chrome",), NONE, IGNORED, CHROME),
-    ClientFlag(("-d", "--debug"), OPTIONAL, IGNORED, "turnlog writes no debug log"),
-    ClientFlag(("--debug-file",), REQUIRED, IGNORED, "turnlog writes no debug log"),
-    ClientFlag(
-        ("--exclude-dynamic-system-prompt-sections",),
-        NONE,
-        IGNORED,
-        "programs ask for it when they initialize",
-    ),
     ClientFlag(("--ide",), NONE, IGNORED, "editors start turnlog chat --acp"),
     ClientFlag(("--prompt-suggestions",), OPTIONAL, IGNORED, "turnlog suggests no prompts"),
     ClientFlag(
@@ -56,26 +52,8 @@ CLIENT_FLAGS = (
     ClientFlag(
         ("--system-prompt-snapshot",), REQUIRED, IGNORED, "the system prompt is not recorded"
     ),
-    ClientFlag(
-        ("--agent",),
-        REQUIRED,
-        REFUSED,
-        "an agent cannot be the whole session",
-        "--append-system-prompt-file FILE",
-    ),
-    ClientFlag(("--bare",), NONE, REFUSED, "hooks and memory cannot be left out"),
-    ClientFlag(
-        ("--bg", "--background"),
-        NONE,
-        REFUSED,
-        "a chat does not run in the background",
-        "tmux new -d turnlog chat",
-    ),
     ClientFlag(("--cloud",), OPTIONAL, REFUSED, CLOUD),
     ClientFlag(("--desktop",), NONE, REFUSED, "turnlog has no desktop app", "turnlog web"),
-    ClientFlag(
-        ("--disable-slash-commands",), NONE, REFUSED, "commands and skills cannot be left out"
-    ),
     ClientFlag(("--environment",), REQUIRED, REFUSED, CLOUD),
     ClientFlag(("--file",), REQUIRED, REFUSED, "turnlog downloads no files"),
     ClientFlag(
@@ -83,13 +61,6 @@ CLIENT_FLAGS = (
     ),
     ClientFlag(
         ("--managed-settings",), REQUIRED, REFUSED, "managed settings come from their own file"
-    ),
-    ClientFlag(
-        ("--no-session-persistence",),
-        NONE,
-        REFUSED,
-        "turnlog records every session",
-        "turnlog rm SESSION",
     ),
     ClientFlag(
         ("--plugin-url",), REQUIRED, REFUSED, "turnlog downloads no plugins", "--plugin-dir DIR"
@@ -101,19 +72,40 @@ CLIENT_FLAGS = (
     ClientFlag(
         ("--restricted",), NONE, REFUSED, "choose tools and settings", "--tools Read,Grep,Glob"
     ),
-    ClientFlag(
-        ("--safe-mode",), NONE, REFUSED, "choose settings instead", "--setting-sources user"
-    ),
     ClientFlag(("--teleport",), OPTIONAL, REFUSED, CLOUD),
-    ClientFlag(("--tmux",), OPTIONAL, REFUSED, "turnlog creates no worktrees", "git worktree add"),
+    ClientFlag(
+        ("--tmux",), OPTIONAL, REFUSED, "tmux starts turnlog", "tmux new turnlog chat --worktree"
+    ),
     ClientFlag(
         ("-v", "--version"), NONE, REFUSED, "it is a flag of turnlog itself", "turnlog --version"
     ),
-    ClientFlag(
-        ("-w", "--worktree"), OPTIONAL, REFUSED, "turnlog creates no worktrees", "git worktree add"
-    ),
 )
 BY_NAME = {name: flag for flag in CLIENT_FLAGS for name in flag.names}
+RULE = re.compile(r"(\w+)(?:\([^()]*\))?")
+BETA = re.compile(r"[a-z0-9-]+-\d{4}-\d{2}-\d{2}")
+
+
+def _is_rule(text: str) -> bool:
+    found = RULE.fullmatch(text)
+    return found is not None and (found[1] in KNOWN_TOOLS or text.startswith("mcp__"))
+
+
+def _is_config(text: str) -> bool:
+    return text.lstrip().startswith("{") or text.endswith(".json")
+
+
+# The client takes every word up to the next option, also a prompt. Here, a word has to look like a
+# value: `--add-dir ../lib "Fix it"` has a prompt.
+SEVERAL: dict[str, Callable[[str], bool]] = {
+    "add_dir": os.path.isdir,  # unlike `Path.is_dir`, it takes any prompt
+    "allowed_tools": _is_rule,
+    "betas": lambda text: BETA.fullmatch(text) is not None,
+    "disallowed_tools": _is_rule,
+    "mcp_config": _is_config,
+    "tools": _is_rule,
+}
+"""Options that take several values, by the name of their parameter: what a further one looks like.
+"""
 
 
 class ClientCommand(click.Command):
@@ -123,6 +115,8 @@ class ClientCommand(click.Command):
         """Parse arguments without the flags of the client; print a notice for each ignored one."""
         own = {name: option for option in self.params for name in option.opts}
         kept, ignored = without_client_flags(args, own)
+        kept = with_each_value(kept, own)
+        ctx.meta[ARGUMENTS] = list(kept)  # click empties the other one
         for flag in ignored:
             if flag.treatment == IGNORED:
                 echo(harmless(f"turnlog: {flag.names[-1]} is ignored: {flag.reason}"), err=True)
@@ -134,9 +128,10 @@ def without_client_flags(
 ) -> tuple[list[str], list[ClientFlag]]:
     """Return arguments without flags of the client, and those flags.
 
-    >>> kept, flags = without_client_flags(["-p", "--debug", "api", "--ide", "--", "--ide"], {})
+    >>> args = ["-p", "--system-prompt-snapshot", "x", "--ide", "--", "--ide"]
+    >>> kept, flags = without_client_flags(args, {})
     >>> kept, [flag.names[-1] for flag in flags]
-    (['-p', '--', '--ide'], ['--debug', '--ide'])
+    (['-p', '--', '--ide'], ['--system-prompt-snapshot', '--ide'])
     """
     kept: list[str] = []
     found: list[ClientFlag] = []
@@ -149,8 +144,8 @@ def without_client_flags(
             return [*kept, given, *rest], found
         if flag is None:
             kept.append(given)
-            # The value of an option is none of these, whatever it looks like.
-            if not has_value and _takes_value(own.get(name)) and rest:
+            # The value of an option is not a flag of the client, whatever it looks like.
+            if not has_value and _takes_word(own.get(name), rest):
                 kept.append(rest.pop(0))
             continue
         if flag.treatment == REFUSED:
@@ -162,5 +157,51 @@ def without_client_flags(
     return kept, found
 
 
-def _takes_value(option: Any) -> bool:
-    return isinstance(option, click.Option) and not option.is_flag
+def with_each_value(args: list[str], own: dict[str, Any]) -> list[str]:
+    """Return arguments with the option repeated before each further value that it is given.
+
+    >>> option = click.Option(["--mcp-config"], multiple=True)
+    >>> with_each_value(["--mcp-config", "a.json", "b.json", "Hi"], {"--mcp-config": option})
+    ['--mcp-config', 'a.json', '--mcp-config', 'b.json', 'Hi']
+    """
+    found: list[str] = []
+    last = ""
+    is_value: Callable[[str], bool] | None = None
+    for words in grouped(args, own):
+        if is_value and len(words) == 1 and not words[0].startswith("-") and is_value(words[0]):
+            found += [last, *words]
+            continue
+        found += words
+        last = words[0].partition("=")[0]
+        is_value = SEVERAL.get(own[last].name or "") if last in own else None
+    return found
+
+
+def grouped(args: list[str], own: dict[str, Any]) -> Iterator[list[str]]:
+    """Yield each option with its value, and each other word; from `--` on, all words together."""
+    rest = list(args)
+    while rest:
+        given = rest.pop(0)
+        if given == "--":
+            yield [given, *rest]
+            return
+        name, has_value, _ = given.partition("=")
+        takes_next = not has_value and _takes_word(own.get(name), rest)
+        yield [given, rest.pop(0)] if takes_next else [given]
+
+
+def without_flag(args: list[str], own: dict[str, Any], names: Collection[str]) -> list[str]:
+    """Return arguments without a flag; a value that looks like it stays.
+
+    >>> without_flag(["--bg", "--", "--bg"], {}, ["--bg"])
+    ['--', '--bg']
+    """
+    return [word for words in grouped(args, own) if words[0] not in names for word in words]
+
+
+def _takes_word(option: Any, rest: list[str]) -> bool:
+    """Return whether the next word is the value of an option."""
+    if not isinstance(option, click.Option) or option.is_flag or not rest:
+        return False
+    # An option whose value may be left out takes no other option for it.
+    return not option._flag_needs_value or not rest[0].startswith("-")  # pyright: ignore

@@ -19,7 +19,7 @@ from turnlog.cli.editing import (
     repair_as_json,
     transform_options,
 )
-from turnlog.cli.output import echo_json, plain
+from turnlog.cli.output import echo_command, echo_json, plain
 from turnlog.cli.root import samples_store
 from turnlog.cli.sessions import open_named
 from turnlog.cli.store_options import with_stores
@@ -90,10 +90,10 @@ def _print_resume(clone: Clone, holder: Store) -> None:
     """Print how to resume a clone, or why the client will not find it."""
     directory = describe(locate_session(clone.path)).cwd
     if is_in_store(clone.path):
-        echo(f"  {resume_command(clone.id, directory)}")
+        echo_command(resume_command(clone.id, directory))
         return
     if clone.path.is_relative_to(holder.projects) and holder != samples_store():
-        echo(f"  {resume_command(clone.id, directory, holder)}")
+        echo_command(resume_command(clone.id, directory, holder))
         return
     store = client_store()
     project = store.project_of(directory or str(Path.cwd()))

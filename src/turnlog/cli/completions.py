@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from turnlog.store.stores import AnyStores
 
-FAMILIES = ("haiku", "opus", "sonnet")
+FAMILIES = ("fable", "haiku", "opus", "sonnet")
 MOST = 50
 """Maximum number of completions."""
 

@@ -22,6 +22,8 @@ def direct(arguments: list[str]) -> Callable[[], None] | None:
             return _print_status
         case ["search", _, *_] if not any(word.startswith("-") for word in arguments):
             return lambda: _search(arguments[1:])
+        case ["search", "--like", text] if not text.startswith("-"):
+            return lambda: _search_like(text)
         case _:
             return None
 
@@ -39,3 +41,12 @@ def _search(words: list[str]) -> None:
     from turnlog.index.service import SearchRequest
 
     print_hits(open_stores(), SearchRequest(" ".join(words)))
+
+
+def _search_like(text: str) -> None:
+    from turnlog.cli.searching import print_like
+    from turnlog.index.similarity import LikeRequest, session_named
+
+    stores = open_stores()
+    request = LikeRequest(text, session_named(stores, text))
+    print_like(stores, request, as_json=False, program="turnlog")

@@ -9,9 +9,9 @@ import click
 
 from turnlog.agent.model.messages_api import DEFAULT_MODEL, summarise
 from turnlog.cli.arguments import AliasedOption
-from turnlog.cli.output import plain, width
-from turnlog.cli.tables import GAP, Column, Table, with_rows
-from turnlog.cli.terminal import dim, echo
+from turnlog.cli.output import plain, styled_hint, width
+from turnlog.cli.tables import Column, Table, with_rows
+from turnlog.cli.terminal import echo
 from turnlog.edit.effect import Effect
 from turnlog.edit.journal import Record
 from turnlog.edit.plan_builder import REPAIR, EditOptions
@@ -120,10 +120,17 @@ def repair_as_json(options: EditOptions, result: EditOutcome | CloneResult) -> d
 def print_repair(result: EditOutcome | CloneResult) -> None:
     """Print which findings a repair removed and which remain."""
     for finding in result.mended:
-        echo(f"  {'repair':8}{plain(finding.message)}")
+        _print_finding("repair", finding.message, "")
     for finding in result.left:
-        fix = f"{GAP}{dim(f'({plain(finding.fix)})')}" if finding.fix else ""
-        echo(f"  {'left':8}{plain(finding.message)}{fix}")
+        _print_finding("left", finding.message, f"({plain(finding.fix)})" if finding.fix else "")
+
+
+def _print_finding(word: str, message: str, fix: str) -> None:
+    """Print a finding; what does not fit beside the word continues below."""
+    lead = f"  {word:8}"
+    for line in styled_hint(plain(message), fix, width() - len(lead)):
+        echo(f"{lead}{line}")
+        lead = " " * len(lead)
 
 
 def print_effect(effect: Effect) -> None:

@@ -93,7 +93,9 @@ def _row(table: Table, line: Line, entry: Entry | None, problem: str) -> str:
     room = table.width_of(CONTENT)
     warning = fit(plain(problem), min(room, cells_of(plain(problem)))) if problem else ""
     left = room - cells_of(warning) - (len(GAP) if warning else 0)
-    about = fit(plain_masked(preview(entry, left)), left).rstrip() if entry and left > 0 else ""
+    # Twice the room: blanks are stripped from the text, which must still be longer to be cut.
+    text = plain_masked(preview(entry, 2 * left)) if entry and left > 0 else ""
+    about = fit(text, left).rstrip()
     kind = _kind(kind_of(entry)) if entry else "-"
     row = table.row([str(line.number or ""), clock, file_size(len(line.raw)), kind, ""])
     content = GAP.join(filter(None, (style(warning, "red") if warning else "", about)))

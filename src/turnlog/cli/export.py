@@ -20,7 +20,7 @@ from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.output_file import STDOUT, require_outside_store
 from turnlog.cli.passwords import password_file_option, password_from
-from turnlog.cli.picking import named_or_picked
+from turnlog.cli.picking import SELECTING, named_or_picked
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import echo, style
@@ -77,13 +77,13 @@ class ExportCommand(click.Command):
 @click.option(
     "--depth",
     type=click.Choice([depth.value for depth in Depth]),
-    help="How much; by default full for html and json, else calls.",
+    help="How much of each turn; by default full for html and json, else calls.",
 )
 @click.option("--turn", type=click.IntRange(1), metavar="N", help="Only turn N.")
 @leaf_option
 @click.option("--thinking/--no-thinking", default=True, help="Include the model's thinking.")
 @click.option("--no-js", is_flag=True, help="Write HTML without scripts, for mail and print.")
-@click.option("--password", is_flag=True, help="Encrypt HTML with a password; it is asked for.")
+@click.option("--password", is_flag=True, help="Encrypt HTML with a password; prompts for it.")
 @password_file_option
 @click.option("--yes", "-y", is_flag=True, help="Replace files that turnlog did not write.")
 @json_option
@@ -107,9 +107,8 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
     stores = stores_in(ctx)
     output = given["output"]
     is_selected = bool(given["every"] or given["project"] or given["since"] or given["until"])
-    sessions = named_or_picked(ctx, sessions, is_selected)
-    if bool(sessions) == is_selected:
-        raise click.UsageError("name sessions, or use --all, --project or --since, not both", ctx)
+    example = "turnlog export last -o session.html"
+    sessions = named_or_picked(ctx, sessions, is_selected, SELECTING, example)
     if output != STDOUT:
         require_outside_store(ctx, Path(output))
     password = password_from(given["password_file"], given["password"], PASSWORD, "turnlog export")

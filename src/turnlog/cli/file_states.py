@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from turnlog.cli.output import echo_json, plain, width
+from turnlog.cli.output import echo_json, fit, plain, width
 from turnlog.cli.sessions import leaf_of
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import Look, dim, echo, echo_masked, masked, style
@@ -16,6 +16,7 @@ from turnlog.conversation.session import Session
 from turnlog.edit.put_files import PlannedFile, PutResult, put_files
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.timestamps import parse_timestamp
+from turnlog.render.text_layout import wrap_line
 from turnlog.text import file_size, plural
 from turnlog.worktree.beliefs import Certainty
 from turnlog.worktree.blame import blame_lines
@@ -23,6 +24,7 @@ from turnlog.worktree.file_names import FileName
 from turnlog.worktree.file_steps import (
     FileStep,
     TurnPlaces,
+    diff_change,
     diff_versions,
     file_steps,
 )
@@ -198,12 +200,12 @@ def print_step(step: FileStep, reveal: bool, head: str = "") -> None:
     state = style(version.certainty, LOOKS[version.certainty])
     echo(f"{style(_time(version.time), 'bold')}  {where}  {plain(by)}  {state}")
     if step.prompt:
-        echo(dim(f"  {plain(step.prompt)[: max(20, width() - 2)]}"))
+        echo(dim(f"  {fit(plain(step.prompt), max(20, width() - 2)).rstrip()}"))
     if version.is_absent:
         echo("  deleted")
     elif version.certainty is Certainty.GAP:
         echo(f"  {version.belief.reason}: {_ranges(version)} unknown")
-    _print_diff(diff_versions(step.before, version), reveal, "  ")
+    _print_diff(diff_change(step.before, version), reveal, "  ")
 
 
 def _opened(session: Session, options: FilesOptions) -> tuple[Worktree, FileMoment]:
@@ -221,7 +223,11 @@ def _note(state: FileRevision, moment: FileMoment) -> None:
     known = f", {plain(state.tool)} in line {state.line}" if state.tool else ""
     reason = "" if state.certainty is Certainty.EXACT else f" ({plain(state.belief.reason)})"
     text = f"{plain(state.path)} as of {moment.label} {what}{known}{reason}"
-    echo(dim(text) if sys.stderr.isatty() else text, err=True)
+    if not sys.stderr.isatty():
+        echo(text, err=True)
+        return
+    for line in wrap_line(text, width()):
+        echo(dim(line), err=True)
 
 
 def _print_known(state: FileRevision) -> None:

@@ -1,5 +1,7 @@
 """turnlog history: list the changes that turnlog made to files."""
 
+import re
+
 import click
 
 from turnlog.cli.arguments import json_option, limit_option, output_option
@@ -14,6 +16,7 @@ COLUMNS = (
     Column("title", width=44),
     Column("state", is_whole=True, look="dim"),
 )
+SESSION_ID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
 @click.command("history")
@@ -39,4 +42,6 @@ def command(limit: int, as_json: bool) -> None:
 
 def _cells(record: Record) -> list[str]:
     state = "undone" if record.is_undone else "" if record.is_done else "interrupted"
-    return [record.id, local_time(parse_timestamp(record.time)), plain(record.title), state]
+    # The first eight characters of an id name its session, and leave room for the rest.
+    title = SESSION_ID.sub(lambda found: found[0][:8], plain(record.title))
+    return [record.id, local_time(parse_timestamp(record.time)), title, state]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from turnlog.cli.output import fit, fit_path, plain
 from turnlog.cli.terminal import dim, style
 from turnlog.format.timestamps import age
-from turnlog.render.text_layout import cells_of
-from turnlog.text import UNSAFE
+from turnlog.render.text_layout import cells_of, wrap_command
+from turnlog.text import UNSAFE, plural
 
 if TYPE_CHECKING:
     from turnlog.index.search.search import Hit, SessionHits, TurnHits
@@ -22,16 +22,28 @@ Piece = tuple[str, bool]
 """A part of a text, and whether it matched."""
 
 
-def lines_of(found: "SessionHits", columns: int, program: str = "turnlog") -> Iterator[str]:
-    """Yield the lines of a session with its hits and the commands that open them."""
+def lines_of(
+    found: "SessionHits", columns: int, program: str = "turnlog", *, wraps: bool = False
+) -> Iterator[str]:
+    """Yield the lines of a session with its hits and the commands that open them.
+
+    `wraps` breaks commands that do not fit; a pipe needs each on one line.
+    """
+    room = columns if wraps else 0
     yield _heading(found, columns)
     for turn in found.turns:
         yield from _turn(turn, columns)
         place = "" if turn.prompt is None else f" --line {turn.hits[0].line}"
-        yield dim(f"    {program} show {turn.id}{place}")
+        yield from _command(f"{program} show {turn.id}{place}", "    ", room)
     if found.more > 0:
-        yield dim(f"  {found.more} more")
-    yield dim(f"  {plain(found.resume)}")
+        yield dim(f"  {plural(found.more, 'more hit')}")
+    yield from _command(plain(found.resume), "  ", room)
+
+
+def _command(command: str, indent: str, room: int) -> Iterator[str]:
+    """Draw a command; it is not broken if there is no limit to its room."""
+    for line in wrap_command(command, room - len(indent)):
+        yield dim(f"{indent}{line}")
 
 
 def _heading(found: "SessionHits", columns: int) -> str:

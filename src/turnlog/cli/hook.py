@@ -10,20 +10,20 @@ from turnlog.cli.arguments import json_option
 from turnlog.cli.completions import complete_target
 from turnlog.cli.extras import require_extra
 from turnlog.cli.hook_doctor import examine, print_examination
-from turnlog.cli.hook_status import HOOK, installed_places, print_status, status_of
+from turnlog.cli.hook_status import installed_places, print_status, status_of
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.span_options import span_options
 from turnlog.cli.terminal import echo, style
 from turnlog.errors import Conflict, NotFound, TurnlogError
+from turnlog.plugin.client_hooks import TRACE_HOOK
 from turnlog.store.configuration import configuration_file
 from turnlog.store.paths import Store, real_path
 from turnlog.text import plural
-from turnlog.trace.route import require_backend
 from turnlog.trace.send import SendReport
 from turnlog.trace.sender import Sender, Urgency
 from turnlog.trace.spool import Spool
 from turnlog.trace.switch import ancestors, read_switches
-from turnlog.trace.targets import target_of
+from turnlog.trace.targets import backend_of
 from turnlog.trace.trace_settings import load_targets
 
 WAIT = 30.0
@@ -78,13 +78,13 @@ def install(store: Store, **options: Any) -> None:
       turnlog hook install --to http://localhost:4318 --content none
     """
     require_extra("trace", "tracing")
-    targets = [require_backend(target_of(settings)) for settings in load_targets(options)]
+    targets = [backend_of(settings) for settings in load_targets(options)]
     spool = Spool()
     # A project's settings may set XDG_CONFIG_HOME or HOME for its hooks. With fixed paths, they
     # still find the user's configuration, and the switch that turns the project off.
     places = {"config": configuration_file(), "spool": spool.folder, "store": store.root}
     fixed = [word for name, path in places.items() for word in (f"--{name}", str(path.absolute()))]
-    is_new = HOOK.install(store, [*_words(options), *fixed])
+    is_new = TRACE_HOOK.install(store, [*_words(options), *fixed])
     spool.begin()
     verb = "Installed" if is_new else "Installed already"
     addresses = " and ".join(target.address for target in targets)
@@ -111,7 +111,7 @@ def uninstall(store: Store) -> None:
     Examples:
       turnlog hook uninstall
     """
-    is_new = HOOK.uninstall(store)
+    is_new = TRACE_HOOK.uninstall(store)
     where = f"Removed from {store.settings}" if is_new else f"Not installed in {store.settings}"
     echo(where)
 
@@ -197,9 +197,9 @@ def send(ctx: click.Context, again: bool, as_json: bool) -> None:
     if as_json:
         echo_json(sender.reports)
     else:
-        _tell(sender.reports)
+        _report(sender.reports)
         if not (sender.reports or sender.held or sender.problems):
-            echo("nothing waits")
+            echo("nothing is waiting")
     for project, count in sender.held.items():
         hint = f"turnlog hook on --project {plain(project)}"
         echo(f"held: {plural(count, 'note')} of {plain(project)} ({hint})", err=True)
@@ -209,7 +209,7 @@ def send(ctx: click.Context, again: bool, as_json: bool) -> None:
         ctx.exit(1)
 
 
-def _tell(reports: list[SendReport]) -> None:
+def _report(reports: list[SendReport]) -> None:
     for report in reports:
         others = {"open": report.open, "refused": report.refused}
         details = "".join(f", {count:,} {name}" for name, count in others.items() if count)

@@ -4,25 +4,25 @@ import shlex
 import shutil
 from typing import Any
 
-from turnlog.cli.hook_status import HOOK, disabled_in, installed_places, settings_of
+from turnlog.cli.hook_status import disabled_in, installed_places, settings_of
 from turnlog.cli.output import plain
 from turnlog.cli.terminal import echo, style
+from turnlog.plugin.client_hooks import TRACE_HOOK
 from turnlog.store.paths import Store
 from turnlog.text import plural
 from turnlog.trace.doctor import ProbeResult, send_test
-from turnlog.trace.route import require_backend
 from turnlog.trace.spool import Spool
-from turnlog.trace.targets import target_of
+from turnlog.trace.targets import backend_of
 
 
 def examine(store: Store, options: dict[str, Any]) -> dict[str, Any]:
     """Return the diagnosis as JSON values."""
     answers = [
-        send_test(require_backend(target_of(settings)), settings.timeout)
+        send_test(backend_of(settings), settings.timeout)
         for settings in settings_of(store, options)
     ]
-    installed = HOOK.installed(store)
-    missing = [event for event in HOOK.events if event not in installed]
+    installed = TRACE_HOOK.installed(store)
+    missing = [event for event in TRACE_HOOK.events if event not in installed]
     commands = sorted(set(installed.values()))
     lost = [command for command in commands if not shutil.which(shlex.split(command)[0])]
     disabled = disabled_in(store)

@@ -7,28 +7,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from turnlog.cli.client_hooks import ClientHook
 from turnlog.cli.output import plain, width
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.regular_files import read_object
 from turnlog.format.timestamps import age, parse_timestamp
+from turnlog.plugin.client_hooks import TRACE_HOOK
 from turnlog.store.configuration import configuration_file
 from turnlog.store.paths import Store
 from turnlog.text import plural
 from turnlog.trace.ledger import Ledger, RouteRecord
 from turnlog.trace.progress import SendProgress, all_progress
 from turnlog.trace.queue import QueueState, all_queues
-from turnlog.trace.route import require_backend
 from turnlog.trace.route_capture import parse_options, split_targets
 from turnlog.trace.spool import HookNote, Spool
 from turnlog.trace.switch import Switches, read_switches
-from turnlog.trace.targets import target_of
+from turnlog.trace.targets import backend_of
 from turnlog.trace.trace_settings import TraceSettings, load_targets
 from turnlog.trace.variable_origin import PLACES, split_places
 
-HOOK = ClientHook(("hook", "run"), ("SessionStart", "Stop", "SubagentStop", "SessionEnd"))
 SHOWN = 10
 """Rows to print of a list."""
 INDENT = " " * 9
@@ -49,7 +47,7 @@ WAITING = (
 
 def status_of(store: Store, spool: Spool) -> dict[str, Any]:
     """Return the state as JSON values."""
-    installed = HOOK.installed(store)
+    installed = TRACE_HOOK.installed(store)
     commands = sorted(set(installed.values()))
     notes = spool.notes()
     return {
@@ -102,7 +100,7 @@ def _print_indented(columns: Sequence[Column], rows: list[list[str]]) -> None:
 
 def settings_of(store: Store, given: dict[str, Any]) -> list[TraceSettings]:
     """Return the settings of the installed hooks in this environment; options override them."""
-    commands = HOOK.installed(store).values()
+    commands = TRACE_HOOK.installed(store).values()
     known: dict[str, Any] = _options(next(iter(commands), None))
     known |= {name: value for name, value in given.items() if value not in (None, ())}
     return load_targets(known)
@@ -119,7 +117,7 @@ def _target(commands: list[str]) -> str | None:
     """Return the target of the installed hooks; None if this environment does not define it."""
     try:
         options = _options(commands[0] if commands else None)
-        targets = [require_backend(target_of(each)) for each in load_targets(options)]
+        targets = [backend_of(each) for each in load_targets(options)]
         return " and ".join(target.address for target in targets)
     except TurnlogError:
         return None
@@ -128,7 +126,7 @@ def _target(commands: list[str]) -> str | None:
 def _installation(status: dict[str, Any]) -> str:
     if not status["commands"]:
         return f"hooks    not installed in {status['settings']} (turnlog hook install --to TARGET)"
-    missing = [event for event in HOOK.events if event not in status["events"]]
+    missing = [event for event in TRACE_HOOK.events if event not in status["events"]]
     lacks = f", without {', '.join(missing)}" if missing else ""
     return f"hooks    {status['settings']}{lacks}\ntarget   {status['target'] or 'not known here'}"
 
@@ -212,15 +210,15 @@ def _print_project(status: dict[str, Any]) -> None:
 
 def installed_places(store: Store) -> dict[str, Path]:
     """Return the paths of the configuration and the spool that the installed hooks use."""
-    command = next(iter(HOOK.installed(store).values()), None)
-    fixed, _ = split_places(HOOK.arguments(command) if command else ())
+    command = next(iter(TRACE_HOOK.installed(store).values()), None)
+    fixed, _ = split_places(TRACE_HOOK.arguments(command) if command else ())
     usual = {"config": configuration_file().absolute(), "spool": Spool().folder.absolute()}
     return usual | {name: Path(fixed[name]) for name in PLACES if name in fixed}
 
 
 def _options(command: str | None) -> dict[str, Any]:
     try:
-        words = split_places(HOOK.arguments(command))[1] if command else []
+        words = split_places(TRACE_HOOK.arguments(command))[1] if command else []
         found: dict[str, Any] = parse_options(words)
         return found | ({"to": split_targets(found["to"])} if "to" in found else {})
     except ValueError as error:

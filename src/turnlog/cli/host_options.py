@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,12 +29,14 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 HOST = "stdio"
 ONLY_HOSTED = (
     "permission_prompt_tool",
-    "include_hook_events",
     "replay_user_messages",
     "session_mirror",
 )
 HOSTING = "turnlog-chat --input-format stream-json --output-format stream-json"
-NOT_FOR_ACP = ("is_printed", "resume", "is_continued", "fork_session", "session_id", "name")
+NOT_FOR_ACP = (
+    *("is_printed", "resume", "is_continued", "fork_session", "session_id", "name"),
+    *("is_background", "worktree", "no_session_persistence"),
+)
 """Options about one session, or about another protocol: an editor opens sessions itself."""
 SEPARATORS = re.compile(r"[,\s]+")
 
@@ -44,8 +46,13 @@ OPTIONS = (
     click.option(
         "--acp", is_flag=True, help="Serve an editor that speaks the Agent Client Protocol."
     ),
-    click.option("--tools", metavar="LIST", help="Built-in tools to offer: Read,Bash or default."),
-    click.option("--agents", metavar="JSON", help="Additional agents, by name."),
+    click.option(
+        "--tools",
+        multiple=True,
+        metavar="LIST",
+        help="Built-in tools to offer: Read,Bash or default.",
+    ),
+    click.option("--agents", metavar="FILE|JSON", help="Additional agents, by name."),
     click.option(
         "--system-prompt-file", metavar="FILE", help="Replace the system prompt by a file."
     ),
@@ -53,11 +60,11 @@ OPTIONS = (
         "--append-system-prompt-file", metavar="FILE", help="Append a file to the system prompt."
     ),
     click.option("--json-schema", metavar="JSON", help="Answer with data that follows a schema."),
-    click.option("--effort", type=click.Choice(EFFORTS), help="How much effort the model makes."),
+    click.option("--effort", type=click.Choice(EFFORTS), help="Effort level of the model."),
     click.option(
         "--thinking",
         type=click.Choice(["adaptive", "enabled", "disabled"]),
-        help="Whether the model thinks first.",
+        help="When the model thinks before it answers.",
     ),
     click.option(
         "--thinking-display",
@@ -67,12 +74,12 @@ OPTIONS = (
     click.option(
         "--max-thinking-tokens",
         type=click.IntRange(0),
-        help="Tokens for thinking; newer models take any but 0 as adaptive.",
+        help="Tokens for thinking; for newer models, all but 0 mean adaptive.",
     ),
     click.option("--fallback-model", help="Model to use while the other one is overloaded."),
     click.option("--betas", multiple=True, metavar="LIST", help="Beta features of the API."),
     click.option(
-        "--task-budget", type=click.IntRange(1), help="Tokens that the model is told to spend."
+        "--task-budget", type=click.IntRange(1), help="Token budget announced to the model."
     ),
     click.option(
         "--resume-session-at", metavar="UUID", help="Resume at this entry, dropping later ones."
@@ -83,23 +90,30 @@ OPTIONS = (
         help="With --resume-session-at: fail unless only this prompt's turn is dropped.",
     ),
     click.option(
-        "--permission-prompt-tool", metavar="NAME", help="Who decides about calls: stdio."
+        "--permission-prompt-tool",
+        metavar="NAME",
+        help="Let the host program decide about calls: stdio.",
     ),
     click.option(
         "--permission-prompts",
         type=click.Choice(["host", "none"]),
         default="host",
-        help="Whether --permission-prompt-tool is asked; none denies instead.",
+        help="Who is asked: --permission-prompt-tool, or nobody (deny).",
     ),
     click.option(
         "--allow-dangerously-skip-permissions",
         is_flag=True,
         help="Let a program switch to bypassPermissions later.",
     ),
-    click.option("--include-hook-events", is_flag=True, help="Also print events of hooks."),
-    click.option("--replay-user-messages", is_flag=True, help="Print prompts that were read."),
+    click.option("--include-hook-events", is_flag=True, help="Also print hook events."),
+    click.option("--replay-user-messages", is_flag=True, help="Echo prompts read from stdin."),
     click.option("--session-mirror", is_flag=True, help="Also print each line of the session."),
     click.option("--plugin-dir", multiple=True, metavar="DIR", help="Load a plugin."),
+    click.option("--init", "is_init", is_flag=True, help="With -p: run Setup hooks first."),
+    click.option("--init-only", is_flag=True, help="Run Setup and SessionStart hooks and exit."),
+    click.option(
+        "--maintenance", is_flag=True, help="With -p: run Setup hooks for maintenance first."
+    ),
 )
 
 
@@ -110,9 +124,34 @@ def host_options(command: Command) -> Command:
     return command
 
 
+def setup_trigger(given: dict[str, Any]) -> str | None:
+    """Return the trigger of Setup hooks, `init` or `maintenance`; None if they do not run."""
+    if given["maintenance"] and (given["is_init"] or given["init_only"]):
+        raise UsageError("--maintenance cannot be combined with --init", "--init")
+    is_running = given["is_printed"] or given["init_only"] or is_hosted(given)
+    if (given["is_init"] or given["maintenance"]) and not is_running:
+        raise UsageError("--init and --maintenance need -p", "turnlog chat --init-only")
+    return "maintenance" if given["maintenance"] else "init" if _is_init(given) else None
+
+
+def _is_init(given: dict[str, Any]) -> bool:
+    return given["is_init"] or given["init_only"]
+
+
+async def set_up(store: Store, options: "ChatOptions") -> None:
+    """Open a chat for its hooks alone, and close it."""
+    from turnlog.agent.chat.opening import open_chat
+
+    chat = await open_chat(store, options)
+    for note in chat.notes:
+        _complain(note)
+    await chat.close("other")
+
+
 def is_hosted(given: dict[str, Any]) -> bool:
-    """Return whether a program drives the chat through stdin and stdout."""
-    return given["input_format"] == "stream-json" and not given["is_printed"]
+    """Return whether a program drives the chat through stdin and stdout, with or without `-p`."""
+    is_stream = given["output_format"] == "stream-json" or not given["is_printed"]
+    return given["input_format"] == "stream-json" and is_stream
 
 
 def system_prompt(given: dict[str, Any], name: str) -> str | None:
@@ -145,13 +184,14 @@ def tuning(given: dict[str, Any]) -> "ModelTuning":
     )
 
 
-def tool_list(text: str | None) -> tuple[str, ...] | None:
-    """Return the tools of a list; an empty one offers none.
+def tool_list(texts: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the tools that lists name; an empty list names none.
 
-    >>> tool_list("Read, Bash"), tool_list(""), tool_list(None)
-    (('Read', 'Bash'), (), None)
+    >>> tool_list(["Read, Bash", "Grep"]), tool_list([""]), tool_list([])
+    (('Read', 'Bash', 'Grep'), (), None)
     """
-    return None if text is None else tuple(each for each in SEPARATORS.split(text) if each)
+    named = tuple(each for text in texts for each in SEPARATORS.split(text) if each)
+    return named if texts else None
 
 
 def entrypoint(usual: str) -> str:
@@ -168,7 +208,10 @@ def command_line_agents(text: str | None) -> "dict[str, AgentDefinition]":
     from turnlog.agent.chat.host import read_agents
 
     try:
-        listed = json.loads(text or "{}")
+        is_file = text and not text.lstrip().startswith("{")
+        listed = json.loads(Path(text).read_bytes() if text and is_file else text or "{}")
+    except OSError as error:
+        raise UsageError(f"--agents {text}: {error.strerror}", "--agents '{}'") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"--agents is not JSON: {error}", "--agents '{}'") from error
     if not is_object(listed):
@@ -205,7 +248,7 @@ def hosted_options(given: dict[str, Any]) -> "HostedOptions":
 def unsupported(given: dict[str, Any]) -> list[str]:
     """Return a message for each option that has no effect."""
     is_other = given["permission_prompt_tool"] not in (None, HOST)
-    note = "--permission-prompt-tool is ignored, and calls that would ask are denied: only stdio"
+    note = "--permission-prompt-tool is ignored: only stdio works; calls that ask are denied"
     return [note] if is_other else []
 
 
@@ -245,7 +288,7 @@ async def serve_editor(
 
 def require_editor(prompt: str | None, given: dict[str, Any]) -> None:
     """Refuse options that contradict `--acp`."""
-    named = next((name for name in NOT_FOR_ACP if given[name]), None)
+    named = next((name for name in NOT_FOR_ACP if given[name] not in (None, False)), None)
     is_other = given["input_format"] != "text" or given["output_format"] != "text"
     if prompt or named or is_other:
         raise UsageError(

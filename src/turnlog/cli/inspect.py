@@ -13,7 +13,7 @@ from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.store_options import with_stores
 from turnlog.cli.tables import Column, echo_table
 from turnlog.cli.terminal import dim, echo, style
-from turnlog.errors import NotFound, UsageError
+from turnlog.errors import UsageError
 from turnlog.format.regular_files import is_readable
 from turnlog.format.survey import (
     Survey,
@@ -24,7 +24,7 @@ from turnlog.format.survey import (
 )
 from turnlog.store.parallel import map_files
 from turnlog.store.session_lookup import find_session
-from turnlog.store.stores import Stores, places_of
+from turnlog.store.stores import Stores, no_sessions
 from turnlog.text import file_size, plural
 
 MANY = 12
@@ -67,13 +67,13 @@ def survey_files(paths: Sequence[Path]) -> Survey:
 
 def _paths(stores: Stores, session: str | None, every: bool) -> list[Path]:
     if session and every:
-        raise UsageError("name a session or use --all, not both", "turnlog inspect --help")
+        raise UsageError("SESSION cannot be combined with --all", "turnlog inspect --all")
     if session:
         return [find_session(stores, session).path]
     found = {path for store in stores for path in store.projects.rglob("*.jsonl")}
     paths = [path for path in sorted(found) if is_readable(path)]
     if not paths:
-        raise NotFound(f"no sessions in {places_of(stores)}", "turnlog --samples inspect")
+        raise no_sessions(stores, "inspect")
     return paths
 
 

@@ -59,10 +59,15 @@ def name_options(command: Any) -> Any:
     """Add the options that decide under which names rows are pushed."""
     options = [
         click.option(
-            "--names", type=click.Choice(["plain", "hash"]), help="Names or their hashes."
+            "--names",
+            type=click.Choice(["plain", "hash"]),
+            help="Store names as they are, or hashed.",
         ),
         click.option(
-            "--key", type=click.Path(path_type=Path), metavar="FILE", help="Key of all hashes."
+            "--key",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="File with the key that names are hashed with.",
         ),
         click.option("--user", metavar="NAME", help="Name of the user; by default the login name."),
         click.option("--host", metavar="NAME", help="Name of this machine; by default its own."),
@@ -368,7 +373,12 @@ def compact_command(
 @click.argument("dest", required=False)
 @click.option("--user", metavar="NAME", help="Forget all sessions of a user.")
 @click.option("--session", metavar="ID", help="Forget a session, on all machines.")
-@click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="Key of hashed names.")
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File with the key that names are hashed with.",
+)
 @dry_run_option
 @yes_option
 @json_option

@@ -40,7 +40,7 @@ MOST_NAMED = 5
     metavar="MB",
     default=TASK_SIZE >> 20,
     show_default=True,
-    help="Raw files that a task reads.",
+    help="Size of the raw files that one task reads.",
 )
 @since_option("changes of the file")
 @click.option(
@@ -53,8 +53,15 @@ MOST_NAMED = 5
     metavar="WHAT",
     help="Include paths, commands or texts; texts are redacted.",
 )
-@click.option("--names", type=click.Choice(["plain", "hash"]), help="Names or their hashes.")
-@click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="Key of all hashes.")
+@click.option(
+    "--names", type=click.Choice(["plain", "hash"]), help="Store names as they are, or hashed."
+)
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File with the key that names are hashed with.",
+)
 @dry_run_option
 @json_option
 def ingest_command(raw: str, dest: str, as_json: bool, **given: Any) -> None:

@@ -2,31 +2,25 @@
 
 import os
 import shlex
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from turnlog.cli.archive_hooks import detach
 from turnlog.cli.arguments import dry_run_option, json_option
-from turnlog.cli.client_hooks import ClientHook, program
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.terminal import echo
-from turnlog.errors import TurnlogError, UsageError
-from turnlog.format.atomic import write_atomic
+from turnlog.errors import UsageError
 from turnlog.format.jsonl import FileState
 from turnlog.format.private_files import secure_folder
-from turnlog.format.regular_files import read_regular
 from turnlog.lake.lake_settings import lake_folder, parse_consents, read_settings
 from turnlog.lake.lake_storage import require_dest
+from turnlog.plugin.background_runs import run_in_background
+from turnlog.plugin.client_hooks import LAKE_HOOK, program
 from turnlog.store.paths import Store
 
-HOOK = ClientHook(("lake", "push", "--background"), ("SessionEnd",))
 TIMER = "turnlog-lake"
-LONGEST_NOTE = 1 << 16
 
 SERVICE_TEXT = """\
 [Unit]
@@ -56,7 +50,7 @@ WantedBy=timers.target
 @click.option(
     "--every", default="1h", show_default=True, metavar="TIME", help="How often the timer pushes."
 )
-@click.option("--with", "consents", multiple=True, metavar="WHAT", help="As of `lake push`.")
+@click.option("--with", "consents", multiple=True, metavar="WHAT", help="As for `lake push`.")
 @dry_run_option
 @json_option
 @click.pass_obj
@@ -80,14 +74,14 @@ def install_command(store: Store, dest: str | None, as_json: bool, **given: Any)
     if given["dry_run"]:
         action = shlex.join([*program(), "lake", "push", *words])
         where = _timer_files()[0] if given["timer"] else store.settings
-        _tell(f"Would run {action}, from {where}", as_json, installed=False)
+        _report(f"Would run {action}, from {where}", as_json, installed=False)
     elif given["timer"]:
         _install_timer(words, given["every"], as_json)
     else:
-        is_new = HOOK.install(store, words)
+        is_new = LAKE_HOOK.install(store, words)
         verb = "Installed" if is_new else "Already installed"
         hint = "push existing sessions now: turnlog lake push"
-        _tell(f"{verb} in {store.settings} ({hint} {target})", as_json, installed=True)
+        _report(f"{verb} in {store.settings} ({hint} {target})", as_json, installed=True)
 
 
 @click.command("uninstall")
@@ -100,7 +94,7 @@ def uninstall_command(store: Store, as_json: bool) -> None:
     Examples:
       turnlog lake uninstall
     """
-    was_there = HOOK.uninstall(store)
+    was_there = LAKE_HOOK.uninstall(store)
     files = [path for path in _timer_files() if path.exists()]
     if files:
         _apply("lake timer removed", dict.fromkeys(files))
@@ -110,7 +104,7 @@ def uninstall_command(store: Store, as_json: bool) -> None:
         message = f"Removed from {store.settings}"
     else:
         message = f"Not installed in {store.settings}"
-    _tell(message, as_json, installed=False)
+    _report(message, as_json, installed=False)
 
 
 def _fixed(dest: str) -> str:
@@ -120,7 +114,7 @@ def _fixed(dest: str) -> str:
     return str(Path(dest).expanduser().absolute())
 
 
-def _tell(message: str, as_json: bool, *, installed: bool) -> None:
+def _report(message: str, as_json: bool, *, installed: bool) -> None:
     if as_json:
         echo_json({"installed": installed, "message": message})
     else:
@@ -148,7 +142,7 @@ def _install_timer(words: list[str], every: str, as_json: bool) -> None:
     }
     _apply("lake timer installed", {path: text.encode() for path, text in texts.items()})
     enable = f"systemctl --user enable --now {TIMER}.timer"
-    _tell(f"Installed {timer} (start it: {enable})", as_json, installed=True)
+    _report(f"Installed {timer} (start it: {enable})", as_json, installed=True)
 
 
 def _apply(title: str, contents: dict[Path, bytes | None]) -> None:
@@ -170,30 +164,9 @@ def _apply(title: str, contents: dict[Path, bytes | None]) -> None:
 
 
 def push_in_background(ctx: click.Context, action: Callable[[], Any]) -> None:
-    """Push in a detached process: the client would wait for a hook, or kill it too early.
-
-    An error there is reported by the next run.
-    """
+    """Push in a detached process, and report the error of the last one."""
     folder = lake_folder()
     secure_folder(folder)
-    note = folder / "failed"
-    failed = ""
-    with suppress(OSError, ValueError):
-        failed = read_regular(note, LONGEST_NOTE).decode("utf-8", "replace")
-    sys.stdout.flush()
-    # Windows has no fork: there the client waits.
-    if hasattr(os, "fork") and os.fork():
-        if failed:
-            echo(f"turnlog: the last push failed: {plain(failed)}", err=True)
-            ctx.exit(1)
-        return
-    try:
-        detach()
-        action()
-        note.unlink(missing_ok=True)
-    except TurnlogError as error:
-        write_atomic(note, error.line.encode("utf-8", "replace"))
-    except OSError as error:
-        write_atomic(note, str(error).encode("utf-8", "replace"))
-    finally:
-        os._exit(0)
+    if failed := run_in_background(folder, action):
+        echo(f"turnlog: the last push failed: {plain(failed)}", err=True)
+        ctx.exit(1)

@@ -60,9 +60,16 @@ def layout_of(name: str, by: tuple[str, ...] = ()) -> ReportLayout:
     else:
         heads = [first]
     known = {column.head for column in layout.columns}
-    extra = [_path(each, each) if each in PATHS else _text(each, each) for each in by]
+    extra = [_dimension(each) for each in by]
     added = [column for column in extra if column.head not in known]
     return replace(layout, columns=(*heads, *added, *rest)) if by else LAYOUTS[name]
+
+
+def _dimension(name: str) -> ReportColumn:
+    """Return the column of a dimension that a report is grouped by as well."""
+    if name == MODEL.head:
+        return MODEL
+    return _path(name, name) if name in PATHS else _text(name, name)
 
 
 def _carrying_layout(by: tuple[str, ...]) -> ReportLayout:
@@ -142,6 +149,12 @@ def _written(row: Row) -> str:
     return short_count((number(row, "cache_write_5m") or 0) + (number(row, "cache_write_1h") or 0))
 
 
+def _model(row: Row) -> str:
+    # The total has no model.
+    name = text(row, "model").removeprefix("claude-")
+    return name or "(none)" if "model" in row else ""
+
+
 def _pulls(row: Row) -> str:
     urls = row.get("pull_requests")
     return " ".join(f"#{url.rpartition('/')[2]}" for url in urls) if isinstance(urls, list) else ""
@@ -152,6 +165,7 @@ def _commits(row: Row) -> str:
     return str(len(hashes) or "") if isinstance(hashes, list) else ""
 
 
+MODEL = ReportColumn("model", _model, is_number=False)
 COST = ReportColumn("cost", lambda row: _money(row, "cost_usd") + str(row.get("marks") or ""))
 AGENTS = _dollars("└ agents", "agent_cost_usd")
 WRITTEN = ReportColumn("write", _written)
@@ -214,11 +228,7 @@ LAYOUTS = {
     "store": _place("store"),
     "model": ReportLayout(
         (
-            ReportColumn(
-                "model",
-                lambda row: text(row, "model").removeprefix("claude-") or "(none)",
-                is_number=False,
-            ),
+            MODEL,
             SESSIONS,
             TURNS,
             _count("calls", "calls", 96),

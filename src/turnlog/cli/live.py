@@ -149,7 +149,8 @@ def _follow(reader: LiveReader) -> None:
                 shown = sessions, ages, size
                 # By default, rich takes the size from COLUMNS and LINES, which may be wrong.
                 console.size = ConsoleDimensions(size.columns, size.lines)
-                lines = _cropped(draw(sessions, now, size.columns), size.lines)
+                lines = _cropped(draw(sessions, now, size.columns), size.lines - 1)
+                lines.append(dim("Ctrl-C stops"))
                 text = Text.from_ansi(guarded("\n".join(lines)), no_wrap=True, overflow="crop")
                 live.update(text, refresh=True)
             time.sleep(LOOK_SECONDS)
@@ -158,6 +159,6 @@ def _follow(reader: LiveReader) -> None:
 def _cropped(lines: list[str], rows: int) -> list[str]:
     """Leave out lines that do not fit on the screen, and say how many."""
     if len(lines) <= rows:
-        return lines
+        return [*lines]
     kept = lines[: max(1, rows - 1)]
     return [*kept, dim(f"… {len(lines) - len(kept)} more")]

@@ -1,5 +1,6 @@
 """turnlog ls: list recent sessions, grouped by project."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -24,7 +25,7 @@ from turnlog.cli.tables import GAP, Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.timestamps import age
-from turnlog.render.text_layout import cells_of
+from turnlog.render.text_layout import cells_of, wrap_command
 from turnlog.store.catalog import (
     Description,
     SessionFile,
@@ -36,7 +37,7 @@ from turnlog.store.catalog import (
 )
 from turnlog.store.paths import Store, folder_name
 from turnlog.store.resume_command import resume_command
-from turnlog.store.stores import Stores, all_session_files, holder_of, places_of
+from turnlog.store.stores import Stores, all_session_files, holder_of, no_sessions, places_of
 from turnlog.text import file_size
 
 INDENT = "  "
@@ -110,7 +111,7 @@ def command(stores: Stores, limit: int, as_json: bool, is_long: bool, **given: A
         print_sessions(stores, shown, len(sessions), is_long)
         if not is_long:
             last = next(_rows(stores, shown[:1]))
-            echo(dim(f"resume the last one: {_resume(last)}"), err=True)
+            _print_resume(_resume(last))
 
 
 def print_sessions(
@@ -123,14 +124,24 @@ def print_sessions(
         echo(dim(f"{len(sessions)} of {total} sessions (try: turnlog ls --limit 0)"), err=True)
 
 
+def _print_resume(command: str) -> None:
+    """Print how to resume a session, to stderr; below the words if a terminal is too narrow."""
+    line = f"resume the last one: {command}"
+    if not sys.stderr.isatty() or cells_of(line) <= width():
+        echo(dim(line), err=True)
+        return
+    for part in ("resume the last one:", *wrap_command(command, width())):
+        echo(dim(part), err=True)
+
+
 def _resume(row: SessionRow) -> str:
     return plain(resume_command(row.session.id, row.about.cwd, row.store))
 
 
 def _none_found(stores: Stores, selection: SessionSelection) -> NotFound:
-    places = places_of(stores)
     if not any(all_session_files(stores)):
-        return NotFound(f"no sessions in {places}", "turnlog --samples ls")
+        return no_sessions(stores)
+    places = places_of(stores)
     project, since, until = selection.project, selection.since, selection.until
     matching = f" of a project that matches {project!r}" if project else ""
     active = f" active since {local_time(since)}" if since else ""

@@ -19,7 +19,7 @@ def main() -> None:
             _leave(1)
         return
     if sys.argv[1:3] == ["hook", "run"] and not os.isatty(0) and "--help" not in sys.argv:
-        from turnlog.cli.hook_run import run as run_hook
+        from turnlog.trace.hook_run import run as run_hook
 
         run_hook(sys.argv[3:])
     # A command is short-lived: collecting garbage would take a twentieth of a search.
@@ -74,7 +74,7 @@ def _leave(code: int) -> None:
 
 
 def _is_wide() -> bool:
-    """Return whether the stored help fits: it is laid out for 80 columns."""
+    """Return whether the stored help fits: it is formatted for 80 columns."""
     try:
         return os.get_terminal_size(1).columns >= 80
     except OSError:

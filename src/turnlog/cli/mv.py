@@ -61,7 +61,7 @@ def command(
     if as_json:
         echo_json(_as_json(move, record))
     else:
-        _tell(move, record, dry_run)
+        _report(move, record, dry_run)
 
 
 def _move_project(stores: Stores, old: str, new: str) -> Move:
@@ -79,7 +79,7 @@ def _move_project(stores: Stores, old: str, new: str) -> Move:
     return moves[0]
 
 
-def _tell(move: Move, record: Record | None, dry_run: bool) -> None:
+def _report(move: Move, record: Record | None, dry_run: bool) -> None:
     if not (record or dry_run):
         echo(f"Nothing to move: everything is in {plain(move.relocation.new)} already")
         return

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from turnlog.cli.terminal import echo_masked, masked, masked_value
-from turnlog.render.text_layout import NARROW, cells_of
+from turnlog.cli.terminal import dim, echo_masked, masked, masked_value
+from turnlog.render.text_layout import NARROW, cells_of, wrap_command
 from turnlog.text import one_line, safe_json
 
 AT_ONCE = 64
@@ -109,6 +109,23 @@ def fit_path(path: str, cells: int) -> str:
     return f"…{path[start:]}"
 
 
+def styled_hint(text: str, hint: str, room: int) -> Iterator[str]:
+    """Yield the lines of a message; its hint is dim, and below it if both do not fit."""
+    for line in wrap_hint(text, hint, room):
+        message = line.removesuffix(hint)
+        yield f"{message}{dim(hint)}" if hint and message != line else line
+
+
+def with_title(text: str, title: str, room: int) -> list[str]:
+    """Return a line with a title; a title that does not fit is below it, and cut at the end.
+
+    >>> with_title("5e55: 3 lines", "Fix it", 30), with_title("5e55: 3 lines", "Fix it", 20)
+    (['5e55: 3 lines  Fix it'], ['5e55: 3 lines', '  Fix it'])
+    """
+    beside = f"{text}  {title}" if title else text
+    return [beside] if cells_of(beside) <= room else [text, f"  {fit(title, room - 2).rstrip()}"]
+
+
 def local_time(moment: datetime | None) -> str:
     """Return a moment in local time, to the second; an empty text for None.
 
@@ -146,6 +163,18 @@ def to_json(value: Any, indent: int | None = None) -> str:
     separators = (",", ":") if indent is None else None
     text = json.dumps(plain_value, ensure_ascii=False, indent=indent, separators=separators)
     return safe_json(text)
+
+
+def echo_command(command: str, indent: str = "  ") -> None:
+    """Print a command to copy; a terminal that is too narrow gets several lines, a pipe one."""
+    room = width() - len(indent) if sys.stdout.isatty() else 0
+    for line in wrap_command(command, room):
+        echo_masked(masked(f"{indent}{line}"))
+
+
+def finish(bar: Any) -> None:
+    """Fill a progress bar: passes at its end may have had nothing to do."""
+    bar.update(bar.length - bar.pos)
 
 
 def progress_bar(total: int, label: str) -> Any:

@@ -11,7 +11,6 @@ from turnlog.cli.ls import print_sessions
 from turnlog.cli.output import fit, plain, width, wrap_hint
 from turnlog.cli.store_options import stores_in
 from turnlog.cli.terminal import dim, echo, style
-from turnlog.errors import NotFound
 from turnlog.format.regular_files import skipping
 from turnlog.index.database import Index, index_path
 from turnlog.index.ingest.file_states import FileStates, scan_store
@@ -23,7 +22,7 @@ from turnlog.session_health import deleted_before, unresumable
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import is_session_name
-from turnlog.store.stores import Stores, places_of, store_argument
+from turnlog.store.stores import Stores, no_sessions, store_argument
 from turnlog.text import money, plural, short_count
 
 RECENT = 12
@@ -57,7 +56,7 @@ def command(ctx: click.Context) -> None:
 
 def _print_list(stores: Stores, sessions: list[SessionFile], total: int) -> None:
     if not sessions:
-        raise NotFound(f"no sessions in {places_of(stores)}", "turnlog --samples ls")
+        raise no_sessions(stores)
     print_sessions(stores, sessions[:RECENT], total)
 
 
@@ -114,4 +113,7 @@ def _going(stores: Stores, states: FileStates) -> Iterator[str]:
     lost = len(names) - len(archived.intersection(names))
     if lost:
         what = f"{plural(lost, 'session')} will be deleted by the client within a week"
-        yield style(what, "yellow") + dim("  (turnlog archive keeps them)")
+        hint = "(turnlog archive keeps them)"
+        for line in wrap_hint(what, hint, width()):
+            text = line.removesuffix(hint)
+            yield style(text, "yellow" if text else None) + (dim(hint) if text != line else "")

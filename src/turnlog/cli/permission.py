@@ -20,7 +20,7 @@ LOOKS: dict[str, Look] = {"allow": "green", "ask": "yellow", "deny": "red"}
 
 def explain(store: "Store", options: "ChatOptions", command: str, as_json: bool) -> None:
     """Print how a command is parsed, which rules match, and the verdict."""
-    from turnlog.agent.chat.opening import starting_policy
+    from turnlog.agent.chat.chat_configuration import starting_policy
     from turnlog.agent.permissions.explanation import explain_command
 
     policy = asyncio.run(starting_policy(store, options))

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,9 @@ from turnlog.store.stores import AnyStores, each_store
 
 if TYPE_CHECKING:
     from turnlog.picker.picker import Choice
+
+SELECTING = "--all, --project or --since"
+"""Options that select sessions in place of names."""
 
 
 class PickedArgument(click.Argument):
@@ -42,10 +46,20 @@ def can_pick() -> bool:
     return is_terminal and os.environ.get("TERM") != "dumb"
 
 
-def named_or_picked(ctx: click.Context, sessions: tuple[str, ...], is_all: bool) -> tuple[str, ...]:
-    """Return the sessions that were named; on a terminal, let the user pick one if none was."""
-    if sessions or is_all or not can_pick():
+def named_or_picked(
+    ctx: click.Context, sessions: tuple[str, ...], is_selected: bool, options: str, example: str
+) -> tuple[str, ...]:
+    """Return the sessions that were named; on a terminal, let the user pick one if none was.
+
+    Raise `UsageError` if sessions are both named and selected by options, or neither; `example` is
+    a command that would do.
+    """
+    if sessions and is_selected:
+        raise UsageError(f"SESSION cannot be combined with {options}", example)
+    if sessions or is_selected:
         return sessions
+    if not can_pick():
+        raise UsageError(f"name a session, or use {options}", example)
     return (let_pick(stores_in(ctx), "", ctx.command.name).session.path,)
 
 
@@ -55,12 +69,28 @@ def let_pick(
     """Let the user pick a session; exit with 130, as after Ctrl-C, if none was picked."""
     if not can_pick():
         raise UsageError("the picker needs a terminal", "turnlog ls")
-    from turnlog.picker.start import PickerOptions, pick_session
+    from turnlog.picker.picker import PickerOptions
+    from turnlog.picker.picker_screen import pick_session
 
     choice = pick_session(each_store(stores), PickerOptions(query, purpose, every, view_session))
     if choice is None:
         raise click.Abort
     return choice
+
+
+async def pick_within(stores: AnyStores, purpose: str) -> Path | None:
+    """Let the user pick a session on a terminal that a running program lends; None if they leave.
+
+    A terminal that cannot show the picker is a `UsageError`.
+    """
+    if not can_pick():
+        raise UsageError("the picker needs a terminal", "/resume SESSION")
+    from turnlog.picker.picker import PickerOptions
+    from turnlog.picker.picker_screen import pick_session_inside
+
+    options = PickerOptions(purpose=purpose, view=view_session)
+    choice = await pick_session_inside(each_store(stores), options)
+    return Path(choice.session.path) if choice else None
 
 
 def view_session(path: str, line: int | None) -> None:

@@ -1,13 +1,24 @@
 """turnlog plugin: install turnlog as a plugin of the client."""
 
+import sys
+from typing import Any
+
 import click
 
 from turnlog.cli.arguments import json_option
 from turnlog.cli.output import echo_json, plain
-from turnlog.cli.plugin_client import plugin_folder
-from turnlog.cli.terminal import echo, echo_masked
-from turnlog.errors import TurnlogError
+from turnlog.cli.terminal import dim, echo, echo_masked
 from turnlog.store.paths import Store
+
+ARCHIVERS = {
+    "plugin": "when a session ends or is compacted",
+    "settings": "when a session is compacted; otherwise by the hook of `turnlog archive --install`",
+}
+TRACERS = {
+    "plugin": "after each turn",
+    "settings": "by the hooks of `turnlog hook install`",
+    "off": "off (to send them: trace = true in [plugin] of config.toml)",
+}
 
 
 @click.group("plugin")
@@ -36,11 +47,10 @@ def path() -> None:
     Examples:
       turnlog plugin path
     """
-    folder = plugin_folder()
-    if not (folder / ".claude-plugin" / "plugin.json").is_file():
-        raise TurnlogError(f"{folder} is incomplete", "pip install --force-reinstall turnlog")
+    from turnlog.plugin.plugin_client import plugin_folder
+
     # The client opens this path, so nothing in it may be masked.
-    echo_masked(str(folder))
+    echo_masked(str(plugin_folder()))
 
 
 @command.command("install")
@@ -56,7 +66,7 @@ def install(store: Store, as_json: bool) -> None:
     Examples:
       turnlog plugin install
     """
-    from turnlog.cli.plugin_setup import install_plugin
+    from turnlog.plugin.plugin_setup import install_plugin
 
     done = install_plugin(store)
     assert done.client
@@ -81,12 +91,15 @@ def uninstall(store: Store, as_json: bool) -> None:
     Examples:
       turnlog plugin uninstall
     """
-    from turnlog.cli.plugin_setup import uninstall_plugin
+    from turnlog.plugin.plugin_setup import uninstall_plugin
 
     done = uninstall_plugin(store)
     if as_json:
         fields = {"settings": done.settings, "kept": done.kept, "is_restored": done.is_known}
         echo_json({"is_installed": False, **fields})
+        return
+    if not done.was_installed:
+        echo(f"Not installed in {done.settings}")
         return
     echo(f"Removed from {done.settings}")
     _print_kept(done.kept)
@@ -107,13 +120,13 @@ def status(store: Store, as_json: bool) -> None:
       turnlog plugin status
       turnlog plugin status --json | jq .problems
     """
-    from turnlog.cli.plugin_status import plugin_status, print_status
+    from turnlog.plugin.plugin_status import plugin_status
 
     found = plugin_status(store)
     if as_json:
         echo_json(found)
     else:
-        print_status(found)
+        _print_status(found)
 
 
 @command.command("run")
@@ -124,12 +137,30 @@ def run(store: Store, event: str) -> None:
 
     Reads the hook's JSON payload from stdin.
     """
-    from turnlog.cli.plugin_events import handle_event, read_payload
+    from turnlog.plugin.plugin_events import handle_event, read_payload
 
-    handle_event(store, event, read_payload())
+    handle_event(store, event, read_payload(sys.stdin.buffer))
 
 
 def _print_kept(kept: list[str]) -> None:
     if kept:
         names = ", ".join(map(plain, kept))
         echo(f"Kept what another program changed in the settings meanwhile: {names}", err=True)
+
+
+def _print_status(status: dict[str, Any]) -> None:
+    """Print the state as text."""
+    client = status["client"]
+    echo(f"client       {client['version'] + '  ' + dim(client['path']) if client else 'none'}")
+    state = "not installed (turnlog plugin install)"
+    if status["is_installed"]:
+        state = f"{plain(status['version'])}, {'enabled' if status['is_enabled'] else 'disabled'}"
+    echo(f"plugin       {state}")
+    echo(f"program      {plain(status['program'])}")
+    echo(f"source       {plain(status['source'] or 'none')}")
+    if status["is_installed"]:
+        echo(f"archive      {ARCHIVERS[status['archive']]}")
+        echo(f"traces       {TRACERS[status['trace']]}")
+        echo(f"status line  {status['status_line']}")
+    for problem in status["problems"]:
+        echo(f"problem      {plain(problem)}")

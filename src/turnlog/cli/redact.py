@@ -12,7 +12,7 @@ import click
 
 from turnlog.cli.arguments import all_option, dry_run_option, json_option
 from turnlog.cli.completions import complete_session
-from turnlog.cli.output import echo_json, fit_path, plain, plain_masked, progress_bar, width
+from turnlog.cli.output import echo_json, finish, fit_path, plain, plain_masked, progress_bar, width
 from turnlog.cli.picking import named_or_picked
 from turnlog.cli.sessions import own_files
 from turnlog.cli.store_options import store_option, stores_in
@@ -83,9 +83,7 @@ def command(
       turnlog redact --all
       turnlog redact 3f2a --also 'customer: (\\w+)'
     """
-    sessions = named_or_picked(ctx, sessions, every)
-    if bool(sessions) == every:
-        raise click.UsageError("name sessions, or use --all, not both", ctx)
+    sessions = named_or_picked(ctx, sessions, every, "--all", "turnlog redact last --dry-run")
     patterns = [_compiled(text) for text in also]
     store, paths = own_files(stores_in(ctx), sessions, "redact --all" if every else "redact")
     outcome = redact_sessions(
@@ -119,6 +117,7 @@ def _compiled(text: str) -> re.Pattern[str]:
 def _watch(total: int) -> Generator[Progress]:
     with progress_bar(total, "redacting") as bar:
         yield bar.update
+        finish(bar)
 
 
 def _print(store: Store, outcome: RedactionOutcome) -> None:

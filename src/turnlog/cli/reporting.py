@@ -13,6 +13,8 @@ from turnlog.text import harmless
 
 INTERRUPTED = 130
 """Exit code after SIGINT, as in a shell."""
+MOST_CANDIDATES = 10
+"""Candidates that are printed for an ambiguous name."""
 
 
 def reported(work: Callable[[], int | None]) -> int:
@@ -66,10 +68,29 @@ def _report_skipped(skipped: Skipped) -> None:
         echo(harmless(f"turnlog: skipped {path}: {reason}"), err=True)
 
 
+def _first(candidates: list[str]) -> list[str]:
+    """Return the first candidates and how many more there are: a title may match hundreds."""
+    more = len(candidates) - MOST_CANDIDATES
+    return candidates if more <= 0 else [*candidates[:MOST_CANDIDATES], f"and {more:,} more"]
+
+
+def _lines(error: TurnlogError) -> list[str]:
+    """Return the message and the hint; below it if a terminal is too narrow for one line."""
+    line = f"turnlog: {error.line}"
+    if not error.hint or not sys.stderr.isatty():
+        return [line]
+    from turnlog.cli.output import width
+    from turnlog.render.text_layout import cells_of
+
+    is_wide = cells_of(line) <= width()
+    return [line] if is_wide else [f"turnlog: {error.message}", f"  (try: {error.hint})"]
+
+
 def _report(error: TurnlogError) -> int:
-    # Messages name files and titles, which may contain escape sequences.
-    echo(harmless(f"turnlog: {error.line}"), err=True)
-    rows = error.candidates if isinstance(error, Ambiguous) else []
+    for line in _lines(error):
+        # Messages name files and titles, which may contain escape sequences.
+        echo(harmless(line), err=True)
+    rows = _first(error.candidates) if isinstance(error, Ambiguous) else []
     rows = error.findings if isinstance(error, Unresumable | Unredacted) else rows
     for row in rows:
         echo(harmless(f"  {row}"), err=True)

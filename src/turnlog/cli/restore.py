@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from turnlog.cli.arguments import AliasedOption, json_option
+from turnlog.cli.arguments import into_option, json_option
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
@@ -46,14 +46,7 @@ def _store_of(stores: Stores, manifest: ArchiveManifest) -> Store:
 
 @click.command("restore")
 @click.argument("session", shell_complete=complete_archived)
-@click.option(
-    "--into",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    cls=AliasedOption,
-    aliases=["--to"],
-    help="Restore into DIR instead of the store.",
-)
+@into_option("Restore into DIR instead of the store.")
 @click.option(
     "--from",
     "source",

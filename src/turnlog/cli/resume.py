@@ -38,7 +38,7 @@ from turnlog.store.session_lookup import find_session
 from turnlog.store.stores import AnyStores, each_store, holder_of
 
 ARGUMENTS = "turnlog.resume.arguments"
-"""Where a context has the arguments for the client."""
+"""Key of the client's arguments in a context's `meta`."""
 COPY = "ID_OF_THE_COPY"
 """Stands for an id that is not known before the copy is made."""
 
@@ -118,7 +118,7 @@ def command(ctx: click.Context, session: str, chat: bool, **given: Any) -> None:
 
 
 def resume_session(stores: AnyStores, session: str, wanted: ResumeOptions) -> None:
-    """Resume a session, asking about what is in the way; does not return unless for a preview."""
+    """Resume a session, asking about what is in the way; returns only from a preview."""
     program = resume_program(wanted.is_chat)
     path = _find(stores, session, wanted)
     plan = plan_resume(holder_of(stores, path), path, program.version)
@@ -293,7 +293,7 @@ def _shown_command(
 
 
 def execute(words: Sequence[str], store: Store) -> None:
-    """Replace this process with a program that uses a store."""
+    """Replace this process with a program, whose environment names the store."""
     environment = dict(os.environ)
     if not is_clients_store(store):
         environment[VARIABLE] = str(store.root)

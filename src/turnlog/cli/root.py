@@ -45,7 +45,7 @@ GROUPS = {
         "restore",
     ),
     "Trace": ("trace", "hook"),
-    "Agent": ("chat", "mcp", "plugin", "replay", "statusline"),
+    "Agent": ("chat", "agents", "mcp", "plugin", "replay", "statusline"),
     "Low level": ("entries", "raw", "schema", "where", "sync", "completion"),
 }
 """Commands by the heading that `turnlog --help` lists them under."""
@@ -122,7 +122,7 @@ def samples_store() -> Store:
 
 
 def help_of(path: list[str]) -> str:
-    """Return the help text of a command, or of the root, laid out for 80 columns."""
+    """Return the help text of a command, or of the root, formatted for 80 columns."""
     command: click.Command = root
     context = click.Context(root, info_name="turnlog", terminal_width=80)
     context.help_option_names = ["-h", "--help"]

@@ -63,7 +63,7 @@ def expand_short_options(words: list[str]) -> list[str]:
     "--like",
     metavar="TEXT|SESSION",
     shell_complete=complete_session,
-    help="Find what is about the same as a text or a session.",
+    help="Search by meaning: texts like TEXT, or like a session.",
 )
 @project_option
 @click.option(
@@ -154,7 +154,7 @@ def _search_like(
     text = given["like"]
     if query or given["is_regex"]:
         hint = f"turnlog search --like {quote(' '.join([text, *query]))}"
-        raise UsageError("--like takes the place of QUERY and --regex", hint)
+        raise UsageError("--like cannot be combined with QUERY or --regex", hint)
     session = session_named(stores, text)
     request = LikeRequest(
         text=text,

@@ -1,6 +1,8 @@
 """Run a search and print its hits as they are found."""
 
+import sys
 from collections.abc import Iterable
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from turnlog.cli.hits import lines_of
@@ -8,8 +10,9 @@ from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json, width
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound
+from turnlog.index.search.selection import Selection
 from turnlog.index.service import SearchRequest, search_sessions
-from turnlog.store.stores import AnyStores
+from turnlog.store.stores import AnyStores, all_session_files, no_sessions
 
 if TYPE_CHECKING:
     from turnlog.index.search.search import SessionHits
@@ -32,7 +35,13 @@ def print_hits(
     if as_json:
         echo_json(list(found))
         return
-    _remark(_print_all(found, program), request, option_hint)
+    count = _print_all(found, program)
+    if not count:
+        _require_sessions(stores, f"search {quote(request.text)}")
+        raise NotFound(f"nothing found for {request.text!r}", option_hint or _wider(request))
+    if count == request.limit:
+        best = "session" if count == 1 else f"{count} sessions"
+        echo(dim(f"the best {best}; --limit 0 shows all"), err=True)
 
 
 def print_like(stores: AnyStores, request: "LikeRequest", *, as_json: bool, program: str) -> None:
@@ -43,8 +52,9 @@ def print_like(stores: AnyStores, request: "LikeRequest", *, as_json: bool, prog
     if as_json:
         echo_json(list(found))
     elif not _print_all(found, program):
+        _require_sessions(stores, f"search --like {quote(request.text)}")
         what = request.session.stem if request.session else repr(request.text)
-        raise NotFound(f"nothing is like {what}", "turnlog search --help")
+        raise NotFound(f"nothing is similar to {what}", "turnlog search --help")
 
 
 def _print_all(found: "Iterable[SessionHits]", program: str) -> int:
@@ -53,16 +63,26 @@ def _print_all(found: "Iterable[SessionHits]", program: str) -> int:
     for count, each in enumerate(found, 1):
         if count > 1:
             echo()
-        for line in lines_of(each, width(), program):
+        for line in lines_of(each, width(), program, wraps=sys.stdout.isatty()):
             echo(line)
     return count
 
 
-def _remark(count: int, request: SearchRequest, option_hint: str | None) -> None:
-    """Raise NotFound if there are no hits; note on stderr that there may be more."""
-    if not count:
-        is_word = request.text.isalnum() and not request.is_regex
-        hint = f"turnlog search --regex {request.text}" if is_word else "turnlog search --help"
-        raise NotFound(f"nothing found for {request.text!r}", option_hint or hint)
-    if count == request.limit:
-        echo(dim(f"the best {count} sessions; --limit 0 shows all"), err=True)
+def _require_sessions(stores: AnyStores, command: str) -> None:
+    """Raise NotFound if there is nothing to search, neither in the stores nor in the archive."""
+    from turnlog.store.archive.archive import open_archive
+
+    if not any(all_session_files(stores)) and not open_archive().names():
+        raise no_sessions(stores, command)
+
+
+def _wider(request: SearchRequest) -> str:
+    """Return a command that may find more: without filters, within words, or by meaning."""
+    text, mode = quote(request.text), " --regex" if request.is_regex else ""
+    if text.startswith(("-", "'-")):
+        return "turnlog search --help"
+    if request.selection != Selection(store=request.selection.store):
+        return f"turnlog search{mode} {text}"
+    if request.is_regex:
+        return "turnlog search --help"
+    return f"turnlog search {'--regex' if request.text.isalnum() else '--like'} {text}"

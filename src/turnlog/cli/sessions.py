@@ -3,14 +3,19 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from turnlog.cli.terminal import echo
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
 from turnlog.errors import NotFound, UsageError
 from turnlog.store.paths import Store
-from turnlog.store.session_lookup import find_in_store, find_session
+from turnlog.store.session_lookup import find_in_store, find_session, only_archived
 from turnlog.store.stores import AnyStores, each_store, holder_of
+from turnlog.text import plural
+
+if TYPE_CHECKING:
+    from turnlog.store.archive.archive import ArchiveManifest
 
 
 def open_named(stores: AnyStores, text: str) -> Session:
@@ -19,11 +24,36 @@ def open_named(stores: AnyStores, text: str) -> Session:
 
 
 def open_lazily(stores: AnyStores, text: str) -> Session:
-    """Open the session that an argument names, to show parts of it; with its table if large."""
+    """Open the session that an argument names, to show parts of it; with its table if large.
+
+    A session that is only in the archive is opened from there.
+    """
     from turnlog.index.session_tables import open_cached_session
 
-    path = find_session(stores, text).path
+    try:
+        path = find_session(stores, text).path
+    except NotFound:
+        archived = only_archived(text)
+        if len(archived) != 1:
+            raise
+        return _open_archived(archived[0])
     return open_cached_session(holder_of(stores, path), path)
+
+
+def _open_archived(manifest: "ArchiveManifest") -> Session:
+    """Open a copy of an archived session; it is removed when the command ends."""
+    from tempfile import TemporaryDirectory
+
+    import click
+
+    from turnlog.store.archive.archive import open_archive
+    from turnlog.store.archive.restore import restore_transcript
+
+    folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="turnlog-"))
+    session = open_session(restore_transcript(open_archive(), manifest, Path(folder)))
+    name = manifest.session
+    echo(f"turnlog: {name} is only in the archive (to resume it: turnlog restore {name})", err=True)
+    return session
 
 
 def leaf_of(session: Session, uuid: str | None) -> int | None:
@@ -82,6 +112,10 @@ def place_of(session: Session, line: int) -> LinePlace:
             for turn in holder.turns_to(leaf):
                 if target in turn.nodes:
                     return LinePlace(holder, leaf, turn.n, target.line)
+    if line > session.last_line:
+        count = plural(session.last_line, "line")
+        hint = f"turnlog entries {session.id}"
+        raise NotFound(f"{session.path.name} has {count}, no line {line}", hint)
     hint = f"turnlog raw {session.id} --line {line}"
     raise NotFound(f"line {line} of {session.path.name} is in no turn", hint)
 

@@ -24,6 +24,7 @@ from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.output_file import require_outside_store
 from turnlog.cli.passwords import password_file_option, password_from
+from turnlog.cli.picking import named_or_picked
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import echo, echo_masked, style
@@ -66,7 +67,7 @@ COLUMNS = (
     show_default=True,
     help="How long a link to S3 storage is valid.",
 )
-@click.option("--password", is_flag=True, help="Encrypt with a password; it is asked for.")
+@click.option("--password", is_flag=True, help="Encrypt with a password; prompts for it.")
 @password_file_option
 @click.option("--unshare", "revoked", metavar="SHARE", help="Remove what was shared as SHARE.")
 @click.option("--list", "is_list", is_flag=True, help="List what was shared.")
@@ -90,14 +91,18 @@ def command(ctx: click.Context, session: str | None, as_json: bool, **given: Any
       turnlog share --list
       turnlog share --unshare 9c41d2aa
     """
-    if [session is not None, given["revoked"] is not None, given["is_list"]].count(True) != 1:
-        raise click.UsageError("name a session, or use --unshare or --list", ctx)
+    if given["is_list"] and given["revoked"] is not None:
+        raise UsageError("--list cannot be combined with --unshare", "turnlog share --list")
+    is_other = given["is_list"] or given["revoked"] is not None
+    named = (session,) if session else ()
+    example = "turnlog share last --to gist"
+    sessions = named_or_picked(ctx, named, is_other, "--unshare or --list", example)
     if given["is_list"]:
         _print_list(read_shares(), as_json)
     elif given["revoked"] is not None:
         _revoke(given["revoked"], given, as_json)
     else:
-        _share(ctx, session or "", given, as_json)
+        _share(ctx, sessions[0], given, as_json)
 
 
 def _share(ctx: click.Context, name: str, given: dict[str, Any], as_json: bool) -> None:

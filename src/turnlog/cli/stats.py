@@ -28,6 +28,7 @@ from turnlog.cli.terminal import dim, echo, echo_masked, masked_value
 from turnlog.errors import NotFound, UsageError
 from turnlog.index.reports.reports import (
     CARRYING,
+    EVERYTHING,
     REPORTS,
     Filters,
     Report,
@@ -36,7 +37,7 @@ from turnlog.index.reports.reports import (
     compare_with_plan,
 )
 from turnlog.index.service import report as compute_report
-from turnlog.store.stores import Stores, places_of
+from turnlog.store.stores import Stores, all_session_files, places_of
 from turnlog.text import money
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class StatsOptions(NamedTuple):
 )
 @click.option("--lake", metavar="DEST", help="Report on all machines that pushed to this lake.")
 @click.option(
-    "--engine", type=click.Choice(["duckdb", "spark"]), help="What to query the lake with."
+    "--engine", type=click.Choice(["duckdb", "spark"]), help="Engine to query the lake with."
 )
 @click.option("--master", metavar="URL", help="Spark cluster: spark://HOST:7077, yarn, local[4].")
 @click.option(
@@ -105,7 +106,10 @@ class StatsOptions(NamedTuple):
     help="Teams for --by team; by default teams.toml of the lake.",
 )
 @click.option(
-    "--k", type=click.IntRange(2, 1000), metavar="N", help="Leave out groups of fewer people."
+    "--k",
+    type=click.IntRange(2, 1000),
+    metavar="N",
+    help="Leave out groups of fewer than N people.",
 )
 @limit_option("rows", None, f"; by default {SHOWN} in a table")
 @click.option(
@@ -147,14 +151,14 @@ def command(stores: Stores, report: str, **options: Any) -> None:
     source = _lake_source(options)
     wanted = StatsOptions(form=chosen_format(options), by=by, **options)
     if source:
-        told = _lake_report(source, ReportRequest(report, filters, by))
+        computed = _lake_report(source, ReportRequest(report, filters, by))
     else:
-        told = compute_report(stores, report, filters, by=by, feedback=ON_STDERR)
+        computed = compute_report(stores, report, filters, by=by, feedback=ON_STDERR)
     if wanted.plan:
-        told = compare_with_plan(told, wanted.plan)
-    if not told.rows and wanted.form in ("table", "svg"):
-        raise _nothing(stores, source)
-    _print(_ordered(told, wanted.order), wanted)
+        computed = compare_with_plan(computed, wanted.plan)
+    if not computed.rows and wanted.form in ("table", "svg"):
+        raise _nothing(stores, source, report, filters)
+    _print(_ordered(computed, wanted.order), wanted)
 
 
 def _lake_source(options: dict[str, Any]) -> "LakeSource | None":
@@ -174,7 +178,12 @@ def _lake_source(options: dict[str, Any]) -> "LakeSource | None":
     return LakeSource(dest, engine or "duckdb", master, teams and load_teams(teams), k)
 
 
-def _nothing(stores: Stores, source: "LakeSource | None") -> NotFound:
+def _nothing(
+    stores: Stores, source: "LakeSource | None", report: str, filters: Filters
+) -> NotFound:
+    if source is None and filters != EVERYTHING and any(all_session_files(stores)):
+        what = f"nothing to report in {places_of(stores)} with these options"
+        return NotFound(what, f"turnlog stats {report}")
     if source is None:
         return NotFound(f"nothing to report in {places_of(stores)}", "turnlog --samples stats")
     hint = f"turnlog lake status {source.dest}"
@@ -199,53 +208,55 @@ def _filters(options: dict[str, Any]) -> Filters:
     )
 
 
-def _print(told: Report, wanted: StatsOptions) -> None:
-    rows = _chosen(told, wanted)
+def _print(computed: Report, wanted: StatsOptions) -> None:
+    rows = _chosen(computed, wanted)
     if wanted.form == "json":
         echo_json(
             {
-                "report": told.name,
+                "report": computed.name,
                 "rows": rows,
-                "total": told.total,
-                "unpriced_models": told.unpriced_models,
+                "total": computed.total,
+                "unpriced_models": computed.unpriced_models,
             }
         )
     elif wanted.form == "svg":
-        echo_masked(_chart(told, rows, wanted))
+        echo_masked(_chart(computed, rows, wanted))
     elif wanted.form == "csv":
-        echo_csv(told.columns, (list(row.values()) for row in rows))
+        echo_csv(computed.columns, (list(row.values()) for row in rows))
     else:
-        for line in draw_report(told, rows, width(), wanted.order, wanted.by):
+        for line in draw_report(computed, rows, width(), wanted.order, wanted.by):
             echo(line)
         if wanted.plan:
-            echo(_verdict(told))
-        if len(rows) < len(told.rows):
-            hint = f"{len(rows)} of {len(told.rows)} rows; --limit 0 shows all"
+            echo(_verdict(computed))
+        if len(rows) < len(computed.rows):
+            hint = f"{len(rows)} of {len(computed.rows)} rows; --limit 0 shows all"
             echo(dim(hint), err=True)
 
 
-def _verdict(told: Report) -> str:
+def _verdict(computed: Report) -> str:
     """Return how the cost of all months compares with that of the subscription."""
-    cost, plan, share = (number(told.total, name) for name in VERDICT)
+    cost, plan, share = (number(computed.total, name) for name in VERDICT)
     ratio = "" if share is None else f": {share:.1f} times as much"
     return f"{money(cost)} at list prices, {money(plan)} for the subscription{ratio}"
 
 
-def _chart(told: Report, rows: list[Row], wanted: StatsOptions) -> str:
+def _chart(computed: Report, rows: list[Row], wanted: StatsOptions) -> str:
     from turnlog.render.charts.report_charts import ReportChart, report_chart, standalone
 
     # Masked before it is drawn: a mask put into finished SVG could break it.
-    drawn = ReportChart(told.name, masked_value(rows), wanted.by, wanted.order)
+    drawn = ReportChart(computed.name, masked_value(rows), wanted.by, wanted.order)
     return standalone(report_chart(drawn)).rstrip("\n")
 
 
-def _ordered(told: Report, column: str | None) -> Report:
+def _ordered(computed: Report, column: str | None) -> Report:
     if column is None:
-        return told
-    if column not in told.columns:
-        names = ", ".join(told.columns)
-        raise UsageError(f"no column {column}: {told.name} has {names}", "turnlog stats --help")
-    return told._replace(rows=sorted(told.rows, key=lambda row: _rank(row, column), reverse=True))
+        return computed
+    if column not in computed.columns:
+        names = ", ".join(computed.columns)
+        raise UsageError(f"no column {column}: {computed.name} has {names}", "turnlog stats --help")
+    return computed._replace(
+        rows=sorted(computed.rows, key=lambda row: _rank(row, column), reverse=True)
+    )
 
 
 def _rank(row: Row, column: str) -> tuple[bool, Any]:
@@ -253,10 +264,10 @@ def _rank(row: Row, column: str) -> tuple[bool, Any]:
     return value is not None, value
 
 
-def _chosen(told: Report, wanted: StatsOptions) -> list[Row]:
+def _chosen(computed: Report, wanted: StatsOptions) -> list[Row]:
     """Apply the limit: keep the last rows of a timeline, the first rows otherwise."""
-    if wanted.size is None or (told.name == "hour" and not wanted.by):
-        return told.rows
-    layout = layout_of(told.name, wanted.by)
+    if wanted.size is None or (computed.name == "hour" and not wanted.by):
+        return computed.rows
+    layout = layout_of(computed.name, wanted.by)
     is_tail = layout.is_timeline and wanted.order is None
-    return told.rows[-wanted.size :] if is_tail else told.rows[: wanted.size]
+    return computed.rows[-wanted.size :] if is_tail else computed.rows[: wanted.size]

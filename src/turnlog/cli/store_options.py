@@ -18,8 +18,8 @@ STORES, CHOSEN = "turnlog.stores", "turnlog.chosen_stores"
 def stores_in(ctx: click.Context) -> "Stores":
     """Return the stores of a command line.
 
-    They are opened when a command asks for them: who uses the first one only, such as a hook, need
-    not hear that another one is missing.
+    They are opened when a command asks for them: a command that uses the first one only, such as a
+    hook, does not report that another one is missing.
     """
     if STORES not in ctx.meta:
         ctx.meta[STORES] = open_stores()

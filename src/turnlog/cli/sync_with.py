@@ -35,14 +35,14 @@ MOST_NAMED = 5
 @click.option(
     "--delete",
     is_flag=True,
-    help="Pass deletions on: those made here, and here those made elsewhere.",
+    help="Delete elsewhere what was removed here, and here what was removed elsewhere.",
 )
 @click.option(
     "--map",
     "mapped",
     multiple=True,
     metavar="LOCAL=SHARED",
-    help="The directory LOCAL is SHARED elsewhere; remembered.",
+    help="Map the directory LOCAL to SHARED on other machines; remembered.",
 )
 @click.option("--init", is_flag=True, help="Start at a new DEST; creates the directory.")
 @click.option("--verify", is_flag=True, help="Read all packs at DEST; send damaged ones again.")
@@ -174,9 +174,9 @@ def _print_problems(done: Exchanged, quiet: bool) -> None:
     for name in () if quiet else done.repaired:
         echo(f"turnlog: {plain(name)} was damaged at DEST: sent again", err=True)
     for each in () if quiet else done.rewinding:
-        hint = f"turnlog files {each.name}"
+        hint = f"turnlog files {quote(each.name)}"
         echo(
-            f"turnlog: {each.name}: received lines let /rewind change {plain(each.reason)}"
+            f"turnlog: {plain(each.name)}: received lines let /rewind change {plain(each.reason)}"
             f" (try: {hint})",
             err=True,
         )

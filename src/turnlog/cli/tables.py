@@ -68,7 +68,7 @@ class Table:
         return dim(GAP.join(self.cells([each.head for each in self._columns])).rstrip())
 
     def row(self, cells: Sequence[str], looks: Mapping[str, Look | None] | None = None) -> str:
-        """Draw a row; `looks`, by the heads of columns, override those of the columns."""
+        """Draw a row; `looks` overrides the look of columns, given by their heads."""
         looks = looks or {}
         drawn: list[str] = []
         for place, padded in zip(self._shown, self.cells(cells), strict=True):

@@ -19,7 +19,7 @@ from turnlog.cli.arguments import (
 from turnlog.cli.completions import complete_session, complete_target
 from turnlog.cli.ls import SessionSelection
 from turnlog.cli.output import echo_json, local_time, plain, progress_bar, width
-from turnlog.cli.picking import named_or_picked
+from turnlog.cli.picking import SELECTING, named_or_picked
 from turnlog.cli.span_options import span_options
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, Table
@@ -71,7 +71,7 @@ class TraceCommand(click.Command):
     metavar="TARGET",
     multiple=True,
     shell_complete=complete_target,
-    help="Backend (langfuse, phoenix, ...), URL, FILE.json or perfetto FILE; repeatable.",
+    help="Backend (langfuse, phoenix, ...), URL, FILE.json or `perfetto FILE`; repeatable.",
 )
 @span_options
 @click.option("--again", is_flag=True, help="Resend spans that were sent before.")
@@ -98,11 +98,12 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
     own = ("every", "project", "since", "until", "again", "dry_run", "yes")
     selection = SessionSelection(options["project"], options["since"], options["until"])
     is_selected = options["every"] or selection != SessionSelection()
-    sessions = named_or_picked(ctx, sessions, is_selected)
+    example = "turnlog trace last --to langfuse"
+    sessions = named_or_picked(ctx, sessions, is_selected, SELECTING, example)
     loaded = load_targets({name: value for name, value in options.items() if name not in own})
     if not sessions:  # one caller's span cannot be the parent of many sessions
         loaded = [replace(settings, traceparent=None) for settings in loaded]
-    paths = _paths(ctx, sessions, options["every"], selection)
+    paths = _paths(stores, sessions, selection)
     if options["dry_run"]:
         _print_spans(_spans(stores, paths, loaded[0]), as_json)
         return
@@ -128,14 +129,8 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
         ctx.exit(1)
 
 
-def _paths(
-    ctx: click.Context, sessions: tuple[str, ...], every: bool, selection: SessionSelection
-) -> list[Path]:
+def _paths(stores: Stores, sessions: tuple[str, ...], selection: SessionSelection) -> list[Path]:
     """Return the files of named or selected sessions, the oldest first."""
-    stores = stores_in(ctx)
-    is_selected = every or selection != SessionSelection()
-    if bool(sessions) == is_selected:
-        raise click.UsageError("name sessions, or use --all, --project or --since, not both", ctx)
     if sessions:
         return [find_session(stores, text).path for text in sessions]
     return [each.path for each in reversed(select_sessions(stores, *selection))]

@@ -57,7 +57,7 @@ def command(stores: Stores, session: str, reveal: bool, as_json: bool) -> None:
         echo_json(_views(opened))
         return
     if previous := previous_of(opened.path):
-        echo(dim(f"goes on with {previous}"))
+        echo(dim(f"continues {previous}"))
     for line in draw_tree(opened, reveal):
         echo(_fitted(plain_masked(line, keep_indent=True), width()))
     # Last, because a search through all lines of a large session takes a while.

@@ -18,7 +18,7 @@ from turnlog.bundle.validation import needs_password
 from turnlog.cli.arguments import dry_run_option, json_option
 from turnlog.cli.bundle import PASSWORD
 from turnlog.cli.editing import print_undo
-from turnlog.cli.output import echo_json, plain
+from turnlog.cli.output import echo_command, echo_json, plain, width, with_title
 from turnlog.cli.passwords import password_file_option, password_from
 from turnlog.cli.restore import parse_size
 from turnlog.cli.terminal import echo, style
@@ -116,9 +116,11 @@ def _print(session: ImportedSession, dry_run: bool) -> None:
             echo("  a fork: this session and the one in the bundle were both continued")
         case Relation.NEW:
             other = f" as {session.new_id}, because files of that id exist" * session.is_fork
-            echo(f"{would} {session.id}{other}: {lines}  {plain(session.title)}".rstrip())
+            head = f"{would} {session.id}{other}: {lines}"
+            for line in with_title(head, plain(session.title), width()):
+                echo(line)
     if not session.is_kept:
         for finding in session.findings:
             echo(f"  {finding.severity}: {plain(finding.message)}")
         directory = plain(shlex.quote(session.directory))
-        echo(f"  cd {directory} && claude --resume {session.new_id}")
+        echo_command(f"cd {directory} && claude --resume {session.new_id}")

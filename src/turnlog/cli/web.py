@@ -40,7 +40,7 @@ class WebOptions(NamedTuple):
     "origins",
     metavar="URL",
     multiple=True,
-    help="Answer to this address as well, for a forwarded port; repeatable.",
+    help="Also answer requests for URL, such as that of a forwarded port; repeatable.",
 )
 @click.option("--lake", metavar="DEST", help="Show reports on all machines of a lake instead.")
 @click.option("--samples", is_flag=True, help="Show the sample sessions shipped with turnlog.")

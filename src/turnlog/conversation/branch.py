@@ -6,6 +6,7 @@ conversation.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, UserNode
 from turnlog.conversation.tree import Tree, is_compaction
@@ -14,6 +15,21 @@ from turnlog.conversation.tree import Tree, is_compaction
 def whole_branch(tree: Tree, leaf: int) -> list[ChainNode]:
     """Return every node of the branch that ends at a leaf, across compactions."""
     return _with_siblings(tree, tree.path_to(leaf))
+
+
+def branch_as_read(tree: Tree, leaf: int) -> list[ChainNode]:
+    """Return every node of a branch, and any others that the client reads when it resumes there.
+
+    They differ only where a missing parent is replaced by a descendant of its child.
+    """
+    # P names a missing parent. Its child C has the same time as P, and the leaf L is another child.
+    # From L the client walks to P, and then to C, the latest entry that is not newer than P: it
+    # reads C, P, L. In the tree, C stays below P.
+    path, read = tree.path_to(leaf), tree.resumed_path(leaf)[::-1]
+    known = set(read)
+    if not known.issubset(path):
+        path = [*takewhile(lambda rank: rank not in known, path), *read]
+    return _with_siblings(tree, path)
 
 
 def since_compaction(tree: Tree, leaf: int) -> list[ChainNode]:

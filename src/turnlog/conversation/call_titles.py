@@ -4,18 +4,17 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, as_object, objects_in
 
 
 def call_title(name: str, given: object) -> str:
     """Return the arguments of a call as a title; only that of a shell command may span lines."""
-    return TITLES.get(name, _any_title)(given if is_object(given) else {})
+    return TITLES.get(name, _any_title)(as_object(given))
 
 
 def todo_list(given: Fields) -> list[Fields]:
     """Return the items of a todo list."""
-    todos = given.get("todos")
-    return [todo for todo in todos if is_object(todo)] if is_array(todos) else []
+    return objects_in(given.get("todos"))
 
 
 def _any_title(given: Fields) -> str:
@@ -48,7 +47,7 @@ def _agent_title(given: Fields) -> str:
 
 def _question_title(given: Fields) -> str:
     questions = given.get("questions")
-    asked = [each for each in questions if is_object(each)] if is_array(questions) else []
+    asked = objects_in(questions)
     return " · ".join(str(each.get("question", "")) for each in asked)
 
 

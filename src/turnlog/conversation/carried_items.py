@@ -40,7 +40,7 @@ LONGEST_TITLE = 1000
 SENT_ATTACHMENTS = frozenset(
     "agent_listing_delta already_read_file deferred_tools_delta diagnostics directory"
     " edited_text_file file hook_additional_context invoked_skills mcp_instructions_delta"
-    " nested_memory queued_command selected_lines_in_ide skill_listing".split()
+    " mcp_resource nested_memory queued_command selected_lines_in_ide skill_listing".split()
 )
 """Attachments whose content reaches the model where the file does not record the exact text.
 

@@ -236,7 +236,7 @@ class _Walk:
             self._ledger.charge(paid, self._path, system, items)
 
     def _push(self, node: ChainNode, turn: TurnRef | None) -> None:
-        """Add the items of a node to the path, for a message those of all its lines."""
+        """Add the items of a node to the path; for a message, the items of all its lines."""
         for item in self._items_of(node):
             # The turn where an item first came up; copies on other branches do not change it.
             if item.turn is None and not self._agent:
@@ -272,7 +272,7 @@ class _Walk:
         return TurnRef(n, node.line, items[0].title, node.time)
 
     def _preserved_at(self, start: int) -> dict[int, list[int]]:
-        """Return the messages that the compaction at a node preserved, by what they follow on."""
+        """Return the messages that the compaction at a node preserved, by the node before them."""
         tree = self._tree
         boundary = tree.chain[start]
         preserved = boundary.preserved if isinstance(boundary, BoundaryNode) else None

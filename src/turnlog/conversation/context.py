@@ -99,7 +99,7 @@ def complete_end(drafts: list[Draft]) -> list[Draft]:
 
 
 class MissingEnd(NamedTuple):
-    """The parts that a conversation which broke off lacks."""
+    """The parts missing at the end of a conversation that broke off."""
 
     calls: list[str]
     """The calls without a result."""
@@ -115,14 +115,13 @@ def missing_end(values: Iterable[Fields]) -> MissingEnd:
 
 
 def _missing_end(drafts: list[Draft]) -> MissingEnd:
-    end = _count_without_notes(drafts)
-    if end == 0:
+    final = next((each for each in reversed(drafts) if not _is_aside(each)), None)
+    if final is None:
         return MissingEnd([], is_open=False)
     last = _unfinished_answer(drafts)
     answered = {block.get("tool_use_id") for draft in drafts for block in draft.of_type(RESULT)}
     calls = [_id_of(block) for block in last.of_type(USE)] if last else []
     calls = [call for call in calls if call not in answered]
-    final = drafts[end - 1]
     is_asked = final.role == "user" and not final.ends_turn and not final.is_command
     return MissingEnd(calls, bool(calls) or is_asked)
 
@@ -177,20 +176,27 @@ def _is_empty_answer(draft: Draft) -> bool:
 
 
 def _unfinished_answer(drafts: list[Draft]) -> Draft | None:
-    """Return the last answer if nothing but results and notes follows it."""
+    """Return the last answer if nothing but results, notes and attachments follows it."""
     for draft in reversed(drafts):
         if draft.role == "assistant":
             return draft
-        if not draft.is_note and not draft.has_only(RESULT):
+        if not _is_aside(draft) and not draft.has_only(RESULT):
             return None
     return None
 
 
+def _is_aside(draft: Draft) -> bool:
+    return draft.is_note or draft.is_attached
+
+
 def _count_without_notes(drafts: list[Draft]) -> int:
-    """Return the number of messages without trailing notes."""
+    """Return the number of messages without trailing notes, and attachments behind those."""
     end = len(drafts)
-    while end and drafts[end - 1].is_note:
+    while end and _is_aside(drafts[end - 1]):
         end -= 1
+    # What is attached to the last message goes with it.
+    while end < len(drafts) and drafts[end].is_attached:
+        end += 1
     return end
 
 

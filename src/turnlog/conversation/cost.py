@@ -20,11 +20,15 @@ from turnlog.format.blocks import Iteration, TokenCounts, Usage
 from turnlog.format.fields import given
 from turnlog.format.timestamps import parse_timestamp
 
-FAST = {"claude-opus-5": 2, "claude-opus-4-8": 2, "claude-opus-4-7": 6, "claude-opus-4-6": 6}
-"""Factor of fast mode for every token price, caches included.
-
-Documented for 5 and 4.8; for 4.7 and 4.6 reported in the price lists of routers.
-"""
+FAST = {
+    "claude-fable-5-2": 2,
+    "claude-opus-5-5": 2,
+    "claude-opus-5": 2,
+    "claude-opus-4-8": 2,
+    "claude-opus-4-7": 6,
+    "claude-opus-4-6": 6,
+}
+"""Factor of fast mode for every token price, caches included (2.1.325, observed)."""
 US_ONLY = 1.1
 """Factor for inference restricted to the US, for every token price (documented)."""
 WEB_SEARCH = 10 / 1000

@@ -107,7 +107,7 @@ class LiveReader:
     def read(self, now: float | None = None, most: int | None = SLICE) -> list[LiveSession]:
         """Return the sessions that are running now, those that wait for the user first.
 
-        Read at most about so many bytes of files that are new to this reader, or all with None.
+        Read at most about `most` bytes of files that are new to this reader; None reads all.
         """
         now, budget = time.time() if now is None else now, ReadBudget(most)
         with self._lock, collect_skipped():
@@ -278,7 +278,7 @@ class _FollowedAgent:
         self._next_look = float("-inf")
 
     def refresh(self, now: float, budget: ReadBudget) -> None:
-        """Read what is new; a finished sub-agent rarely goes on, so look at its file less often."""
+        """Read what is new; the file of a finished sub-agent is checked less often."""
         if now < self._next_look:
             return
         budget.refresh(self.file)

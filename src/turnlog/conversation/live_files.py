@@ -54,7 +54,7 @@ class LiveFile:
         return self._tail is None
 
     def refresh(self, most: int | None = SLICE) -> int:
-        """Read what is new, at most so many bytes; return how many were read."""
+        """Read what is new, at most `most` bytes; return how many were read."""
         try:
             state = FileState.of(self.path)
             if state == self._state and self.is_complete:

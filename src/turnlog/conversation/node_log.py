@@ -49,7 +49,7 @@ class Recall:
         return self._kept.get(key, (None, 0))[0]
 
     def keep(self, key: Any, value: Any, size: int) -> None:
-        """Keep a value that was decoded from so many bytes."""
+        """Keep a value that was decoded from `size` bytes."""
         self._kept[key] = value, size
         self._size += size
         while self._size > self._most and self._kept:
@@ -64,7 +64,7 @@ class NodeLog:
     _file: int | None = None
     """The descriptor of the file while it is kept open."""
     recall: "Recall | None" = None
-    """What was decoded lately, while the file is kept open."""
+    """Recently decoded entries, while the file is kept open."""
     slug_index: int = -1
     """Rank of the node that has it; -1 if there is none."""
     _end: int | None = None
@@ -163,7 +163,7 @@ class NodeLog:
     def kept_open(self, recalled: int = 0) -> Generator[None]:
         """Keep the file open, because opening it for each entry takes longer than reading it.
 
-        Entries of so many bytes are recalled, which saves decoding lines that several views show.
+        Entries of up to `recalled` bytes stay decoded, because several views show the same lines.
         """
         if self._file is not None:
             yield
@@ -207,7 +207,7 @@ class NodeLog:
                 self._add(line if line.number == lines else replace(line, number=lines))
             if line.is_whole:
                 extent = line.end, lines, len(self.nodes), len(self.problems)
-                trail.add(line)
+                trail.add(line.raw)
             if self._end is not None and line.end >= self._end:
                 break
         self._extent, self._mark = ReadExtent(*extent), trail.bookmark

@@ -129,7 +129,7 @@ class TableHead(Struct, frozen=True):
     state: tuple[int, int, int]
     """Inode, size and modification time of the session file when it was read."""
     offset: int
-    """The table describes the lines up to here; the rest of the file is read anew."""
+    """The table describes the lines up to here; the rest of the file is read again."""
     probe: bytes
     """A hash of the bytes before `offset`."""
     lines: int
@@ -154,8 +154,8 @@ class TableHead(Struct, frozen=True):
 
 def hash_name(name: str) -> int:
     """Return the hash of an id, the same in every process."""
-    # Two checksums at a third of the cost of a digest. Who finds an id compares it, and an equal
-    # hash of another id costs time only: the file is read.
+    # Two checksums at a third of the cost of a digest. Readers compare the id that they find, so an
+    # equal hash of another id only costs time: the file is read.
     encoded = name.encode("utf-8", "surrogatepass")
     return zlib.crc32(encoded) << 32 | zlib.adler32(encoded)
 

@@ -228,7 +228,7 @@ class SessionStart(Session):
         return self._end is None
 
     def extend(self, step: int) -> None:
-        """Read about so many bytes more."""
+        """Read about `step` more bytes."""
         end = (self._end or 0) + step
         self._end = end if end < self.state.size else None
         self._read_on()

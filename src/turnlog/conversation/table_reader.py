@@ -133,7 +133,7 @@ class TableReader:
         table = self.table
         offset, size = table["offset"][rank], table["size"][rank]
         if offset + size > table.head.offset:
-            raise StaleTable("a line ends behind the table")
+            raise StaleTable("a line ends after the table")
         raw = read_at(file, size, offset)
         # A file edited in place keeps its bookmark if only earlier lines changed. The checksum
         # notices that for every line that is shown.

@@ -4,7 +4,7 @@ Turns are built from their own lines when they are asked for. What the table doe
 computed from the whole file, read on first use; a table that proves stale is dropped for it.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -390,12 +390,9 @@ class TableSession(Session):
             if line > table.head.lines:
                 numbers = {n.line: turn.n for turn in self.tail.turns for n in turn.nodes}
                 return numbers.get(line)
-            place = bisect_left(table["line"], line)
-            while place < len(table["line"]) and table["line"][place] == line:
-                if number := table["turn_of"][place]:
-                    return number
-                place += 1
-            return None
+            # A line with two objects may have two turns, of which the later one counts.
+            start, end = bisect_left(table["line"], line), bisect_right(table["line"], line)
+            return max(table["turn_of"][start:end], default=0) or None
 
         return self.with_table(find, lambda whole: whole.turn_at(line))
 

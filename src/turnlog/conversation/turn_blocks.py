@@ -50,7 +50,7 @@ def blocks_of(outline: Outline, first: int = 0) -> list[TurnBlock]:
 
 
 def encode_blocks(outline: Outline, models: Sequence[str]) -> "dict[str, array[Any]]":
-    """Return the columns of a table for its whole blocks; a rest of fewer turns is left out."""
+    """Return the columns of a table for its complete blocks; an incomplete last one is left out."""
     count = len(outline["line"]) // BLOCK
     blocks = blocks_of(outline)[:count]
     places = {model: place for place, model in enumerate(models, 1)}
@@ -98,6 +98,7 @@ def total_cost(blocks: Iterable[TurnBlock]) -> float | None:
 
 def _block(outline: Outline, part: slice, first: int) -> TurnBlock:
     costs, rows = outline["cost_usd"][part], outline["rows"][part]
+    # Costs are summed as integers: the total does not depend on how turns are divided into blocks.
     return TurnBlock(
         outline["line"][part.start],
         *(sum(outline[name][part]) for name in SUMMED),

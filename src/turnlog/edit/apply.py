@@ -59,7 +59,7 @@ def require_idle(store: Store, *paths: Path) -> None:
     require_closed([store], paths)
     for path in paths:
         if time.time() - path.stat().st_mtime < RECENT:
-            # A client that keeps no registry goes on from memory, and would undo the change.
+            # A client that keeps no registry continues from memory, and would undo the change.
             reason = f"{path} was written to a moment ago, perhaps by a client that is running"
             raise Conflict(reason, f"sleep {RECENT:.0f}; turnlog live --once")
 
@@ -76,7 +76,7 @@ def apply_changes(
 
     The journal stores the old content before the first change. `require` validates the staged files
     and raises to cancel. Folders in `clearing` are removed if no file is left in them. With `root`,
-    nothing changes that a symlink below it leads to.
+    files reached through a symlink below it are never changed.
     """
     if root:
         require_no_link(root, (change.path for change in changes))

@@ -92,10 +92,10 @@ def close_gaps(plan: Plan) -> None:
         parent = tree.parents[rank]
         # Where the client starts reading today, it has to start after the change as well.
         if rank not in tree.cuts and parent >= 0 and tree.chain[parent].index in plan.dropped:
-            plan.rewrite(node, _hung_on(node.parent, _heir(plan, parent, heirs)))
+            plan.rewrite(node, _with_real_parent(node.parent, _heir(plan, parent, heirs)))
 
 
-def _hung_on(gone: str | None, heir: str | None) -> Rewrite:
+def _with_real_parent(gone: str | None, heir: str | None) -> Rewrite:
     """Return a rewrite that sets the real parent of an entry whose parent is not in the file.
 
     Clients guess the parent of such an entry by timestamps, and would find none that is near enough
@@ -241,7 +241,8 @@ def _one(plan: Plan, node: Node, piece: JsonPiece, tally: Tally) -> Iterator[byt
         yield piece.raw
         return
     new = encoded(kept)
-    tally.rewrite(node, piece.raw, new)
+    # The piece may end with the newline of its line, which is written again after the new entry.
+    tally.rewrite(node, piece.raw.rstrip(), new)
     yield new
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
@@ -115,7 +116,7 @@ def move_for_resume(plan: ResumePlan, directory: Path) -> Path:
     """Move a session to a directory, to resume it there; return its new file. Undoable."""
     target = Path(os.path.realpath(directory))
     if not target.is_dir():
-        raise NotFound(f"{target} is not a directory")
+        raise NotFound(f"{target} is not a directory", f"mkdir -p {quote(str(target))}")
     move_sessions(plan.store, move_session(plan.store, plan.path, str(target)))
     return plan.store.project_of(str(target)) / plan.path.name
 

@@ -23,7 +23,7 @@ MARKS = (b'"trackedFileBackups"', b'"trackingPath"', b"\\u00")
 
 
 def without_foreign_files(raw: bytes, directory: str) -> tuple[bytes, list[str]]:
-    """Return a line that tracks only files of a project, and the paths that it tracked besides.
+    """Return a line without tracked files outside of a project, and the paths of those files.
 
     >>> line = b'{"type":"file-history-delta","trackingPath":"../../.bashrc"}'
     >>> without_foreign_files(line, "/home/bob/shop")

@@ -10,13 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from turnlog.conversation.branch import branch_as_read
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, TipNode, UserNode
 from turnlog.conversation.session import Session
 from turnlog.conversation.timeline import NEAR
 from turnlog.conversation.tree import can_be_tip
 from turnlog.edit.plan import Plan, main_nodes, replaced_nodes
 from turnlog.format.blocks import THINKING
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, as_object, is_array, is_object, objects_in
 from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
 from turnlog.text import shortened
 
@@ -110,7 +111,7 @@ def straighten(session: Session, plan: Plan, choice: TransformOptions) -> None:
     replaced = replaced_nodes(session)
     start = session.late_start(plan.tip)
     unjoined = _unjoined(session, start)
-    whole = session.branch_to(plan.tip)
+    whole = [] if plan.tip is None else branch_as_read(session.tree, plan.tip)
     branch = [node for node in whole if node.index not in plan.dropped]
     moved = _unfold(branch, {node.uuid for node in whole})
     if moved and branch[-1].uuid in moved:
@@ -201,7 +202,7 @@ def _unfolded(before: str | None) -> Callable[[Fields], Fields]:
 
     def unfold(value: Fields) -> Fields:
         metadata = value.get("compactMetadata")
-        fields = metadata if is_object(metadata) else {}
+        fields = as_object(metadata)
         kept = {name: value for name, value in fields.items() if not name.startswith("preserved")}
         changes: Fields = {"compactMetadata": kept} if kept != fields else {}
         if value.get("logicalParentUuid") not in (None, before):
@@ -280,7 +281,7 @@ def blocks_of(value: Fields) -> list[Fields]:
     """Return the blocks of an entry; some exporters write them without a message around them."""
     message = value.get("message")
     content = message.get("content") if is_object(message) else message or value.get("content")
-    return [block for block in content if is_object(block)] if is_array(content) else []
+    return objects_in(content)
 
 
 def with_blocks(value: Fields, blocks: list[Any]) -> Fields:

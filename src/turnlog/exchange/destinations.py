@@ -16,7 +16,7 @@ from turnlog.store.worktrees import root_of
 
 HOST = re.compile(r"[\w.@-]{2,}:", re.ASCII)
 JUNK = frozenset({"lost+found", "System Volume Information", "$RECYCLE.BIN"})
-"""What a new file system has in its root; hidden files besides `.git` do not count either."""
+"""Entries in the root of a new file system; hidden files except `.git` do not count either."""
 
 
 def open_transport(dest: str, folder: Path) -> Transport:
@@ -29,13 +29,14 @@ def open_transport(dest: str, folder: Path) -> Transport:
     if kind == "git" and not rest.startswith("//"):
         return GitTransport(_url(dest, rest), folder / "git")
     path = _local_path(dest)
+    # A bare repository is also a directory; files next to its objects would be in no commit.
     if "://" in dest or dest.endswith(".git") or _is_bare_repository(path):
         return GitTransport(_url(dest, dest if "://" in dest else str(path)), folder / "git")
     return DirectoryTransport(path)
 
 
 def initialize(transport: Transport, dest: str, may_start: bool) -> list[str]:
-    """Require files of turnlog at DEST, or permission to start there; return what is to be said."""
+    """Require turnlog's files at DEST, or permission to start there; return notes for the user."""
     if transport.list():
         return []
     shown = quote(mask(dest))

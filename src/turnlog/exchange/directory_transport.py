@@ -25,6 +25,7 @@ class DirectoryTransport:
         found: dict[str, int] = {}
         for folder in FOLDERS:
             with suppress(FileNotFoundError, NotADirectoryError):
+                # As in `write`: whoever can write to DEST must not choose what this machine reads.
                 if not (self.root / folder).is_symlink():
                     self._list(folder, found)
         return found
@@ -60,5 +61,6 @@ class DirectoryTransport:
                 if is_valid(name):
                     with suppress(FileNotFoundError):
                         status = entry.stat(follow_symlinks=False)
+                        # A FIFO or a device would block the reader, or never end.
                         if stat.S_ISREG(status.st_mode):
                             found[name] = status.st_size

@@ -18,7 +18,7 @@ from turnlog.format.regular_files import open_regular
 MAIN = "projects/{id}.jsonl"
 """The role of a session's own log."""
 MOST_LEVELS = 3
-"""How often a fork's id is derived from another one, because that was taken."""
+"""Attempts to derive a free id for a fork."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class OwnFile:
     original: FileVersion | None = None
     """Its version before anything was merged; None if this machine never had it."""
     is_left: bool = False
-    """True for a file that was removed here and stays removed."""
+    """True for a file that was removed here and is not restored."""
 
     @property
     def is_new(self) -> bool:
@@ -62,6 +62,7 @@ class OwnFile:
             found: list[Segment] = []
             if self.path is not None and self.state is not None:
                 found = self._load_base(self.path)
+            # The pieces behind those on disk were merged in this sync.
             rest = self.version.ranked()[len(found) :]
             self.segments = found + read_segments(rest, fetch)
         return self.segments
@@ -161,7 +162,7 @@ def fork_id(session: str, label: str) -> str:
 def contested_label(session: str, label: str, uuid: str, line: bytes) -> str:
     """Return the label of the edition that has this line for an entry.
 
-    It depends on contents only, so machines that never met agree on it.
+    It depends on contents only, so machines that never met compute the same label.
     """
     digest = hashlib.sha256(f"{session}\0{label}\0{uuid}\0".encode(errors="surrogatepass"))
     digest.update(line)

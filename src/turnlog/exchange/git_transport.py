@@ -57,6 +57,8 @@ class GitTransport:
         return self._git("cat-file", "blob", digest)
 
     def write(self, name: str, content: bytes) -> None:
+        # Written to the local clone at once: a push takes it from there, however often it is
+        # repeated.
         digest = self._git("hash-object", "-w", "--stdin", given=content).decode().strip()
         self._written[name] = digest, len(content)
 
@@ -75,6 +77,8 @@ class GitTransport:
             except Unavailable:
                 before = self._tip
                 self._fetch()
+                # Nobody else has pushed, so the push itself fails: the network, the rights, or the
+                # server.
                 if self._tip == before and attempt > 2:
                     raise
         else:
@@ -106,6 +110,7 @@ class GitTransport:
     def _commit(self) -> str:
         tip = self._tip
         index = self._folder / "turnlog-index"
+        # A killed sync may have left it behind, with files that were never pushed.
         index.unlink(missing_ok=True)
         self._git("read-tree", tip or "--empty", index=index)
         gone = [f"0 {'0' * 40}\t{name}\n" for name in sorted(self._removed)]

@@ -44,7 +44,7 @@ class Contest(NamedTuple):
 
     @property
     def is_ours_first(self) -> bool:
-        """Which of the two keeps the label: a rule that both machines apply alike."""
+        """The side that keeps the label, by a rule that both machines apply alike."""
         return hashlib.sha256(self.ours).digest() <= hashlib.sha256(self.theirs).digest()
 
 
@@ -91,10 +91,10 @@ def _positions(
 def _anchored(
     theirs: Iterable[Segment], positions: Mapping[bytes, Position]
 ) -> Iterator[tuple[Position, Segment]]:
-    """Yield the lines of theirs, each part with the line of ours after which it belongs.
+    """Yield runs of their lines, each with the line of ours that it belongs after.
 
-    That is the last of those that precede it and were there when it was added. The maximum counts,
-    because machines may have common lines in a different order.
+    That line is the last one that precedes the run and was there when the run was added. The
+    maximum counts, because machines may have common lines in a different order.
     """
     reached = ReachedPositions()
     highest, furthest = -1, START
@@ -170,6 +170,7 @@ def find_contest(ours: Iterable[bytes], theirs: Iterable[bytes]) -> Contest | No
     contested = our_own.keys() & their_own.keys()
     if not contested:
         return None
+    # Any rule would do, as long as both machines find the same entry.
     uuid = min(contested)
     return Contest(uuid, our_own[uuid], their_own[uuid])
 
@@ -185,6 +186,7 @@ def _by_uuid(lines: Iterable[bytes]) -> dict[str, bytes]:
 
 def uuid_of(line: bytes) -> str | None:
     """Return the uuid of an entry; None if the line has none or is not an entry."""
+    # Cheaper than decoding lines that have none.
     if b'"uuid"' not in line:
         return None
     try:

@@ -144,6 +144,7 @@ class Scan:
             file.version.project = project
 
     def _file(self, path: str, role: str, known: FileVersion | None) -> LocalFile:
+        # Before reading: a change during the read must not look settled.
         now = time.time_ns()
         with open_regular(self.store.root / path) as file:
             status = os.fstat(file.fileno())
@@ -160,7 +161,7 @@ class Scan:
         return local
 
     def _is_unchanged(self, session: LocalSession, name: str, path: str, found: Found) -> bool:
-        """Take over the last version of a file; return False if it has to be read."""
+        """Reuse the last version of a file; return False if the file has to be read."""
         seen = self._state.seen.get(path)
         if seen is None or not seen.is_at(found.state):
             return False
@@ -191,6 +192,8 @@ class Scan:
             ranks.append(rank)
         position = sum(piece.size for piece in kept)
         small = _small_end(kept)
+        # Every sync of a running session adds a small piece. Merging them only when there is
+        # something new keeps an unchanged file unchanged at DEST.
         if small > FEW and file.seek(0, os.SEEK_END) > position:
             position -= sum(piece.size for piece in kept[-small:])
             del kept[-small:], ranks[-small:]
@@ -223,6 +226,7 @@ def cut_lines(file: BinaryIO) -> Iterator[bytes]:
         if len(rest) >= PIECE and end:
             yield rest[:end]
             rest = rest[end:]
+        # A piece is at least one line, and other machines refuse larger pieces.
         if len(rest) > LARGEST_PIECE:
             raise ValueError(f"has a line of more than {LARGEST_PIECE:,} bytes")
     end = rest.rfind(b"\n") + 1
@@ -241,7 +245,7 @@ def is_entry(raw: bytes) -> bool:
 
 
 def _take_over(new: FileVersion, known: FileVersion) -> None:
-    """Add to a version what its last one knows about earlier ones."""
+    """Copy to a version what the last one records about earlier versions."""
     new.former = list(known.former)
     if not new.is_log:
         new.replaces = known.replaces

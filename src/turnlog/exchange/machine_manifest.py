@@ -66,6 +66,7 @@ class FileVersion(Struct, array_like=True, gc=False):
 
     def ranked(self) -> list[tuple[Piece, int]]:
         """Return the pieces of a log with their ranks."""
+        # A manifest may come from anyone: ranks that do not fit are ignored, not trusted.
         ranks = self.ranks if len(self.ranks) == len(self.pieces) else [0] * len(self.pieces)
         return list(zip(self.pieces, ranks, strict=True))
 
@@ -157,6 +158,7 @@ def decode_manifest(packed: bytes, name: ManifestName) -> MachineManifest:
     if manifest.format != FORMAT:
         hint = "pip install --upgrade turnlog"
         raise Damaged(f"{name} was written by a newer turnlog", hint)
+    # Otherwise a copied manifest would speak for another machine.
     if manifest.machine != name.machine:
         raise Damaged(f"{name} belongs to another machine")
     for version in manifest.sessions:

@@ -24,7 +24,7 @@ from turnlog.store.directories import data_directory
 
 FORMAT = 1
 UNSETTLED = 2_000_000_000
-"""Nanoseconds after a change during which another one may leave time and size the same."""
+"""Nanoseconds after a write during which another one may leave time and size unchanged."""
 
 
 class SeenFile(NamedTuple):
@@ -37,6 +37,7 @@ class SeenFile(NamedTuple):
 
     def is_at(self, state: FileState) -> bool:
         """Return whether a file is certainly unchanged."""
+        # File systems round times: a second write in the same tick leaves size and time alone.
         is_settled = self.read_ns > self.mtime_ns + UNSETTLED
         return is_settled and (self.inode, self.size, self.mtime_ns) == state
 
@@ -58,7 +59,7 @@ class State(Struct):
     names: list[str] = msgspec.field(default_factory=list[str])
     """Manifests of this machine that may be at DEST."""
     sessions: list[SessionVersion] = msgspec.field(default_factory=list[SessionVersion])
-    """What the last manifest listed."""
+    """The contents of the last manifest."""
     seen: dict[str, SeenFile] = msgspec.field(default_factory=dict[str, SeenFile])
     """Local files by path."""
     merged: dict[str, MergedManifest] = msgspec.field(default_factory=dict[str, MergedManifest])
@@ -109,7 +110,7 @@ def save_state(folder: Path, state: State) -> None:
 
 @contextmanager
 def only_sync(folder: Path, dest: str) -> Generator[None]:
-    """Keep a second sync of this machine with DEST from running; raise `Conflict` in that one."""
+    """Lock DEST for this machine; raise `Conflict` if another sync with it is running."""
     secure_folder(folder)
     descriptor = open_private(folder / "lock", os.O_RDWR | os.O_CREAT)
     try:

@@ -9,7 +9,7 @@ RECENT = 5.0
 """Seconds: a file modified this recently may be in use by a client that keeps no registry."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with the name of a step, the work done and the total."""
+"""Called with the name of a step, the work done so far and the total."""
 
 
 def no_progress(step: str, done: int, total: int) -> None:
@@ -24,13 +24,13 @@ class ExchangeOptions:
     leave_removed: bool = False
     """Do not bring back what was removed on this machine."""
     is_deleting: bool = False
-    """Pass deletions on, and carry out those of other machines."""
+    """Delete elsewhere what was removed here, and here what was removed elsewhere."""
     consent: Consent = require_yes
     mapped: Mapping[str, str] = field(default_factory=dict[str, str])
     """Directories of this machine with the names they have on all machines."""
     password: str | None = None
     may_start: bool = False
-    """Whether DEST may be a place without files of turnlog."""
+    """True if DEST may be a place without turnlog's files."""
     is_verifying: bool = False
     """Read all packs at DEST, and send again what is damaged there."""
     settle: float = RECENT
@@ -79,7 +79,7 @@ class Exchanged:
     repaired: list[str] = field(default_factory=list[str])
     """Files at DEST that were damaged and are sent again."""
     rewinding: list[NotExchanged] = field(default_factory=list[NotExchanged])
-    """Sessions with received lines by which `/rewind` changes files outside of the project."""
+    """Sessions with received lines that let `/rewind` change files outside of the project."""
     set_aside: list[str] = field(default_factory=list[str])
     """Documents of other machines that are kept next to ours."""
     removed: list[str] = field(default_factory=list[str])

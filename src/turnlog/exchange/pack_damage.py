@@ -57,6 +57,7 @@ def find_contents(
         for digest, place in places.items():
             if place.pack in found.damaged or (digest, place) in wrong:
                 found.lost[digest] = place
+            # A pack that is not listed has not arrived yet, or was removed.
             elif place.pack in sizes:
                 found.places[digest] = place
     found.lost = {digest: at for digest, at in found.lost.items() if digest not in found.places}

@@ -69,6 +69,7 @@ class PackWriter:
         if digest in self.known or digest in self._waiting:
             return
         self._open.append((digest, raw))
+        # A dry run only counts, so it need not hold what it would upload.
         self._waiting[digest] = b"" if self._is_dry else raw
         self._size += len(raw)
         self.bytes += len(raw)
@@ -180,6 +181,7 @@ class PieceReader:
             raise Damaged(f"packs/{name} cannot be decompressed")
         self.fetched += len(packed)
         self._packs[name] = raw
+        # The pack that was just read stays, even if it alone exceeds the limit.
         while len(self._packs) > 1 and sum(map(len, self._packs.values())) > CACHED:
             self._packs.popitem(last=False)
         return raw

@@ -50,7 +50,7 @@ class Others:
 def read_manifests(transport: Transport, state: State, is_verifying: bool = False) -> Others:
     """Read the newest manifest of each machine; this machine gets a new id if its own is taken.
 
-    Packs that seem to be damaged are read, or all of them.
+    Packs that seem to be damaged are read and checked; with `--verify`, all packs are.
     """
     listed = transport.list()
     names = sorted(filter(None, map(ManifestName.parse, listed)))
@@ -136,6 +136,7 @@ def publish(
         # Saved before the upload: after a crash between the two, the manifest at DEST is known to
         # be ours. All else stays as it was: files count as seen once their lines are published.
         save_state(folder, old)
+        # Only those before the last one: a reader may have just listed that.
         transport.remove(older)
         transport.write(name, packed)
         transport.finish()
@@ -147,7 +148,7 @@ def publish(
 def _sizes(
     manifest: MachineManifest, listed: Mapping[str, int], damaged: Collection[str]
 ) -> list[int]:
-    """Return the sizes of the packs; 0, which none has, keeps a damaged one suspected."""
+    """Return the sizes of the packs; a damaged one gets 0, which no pack has, and stays suspect."""
     names = (digest.hex() for digest in manifest.packs)
     return [0 if name in damaged else listed.get(f"packs/{name}", 0) for name in names]
 

@@ -140,7 +140,7 @@ class Receiver:
                 file.left_out = frozenset(gone - lines_of(file.load(self.fetch)))
 
     def receive(self, incoming: Incoming) -> None:
-        """Merge a version into the edition that it belongs to, or make that a new session here."""
+        """Merge a version into the edition that it belongs to, or create that as a new session."""
         version, label = incoming.version, incoming.version.label
         for _ in range(MOST_LABELS):
             targets = self._targets(version, label)
@@ -200,9 +200,9 @@ class Receiver:
         return found
 
     def _is_same(self, own: OwnSession, version: SessionVersion) -> bool:
-        """Return whether an edition came here another way, and so got another label.
+        """Return whether an edition arrived from another DEST, and so got another label.
 
-        Machines that meet at two places name an edition at each of them.
+        Machines that meet at two places label an edition at each of them.
         """
         mine = own.files.get(MAIN)
         theirs = next((file for file in version.files if file.role == MAIN), None)
@@ -222,7 +222,7 @@ class Receiver:
             self._locals.add(name)
 
     def name_former(self, own: OwnSession) -> None:
-        """Give an edition that this machine no longer has a place, as a fork."""
+        """Assign paths to an edition that this machine no longer has, as if it were a fork."""
         self._name(own)
         for role, file in list(own.files.items()):
             if self._path(own, file.version) is None:
@@ -259,11 +259,13 @@ class Receiver:
 
     def _draft(self, mine: OwnFile, versions: Iterable[Ranked]) -> OwnFile | Contest:
         """Return a log with versions merged into it, or a conflict with one of them."""
+        # A copy: if another log of the version conflicts, nothing of it is merged.
         draft = replace(mine, version=own_version(mine.version))
         for theirs in versions:
             ours = draft.version.pieces
             have = {piece.hash for piece in ours}
             pieces = [piece for piece, _ in theirs]
+            # The usual case, which needs no line of either version.
             if all(piece.hash in have for piece in pieces):
                 continue
             if _is_forward(ours, theirs) and not draft.left_out:
@@ -368,6 +370,7 @@ class Receiver:
             own.files[theirs.role] = OwnFile(version)
             return
         ours, other = mine.version.digest, theirs.digest
+        # Equal, or an old version that this machine has replaced already.
         if ours == other or other in mine.version.replaces:
             return
         if ours in theirs.replaces:
@@ -375,6 +378,7 @@ class Receiver:
             mine.version.pieces = theirs.pieces
             mine.version.replaces = theirs.replaces[-MOST_REPLACED:]
             mine.is_replaced = True
+        # Changed on both machines: documents cannot be merged, so both are kept.
         elif mine.path is not None:
             self.asides[set_aside(mine.path, other)] = theirs
 
@@ -412,6 +416,7 @@ def _is_forward(ours: list[Piece], theirs: Ranked) -> bool:
     count = len(ours)
     if [piece for piece, _ in theirs[:count]] != ours:
         return False
+    # A piece behind ours that was added before one of ours belongs in between: that is a merge.
     had = max((rank for _, rank in theirs[:count]), default=0)
     return all(rank >= had for _, rank in theirs[count:])
 

@@ -1,7 +1,7 @@
-"""Name the files outside of a project that `/rewind` would change, of lines that arrive.
+"""Find files outside of a project that `/rewind` would change because of received lines.
 
-An imported bundle no longer tracks such files. A sync keeps every line as it is, because it takes
-lines from the user's own machines; but whoever can write to DEST can add some.
+An imported bundle no longer tracks such files. A sync keeps every line as it is, because lines come
+from the user's own machines; but anyone who can write to DEST can add some.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,13 +24,14 @@ class RewindTargets:
         self._is_log = file.version.is_log
         self._directory = places.local_directory(file.version.project)
         if file.segments is not None:
+            # Lines that this machine had before are its own.
             base = set(file.base)
             for segment in file.segments:
                 if segment.piece not in base:
                     self._look(segment.lines)
 
     def watched(self, fetch: Fetch) -> Fetch:
-        """Return a function that fetches a piece and looks into it, if it is one of a log."""
+        """Return a function that fetches a piece, and inspects its lines if the file is a log."""
         if not self._is_log:
             return fetch
 

@@ -112,7 +112,7 @@ class _Sync:
         """Sessions of this store as they are known at other DESTs."""
         listed = [each for m in self.others.manifests.values() for each in m.sessions]
         self.aliases = fork_aliases([*listed, *self.elsewhere, *self.state.sessions])
-        """Editions that someone took for sessions of their own, by the ids of their forks."""
+        """Editions whose forks became sessions of their own, by the ids of the forks."""
         for manifest in self.others.manifests.values():
             for version in manifest.sessions:
                 key = self.aliases.get(version.session)
@@ -140,6 +140,7 @@ class _Sync:
         applier = Applier(receiver, journal, self.report.dest, scan.seen)
         self._delete(receiver, applier)
         changed = self._merge(receiver)
+        # Before writing, which makes new files old ones.
         notes = [(id(own), self._changes_of(own)) for own in changed]
         if not self.options.is_dry_run:
             applier.apply(changed, self._progress("writing", len(changed)))
@@ -150,8 +151,7 @@ class _Sync:
         self._count(receiver)
         self._report_damage()
         if self.options.password is not None:
-            # Nobody without the password can add lines.
-            self.report.rewinding.clear()
+            self.report.rewinding.clear()  # nobody without the password can add lines
         return self.report
 
     def _own_sessions(
@@ -203,7 +203,7 @@ class _Sync:
 
     def _merge(self, receiver: Receiver) -> list[OwnSession]:
         """Merge everything new; return the sessions that changed, in a stable order."""
-        incoming = self._incoming()
+        incoming = self._changed_versions()
         touched = {own.session for own in receiver.owns if own.has_gaps and not own.is_deleted}
         sessions = sorted(touched | incoming.keys())
         progress = self._progress("merging", len(sessions))
@@ -263,7 +263,7 @@ class _Sync:
         same = [own for own in receiver.of_session(version.session) if own.label == version.label]
         return any(not own.is_here and not own.is_new for own in same)
 
-    def _incoming(self) -> dict[str, list[Incoming]]:
+    def _changed_versions(self) -> dict[str, list[Incoming]]:
         """Return the versions that changed since they were merged, the largest first."""
         found: dict[str, list[Incoming]] = {}
         for name, manifest in self.others.manifests.items():
@@ -273,11 +273,13 @@ class _Sync:
             for version in manifest.sessions:
                 known = merged.sessions.get(_key(version)) if merged else None
                 if version.is_deleted:
+                    # Looked at by every sync: the user may allow it with the next one.
                     self.unmerged.add((name.machine, _key(version)))
                 elif known is None or known != version.digest:
                     each = Incoming(name.machine, version)
                     found.setdefault(version.session, []).append(each)
         for versions in found.values():
+            # The largest usually contains the others, which are then skipped.
             versions.sort(key=lambda each: (-each.version.size, each.machine))
         return found
 
@@ -471,7 +473,7 @@ def _was_removed(own: OwnSession) -> bool:
 
 
 def _leave(own: OwnSession) -> None:
-    """Write nothing of a session in this sync."""
+    """Skip a session in this sync."""
     for role, file in list(own.files.items()):
         if file.original is None:
             del own.files[role]
@@ -489,7 +491,7 @@ def _leave(own: OwnSession) -> None:
 
 
 def _forget(own: OwnSession) -> None:
-    """Note that the files of a session are gone."""
+    """Record that the files of a session are gone."""
     for file in own.files.values():
         file.path, file.state, file.is_left = None, None, True
 

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from turnlog.store.archive.allowed_paths import is_run_by_client, name_problem, path_problem
-from turnlog.store.paths import BY_SESSION, folder_name
+from turnlog.store.paths import folder_name
 
 ID = "{id}"
-HISTORY = "history.jsonl"
 SHARED = re.compile(r"history\.jsonl|plans/[\w-]{1,200}\.md|paste-cache/[0-9a-f]{8,64}\.txt", re.A)
 """Files that belong to no session."""
 STAGED = re.compile(r"(^|/)\.turnlog-|/\.[^/]*\.tmp\Z")
-"""What a change of turnlog leaves behind if it is killed; the next one removes it."""
+"""Leftovers of a change that was killed; the next change removes them."""
 THEIRS = re.compile(r"\.[0-9a-f]{8}\.theirs(\.[^.]*)?\Z")
 CWD = re.compile(rb'"cwd":("(?:[^"\\]|\\.){0,4096}")')
 LITERAL = "="
@@ -46,7 +45,7 @@ class Places:
         return folder_name(self.local_directory(project))
 
     def local_directory(self, project: str) -> str:
-        """Return a project's directory on this machine; if it is unknown, one that is nowhere."""
+        """Return a project's directory on this machine; if unknown, a path that does not exist."""
         for local, shared in self._pairs:
             if _is_at_or_below(project, shared):
                 return local + project[len(shared) :]
@@ -98,8 +97,9 @@ def role_problem(role: str, folder: str, session: str) -> str | None:
         return None if SHARED.fullmatch(path) else "is not a file of turnlog's exchange"
     if problem := path_problem(session, path):
         return problem
-    # The client sources `session-env`, and may run the scripts of a workflow.
-    parts = PurePosixPath(path).parts
+    # The client sources `session-env`, and may run the scripts of a workflow. On macOS and Windows,
+    # `Workflows/SCRIPTS` is the same folder.
+    parts = PurePosixPath(path.casefold()).parts
     if is_run_by_client(path) or ("workflows" in parts and "scripts" in parts):
         return "would be executed by the client"
     return "is another machine's version" if is_set_aside(path) else None
@@ -142,10 +142,6 @@ def nested_role(role: str) -> str:
 def is_loose(role: str) -> bool:
     """Return whether a role has no session id: a sub-agent next to its session (2.0.x)."""
     return role.startswith("projects/") and not role.startswith(f"projects/{ID}")
-
-
-def is_by_session(role: str) -> bool:
-    return role.split("/", 1)[0] in BY_SESSION
 
 
 def _without_id(name: str, session: str) -> str:

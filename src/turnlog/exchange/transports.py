@@ -61,8 +61,8 @@ def run_program(
 ) -> bytes:
     """Run a program and return its output, or its first `limit` bytes.
 
-    Raise `Unavailable` with its last words if it fails; for a code to be ignored, return nothing.
-    `hint` is a command that shows the user what is wrong.
+    Raise `Unavailable` with the end of its stderr if it fails; return nothing if its exit code is
+    to be ignored. `hint` is a command that shows the user what is wrong.
     """
     if shutil.which(arguments[0]) is None:
         raise Unavailable(f"{arguments[0]} is not installed", f"apt install {arguments[0]}")
@@ -97,7 +97,7 @@ def _read_some(process: "subprocess.Popen[bytes]", limit: int) -> tuple[bytes, b
 
 
 def last_words(stderr: bytes) -> str:
-    """Return the last lines that a program wrote to stderr, as one line."""
+    """Return the last lines of a program's stderr as one line."""
     lines = stderr.decode(errors="replace").split("\n")
     said = [line.strip() for line in lines if line.strip()]
     return mask("; ".join(said[-LAST_LINES:])) or "no message"

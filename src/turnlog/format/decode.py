@@ -63,7 +63,12 @@ _decode_any = msgspec.json.Decoder().decode
 _value_decoder = json.JSONDecoder(strict=False)
 NEAR = 512
 """Distance from the start or end of a line within which most lines have their type."""
+DEEP = "nested too deeply"
+DEEPEST = 500
+"""Levels of a damaged value above which its depth is to blame, whatever the parser says."""
 _space = re.compile(r"[ \t\r\n]*")
+_brackets = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 def read_entries(path: Path, problems: list[Problem] | None = None) -> Iterator[tuple[Line, Entry]]:
@@ -197,7 +202,8 @@ def _spans(
         try:
             value, end = _value_decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
-            problems.append(_reason(error, is_whole))
+            is_deep = _is_deep(text, position, getattr(error, "pos", len(text)))
+            problems.append(DEEP if is_deep else _reason(error, is_whole))
             break
         spans.append((value, position, end))
         position = _skip_space(text, end)
@@ -209,9 +215,23 @@ def _skip_space(text: str, position: int) -> int:
     return found.end() if found else position
 
 
+def _is_deep(text: str, start: int, end: int) -> bool:
+    """Return whether a value is nested more deeply than every caller can parse.
+
+    Python's limit counts the caller's frames too. Without this, `[[[[…` with 950 brackets would be
+    "not JSON" for one caller and "nested too deeply" for another.
+    """
+    depth = 0
+    for token in _brackets.finditer(text, start, end):
+        depth += _STEPS.get(token[0], 0)
+        if depth > DEEPEST:
+            return True
+    return False
+
+
 def _reason(error: Exception, is_whole: bool) -> str:
     if isinstance(error, RecursionError):
-        return "nested too deeply"
+        return DEEP
     if not is_whole:
         return "the last line is torn"
     if isinstance(error, json.JSONDecodeError):

@@ -1,4 +1,8 @@
-"""Type guards for decoded JSON; does not import msgspec, which is slow to load."""
+"""Type guards and lenient access for decoded JSON; does not import msgspec, which is slow to load.
+
+Session files, settings and payloads are written by other programs, so no value is known to have the
+type that it usually has.
+"""
 
 from typing import Any, TypeGuard
 
@@ -14,3 +18,23 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Return whether a decoded value is a JSON array."""
     return isinstance(value, list)
+
+
+def as_object(value: object) -> Fields:
+    """Return a value that is an object; an empty object for anything else."""
+    return value if is_object(value) else {}
+
+
+def objects_in(value: object) -> list[Fields]:
+    """Return the objects in an array; none if it is no array.
+
+    >>> objects_in([{"a": 1}, None, "b"]), objects_in("text")
+    ([{'a': 1}], [])
+    """
+    return [each for each in value if is_object(each)] if is_array(value) else []
+
+
+def text_in(fields: Fields, name: str) -> str | None:
+    """Return a field that is a text; None if it is anything else."""
+    value = fields.get(name)
+    return value if isinstance(value, str) else None

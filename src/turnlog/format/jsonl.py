@@ -89,24 +89,26 @@ class Trail:
     """The last lines read: enough of them to build a bookmark after the last one."""
 
     def __init__(self, start: Bookmark) -> None:
-        self.start = start
-        self.lines: list[Line] = []
+        self.probe = start.probe
+        self.offset = start.offset
+        """The offset after the last line."""
+        self.raws: list[bytes] = []
 
-    def add(self, line: Line) -> None:
-        if len(line.raw) >= PROBE:
-            self.lines = [line]  # long enough to fill a probe, so earlier lines do not matter
+    def add(self, raw: bytes) -> None:
+        self.offset += len(raw)
+        if len(raw) >= PROBE:
+            self.raws = [raw]  # long enough to fill a probe, so earlier lines do not matter
             return
-        self.lines.append(line)
+        self.raws.append(raw)
         # A line has at least one byte, so PROBE lines always fill a probe.
-        if len(self.lines) > 2 * PROBE:
-            del self.lines[:-PROBE]
+        if len(self.raws) > 2 * PROBE:
+            del self.raws[:-PROBE]
 
     @property
     def bookmark(self) -> Bookmark:
-        bookmark = self.start
-        for line in self.lines:
-            bookmark = bookmark.past(line)
-        return bookmark
+        """The bookmark after the last line, regardless of later changes to the file."""
+        last = b"".join(raw[-PROBE:] for raw in self.raws)
+        return Bookmark(self.offset, (self.probe + last)[-PROBE:])
 
 
 def line_end(raw: bytes) -> bytes:
@@ -122,6 +124,13 @@ def read_lines(path: AnyPath, start: int = 0) -> Iterator[Line]:
         for number, raw in enumerate(file, 1):
             yield Line(raw, offset, 0 if start else number)
             offset += len(raw)
+
+
+def read_raw_lines(path: AnyPath, start: int = 0) -> Iterator[bytes]:
+    """Yield the bytes of the lines from byte `start` on: for readers of millions of them."""
+    with open_regular(path, CHUNK) as file:
+        file.seek(start)
+        yield from file
 
 
 def read_lines_backwards(path: Path) -> Iterator[Line]:

@@ -87,11 +87,11 @@ ATTACHMENTS = frozenset(
     deferred_tools_record diagnostics directory dynamic_skill edited_text_file environment file
     goal_status hook_additional_context hook_blocking_error hook_cancelled
     hook_non_blocking_error hook_success hook_system_message instructions invoked_skills
-    mcp_instructions_delta model nested_memory opened_file_in_ide plan_file_reference plan_mode
-    plan_mode_exit plan_mode_reentry prompt_snapshot queued_command read_truncation_notice
-    remote_session_change selected_lines_in_ide session_context silent_turn_reminder
-    skill_listing structured_output task_reminder task_status todo_reminder
-    total_tokens_reminder ultra_effort_enter ultra_effort_exit unknown_command_fallback
-    verify_plan_reminder workflow_keyword_request""".split()
+    mcp_instructions_delta mcp_resource model nested_memory opened_file_in_ide
+    plan_file_reference plan_mode plan_mode_exit plan_mode_reentry prompt_snapshot
+    queued_command read_truncation_notice remote_session_change selected_lines_in_ide
+    session_context silent_turn_reminder skill_listing structured_output task_reminder
+    task_status todo_reminder total_tokens_reminder ultra_effort_enter ultra_effort_exit
+    unknown_command_fallback verify_plan_reminder workflow_keyword_request""".split()
 )
 """The kinds of attachment observed or reported; their contents are kept as plain objects."""

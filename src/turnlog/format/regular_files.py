@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
-from turnlog.format.json_values import Fields, is_object
+from turnlog.format.json_values import Fields, as_object
 
 READ_FLAGS = ("O_RDONLY", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
 """Flags that the system may lack: Windows has only O_BINARY."""
@@ -208,4 +208,4 @@ def read_object(path: Path) -> Fields:
         value = json.loads(read_regular(path))
     except (OSError, ValueError):
         return {}
-    return value if is_object(value) else {}
+    return as_object(value)

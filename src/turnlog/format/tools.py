@@ -99,6 +99,7 @@ class TaskCreateArguments(CamelView):
     subject: Text = UNSET
     description: Text = UNSET
     active_form: Text = UNSET
+    metadata: Object = UNSET
 
 
 class TaskUpdateArguments(CamelView):
@@ -106,6 +107,15 @@ class TaskUpdateArguments(CamelView):
     status: Text = UNSET
     subject: Text = UNSET
     description: Text = UNSET
+    active_form: Text = UNSET
+    owner: Text = UNSET
+    add_blocks: Texts = UNSET
+    add_blocked_by: Texts = UNSET
+    metadata: Object = UNSET
+
+
+class TaskGetArguments(CamelView):
+    task_id: Text = UNSET
 
 
 class WebSearchArguments(SnakeView):
@@ -186,6 +196,11 @@ class BashResult(CamelView):
     return_code_interpretation: Text = UNSET
     timed_out_after_ms: Number = UNSET
     background_task_id: Text = UNSET
+    backgrounded_by_user: Flag = UNSET
+    """True if the user moved a running command to the background (observed: 2.1.325)."""
+    backgrounded_to_deliver_message: Flag = UNSET
+    """True if it was moved there so that the model gets a queued prompt (observed: 2.1.325)."""
+    background_cwd_hint: Text = UNSET
     persisted_output_path: Text = UNSET
     persisted_output_size: Count = UNSET
     git_operation: Object = UNSET
@@ -261,7 +276,13 @@ class TodoWriteResult(CamelView):
 
 
 class TaskCreateResult(CamelView):
+    """Of TaskCreate, and of TaskGet, where it is null if there is no such task."""
+
     task: Object = UNSET
+
+
+class TaskListResult(CamelView):
+    tasks: Items = UNSET
 
 
 class TaskUpdateResult(CamelView):
@@ -357,6 +378,7 @@ INPUTS: dict[str, type[Struct]] = {
     "TodoWrite": TodoWriteArguments,
     "TaskCreate": TaskCreateArguments,
     "TaskUpdate": TaskUpdateArguments,
+    "TaskGet": TaskGetArguments,
     "WebSearch": WebSearchArguments,
     "WebFetch": WebFetchArguments,
 }
@@ -375,6 +397,8 @@ RESULTS: dict[str, type[Struct]] = {
     "TodoWrite": TodoWriteResult,
     "TaskCreate": TaskCreateResult,
     "TaskUpdate": TaskUpdateResult,
+    "TaskGet": TaskCreateResult,
+    "TaskList": TaskListResult,
     "TaskOutput": TaskOutputResult,
     "WebSearch": WebSearchResult,
     "WebFetch": WebFetchResult,
@@ -395,6 +419,7 @@ SHAPES: tuple[tuple[set[str], type[Struct]], ...] = (
     ({"taskId", "updatedFields"}, TaskUpdateResult),
     ({"retrieval_status", "task"}, TaskOutputResult),
     ({"task"}, TaskCreateResult),
+    ({"tasks"}, TaskListResult),
     ({"query", "results"}, WebSearchResult),
     ({"url", "codeText"}, WebFetchResult),
 )
@@ -403,7 +428,7 @@ SHAPES: tuple[tuple[set[str], type[Struct]], ...] = (
 KNOWN_TOOLS = INPUTS.keys() | frozenset(
     """AskUserQuestion BashOutput EnterPlanMode ExitPlanMode EnterWorktree ExitWorktree KillBash
     KillShell LS LSP ListMcpResourcesTool Monitor NotebookRead PowerShell ReadMcpResourceTool
-    ScheduleWakeup SendMessage SendUserMessage Skill SlashCommand StructuredOutput TaskGet TaskList
+    ScheduleWakeup SendMessage SendUserMessage Skill SlashCommand StructuredOutput TaskList
     TaskOutput TaskStop TeamCreate TeamDelete TodoRead ToolSearch Workflow CronCreate CronDelete
     CronList""".split()
 )

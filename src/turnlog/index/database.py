@@ -268,7 +268,7 @@ def discard_indexes(store: Store) -> None:
 
 
 def discard_index(path: Path) -> None:
-    """Delete an index; the next query builds it anew."""
+    """Delete an index; the next query rebuilds it."""
     if path.exists() or tables_folder(path).exists():
         with _alone(path):
             _remove(path)

@@ -1,4 +1,4 @@
--- All of this is derived from the session files: the index can be deleted, and is made anew.
+-- All of this is derived from the session files: the index can be deleted, and is rebuilt.
 -- Times are seconds since 1970 in UTC; lines count from 1; offsets are bytes.
 -- A quarter is a quarter of an hour, counted since 1970: days of all time zones are made of them.
 
@@ -24,13 +24,13 @@ CREATE TABLE files (
     mtime_ns INTEGER NOT NULL,
     inode INTEGER NOT NULL,
     reached INTEGER NOT NULL,  -- bytes
-    carry TEXT NOT NULL,       -- what reading takes along when the file has grown
+    carry TEXT NOT NULL,       -- state to continue reading from when the file has grown
     prompt INTEGER,            -- the prompt that the last line belongs to
-    -- the same of words, which are read after the figures and never further than those
+    -- the same for words, which are read after the figures and never further
     words_reached INTEGER NOT NULL DEFAULT 0,
     words_carry TEXT NOT NULL DEFAULT '{}',
     last_doc INTEGER NOT NULL DEFAULT 0, -- the last text that was indexed
-    vectors_doc INTEGER NOT NULL DEFAULT 0 -- the last text that vectors were made up to
+    vectors_doc INTEGER NOT NULL DEFAULT 0 -- the last text that has a vector or was skipped
 );
 CREATE INDEX files_by_session ON files (session);
 CREATE INDEX files_by_opener ON files (opened_by);
@@ -40,12 +40,12 @@ CREATE INDEX files_read_whole ON files (path, inode, size, mtime_ns) WHERE reach
 CREATE INDEX files_without_words ON files (path) WHERE words_reached < reached;
 CREATE INDEX files_without_vectors ON files (path) WHERE vectors_doc < last_doc;
 
--- What the user asked, in the order of the file: each begins a turn.
+-- Prompts in the order of the file; each begins a turn.
 CREATE TABLE prompts (
     id INTEGER PRIMARY KEY,
     file INTEGER NOT NULL,
     line INTEGER NOT NULL,
-    key TEXT NOT NULL,         -- made of its time, directory and text: the same in all copies
+    key TEXT NOT NULL,         -- from its time, directory and text: the same in all copies
     kind TEXT NOT NULL,
     at REAL,
     ended REAL,                -- the last time of an answer or a result in the turn
@@ -55,12 +55,12 @@ CREATE TABLE prompts (
     working REAL,              -- seconds that the client measured; null where it did not
     permission_mode TEXT,
     is_copy INTEGER NOT NULL,
-    counts INTEGER NOT NULL DEFAULT 1, -- 0 for what another file has as well, and counts there
+    counts INTEGER NOT NULL DEFAULT 1, -- 0 if another file has a copy that counts instead
     quarter INTEGER AS (CAST(at / 900 AS INTEGER))
 );
 CREATE INDEX prompts_by_file ON prompts (file);
 
--- What the model said, each message once for each file that has it.
+-- Messages of the model, once for each file that has them.
 CREATE TABLE messages (
     id INTEGER PRIMARY KEY,
     file INTEGER NOT NULL,
@@ -72,11 +72,11 @@ CREATE TABLE messages (
     at REAL,
     branch TEXT,
     version TEXT,
-    stop_reason TEXT,          -- the last one told
+    stop_reason TEXT,          -- the last one recorded
     is_copy INTEGER NOT NULL,
     is_subagent INTEGER NOT NULL,
-    usage BLOB NOT NULL,       -- as this file tells it, in JSON
-    -- of each count the largest that any file tells
+    usage BLOB NOT NULL,       -- as this file records it, in JSON
+    -- for each count, the largest that any file records
     input INTEGER NOT NULL,
     output INTEGER NOT NULL,
     cache_write_5m INTEGER NOT NULL,
@@ -84,13 +84,13 @@ CREATE TABLE messages (
     cache_read INTEGER NOT NULL,
     searches INTEGER NOT NULL,
     cost REAL,                 -- dollars; null where the model has no price
-    is_understated INTEGER NOT NULL, -- of a client that recorded too few output tokens
+    is_understated INTEGER NOT NULL, -- the client recorded too few output tokens
     counts INTEGER NOT NULL DEFAULT 1,
     quarter INTEGER AS (CAST(at / 900 AS INTEGER))
 );
 CREATE UNIQUE INDEX messages_by_file ON messages (file, key);
 
--- Tool calls, with what came back.
+-- Tool calls and their results.
 CREATE TABLE calls (
     id INTEGER PRIMARY KEY,
     file INTEGER NOT NULL,
@@ -101,11 +101,11 @@ CREATE TABLE calls (
     at REAL,
     branch TEXT,
     path TEXT,                 -- the file it read or changed
-    command TEXT,              -- the start of what it ran
+    command TEXT,              -- the start of the command
     result_line INTEGER,
     ended REAL,
     is_error INTEGER,          -- null while there is no result
-    error TEXT,                -- the start of what went wrong
+    error TEXT,                -- the start of the error message
     is_rejected INTEGER NOT NULL DEFAULT 0, -- the user denied it: it never ran, and did not fail
     added INTEGER NOT NULL DEFAULT 0,
     removed INTEGER NOT NULL DEFAULT 0,
@@ -117,7 +117,7 @@ CREATE TABLE calls (
 );
 CREATE UNIQUE INDEX calls_by_file ON calls (file, key);
 
--- Pull requests that a session made or worked on.
+-- Pull requests that a session created or worked on.
 CREATE TABLE pulls (
     file INTEGER NOT NULL,
     line INTEGER NOT NULL,
@@ -127,7 +127,7 @@ CREATE TABLE pulls (
 );
 CREATE INDEX pulls_by_file ON pulls (file);
 
--- Commits that commands made, where their results tell (2.1.2xx on).
+-- Commits that commands created, if their results name them (2.1.2xx on).
 CREATE TABLE commits (
     file INTEGER NOT NULL,
     line INTEGER NOT NULL,
@@ -143,24 +143,24 @@ CREATE TABLE compactions (
     line INTEGER NOT NULL,
     at REAL,
     trigger TEXT,              -- manual or auto
-    pre_tokens INTEGER         -- of the context before
+    pre_tokens INTEGER         -- size of the context before
 );
 CREATE INDEX compactions_by_file ON compactions (file);
 
--- Reports as they were answered; those of an earlier generation no longer hold.
+-- Cached reports; those of an earlier generation are out of date.
 CREATE TABLE answers (
     question TEXT PRIMARY KEY, -- the report, its filters and the time zone
     generation INTEGER NOT NULL,
     answer TEXT NOT NULL       -- in JSON
 ) WITHOUT ROWID;
 
--- What a check of a session's file found that would keep it from being resumed whole.
+-- What would keep a session from being resumed in full, as found by a check.
 CREATE TABLE checks (
     path TEXT PRIMARY KEY,
     inode INTEGER NOT NULL,
     size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL,
-    message TEXT               -- of the worst finding; null where there is none
+    message TEXT               -- the worst finding; null if there is none
 ) WITHOUT ROWID;
 
 -- What the parts of a session cost; computed when a report asks for it.
@@ -170,7 +170,7 @@ CREATE TABLE carrying (
     costs BLOB NOT NULL        -- in JSON
 ) WITHOUT ROWID;
 
--- What can be searched: a text of an entry, by what it is. The text itself stays in its file.
+-- Searchable texts of entries, by kind. The text itself stays in its file.
 CREATE TABLE docs (
     id INTEGER PRIMARY KEY,
     file INTEGER NOT NULL,
@@ -184,11 +184,11 @@ CREATE TABLE docs (
     prompt INTEGER
 );
 CREATE INDEX docs_by_file ON docs (file);
--- A text is in one of the columns, by how much a word in it tells.
+-- A text is in one of the columns, by the weight of a word in it.
 CREATE VIRTUAL TABLE words USING fts5 (
     asked, said, done, content = '', tokenize = "unicode61 remove_diacritics 2 categories 'L* N* Co'"
 );
--- What texts are about, for searches by meaning: vectors of several texts of a file.
+-- Vectors for searches by meaning, of several texts of a file each.
 CREATE TABLE vectors (
     id INTEGER PRIMARY KEY,
     file INTEGER NOT NULL,

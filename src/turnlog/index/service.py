@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Matches,
     )
     from turnlog.index.reports.user_sql import IndexTable, SqlResult
+    from turnlog.index.search.relaxed_search import RecalledSession
     from turnlog.index.search.search import SessionHits
     from turnlog.index.search.turn_outcomes import LineOf, TurnOutcome
 
@@ -50,6 +51,8 @@ class SearchRequest(NamedTuple):
     """Maximum number of sessions; 0 for all."""
     reveal: bool = False
     """Show secrets instead of masking them."""
+    hides_secrets: bool = False
+    """Search texts as they are masked: no hit confirms a part of a secret."""
 
 
 def search_sessions(
@@ -68,20 +71,21 @@ def search_sessions(
 
         turns = ALL_TURNS if request.selection.session else ResultLimits().turns
         db, begun = speculative.answer()
-        yield from search(db, terms, ResultLimits(turns, reveal=request.reveal), begun)
+        shown = ResultLimits(turns, reveal=request.reveal, hides_secrets=request.hides_secrets)
+        yield from search(db, terms, shown, begun)
 
 
 def recall_sessions(
     stores: AnyStores, request: SearchRequest, feedback: Feedback = SILENT
-) -> "Iterator[SessionHits]":
+) -> "Iterator[RecalledSession]":
     """Search for a question: sessions with all of its words first, then those with some."""
-    from turnlog.index.search.relaxed import search_relaxed
+    from turnlog.index.search.relaxed_search import search_relaxed
     from turnlog.index.search.search import ResultLimits
 
     query = parse_search(request.text, request.is_regex)
     terms = SearchTerms(query, request.selection, request.limit, archive_folder())
     with synced_index(stores, words=True, feedback=feedback) as index:
-        shown = ResultLimits(reveal=request.reveal)
+        shown = ResultLimits(reveal=request.reveal, hides_secrets=request.hides_secrets)
         yield from search_relaxed(index.db, terms, request.text, shown)
 
 
@@ -112,7 +116,7 @@ def failures(
     from turnlog.index.reports.failures import find_failures
 
     with synced_index(stores, words=True, feedback=feedback) as index:
-        return find_failures(index.db, query)
+        return find_failures(index.db, query, archive_folder())
 
 
 def report(

@@ -25,7 +25,6 @@ from turnlog.index.semantic.vector_store import (
 from turnlog.index.service import ALL_TURNS, LIMIT
 from turnlog.index.sync_policy import SILENT, Feedback, synced_index
 from turnlog.store.paths import archive_folder
-from turnlog.store.session_lookup import find_session
 from turnlog.store.stores import AnyStores
 
 if TYPE_CHECKING:
@@ -45,6 +44,8 @@ class LikeRequest(NamedTuple):
     selection: Selection = Selection()
     limit: int = LIMIT
     reveal: bool = False
+    hides_secrets: bool = False
+    """Search texts as they are masked: no hit and no order confirms a part of a secret."""
 
 
 def like_sessions(
@@ -64,9 +65,22 @@ def like_sessions(
         if request.session:
             without = str(request.session)
             text, vector = _describe(index.db, without)
-        terms = LikeTerms(text, vector, request.selection, request.limit, archive_folder(), without)
-        turns = ALL_TURNS if request.selection.session else ResultLimits().turns
-        yield from search_like(index.db, terms, ResultLimits(turns, reveal=request.reveal))
+        terms = LikeTerms(
+            text,
+            vector,
+            request.selection,
+            request.limit,
+            archive_folder(),
+            without,
+            request.hides_secrets,
+        )
+        shown = ResultLimits(
+            ALL_TURNS if request.selection.session else ResultLimits().turns,
+            reveal=request.reveal,
+            hides_secrets=request.hides_secrets,
+            needs_match=False,
+        )
+        yield from search_like(index.db, terms, shown)
 
 
 def session_named(stores: AnyStores, text: str) -> Path | None:
@@ -76,6 +90,9 @@ def session_named(stores: AnyStores, text: str) -> Path | None:
     """
     if not is_reference(text):
         return None
+    # A text is compared without a look at the catalog of sessions, which takes time to import.
+    from turnlog.store.session_lookup import find_session
+
     text = text.strip()
     if text.endswith(".jsonl") or text == "last":
         return find_session(stores, text).path

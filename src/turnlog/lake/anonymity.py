@@ -1,4 +1,4 @@
-"""Reports that show only figures of at least k people, and that cannot be compared to show fewer.
+"""Reports whose every figure covers at least k people, even if two reports are compared.
 
 All such reports add up the same cells. A cell is a team, UTC month, project and model, or several
 of them that were merged because too few people had worked there; what cannot be merged appears in
@@ -45,7 +45,7 @@ class Cell(NamedTuple):
     labels: Labels
     people: frozenset[str]
     members: tuple[Labels, ...]
-    """What was merged."""
+    """The labels of the rows that were merged into this one."""
 
 
 def anonymous_report(
@@ -99,6 +99,7 @@ def _split(cells: list[Cell], least: int, labels: Labels) -> list[Cell]:
     for cell in cells:
         groups.setdefault(cell.labels[len(labels)], []).append(cell)
     kept: list[Cell] = []
+    # What a smaller k merged stays merged, or the cells of this k would not be unions of its cells.
     small: list[Cell] = list(groups.pop(OTHER, []))
     for label, group in groups.items():
         if len(frozenset[str]().union(*(cell.people for cell in group))) < least:
@@ -133,6 +134,7 @@ def _is_selected(cell: Labels, filters: Filters) -> bool:
             return False
     if filters.since is None and filters.until is None:
         return True
+    # Merged months have no time of their own, so they are in no period.
     if month is None or month == OTHER:
         return False
     # A month is selected as a whole, by its middle.

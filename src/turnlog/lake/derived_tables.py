@@ -1,6 +1,6 @@
 """Tables that no engine can compute by itself: local times, five-hour windows and teams.
 
-Engines need no time-zone data: SQLite tells the local time of every quarter of an hour that
+Engines need no time-zone data: SQLite computes the local time of every quarter of an hour that
 occurs, as it does for an index.
 """
 
@@ -18,6 +18,8 @@ LOCAL_TIMES = ("day", "week", "month", "weekday", "hour")
 WINDOW = 20
 """Quarters of an hour in a window of five hours."""
 SECONDS = 900
+FARTHEST = 100_000_000
+"""Quarters from 1970 that a date can show: until the year 4821."""
 
 
 def quarters_table(quarters: Iterable[int], is_utc: bool = False) -> Any:
@@ -44,7 +46,7 @@ def windows_table(quarters: Iterable[int]) -> Any:
     """
     rows: list[tuple[int, int, int]] = []
     opening: int | None = None
-    for quarter in sorted(quarters):
+    for quarter in sorted(each for each in quarters if abs(each) <= FARTHEST):
         if opening is None or quarter >= opening + WINDOW:
             # Rounded towards zero, as the index does it for times before 1970.
             opening = int(quarter / 4) * 4

@@ -1,10 +1,13 @@
 """Run the reports' statements with DuckDB, in this process."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from turnlog.errors import Unavailable
 from turnlog.index.reports.dialects import DUCKDB, parameters_of, translate
 from turnlog.index.reports.reports import Found, Parameters
 from turnlog.lake.lake_schema import arrow_schema, plain_rows, pyarrow
@@ -23,12 +26,15 @@ class DuckdbEngine:
         duckdb: Any = import_module("duckdb")
         self.storage = storage
         self.errors: tuple[type[Exception], ...] = (duckdb.Error, OSError)
-        """What a damaged or missing part raises."""
+        """Exceptions raised for a damaged or missing part."""
+        self.exhausted: type[Exception] = duckdb.OutOfMemoryException
+        """Raised if neither memory nor the temporary directory can hold a report."""
         # Nothing of the user's configuration: extensions are neither installed nor loaded.
         self.db = duckdb.connect(
             ":memory:",
             config={"autoinstall_known_extensions": False, "autoload_known_extensions": False},
         )
+        # Reports have no order of nulls of their own: they follow SQLite's.
         self.db.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
         self.db.execute("SET TimeZone = 'UTC'")
         self.db.execute("SET preserve_insertion_order = false")
@@ -43,7 +49,7 @@ class DuckdbEngine:
         self.db.register(name, rows)
 
     def expect(self, rows: int) -> None:
-        """Do nothing: DuckDB needs no advice about the size of a lake."""
+        """Do nothing: DuckDB needs no hint about the size of a lake."""
 
     def attach(self, table: str, paths: Sequence[str]) -> None:
         """Define a table of the lake by its parts."""
@@ -60,15 +66,28 @@ class DuckdbEngine:
 
     def execute(self, statement: str) -> None:
         """Run a statement that defines something."""
-        self.db.execute(translate(statement, DUCKDB))
+        with self._limits_explained():
+            self.db.execute(translate(statement, DUCKDB))
 
     def run(self, statement: str, values: Parameters) -> Found:
         """Run a statement of a report."""
-        names = parameters_of(statement)
+        names = parameters_of(statement, DUCKDB)
+        # DuckDB refuses values that a statement does not use.
         given = {name: value for name, value in values.items() if name in names}
-        found = self.db.execute(translate(statement, DUCKDB), given)
-        columns = [column for column, *_ in found.description]
-        return columns, plain_rows(found.fetchall())
+        with self._limits_explained():
+            found = self.db.execute(translate(statement, DUCKDB), given)
+            columns = [column for column, *_ in found.description]
+            return columns, plain_rows(found.fetchall())
+
+    @contextmanager
+    def _limits_explained(self) -> Generator[None]:
+        """Explain a lack of memory and space, for which no part of the lake is to blame."""
+        try:
+            yield
+        except self.exhausted as error:
+            folder = Path(self.scratch.name).parent
+            message = f"a report on {self.storage.dest} needs more space than {folder} has"
+            raise Unavailable(message, f"df -h {folder}") from error
 
     def close(self) -> None:
         self.db.close()

@@ -1,4 +1,4 @@
-"""Merge the small parts of a lake, and delete what no reader needs any more.
+"""Merge the small parts of a lake, and delete parts that no reader needs any more.
 
 Rows are copied under a new write_id and committed at the next level of the same version, so a push
 that happens meanwhile wins, and two compactions at the same time only repeat each other's work.
@@ -6,7 +6,6 @@ that happens meanwhile wins, and two compactions at the same time only repeat ea
 
 import os
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -26,18 +25,16 @@ from turnlog.lake.lake_storage import (
     LakeStorage,
     PartGone,
     StoredFile,
-    open_storage,
+    open_existing,
 )
 from turnlog.lake.lake_units import UnitKey
 from turnlog.lake.live_units import UnitRow, live_parts, read_all_units, winners_of
 from turnlog.lake.unit_writer import write_rows
 
-NOTHING = (-1, 0, "")
-"""A rank below all others."""
 LARGE = 64 << 20
-"""Bytes of a part that is not merged any more."""
+"""Minimum bytes of a part that is not merged any more."""
 GRACE = 3600.0
-"""Seconds that readers have to finish with what was replaced."""
+"""Seconds that readers have to finish reading replaced parts."""
 ORPHAN_GRACE = 86400.0
 """Seconds after which a part that nothing commits belongs to no running push."""
 
@@ -77,10 +74,19 @@ class _Group(NamedTuple):
     parts: dict[str, list[UnitRow]]
 
 
+class _Mention(NamedTuple):
+    """A row about a unit in a part of `units`."""
+
+    at: float
+    """The time at which the part was written."""
+    rank: tuple[int, int, str]
+    path: str
+
+
 def compact(dest: str, options: CompactOptions | None = None) -> Compacted:
     """Merge small parts, drop dead rows, and delete replaced parts after a grace period."""
     options = options or CompactOptions()
-    storage = open_storage(dest)
+    storage = open_existing(dest)
     require_version(storage)
     done = Compacted(dest)
     _merge(storage, options, done)
@@ -126,6 +132,7 @@ def _groups(
 ) -> Iterator[_Group]:
     """Yield the parts that are worth merging: several small ones, or one with dead rows."""
     committed: dict[str, int] = {}
+    # Two parts of units may commit the same rows: after a merge, both are there for a while.
     for row in {(row.key, row.path): row for row in rows}.values():
         if row.path:
             committed[row.path] = committed.get(row.path, 0) + row.rows
@@ -134,6 +141,7 @@ def _groups(
         for path, live in sorted(parts.items()):
             size = sizes.get(path)
             is_whole = sum(row.rows for row in live) == committed[path]
+            # Deleted by another compaction, or already as large as parts become.
             if size is None or (size >= large and is_whole):
                 continue
             first = live[0]
@@ -174,6 +182,7 @@ def rewrite_group(
         return []
     pa = pyarrow()
     rows = pa.concat_tables(tables)
+    # Committing fewer rows than the units have would make the loss permanent.
     if rows.num_rows != sum(row.rows for row in moved):
         done.damaged.append(f"{storage.dest}: {', '.join(parts)} lacks rows")
         return []
@@ -184,6 +193,7 @@ def rewrite_group(
     storage.write(target.path, content)
     done.written += 1
     return [
+        # The version stays: a push of the same file meanwhile has a higher one and wins.
         row._replace(level=row.level + 1, write_id=write_id, part=target.digest, written=now)
         for row in moved
     ]
@@ -229,6 +239,7 @@ def _collect_garbage(storage: LakeStorage, options: CompactOptions, done: Compac
     for row in rows:
         if row.path and row.path not in live:
             dead_for = now - winners[row.key].written
+            # A part dies with the last of its units.
             died[row.path] = min(died.get(row.path, dead_for), dead_for)
     for path, file in files.items():
         if path in live:
@@ -244,29 +255,28 @@ def _superseded_units(
 ) -> dict[str, float]:
     """Return the parts of a machine's units that nobody needs, and since when."""
     found: dict[str, float] = {}
-    ranks = {path: {row.key: row.rank for row in rows} for path, rows in parts.items()}
-    mentions = Counter(row.key for rows in parts.values() for row in rows)
+    mentions: dict[UnitKey, list[_Mention]] = {}
+    for path, rows in parts.items():
+        for row in rows:
+            mention = _Mention(files[path].mtime, row.rank, path)
+            mentions.setdefault(row.key, []).append(mention)
     # The oldest first: of two parts with the same rows, the one that was merged last stays.
     for path in sorted(parts, key=lambda each: (files[each].mtime, -len(parts[each]))):
-        others = [(files[other].mtime, known) for other, known in ranks.items() if other != path]
-        others.sort(key=lambda pair: pair[0])
-        since = [_superseded_since(row, others, mentions) for row in parts[path]]
+        since = [_superseded_since(row, path, mentions[row.key]) for row in parts[path]]
         if None not in since:
             found[path] = max((moment for moment in since if moment is not None), default=0.0)
-            ranks.pop(path)
-            mentions.subtract(row.key for row in parts[path])
+            for row in parts[path]:
+                left = [each for each in mentions[row.key] if each.path != path]
+                mentions[row.key] = left
     return found
 
 
-def _superseded_since(
-    row: UnitRow,
-    others: Sequence[tuple[float, Mapping[UnitKey, tuple[int, int, str]]]],
-    mentions: Mapping[UnitKey, int],
-) -> float | None:
-    """Return since when another part makes a row needless; None if it is needed."""
-    if row.is_retracted and not row.is_forgotten and mentions[row.key] == 1:
+def _superseded_since(row: UnitRow, path: str, mentions: Sequence[_Mention]) -> float | None:
+    """Return since when another part supersedes a row; None if it is needed."""
+    if row.is_retracted and not row.is_forgotten and len(mentions) == 1:
         return row.written
-    return next((at for at, known in others if known.get(row.key, NOTHING) >= row.rank), None)
+    others = (each for each in mentions if each.path != path and each.rank >= row.rank)
+    return min((each.at for each in others), default=None)
 
 
 def _is_leftover(storage: LakeStorage, file: StoredFile, now: float) -> bool:

@@ -22,7 +22,7 @@ from turnlog.lake.lake_parts import (
 )
 from turnlog.lake.lake_schema import ROOT, TABLE_OF_UNITS
 from turnlog.lake.lake_settings import LakeSettings, names_for, this_machine
-from turnlog.lake.lake_storage import LakeStorage, PartGone, open_storage
+from turnlog.lake.lake_storage import LakeStorage, PartGone, open_existing
 from turnlog.lake.lake_units import UnitKey
 from turnlog.lake.live_units import (
     FORGOTTEN,
@@ -31,7 +31,7 @@ from turnlog.lake.live_units import (
     read_all_units,
     winners_of,
 )
-from turnlog.lake.unit_writer import SCHEMA, write_rows
+from turnlog.lake.unit_writer import tombstone, write_rows
 from turnlog.store.deletion_consent import Consent, Deletion, require_yes
 
 LakeFile = tuple[str, str]
@@ -65,7 +65,10 @@ class ForgottenRows:
 
 def forget(dest: str, settings: LakeSettings, request: ForgetRequest) -> ForgottenRows:
     """Remove all rows of a user or of a session, physically and for good."""
-    storage = open_storage(dest)
+    if (request.user is None) == (request.session is None):
+        hint = "turnlog lake forget DEST --user ada"
+        raise UsageError("choose either a user or a session", hint)
+    storage = open_existing(dest)
     require_version(storage)
     done = ForgottenRows(dest)
     units = read_all_units(storage)
@@ -80,6 +83,7 @@ def forget(dest: str, settings: LakeSettings, request: ForgetRequest) -> Forgott
         raise NotFound(f"{dest} has nothing of {named}", f"turnlog lake status {dest}")
     if request.is_dry_run:
         return done
+    # The last moment at which nothing has been written.
     request.consent(_deletion(dest, request, done))
     for machine in sorted({machine for machine, _ in files}):
         own = {path: some for path, some in units.items() if _machine_of(path) == machine}
@@ -100,9 +104,6 @@ def _matching(
     winners: Mapping[UnitKey, UnitRow],
 ) -> set[LakeFile]:
     """Return the files of a user or a session."""
-    if (request.user is None) == (request.session is None):
-        hint = "turnlog lake forget DEST --user ada"
-        raise UsageError("choose either a user or a session", hint)
     keep = NameFilter(names_for(settings, this_machine()))
     columns, wanted = ("user",), {request.user, keep.key_of(request.user)}
     if request.session:
@@ -160,6 +161,7 @@ def _forget_machine(
     moved, replaced = _rewrite_live(storage, machine, rows, winners, files, done)
     left = winners_of([*winners.values(), *moved])
     merged = write_rows(storage, machine, list(left.values()))
+    # The merged part may have the same content, and so the same name, as one that was there.
     gone = {*units, *replaced, kept_part.path} - {merged.path}
     # Rows of the files may also be in parts that nothing commits any more.
     known = {row.path for row in rows if row.path}
@@ -176,26 +178,8 @@ def live_paths(winners: Iterable[UnitRow]) -> set[str]:
 
 
 def _tombstones(keys: Iterable[UnitKey]) -> list[UnitRow]:
-    write_id, now = os.urandom(8).hex(), time.time()
-    return [
-        UnitRow(
-            *key,
-            version=FORGOTTEN,
-            level=0,
-            write_id=write_id,
-            part=None,
-            rows=0,
-            sha256=None,
-            is_retracted=True,
-            store=None,
-            written=now,
-            schema=SCHEMA,
-            names_key=None,
-            user=None,
-            host=None,
-        )
-        for key in sorted(keys)
-    ]
+    write_id = os.urandom(8).hex()
+    return [tombstone(key, FORGOTTEN, write_id) for key in sorted(keys)]
 
 
 def _rewrite_live(

@@ -1,4 +1,4 @@
-"""Decide what of a string may enter a lake: a known value, an id, a name, or a keyed hash.
+"""Decide which form of a string enters a lake: a known value, an id, a name, or a keyed hash.
 
 Session files contain whatever a client, a model or a user wrote, in any field. Nothing is copied to
 a lake because of the field that it is in, only because of its own form.
@@ -29,7 +29,7 @@ _API_ID = r"(?:msg|toolu|srvtoolu|mcptoolu|req)_(?:(?:bdrk|vrtx)_)?(?:[^\W_]{24}
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 IDENTIFIER = re.compile(rf"(?:{_API_ID}|{_UUID}|a?[0-9a-f]{{4,17}})(?:/\d{{1,3}})?", re.ASCII)
 NAME = re.compile(r"[\w@+][\w.@+-]{0,63}")
-"""A project or a user. Without blanks, which prompts have, and without separators of paths."""
+"""A project or user name: no blanks, which prompts have, and no path separators."""
 MODEL = re.compile(r"<synthetic>|[A-Za-z0-9][\w.:@-]{0,63}(?:/[\w.:@-]{1,64})?", re.ASCII)
 TOOL = re.compile(r"[A-Za-z][\w-]{0,127}", re.ASCII)
 BRANCH = re.compile(r"[A-Za-z0-9][\w.#@+-]{0,63}(?:/[\w.#@+-]{1,64}){0,3}")
@@ -116,6 +116,7 @@ class NameFilter:
         return self._once("commit", text, lambda each: self._allowed(each, COMMIT))
 
     def branch(self, text: str | None) -> str | None:
+        # Common names say nothing about a project, and reports stay readable.
         if text and self.names.is_hashed and text not in {"main", "master", "HEAD"}:
             return self.hashed(text)
         return self._named(text, BRANCH)
@@ -160,6 +161,7 @@ class NameFilter:
     def _once(self, kind: str, text: str, compute: Callable[[str], str]) -> str:
         found = self._known.get((kind, text))
         if found is None:
+            # Clearing is enough: names recur within a file, and the next files fill it again.
             if len(self._known) >= MOST_CACHED:
                 self._known.clear()
             found = self._known[kind, text] = compute(text)

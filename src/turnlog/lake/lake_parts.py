@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 from turnlog.errors import Damaged, Unavailable, UsageError
 from turnlog.lake.lake_schema import (
+    KEYS,
     MAJOR,
     ROOT,
     SCHEMA_KEY,
     TABLE_KEY,
     TABLE_OF_UNITS,
+    TABLES,
     arrow_schema,
     columns_of,
     pyarrow,
@@ -88,14 +90,31 @@ def decode_part(storage: LakeStorage, path: str, content: bytes) -> Any:
         raise Damaged(f"{storage.dest}/{path} cannot be read: {reason}", verify) from error
     metadata: dict[bytes, bytes] = file.metadata.metadata or {}
     place = parse_place(path)
-    if SCHEMA_KEY not in metadata or not place or metadata[TABLE_KEY].decode() != place.table:
+    # Any Parquet file may carry the name of a part; only ours names the schema and the table.
+    is_ours = SCHEMA_KEY in metadata and place and metadata.get(TABLE_KEY) == place.table.encode()
+    if not is_ours or not place:
         message = f"{storage.dest}/{path} is not a part of the lake: turnlog did not write it"
         raise ForeignFile(message, verify)
-    require_schema(f"{storage.dest}/{path}", metadata[SCHEMA_KEY].decode())
+    require_schema(f"{storage.dest}/{path}", metadata[SCHEMA_KEY].decode(errors="replace"))
+    if wrong := _wrong_column(place.table, found):
+        message = f"{storage.dest}/{path} is not a part of the lake: column {wrong} is not valid"
+        raise ForeignFile(message, verify)
     # A flipped bit may leave a readable file with other figures.
     if sha256(content).hexdigest() != place.digest:
         raise Damaged(f"{storage.dest}/{path} is not what its name says", verify)
     return found
+
+
+def _wrong_column(table: str, found: Any) -> str | None:
+    """Return a column that turnlog cannot have written: of another type, or a missing key."""
+    if table not in (*TABLES, TABLE_OF_UNITS):
+        return None
+    types = {field.name: field.type for field in arrow_schema(table)}
+    present = {field.name: field.type for field in found.schema if field.name in types}
+    lacking = (column.name for column in KEYS if column.name not in present)
+    return next(lacking, None) or next(
+        (name for name, kind in present.items() if kind != types[name]), None
+    )
 
 
 def require_schema(where: str, schema: str) -> None:

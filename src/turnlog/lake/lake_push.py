@@ -26,12 +26,13 @@ from turnlog.lake.lake_settings import (
     names_for,
     this_machine,
 )
-from turnlog.lake.lake_storage import LakeStorage, PartGone, open_storage, require_dest
+from turnlog.lake.lake_storage import LakeStorage, open_storage, require_dest, retried
 from turnlog.lake.lake_texts import all_rows
 from turnlog.lake.lake_units import Unit, UnitKey, units_of
 from turnlog.lake.live_units import UnitRow, list_unit_parts, read_unit_parts, unit_rows
 from turnlog.lake.push_state import PushState, open_push_state
 from turnlog.lake.unit_writer import SCHEMA, UnitWriter
+from turnlog.store.batches import bounded
 from turnlog.store.stores import AnyStores, each_store
 
 BATCH_BYTES = 256 << 20
@@ -50,7 +51,7 @@ class PushOptions:
     """Push only files with entries since this time, in seconds since 1970."""
     is_dry_run: bool = False
     again: bool = False
-    """Write all rows again, even those that the lake is thought to have."""
+    """Write all rows again, even those that the lake should have already."""
     step: Step = lambda done, total: None
 
 
@@ -76,7 +77,7 @@ class Pushed:
     source_bytes: int = 0
     """Bytes of the session files that were read."""
     forgotten: int = 0
-    """Files that were left out because the lake was told to forget them."""
+    """Files left out because they were removed by `lake forget`."""
     damaged: list[str] = field(default_factory=list[str])
     """Damaged parts of `units` that this push has replaced."""
 
@@ -112,7 +113,7 @@ def push(
         done = Pushed(dest, machine.id)
         with open_push_state(lake_folder(), storage, machine.id) as state:
             _load(storage, machine.id, state, done, again=options.again)
-            # One transaction: the rows of a file are of the state that its fingerprint tells.
+            # One transaction: the rows of a file are of the state that its fingerprint records.
             index.db.execute("BEGIN")
             try:
                 _Push(storage, machine, keep, state, options, done).run(index.db, stores)
@@ -120,6 +121,7 @@ def push(
                 index.db.execute("COMMIT")
             if not options.is_dry_run:
                 state.note_settings(encode_settings(settings))
+                # Only now that everything they committed is committed again.
                 for path in done.damaged:
                     storage.delete(path)
     return done
@@ -137,13 +139,7 @@ def _load(
     """Bring the state up to date with the units that the lake has of this machine."""
     if again:
         state.clear()
-    for is_last in (False, True):
-        try:
-            _load_listed(storage, machine, state, done)
-            return
-        except PartGone:  # a compaction has replaced it: list again
-            if is_last:
-                raise
+    retried(lambda: _load_listed(storage, machine, state, done))
 
 
 def _load_listed(storage: LakeStorage, machine: str, state: PushState, done: Pushed) -> None:
@@ -159,7 +155,7 @@ def _load_listed(storage: LakeStorage, machine: str, state: PushState, done: Pus
             continue
         try:
             for name, table in read_unit_parts(storage, [path]):
-                found[name] = list(unit_rows(name, table))
+                found[name] = list(unit_rows(table))
         except Damaged:
             # Its units are unknown now, so their rows are written again.
             damaged.append(path)
@@ -223,6 +219,7 @@ class _Push:
         """Write what has changed of some files, and retract units, in one commit."""
         by_number = {source.number: source for source in batch}
         known = {source.file: self.state.units_of(source.file) for source in batch}
+        # Units of the file that no row accounts for any more: they are retracted.
         missing = {
             UnitKey(self.machine.id, table, file, day)
             for file, units in known.items()
@@ -241,6 +238,7 @@ class _Push:
         if not self.options.is_dry_run:
             with self.state.writing():
                 self.state.drop_files({key.file for key in gone})
+                # After the commit: a crash in between only repeats work.
                 self.state.set_fingerprints((each.file, each.fingerprint) for each in batch)
 
     def _gone_units(self, present_files: set[str], stores: Iterable[str]) -> set[UnitKey]:
@@ -287,9 +285,10 @@ def source_rows(
 ) -> Iterator[SourceRow]:
     """Yield the session files of an index, the oldest first."""
     names = keep.names
-    told = [SCHEMA, current_version(), sorted(names.consents), names.is_hashed]
-    told += [keep.fingerprint, names.user, names.host]
-    settings = sha256(repr(told).encode()).hexdigest()[:16]
+    facts = [SCHEMA, current_version(), sorted(names.consents), names.is_hashed]
+    facts += [keep.fingerprint, names.user, names.host]
+    # Other settings make other rows of the same file: with another consent, all are pushed again.
+    settings = sha256(repr(facts).encode()).hexdigest()[:16]
     rows = db.execute(
         "SELECT f.id, f.path, f.store, f.inode, f.size, f.mtime_ns, f.reached, f.is_gone,"
         " c.message, coalesce(f.ended, f.mtime_ns / 1e9) FROM files f LEFT JOIN checks c"
@@ -309,13 +308,4 @@ def source_rows(
 
 def batches_of(sources: Iterable[SourceRow]) -> Iterator[list[SourceRow]]:
     """Yield the files in groups that fit in memory."""
-    batch: list[SourceRow] = []
-    size = 0
-    for source in sources:
-        if batch and (size + source.size > BATCH_BYTES or len(batch) >= BATCH_FILES):
-            yield batch
-            batch, size = [], 0
-        batch.append(source)
-        size += source.size
-    if batch:
-        yield batch
+    return bounded(sources, lambda source: source.size, BATCH_BYTES, BATCH_FILES)

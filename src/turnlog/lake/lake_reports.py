@@ -8,7 +8,7 @@ from turnlog.errors import UsageError
 from turnlog.index.reports.groupings import DIMENSIONS
 from turnlog.index.reports.reports import CARRYING, REPORTS, Report, ReportRequest, compute_report
 from turnlog.lake.anonymity import anonymous_report
-from turnlog.lake.lake_storage import LakeStorage, PartGone, open_storage
+from turnlog.lake.lake_storage import LakeStorage, open_storage, retried
 from turnlog.lake.lake_tables import LakeEngine, LakeTables, no_lake
 from turnlog.lake.live_units import list_unit_parts
 from turnlog.lake.teams import read_teams
@@ -29,7 +29,7 @@ class LakeSource(NamedTuple):
     dest: str
     engine: str = "duckdb"
     master: str | None = None
-    """URL of a Spark cluster; by default the one that spark-submit was told, or this machine."""
+    """URL of a Spark cluster; by default that of spark-submit, or this machine."""
     teams: Mapping[str, str] | None = None
     """Team of each user; by default teams.toml of the lake."""
     k: int | None = None
@@ -52,15 +52,12 @@ def lake_report_batch(
         raise UsageError(
             "with --k, the teams are those of the lake", f"ls {source.dest}/teams.toml"
         )
-    for is_last in (False, True):
-        try:
-            with opened_lake(source) as tables:
-                return [compute_lake_report(tables, source, each, now) for each in requests]
-        except PartGone:
-            # A compaction has replaced a part since it was listed.
-            if is_last:
-                raise
-    raise AssertionError
+
+    def compute() -> list[Report]:
+        with opened_lake(source) as tables:
+            return [compute_lake_report(tables, source, each, now) for each in requests]
+
+    return retried(compute)
 
 
 def compute_lake_report(

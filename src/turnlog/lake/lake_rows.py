@@ -136,6 +136,7 @@ def _figures(model: str | None, at: float | None, usage: Usage) -> tuple[Any, ..
         (split.ephemeral_1h_input_tokens or 0) if split else None,
     )
     rates = _rates(model, usage, at)
+    # Tokens count even if nobody knows their price; a report names such models.
     if rates is None:
         return (*counts, *created, *UNPRICED)
     cost = sum((count * rate for count, rate in zip(counts, rates, strict=True)), ZERO)

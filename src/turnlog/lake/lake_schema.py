@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import cache
 from importlib import import_module
+from math import isfinite
 from typing import Any, NamedTuple
 
 MAJOR = 1
@@ -25,7 +26,7 @@ NO_DAY = "none"
 
 PATHS, COMMANDS, TEXTS = "paths", "commands", "texts"
 CONSENTS = (PATHS, COMMANDS, TEXTS)
-"""What is pushed only if the user asks for it: `--with paths`."""
+"""Columns that are pushed only with consent, such as `--with paths`."""
 
 PRECISION, SCALE = 18, 6
 """Digits of a cost in microdollars, and how many of them are decimals."""
@@ -116,9 +117,9 @@ cache_write_5m int64 Tokens cached for five minutes.
 cache_write_1h int64 Tokens cached for an hour.
 cache_read int64 Tokens read from the cache.
 searches int64 Web searches.
-cache_created int64 Tokens cached in total, as the file tells.
-created_5m int64 Tokens cached for five minutes, as the file tells; null if it does not.
-created_1h int64 Tokens cached for an hour, as the file tells; null if it does not.
+cache_created int64 Tokens cached in total, as recorded in the file.
+created_5m int64 Tokens cached for five minutes as recorded in the file; null if it is not.
+created_1h int64 Tokens cached for an hour as recorded in the file; null if it is not.
 rate_input decimal Microdollars per input token; null if the model has no price.
 rate_output decimal Microdollars per output token.
 rate_cache_write_5m decimal Microdollars per token cached for five minutes.
@@ -219,6 +220,15 @@ def pyarrow(name: str = "") -> Any:
 
 
 def plain_rows(rows: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Yield rows of an engine as SQLite returns them: an exact sum becomes a float at its end."""
+    """Yield rows of an engine as SQLite returns them: an exact sum becomes a float at its end.
+
+    A figure that is not finite is null: anyone who may write to a lake can push an infinite time.
+    """
     for row in rows:
-        yield tuple(float(each) if isinstance(each, Decimal) else each for each in row)
+        yield tuple(_plain(each) for each in row)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    return None if isinstance(value, float) and not isfinite(value) else value

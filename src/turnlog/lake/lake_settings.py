@@ -87,6 +87,7 @@ def this_machine(environment: Mapping[str, str] = os.environ) -> LakeMachine:
     with suppress(OSError, msgspec.MsgspecError):
         known = msgspec.msgpack.decode(path.read_bytes(), type=dict[str, LakeMachine])
     if place not in known:
+        # The secret is what makes ids of files meaningless to others.
         secure_folder(path.parent)
         known[place] = LakeMachine(os.urandom(8).hex(), os.urandom(32), os.urandom(32))
         write_atomic(path, msgspec.msgpack.encode(known))

@@ -7,7 +7,7 @@ from turnlog.errors import UsageError
 from turnlog.lake.lake_parts import COPY_MARK, copied_from, parse_place, require_version
 from turnlog.lake.lake_schema import NO_DAY, ROOT, TABLE_OF_UNITS
 from turnlog.lake.lake_settings import this_machine
-from turnlog.lake.lake_storage import LakeStorage, PartGone, StoredFile, open_storage
+from turnlog.lake.lake_storage import LakeStorage, StoredFile, open_existing, open_storage, retried
 from turnlog.lake.live_units import UnitRow, live_parts, read_all_units, winners_of
 
 
@@ -60,7 +60,7 @@ class LakeStatus:
 
 def lake_status(dest: str) -> LakeStatus:
     """Summarize a lake."""
-    storage = open_storage(dest)
+    storage = open_existing(dest)
     require_version(storage)
     files = {file.path: file for file in storage.walk(ROOT)}
     units = read_all_units(storage)
@@ -93,6 +93,7 @@ def _machines(rows: Iterable[UnitRow]) -> list[MachineStatus]:
         new = MachineStatus(row.machine, row.host, row.user, row.machine == this)
         each = found.setdefault(row.machine, new)
         each.rows += row.rows
+        # A machine may be renamed, or change hands: its last write names it.
         if row.written >= each.written:
             each.written, each.host, each.user = row.written, row.host, row.user
         if row.day != NO_DAY:
@@ -123,7 +124,7 @@ def pull(dest: str, folder: str, *, is_dry_run: bool = False) -> PulledLake:
 
     Parts never change, so only new ones are copied.
     """
-    source, target = open_storage(dest), open_storage(folder)
+    source, target = open_existing(dest), open_storage(folder)
     require_version(source)
     # Pulling deletes old parts: in the wrong folder it would delete another lake.
     if copied_from(target) != dest and target.walk(ROOT):
@@ -131,13 +132,7 @@ def pull(dest: str, folder: str, *, is_dry_run: bool = False) -> PulledLake:
         raise UsageError(f"{folder} has a lake that is not a copy of {dest}", hint)
     if not is_dry_run:
         target.write(COPY_MARK, f"{dest}\n".encode())
-    for is_last in (False, True):
-        try:
-            return _pull(source, target, is_dry_run)
-        except PartGone:  # a compaction has replaced it: list again
-            if is_last:
-                raise
-    raise AssertionError
+    return retried(lambda: _pull(source, target, is_dry_run))
 
 
 def _pull(source: LakeStorage, target: LakeStorage, is_dry_run: bool) -> PulledLake:

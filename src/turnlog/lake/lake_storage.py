@@ -6,17 +6,20 @@ A file appears whole or not at all: locally by renaming it, in object stores by 
 import errno
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from turnlog.errors import NotFound, Unavailable, UsageError
 from turnlog.format.atomic import NO_SPACE
 from turnlog.lake.lake_schema import pyarrow
+from turnlog.lake.local_files import delete_file, require_regular, walk_files, write_file
 from turnlog.store.paths import expand_user
+
+T = TypeVar("T")
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "file")
 NAMED_SCHEMES = ("s3", "gs", "abfs")
@@ -27,15 +30,31 @@ TEMPORARY = re.compile(r"\.part-[0-9a-f]+.*\.tmp")
 """Names of files that are being written to a directory."""
 UPLOADS = 8
 """Files that are written at the same time."""
+REFUSED = re.compile(
+    r"INVALID_ACCESS_KEY|SIGNATURE|EXPIRED_TOKEN|INVALID_CLIENT_TOKEN|ExpiredToken"
+)
+"""Credentials that a server does not accept, or no longer."""
 DENIED = re.compile(
-    r"ACCESS_DENIED|FORBIDDEN|Forbidden|PermissionDenied|AuthorizationFailure|INVALID_ACCESS_KEY"
-    r"|SIGNATURE|EXPIRED_TOKEN|INVALID_CLIENT_TOKEN|ExpiredToken"
+    r"ACCESS_DENIED|FORBIDDEN|Forbidden|PermissionDenied|AuthorizationFailure|" + REFUSED.pattern
 )
 LOST = re.compile(r"NETWORK_CONNECTION|connect|timed? ?out|Timeout|INTERNAL_FAILURE|UNAVAILABLE")
+QUOTED = re.compile(r"'[^']*'")
+"""Names of buckets and files in messages of pyarrow."""
 
 
 class PartGone(NotFound):
     """A part was deleted since it was listed: a compaction has replaced it."""
+
+
+def retried(action: Callable[[], T]) -> T:
+    """Run an action that lists and reads parts; once more if a compaction replaces one meanwhile.
+
+    Compactions are rare and leave replaced parts for an hour, so a second failure is an error.
+    """
+    try:
+        return action()
+    except PartGone:
+        return action()
 
 
 class StoredFile(NamedTuple):
@@ -66,8 +85,10 @@ class LakeStorage:
     def walk(self, folder: str) -> list[StoredFile]:
         """Return all files below a folder; none if it is missing."""
         fs = pyarrow("fs")
-        selector = fs.FileSelector(self.full(folder), recursive=True, allow_not_found=True)
         with self._explained("list", folder):
+            if self.is_local:
+                return [StoredFile(*each) for each in walk_files(self.base, folder)]
+            selector = fs.FileSelector(self.full(folder), recursive=True, allow_not_found=True)
             found = self.files.get_file_info(selector)
         start = len(self.base) + 1
         return [
@@ -86,14 +107,21 @@ class LakeStorage:
 
     def read(self, path: str) -> bytes:
         """Return the content of a file."""
+        self.require_own([path])
         with self._explained("read", path), self.files.open_input_stream(self.full(path)) as file:
             return file.read()
+
+    def require_own(self, paths: Sequence[str]) -> None:
+        """Raise `Damaged` if a link leads from one of the lake's paths to another file."""
+        with self._explained("read", paths[0]):
+            if self.is_local:
+                require_regular(self.base, paths)
 
     def write(self, path: str, content: bytes) -> None:
         """Create a file, whole or not at all."""
         with self._explained("write", path):
             if self.is_local:
-                _write_local(Path(self.full(path)), content)
+                write_file(self.base, path, content)
             else:
                 with self.files.open_output_stream(self.full(path)) as file:
                     file.write(content)
@@ -102,6 +130,7 @@ class LakeStorage:
         """Create several files at a time; raise the first error once all attempts have ended."""
         with ThreadPoolExecutor(UPLOADS) as pool:
             done = [pool.submit(self.write, path, content) for path, content in contents.items()]
+        # Not before: a failed upload must not leave others running behind the caller's back.
         for each in done:
             each.result()
 
@@ -117,24 +146,33 @@ class LakeStorage:
     def delete(self, path: str) -> None:
         """Delete a file; do nothing if it is gone."""
         with self._explained("delete", path), suppress(FileNotFoundError):
-            self.files.delete_file(self.full(path))
+            if self.is_local:
+                delete_file(self.base, path)
+            else:
+                self.files.delete_file(self.full(path))
 
     @contextmanager
     def _explained(self, verb: str, path: str) -> Generator[None]:
         try:
             yield
         except FileNotFoundError as error:
+            # Only reading expects the file: for writing, a missing file is a missing bucket or
+            # folder.
             if verb == "read":
-                raise PartGone(f"{path} is gone from {self.dest}", self._again) from error
-            raise self._failure(verb, path, error) from error
+                hint = f"turnlog lake verify {self.dest}"
+                raise PartGone(f"{path} is gone from {self.dest}", hint) from error
+            raise self.failure(verb, path, error) from error
         except OSError as error:
-            raise self._failure(verb, path, error) from error
+            raise self.failure(verb, path, error) from error
 
-    @property
-    def _again(self) -> str:
-        return f"turnlog lake status {self.dest}"
+    def is_outage(self, error: OSError) -> bool:
+        """Return whether other files would fail the same way: no connection or no credentials."""
+        # Not by names: a project may be called `connect`.
+        text = QUOTED.sub("", str(error))
+        return not self.is_local and bool(REFUSED.search(text) or LOST.search(text))
 
-    def _failure(self, verb: str, path: str, error: OSError) -> Unavailable | NotFound:
+    def failure(self, verb: str, path: str, error: OSError) -> Unavailable | NotFound:
+        """Return the error that explains why a file system failed."""
         text = " ".join(str(error).split())
         where = f"{self.dest}/{path}" if path else self.dest
         look = f"ls -ld {self.base}" if self.is_local else f"aws s3 ls {self.dest}"
@@ -172,6 +210,17 @@ def open_storage(dest: str, environment: Mapping[str, str] = os.environ) -> Lake
     return LakeStorage(dest, files, base.rstrip("/"), is_local=False)
 
 
+def open_existing(dest: str) -> LakeStorage:
+    """Return the storage of a lake that was pushed before; raise `NotFound` for no directory.
+
+    In an object store, a lake without files and none at all look the same.
+    """
+    storage = open_storage(dest)
+    if storage.is_local and not Path(storage.base).exists():
+        raise NotFound(f"{dest} does not exist", f"turnlog lake push {dest}")
+    return storage
+
+
 def require_dest(dest: str) -> None:
     """Raise `UsageError` if a text names neither a directory nor an object store."""
     scheme, colon, rest = dest.partition("://")
@@ -196,6 +245,7 @@ def _s3(environment: Mapping[str, str]) -> Any:
         place = urlsplit(endpoint)
         options |= {"endpoint_override": place.netloc, "scheme": place.scheme or "https"}
     if region or endpoint:
+        # Other servers than AWS ignore the region, but requests are signed with one.
         options["region"] = region or "us-east-1"
     # Without limits, a lost connection would block a hook for many minutes.
     return fs.S3FileSystem(
@@ -204,19 +254,3 @@ def _s3(environment: Mapping[str, str]) -> Any:
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
         **options,
     )
-
-
-def _write_local(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name[:80]}.{os.urandom(4).hex()}.tmp")
-    try:
-        # Not private: a lake in a shared directory is for everyone whom its group admits.
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise

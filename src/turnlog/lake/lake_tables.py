@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from turnlog.errors import NotFound, TurnlogError, Unavailable
+from turnlog.errors import Damaged, NotFound, TurnlogError, Unavailable
 from turnlog.index.database import work_view
 from turnlog.index.reports.dialects import Dialect, strip_comments, translate
 from turnlog.index.reports.reports import Found, Parameters
@@ -31,10 +31,13 @@ from turnlog.lake.live_units import list_unit_parts, read_unit_parts
 DEFINED = re.compile(r"CREATE \S+ (\w+) AS")
 NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 """The tables of a statement."""
+TIMED = ("messages", "calls", "turns")
+"""Tables of the lake that reports group by time."""
 READ_OFTEN = frozenset({"files", "prompts", "calls", "messages"})
 MOST_MATERIALIZED = 10_000_000
 """Rows of a lake whose tables are kept in memory between statements."""
 LIVE_PARTS = "SELECT DISTINCT day, machine, part FROM winners WHERE table_name = :table_name"
+COMMITTED_ROWS = "SELECT sum(unit_rows) FROM winners WHERE table_name = :table_name"
 
 
 class LakeEngine(Protocol):
@@ -42,7 +45,7 @@ class LakeEngine(Protocol):
 
     dialect: Dialect
     errors: tuple[type[Exception], ...]
-    """What a damaged or missing part raises."""
+    """Exceptions raised for a damaged or missing part."""
 
     def expect(self, rows: int) -> None: ...
     def define(self, name: str, rows: Any) -> None: ...
@@ -75,7 +78,7 @@ class LakeTables:
             **{f"lake_{table}": self._attaching(table) for table in DATA_TABLES},
             TEAMS: lambda: engine.define(TEAMS, teams_table(self.teams)),
             QUARTERS: lambda: self._define_quarters(is_utc),
-            WINDOWS: lambda: engine.define(WINDOWS, windows_table(self._quarters("messages"))),
+            WINDOWS: self._define_windows,
         }
 
     def run(self, statement: str, values: Parameters) -> Found:
@@ -123,19 +126,50 @@ class LakeTables:
             paths = sorted(PartPlace(table, *row).path for row in rows)
             self.parts += paths
             if paths:
+                self.storage.require_own(paths)
                 self.engine.attach(table, paths)
+                self._require_rows(table, paths)
             else:
                 self.engine.define(f"lake_{table}", arrow_schema(table).empty_table())
 
         return attach
 
-    def _define_quarters(self, is_utc: bool) -> None:
-        self.engine.define(QUARTERS, quarters_table(self._quarters("work"), is_utc))
+    def _require_rows(self, table: str, paths: Sequence[str]) -> None:
+        """Raise if the parts of a table do not have the rows that were committed.
 
-    def _quarters(self, table: str) -> list[int]:
-        counted = "WHERE counts = 1 AND" if table == "messages" else "WHERE"
-        statement = f"SELECT DISTINCT quarter FROM {table} {counted} quarter IS NOT NULL"
-        return [quarter for (quarter,) in self.run(statement, {})[1]]
+        Another Parquet file in the place of a part has no live rows, and all engines read it
+        without an error: its rows would just be missing from a report.
+        """
+        ((committed,),) = self.run(COMMITTED_ROWS, {"table_name": table})[1]
+        counted = f"SELECT count(*) FROM lake_{table} t {{{{live({table})}}}}"
+        ((found,),) = self.engine.run(counted, {})[1]
+        if found == committed:
+            return
+        self._read_parts(paths)
+        raise Damaged(
+            f"{self.storage.dest} has {found:,} of {committed:,} rows of {table}",
+            f"turnlog lake verify {self.storage.dest}",
+        )
+
+    def _read_parts(self, paths: Sequence[str]) -> None:
+        """Read parts one by one, which names the first that is damaged."""
+        for path, content in self.storage.read_all(paths):
+            decode_part(self.storage, path, content)
+
+    def _define_quarters(self, is_utc: bool) -> None:
+        # Of all rows, dead ones and copies as well: more quarters than needed do no harm, and
+        # finding out which rows count takes as long as a report.
+        each = (f"SELECT quarter FROM lake_{table}" for table in TIMED)
+        found = self.run(" UNION ".join(each), {})[1]
+        known = (quarter for (quarter,) in found if quarter is not None)
+        self.engine.define(QUARTERS, quarters_table(known, is_utc))
+
+    def _define_windows(self) -> None:
+        # Only of messages that count: each may start a window.
+        statement = "SELECT DISTINCT quarter FROM messages WHERE counts = 1"
+        found = self.run(statement, {})[1]
+        known = (quarter for (quarter,) in found if quarter is not None)
+        self.engine.define(WINDOWS, windows_table(known))
 
     @contextmanager
     def _explained(self) -> Generator[None]:
@@ -145,8 +179,8 @@ class LakeTables:
         except TurnlogError:
             raise
         except self.engine.errors as error:
-            for path, content in self.storage.read_all(self.parts):
-                decode_part(self.storage, path, content)
+            # Engines name neither the part nor the fault: reading each part does, and raises.
+            self._read_parts(self.parts)
             reason = str(error).strip().partition("\n")[0][:300]
             raise Unavailable(
                 f"cannot read {self.storage.dest}: {reason}",

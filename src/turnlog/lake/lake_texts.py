@@ -64,12 +64,14 @@ def text_rows(files: Mapping[int, TextSource], keep: NameFilter) -> Iterator[Fil
 def _rows(file: TextSource, keep: NameFilter) -> Iterator[tuple[str, tuple[object, ...]]]:
     tools: dict[str, str] = {}
     for number, line in enumerate(read_lines(file.path), 1):
+        # Lines that were appended since are pushed next time, with their figures.
         if line.offset >= file.reached:
             return
         for entry in _entries(line):
             at = seconds_of(entry.when)
             quarter = None if at is None else int(at / QUARTER)
             for role, passage, key in _passages(entry):
+                # A result names its call only, and the call comes before it.
                 if passage.kind == "input":
                     tools[passage.call_id] = passage.tool or ""
                 if not passage.text.strip():

@@ -50,6 +50,7 @@ def digest_columns(columns: Iterable[tuple[str, Sequence[Any]]]) -> str:
     digest = sha256()
     for name, values in sorted(columns, key=lambda each: each[0]):
         if any(value is not None for value in values):
+            # With the name: two columns that swap their values are another unit.
             digest.update(_encode((name, values)))
     return digest.hexdigest()
 

@@ -2,21 +2,23 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from turnlog.errors import TurnlogError
 from turnlog.index.sync_policy import SILENT, Feedback, synced_index
 from turnlog.lake.lake_names import NameFilter
-from turnlog.lake.lake_parts import complete, decode_part, parse_place, require_version
+from turnlog.lake.lake_parts import decode_part, parse_place, require_version
 from turnlog.lake.lake_push import SourceRow, batches_of, file_id, source_rows
-from turnlog.lake.lake_schema import ROOT, TABLE_OF_UNITS
+from turnlog.lake.lake_schema import ROOT
 from turnlog.lake.lake_settings import LakeMachine, LakeSettings, names_for, this_machine
-from turnlog.lake.lake_storage import LakeStorage, PartGone, open_storage, require_dest
+from turnlog.lake.lake_storage import LakeStorage, PartGone, open_existing, require_dest
 from turnlog.lake.lake_texts import all_rows
 from turnlog.lake.lake_units import UnitKey, read_units, units_of
 from turnlog.lake.live_units import (
     UnitRow,
     list_unit_parts,
     live_parts,
+    sound_units,
     unit_rows,
     winners_of,
 )
@@ -35,7 +37,7 @@ class LakeFinding:
 
     @property
     def is_serious(self) -> bool:
-        """False for what does not change any figure."""
+        """False for findings that change no figure."""
         return self.kind not in ("foreign", "unpushed")
 
 
@@ -72,7 +74,7 @@ def verify(
     # The index first: bringing it up to date may fork, which pyarrow's threads would not survive.
     with synced_index(stores, feedback=feedback):
         pass
-    storage = open_storage(dest)
+    storage = open_existing(dest)
     require_version(storage)
     done, winners = _check_lake(storage, count)
     if any(finding.kind == "missing" for finding in done.findings):
@@ -99,15 +101,28 @@ def _check_lake(storage: LakeStorage, count: Count) -> tuple[VerifiedLake, dict[
 def _checked_units(storage: LakeStorage, done: VerifiedLake) -> list[UnitRow]:
     found: list[UnitRow] = []
     for path in list_unit_parts(storage):
-        try:
-            table = decode_part(storage, path, storage.read(path))
-        except TurnlogError as error:
-            kind = "missing" if isinstance(error, PartGone) else "damaged"
-            done.findings.append(LakeFinding(kind, path, error.message))
+        if (table := _read_part(storage, path, done)) is None:
             continue
-        done.parts += 1
-        found += unit_rows(path, complete(TABLE_OF_UNITS, table))
+        found += unit_rows(sound_units(path, table))
     return found
+
+
+def _read_part(storage: LakeStorage, path: str, done: VerifiedLake) -> Any:
+    """Return a part as an Arrow table; None, and add a finding, if it cannot be read."""
+    try:
+        content = storage.read(path)
+    except PartGone as error:
+        done.findings.append(LakeFinding("missing", path, error.message))
+        return None
+    # Reading fails for other reasons as well, such as a lost connection: then nothing is known
+    # about the part, and there is nothing to report.
+    try:
+        table = decode_part(storage, path, content)
+    except TurnlogError as error:
+        done.findings.append(LakeFinding("damaged", path, error.message))
+        return None
+    done.parts += 1
+    return table
 
 
 def _check_parts(
@@ -122,13 +137,8 @@ def _check_parts(
         for path, units in tables.items()
     }
     for number, (path, units) in enumerate(sorted(parts.items()), 1):
-        try:
-            table = decode_part(storage, path, storage.read(path))
-        except TurnlogError as error:
-            kind = "missing" if isinstance(error, PartGone) else "damaged"
-            done.findings.append(LakeFinding(kind, path, error.message))
+        if (table := _read_part(storage, path, done)) is None:
             continue
-        done.parts += 1
         found = {
             (key, write_id): (rows, digest)
             for key, write_id, rows, digest in read_units(units[0].table, table)
@@ -214,6 +224,7 @@ def _report_extra(
     stores = {file_id(machine.secret, each) for each in there}
     files = {source.file for source in sources}
     for row in left:
+        # Sessions of a store that is not at hand are not missing, just out of reach.
         if row.store in stores or row.file in files:
             message = f"the lake has {row.table} of {row.day} that no session of this machine has"
             done.findings.append(LakeFinding("extra", row.path or row.file, message))

@@ -3,10 +3,11 @@
 
 -- The write that won each table, file and day; the rows of all others are dead.
 CREATE {{table}} winners AS
-SELECT table_name, machine, file, day, write_id, part, schema_version
+SELECT table_name, machine, file, day, write_id, part, unit_rows
 FROM (
     SELECT
-        table_name, machine, file, day, write_id, part, is_retracted, u.schema AS schema_version,
+        table_name, machine, file, day, write_id, part, is_retracted,
+        u.rows AS unit_rows,
         row_number() OVER (
             PARTITION BY table_name, machine, file, day
             ORDER BY version DESC, level DESC, write_id DESC
@@ -34,7 +35,8 @@ SELECT
 FROM lake_sessions t {{live(sessions)}} LEFT JOIN lake_teams g ON g.user_name = t.user;
 
 -- A prompt, message or call may be in several files, but counts once: in the first of them in the
--- order that the index has, too. Most are in one only, and need no sorting.
+-- order that the index has, too. Most are in one only, and need no sorting. Those are found with a
+-- join, because DuckDB would keep all rows in memory for NOT EXISTS.
 CREATE {{view}} live_turns AS
 SELECT concat(t.machine, '/', t.file) AS file_id, t.*
 FROM lake_turns t {{live(turns)}};
@@ -45,19 +47,12 @@ CREATE {{table}} copied_turns AS
 CREATE {{view}} prompts AS
 SELECT
     file_id AS file, line, key, kind, t.at, ended, branch, model, working, quarter, 1 AS counts
-FROM live_turns t WHERE NOT EXISTS (SELECT 1 FROM copied_turns c WHERE c.key = t.key)
+FROM live_turns t LEFT JOIN copied_turns c ON c.copied_key = t.key WHERE c.copied_key IS NULL
 UNION ALL
 SELECT
     file_id, line, key, kind, t.at, ended, branch, model, working, quarter,
     CASE WHEN nth = 1 THEN 1 ELSE 0 END
-FROM (
-    SELECT
-        t.*,
-        row_number() OVER (
-            PARTITION BY t.key ORDER BY t.is_copy, f.opened_by, f.path, t.machine, t.line
-        ) AS nth
-    FROM live_turns t JOIN copied_turns c ON c.key = t.key JOIN files f ON f.id = t.file_id
-) t;
+FROM ({{ranked_copies(turns)}}) t;
 
 CREATE {{view}} live_calls AS
 SELECT concat(t.machine, '/', t.file) AS file_id, t.*
@@ -72,7 +67,7 @@ SELECT
     coalesce(program, program_key) AS program, result_line, ended,
     CAST(is_error AS INT) AS is_error, error, CAST(is_rejected AS INT) AS is_rejected,
     added, removed, model, CAST(is_subagent AS INT) AS is_subagent, quarter, 1 AS counts
-FROM live_calls t WHERE NOT EXISTS (SELECT 1 FROM copied_calls c WHERE c.key = t.key)
+FROM live_calls t LEFT JOIN copied_calls c ON c.copied_key = t.key WHERE c.copied_key IS NULL
 UNION ALL
 SELECT
     file_id, line, key, tool, t.at, branch, coalesce(path, path_key), command,
@@ -80,14 +75,7 @@ SELECT
     CAST(is_error AS INT), error, CAST(is_rejected AS INT),
     added, removed, model, CAST(is_subagent AS INT), quarter,
     CASE WHEN nth = 1 THEN 1 ELSE 0 END
-FROM (
-    SELECT
-        t.*,
-        row_number() OVER (
-            PARTITION BY t.key ORDER BY t.is_copy, f.opened_by, f.path, t.machine, t.line
-        ) AS nth
-    FROM live_calls t JOIN copied_calls c ON c.key = t.key JOIN files f ON f.id = t.file_id
-) t;
+FROM ({{ranked_copies(calls)}}) t;
 
 CREATE {{view}} live_messages AS
 SELECT concat(t.machine, '/', t.file) AS file_id, t.*
@@ -110,7 +98,7 @@ SELECT
         ),
         ''
     ) AS asked
-FROM live_messages t JOIN copied_messages c ON c.key = t.key JOIN files f ON f.id = t.file_id;
+FROM live_messages t JOIN copied_messages c ON c.copied_key = t.key JOIN files f ON f.id = t.file_id;
 
 -- Of each count, the copy that counts has the largest of all copies; the others keep their own.
 CREATE {{view}} merged_messages AS
@@ -144,7 +132,7 @@ SELECT
     input, output, cache_write_5m, cache_write_1h, cache_read, searches,
     {{dollars(cost)}} AS cost,
     CAST(is_understated AS INT) AS is_understated, quarter, 1 AS counts
-FROM live_messages t WHERE NOT EXISTS (SELECT 1 FROM copied_messages c WHERE c.key = t.key)
+FROM live_messages t LEFT JOIN copied_messages c ON c.copied_key = t.key WHERE c.copied_key IS NULL
 UNION ALL
 SELECT
     file_id, line, key, model, t.at, branch, version, stop_reason, CAST(is_subagent AS INT),

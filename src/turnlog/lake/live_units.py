@@ -1,10 +1,11 @@
-"""Which rows of a lake are live: those of the winning write of each unit.
+"""The live rows of a lake: those of the winning write of each unit.
 
 Every reader follows the same rule, so a superseded row, a row of a push that was killed, and a row
 that a compaction has copied are never counted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 from turnlog.lake.lake_parts import (
@@ -15,24 +16,18 @@ from turnlog.lake.lake_parts import (
     parse_place,
     units_folder,
 )
-from turnlog.lake.lake_schema import TABLE_OF_UNITS, UNITS
-from turnlog.lake.lake_storage import LakeStorage, PartGone
+from turnlog.lake.lake_schema import TABLE_OF_UNITS, UNITS, pyarrow
+from turnlog.lake.lake_storage import LakeStorage, retried
 from turnlog.lake.lake_units import UnitKey
 
 FORGOTTEN = 1 << 62
 """The version of a unit that was forgotten: no push can supersede it."""
-
-WINNERS = """
-SELECT machine, table_name, file, day, write_id, part, rows FROM (
-    SELECT *, row_number() OVER (
-        PARTITION BY machine, table_name, file, day
-        ORDER BY version DESC, level DESC, write_id DESC
-    ) AS place
-    FROM units
-) AS ranked
-WHERE place = 1 AND NOT is_retracted
-"""
-"""The rule in SQL: a data row is live if this has its machine, file, day and write_id."""
+NEEDED = ("file", "version", "level", "write_id", "rows", "is_retracted", "schema")
+"""Columns of units that no row lacks."""
+WORD, DIGEST = r"\A[\w-]+\z", r"\A[0-9a-f]{64}\z"
+"""Patterns (of RE2) of names in the path of a part."""
+LATEST = 1e11
+"""Seconds since 1970 that a date can show."""
 
 
 class UnitRow(NamedTuple):
@@ -82,31 +77,36 @@ def list_unit_parts(storage: LakeStorage, machine: str | None = None) -> list[st
 
 
 def read_unit_parts(storage: LakeStorage, paths: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the rows of parts of `units` as Arrow tables."""
+    """Yield the sound rows of parts of `units` as Arrow tables."""
     for path, content in storage.read_all(paths):
         try:
-            yield path, complete(TABLE_OF_UNITS, decode_part(storage, path, content))
+            yield path, sound_units(path, decode_part(storage, path, content))
         except ForeignFile:
             continue  # someone else's file, which cannot make anything live
 
 
-def unit_rows(path: str, table: Any) -> Iterator[UnitRow]:
-    """Yield the rows of a part of `units` that are about its own machine."""
-    columns = (table.column(column.name).to_pylist() for column in UNITS)
-    place = parse_place(path)
-    for row in map(UnitRow._make, zip(*columns, strict=True)):
-        if place and row.machine == place.machine and _is_sound(row):
-            yield row
-
-
-def _is_sound(row: UnitRow) -> bool:
-    """Return whether a row names a part within the lake.
+def sound_units(path: str, found: Any) -> Any:
+    """Return the rows of a part of `units` that are about its own machine and parts of the lake.
 
     Whoever may write to a lake may write anything: the day `../../../home/ada` would let `pull`
-    create files there, and `forget` delete them.
+    create files there, `forget` delete them and reports read them.
     """
-    place = PartPlace(row.table, row.day, row.machine, row.part or "0" * 64)
-    return parse_place(place.path) == place
+    compute, place = pyarrow("compute"), parse_place(path)
+    units = complete(TABLE_OF_UNITS, found)
+    name = compute.equal(units["machine"], place.machine if place else "")
+    part = compute.match_substring_regex(units["part"], DIGEST)
+    written = compute.less(compute.abs(units["written"]), LATEST)
+    tests = [name, compute.fill_null(part, fill_value=True), written]
+    tests += [compute.match_substring_regex(units[each], WORD) for each in ("table_name", "day")]
+    tests += [compute.is_valid(units[each]) for each in NEEDED]
+    # A row for which a test has no answer is left out as well.
+    return units.filter(reduce(compute.and_, tests))
+
+
+def unit_rows(table: Any) -> Iterator[UnitRow]:
+    """Yield the rows of an Arrow table of units."""
+    columns = (table.column(column.name).to_pylist() for column in UNITS)
+    yield from map(UnitRow._make, zip(*columns, strict=True))
 
 
 def read_all_units(storage: LakeStorage, machine: str | None = None) -> dict[str, list[UnitRow]]:
@@ -114,15 +114,12 @@ def read_all_units(storage: LakeStorage, machine: str | None = None) -> dict[str
 
     A compaction may replace parts meanwhile: then the new ones are listed again.
     """
-    for is_last in (False, True):
-        try:
-            paths = list_unit_parts(storage, machine)
-            parts = read_unit_parts(storage, paths)
-            return {path: list(unit_rows(path, table)) for path, table in parts}
-        except PartGone:
-            if is_last:
-                raise
-    raise AssertionError
+
+    def read() -> dict[str, list[UnitRow]]:
+        parts = read_unit_parts(storage, list_unit_parts(storage, machine))
+        return {path: list(unit_rows(table)) for path, table in parts}
+
+    return retried(read)
 
 
 def winners_of(rows: Iterable[UnitRow]) -> dict[UnitKey, UnitRow]:

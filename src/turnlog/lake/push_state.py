@@ -68,6 +68,7 @@ class PushState:
     def version(self) -> int:
         """The highest version that this machine is known to have written."""
         found = "SELECT max(version) FROM units WHERE version < ?"
+        # The remembered one may be higher: a push that was killed has used it without a commit.
         return max(self._execute(found, (FORGOTTEN,))[0][0] or 0, self._about("version"))
 
     def next_version(self) -> int:
@@ -94,7 +95,7 @@ class PushState:
         return {path for (path,) in self._execute("SELECT path FROM parts")}
 
     def merge(self, path: str, rows: Iterable[UnitRow]) -> None:
-        """Take over the rows of a part of `units`."""
+        """Merge the rows of a part of `units` into the state."""
         self.db.execute("INSERT OR IGNORE INTO parts VALUES (?)", (path,))
         self.db.executemany(
             MERGE,
@@ -182,6 +183,7 @@ def _explained(path: Path) -> Generator[None]:
 
 def _connected(path: Path) -> sqlite3.Connection:
     for is_last in (False, True):
+        # SQLite would create it with the usual mode.
         os.close(open_private(path, os.O_RDWR | os.O_CREAT))
         db = sqlite3.connect(path)
         try:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from turnlog.errors import NotFound
 from turnlog.format.regular_files import note_skipped, skipping
 from turnlog.lake.lake_storage import LakeStorage, open_storage
+from turnlog.store.batches import bounded
 from turnlog.store.paths import SUBAGENTS, is_session_name, is_subagent_name
 
 PROJECTS = "projects"
@@ -61,6 +62,7 @@ def origin_of(name: str) -> RawOrigin | None:
     """
     *folders, last = name.split("/")
     if PROJECTS in folders:
+        # The first one: a project's directory may be called `projects`, too.
         place = folders.index(PROJECTS)
         return _below_project("/".join(folders[:place]), folders[place + 2 :], last)
     if SUBAGENTS in folders:
@@ -105,6 +107,7 @@ class RawFolder(NamedTuple):
         known = ((origin_of(each.session_name), each) for each in listed)
         placed = [(origin.store, each) for origin, each in known if origin]
         placed.sort(key=lambda pair: (pair[0], pair[1].mtime_ns, pair[1].name))
+        # Known only once everything is listed: `projects` may come after the files next to it.
         stores = {store for store, each in placed if _is_in_store(each)}
         found = (each for _, each in placed if _is_in_store(each) or not _is_beside(each, stores))
         return list(_without_twins(found))
@@ -188,14 +191,5 @@ def _found(entry: "os.DirEntry[str]", name: str) -> Iterator[RawFile]:
 
 
 def share_out(files: Iterable[RawFile], limit: int) -> list[list[RawFile]]:
-    """Split files in their order into tasks of about `limit` bytes; a larger file is one alone."""
-    tasks: list[list[RawFile]] = []
-    filled = limit
-    for each in files:
-        weight = each.size + PER_FILE
-        if filled + weight > limit:
-            tasks.append([])
-            filled = 0
-        tasks[-1].append(each)
-        filled += weight
-    return tasks
+    """Split files, in order, into tasks of about `limit` bytes; a larger file is its own task."""
+    return list(bounded(files, lambda each: each.size + PER_FILE, limit))

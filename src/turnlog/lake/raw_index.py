@@ -10,7 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from turnlog.errors import Damaged
+from turnlog.errors import Damaged, Unavailable
+from turnlog.format.atomic import NO_SPACE
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import is_readable
 from turnlog.index.database import Index, open_index, writing
@@ -37,9 +38,9 @@ class RawRead(NamedTuple):
     malformed: int = 0
     """Lines that are not one JSON object each."""
     reason: str | None = None
-    """Why it could not be read."""
+    """The reason for which it could not be read."""
     text: TextSource | None = None
-    """Where its texts are, as long as the temporary index exists."""
+    """The place of its texts, as long as the temporary index exists."""
 
 
 @contextmanager
@@ -74,12 +75,15 @@ def read_raw(
                 yield _read_file(index, each, origin, path)
         # pyarrow raises OSError for what a server says, and for data that do not decompress.
         except (OSError, Damaged, EOFError) as error:
+            if isinstance(error, OSError):
+                _require_blame(storage, each, scratch, error)
             yield RawRead(each, origin, reason=_first_line(error))
 
 
 def _read_file(index: Index, file: RawFile, origin: RawOrigin, path: Path) -> RawRead:
     if not is_readable(path):
         return RawRead(file, origin, reason="cannot be opened")
+    # The size of the uncompressed copy, and no inode: on shared storage it means nothing.
     state = FileState(0, path.stat().st_size, file.mtime_ns)
     source = SourceFile(str(path), origin.store, state, origin.owner, origin.is_subagent)
     malformed = 0
@@ -121,6 +125,20 @@ def _local_copy(
         if not keep:
             with suppress(OSError):
                 shutil.rmtree(folder)
+
+
+def _require_blame(storage: LakeStorage, file: RawFile, scratch: Path, error: OSError) -> None:
+    """Raise if a file is not to blame for an error.
+
+    The next attempt may succeed. A file that was counted as unreadable would be missing from the
+    lake although the job succeeds.
+    """
+    if error.errno in NO_SPACE:
+        folder = scratch.parent
+        message = f"no space left in {folder} for a copy of {file.name}"
+        raise Unavailable(message, f"df -h {folder}") from error
+    if storage.is_outage(error):
+        raise storage.failure("read", file.name, error) from error
 
 
 def _first_line(error: Exception) -> str:

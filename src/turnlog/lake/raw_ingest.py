@@ -63,13 +63,13 @@ class Ingested:
     machines: int = 0
     tasks: int = 0
     forgotten: int = 0
-    """Files that were left out because the lake was told to forget them."""
+    """Files left out because they were removed by `lake forget`."""
     seconds: float = 0
     tasks_seconds: float = 0
     """Time from the first task to the last."""
     summary: RawSummary = field(default_factory=RawSummary)
     skipped: dict[str, str] = field(default_factory=dict[str, str])
-    """Paths that are no files to be read, with the reason."""
+    """Paths that were not read, with the reason."""
 
 
 def ingest_raw(
@@ -127,6 +127,7 @@ class _Plan:
         """Yield encoded tasks."""
         since = self.options.since
         chosen = [each for each in files if since is None or each.mtime_ns >= since * 1e9]
+        # The list is sorted by store, so each group of a task is one machine.
         for some in share_out(chosen, self.options.task_size):
             groups = groupby(some, key=_store_of)
             machines = [self._machine(store, list(group)) for store, group in groups]
@@ -149,6 +150,7 @@ class _Plan:
         for each in files:
             file = raw_id(self.names.key, "file", each.session_name)
             rows = units.get(file, [])
+            # A task knows nothing of tombstones, so such files do not reach one.
             if any(row.is_forgotten for row in rows):
                 self.done.forgotten += 1
                 continue

@@ -1,7 +1,7 @@
 """A task of a raw ingestion: read some raw files and write their units to the lake.
 
-A task runs on any machine and maybe more than once. Every attempt writes under a `write_id` of its
-own and commits complete units, so the rows of one attempt count, whichever came how far.
+A task may run on any machine, and more than once. Every attempt writes under its own `write_id` and
+commits complete units, so the rows of exactly one attempt count, however far the others got.
 """
 
 import hmac
@@ -86,10 +86,10 @@ class RawSummary(Struct):
     unreadable: int = 0
     """Files that could not be read."""
     seconds: float = 0
-    """Time that tasks took, those at the same time counted each."""
+    """Sum of the time that all tasks took, even if they ran at the same time."""
     cpu_seconds: float = 0
     peak: int = 0
-    """Most memory that a process of a task held, in bytes."""
+    """Maximum memory of a task's process, in bytes."""
     problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Some of the files that are unreadable or have malformed lines, with the reason."""
 
@@ -135,6 +135,7 @@ def run_task(task: RawTask) -> RawSummary:
             sources = {source.file.name: source for source in machine.sources}
             files = [source.file for source in machine.sources]
             with_texts = TEXTS in task.names.consents
+            # Texts are read after all figures, so copies are kept as long as they are wanted.
             found = list(read_raw(index, scratch, folder, files, keep_copies=with_texts))
             _note(done, found)
             read = {each.number: sources[each.file.name] for each in found if each.number}
@@ -212,11 +213,12 @@ def _name_problem(done: RawSummary, read: RawRead, reason: str) -> None:
 
 
 def _peak() -> int:
-    """Return the most memory that this process has held; 0 where the system does not tell."""
+    """Return the maximum memory of this process; 0 if the system does not report it."""
     try:
         import resource
     except ImportError:  # Windows
         return 0
+    # macOS counts bytes, Linux kilobytes.
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

@@ -10,9 +10,14 @@ from turnlog.errors import Conflict, NotFound
 from turnlog.format.atomic import write_atomic
 from turnlog.lake.duckdb_engine import DuckdbEngine
 from turnlog.lake.lake_parts import encode_part, require_version
-from turnlog.lake.lake_schema import TABLE_OF_UNITS, arrow_schema
+from turnlog.lake.lake_schema import TABLE_OF_UNITS, arrow_schema, pyarrow
 from turnlog.lake.lake_storage import open_storage
-from turnlog.lake.live_units import all_winners, list_unit_parts, live_parts
+from turnlog.lake.live_units import (
+    all_winners,
+    list_unit_parts,
+    live_parts,
+    read_unit_parts,
+)
 
 TABLES = ("sessions", "messages", "texts")
 FILE = "transcripts.parquet"
@@ -44,6 +49,7 @@ def export_scout(dest: str, folder: Path, *, again: bool = False) -> ScoutExport
         raise NotFound(f"{dest} has no sessions", f"turnlog lake status {dest}")
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(path, encode_part(table))
+    # Quotes inside of texts are escaped, so only messages themselves match.
     counts = [value.count('"role":') for value in table.column("messages").to_pylist()]
     return ScoutExport(str(path), table.num_rows, sum(counts))
 
@@ -55,12 +61,14 @@ def _transcripts(dest: str) -> Any:
     engine = DuckdbEngine(storage)
     try:
         live = live_parts(all_winners(storage).values())
-        parts = {table: list(live.get(table, {})) for table in TABLES}
-        for table, paths in (parts | {TABLE_OF_UNITS: list_unit_parts(storage)}).items():
-            if paths:
+        for table in TABLES:
+            if paths := list(live.get(table, {})):
                 engine.attach(table, paths)
             else:
                 engine.define(f"lake_{table}", arrow_schema(table).empty_table())
+        units = [rows for _, rows in read_unit_parts(storage, list_unit_parts(storage))]
+        empty = arrow_schema(TABLE_OF_UNITS).empty_table()
+        engine.define(f"lake_{TABLE_OF_UNITS}", pyarrow().concat_tables([empty, *units]))
         for statement in view_statements():
             engine.db.execute(statement)
         query = "SELECT * FROM scout_transcripts ORDER BY transcript_id"

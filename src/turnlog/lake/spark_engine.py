@@ -52,12 +52,13 @@ class SparkEngine:
             raise Unavailable("Spark is not installed", INSTALL) from error
         self.storage = storage
         self.errors: tuple[type[Exception], ...] = _errors()
-        """What a damaged or missing part raises."""
+        """Exceptions raised for a damaged or missing part."""
         builder = sql.SparkSession.builder.appName(NAME)
         for name, value in SETTINGS.items():
             builder = builder.config(name, value)
         self.spark = (builder.master(master) if master else builder).getOrCreate()
         self.spark.sparkContext.setLogLevel("OFF")
+        # Asked before `expect` sets it.
         self.is_configured = self.spark.sparkContext.getConf().contains(PARTITIONS)
 
     def define(self, name: str, rows: Any) -> None:
@@ -65,7 +66,9 @@ class SparkEngine:
         self.spark.createDataFrame(rows).createOrReplaceTempView(name)
 
     def expect(self, rows: int) -> None:
-        """Choose the number of shuffle partitions: 200, the default, takes minutes for a team."""
+        """Choose the number of shuffle partitions: the default of 200 takes minutes on a small
+        lake.
+        """
         if not self.is_configured:
             self.spark.conf.set(PARTITIONS, str(min(MOST, FEWEST + rows // ROWS_EACH)))
 
@@ -86,11 +89,12 @@ class SparkEngine:
         """Run a statement that defines something."""
         self.spark.sql(translate(statement, SPARK))
         if statement.startswith("CREATE {{table}} "):
+            # Spark has no temporary tables: the view is kept in memory instead.
             self.spark.catalog.cacheTable(statement.split()[2])
 
     def run(self, statement: str, values: Parameters) -> Found:
         """Run a statement of a report."""
-        names = parameters_of(statement)
+        names = parameters_of(statement, SPARK)
         given = {name: value for name, value in values.items() if name in names}
         found = self.spark.sql(translate(statement, SPARK), args=given)
         return list(found.columns), plain_rows(found.collect())

@@ -107,7 +107,7 @@ def _explained() -> Generator[None]:
             message = "turnlog is not installed on the workers of the cluster"
             hint = "pip install --target env 'turnlog[lake]' && (cd env && zip -qr ../env.zip .)"
             raise Unavailable(message, hint) from error
-        # The exception that a task raised is the last line of its traceback.
+        # The exception that a task raised follows its traceback; a hint may be below it.
         names = ("turnlog.errors.", "OSError", "PermissionError", "FileNotFoundError")
         found = [line.strip() for line in lines if line.strip().startswith(names)]
         reason = found[0].partition(": ")[2] if found else lines[0]

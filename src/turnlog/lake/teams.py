@@ -37,7 +37,7 @@ def load_teams(path: Path) -> dict[str, str]:
 
 
 def parse_teams(content: bytes, where: str) -> dict[str, str]:
-    """Return the team of each user; a user in two teams would be paid for twice."""
+    """Return the team of each user; raise if one is in two teams and would count twice."""
     try:
         found: Any = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -49,13 +49,18 @@ class UnitWriter:
             place, content = new_part(table, day, self.machine, rows)
             staged.contents[place.path] = content
             staged.rows.extend(self._row(each, place.digest, write_id, stores) for each in some)
-        staged.rows.extend(self._tombstone(key, write_id, stores) for key in retracted)
+        known = stores or {}
+        staged.rows.extend(
+            tombstone(key, self.version, write_id, known.get(key.file)) for key in retracted
+        )
         return staged
 
     def commit(self, staged: StagedWrite) -> tuple[str, int]:
         """Write what was staged; return the path of the part of `units` and the bytes written."""
         rows = table_of_rows(TABLE_OF_UNITS, staged.rows)
         place, content = new_part(TABLE_OF_UNITS, None, self.machine, rows)
+        # In this order: a part that nothing commits is garbage, a commit without its part is a
+        # loss.
         self.storage.write_all(staged.contents)
         self.storage.write(place.path, content)
         return place.path, len(content) + sum(map(len, staged.contents.values()))
@@ -81,24 +86,26 @@ class UnitWriter:
             host=host,
         )
 
-    def _tombstone(self, key: UnitKey, write_id: str, stores: Mapping[str, str] | None) -> UnitRow:
-        # Names are left out: a tombstone may be all that is left of a forgotten user.
-        return UnitRow(
-            *key,
-            version=self.version,
-            level=0,
-            write_id=write_id,
-            part=None,
-            rows=0,
-            sha256=None,
-            is_retracted=True,
-            store=(stores or {}).get(key.file),
-            written=time.time(),
-            schema=SCHEMA,
-            names_key=None,
-            user=None,
-            host=None,
-        )
+
+def tombstone(key: UnitKey, version: int, write_id: str, store: str | None = None) -> UnitRow:
+    """Return the row that retracts a unit."""
+    # Names are left out: a tombstone may be all that is left of a forgotten user.
+    return UnitRow(
+        *key,
+        version=version,
+        level=0,
+        write_id=write_id,
+        part=None,
+        rows=0,
+        sha256=None,
+        is_retracted=True,
+        store=store,
+        written=time.time(),
+        schema=SCHEMA,
+        names_key=None,
+        user=None,
+        host=None,
+    )
 
 
 def write_rows(storage: LakeStorage, machine: str, rows: Sequence[UnitRow]) -> PartPlace:

@@ -136,4 +136,4 @@ DIALECTS: dict[str, tuple[Statement, str, str]] = {
     ),
     "clickhouse": (_clickhouse, "", "`"),
 }
-"""How a table is declared, what comes first, and how names are quoted."""
+"""Statement that declares a table, lines before it, and quotes of names."""

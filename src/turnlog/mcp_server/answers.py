@@ -33,17 +33,18 @@ class ToolAnswer:
     head: str
     blocks: Sequence[str]
     advice: str = ""
-    """What to call next, in turnlog's words."""
+    """A suggested next call, in turnlog's words."""
 
 
 def estimate_tokens(text: str) -> int:
-    """Return how many tokens a text has at most, in practice.
+    """Estimate an upper bound for the tokens of a text.
 
     Code has about three and a half characters per token; a letter beyond ASCII may be a token.
 
     >>> estimate_tokens("abc" * 10), estimate_tokens("検索")
     (10, 2)
     """
+    # Overestimated on purpose: an answer that is cut by the client loses its cursor.
     plain = len(text.encode("ascii", "ignore"))
     return -(-plain // 3) + len(text) - plain
 
@@ -75,8 +76,9 @@ def place_of(cursor: str | None, question: dict[str, Any]) -> int:
     if not cursor:
         return 0
     place, _, fingerprint = cursor.partition("-")
+    # Cursors come from models, which copy them wrong and reuse them for other questions.
     if not place.isdecimal() or len(place) > 9 or fingerprint != _fingerprint(question):
-        raise UsageError("the cursor is of another call: repeat that call's arguments with it")
+        raise UsageError("the cursor belongs to another call: repeat that call with its arguments")
     return int(place)
 
 
@@ -86,12 +88,13 @@ def render(answer: ToolAnswer, cursor: str | None, question: dict[str, Any]) -> 
     blocks = split_blocks(harmless(mask(text)) for text in answer.blocks)
     start = place_of(cursor, question)
     if blocks and start >= len(blocks):
-        raise UsageError("the cursor points behind the end: call without it")
+        raise UsageError("the cursor points past the end: call without it")
     head = harmless(mask(answer.head))
     left = MOST_TOKENS - FRAME_TOKENS - estimate_tokens(head + answer.advice)
     end = start
     while end < len(blocks):
         left -= estimate_tokens(blocks[end]) + 1
+        # At least one block, or the cursor would never advance.
         if left < 0 and end > start:
             break
         end += 1

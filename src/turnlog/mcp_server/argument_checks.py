@@ -17,6 +17,7 @@ SHOWN = 60
 
 def check_arguments(schema: Schema, given: Any) -> dict[str, Any]:
     """Return the arguments if they fit the schema. Raise UsageError that names what does not."""
+    # One problem at a time: the next ones often follow from the first.
     problem = next(_problems(schema, given, "arguments"), None)
     if problem:
         raise UsageError(problem)
@@ -24,7 +25,7 @@ def check_arguments(schema: Schema, given: Any) -> dict[str, Any]:
 
 
 def _normalized(value: Any) -> Any:
-    """Return a value as the tools expect it: `3.0` is 3, and half a surrogate pair is no letter."""
+    """Return a value as the tools expect it: `3.0` becomes 3, lone surrogates are replaced."""
     if isinstance(value, float):
         return int(value)
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -1,6 +1,6 @@
 """Find the session that a request comes from, so that its own words are not quoted back to it.
 
-The session id in the environment is that of the client's start: it is stale after `/clear` and
+The session id in the environment is set when the client starts, and stale after `/clear` and
 `/resume`. So the request and the client's own registry are asked first, and all answers count:
 leaving out one session too many is better than an echo.
 """
@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import as_object
 from turnlog.index import service
 from turnlog.store.paths import Store
 from turnlog.store.registry import RegistryReader, is_session_id
@@ -75,12 +75,12 @@ def is_recent(last_active: float) -> bool:
 
 def meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the metadata of a request."""
-    meta = params.get("_meta")
-    return meta if is_object(meta) else {}
+    return as_object(params.get("_meta"))
 
 
 def _ancestors() -> Iterator[int]:
     pid = os.getppid()
+    # Between the client and this process may be a shell, a launcher or a package runner.
     for _ in range(DEEPEST):
         if pid <= 1:
             return

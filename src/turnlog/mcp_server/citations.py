@@ -10,6 +10,7 @@ from turnlog.mcp_server.history import short_id
 from turnlog.secrets import cut_whole
 from turnlog.text import one_line
 
+# No slash: what a reference names is looked up in the index, and never becomes a path.
 REFERENCE = re.compile(r"(?:turnlog://session/)?([A-Za-z0-9_~.-]{1,200}?)(?::L?(\d{1,9}))?")
 
 

@@ -10,14 +10,16 @@ from turnlog.mcp_server.answers import ToolAnswer
 from turnlog.mcp_server.citations import brief, cite, parse_reference
 from turnlog.mcp_server.history import History
 from turnlog.store.paths import expand_user
+from turnlog.text import plural
 from turnlog.worktree.across_sessions import SessionStep, history_of
-from turnlog.worktree.file_steps import TurnPlaces
+from turnlog.worktree.file_steps import TurnPlaces, diff_versions
 from turnlog.worktree.moments import parse_moment
 from turnlog.worktree.state_views import state_view, step_view
 from turnlog.worktree.worktree import open_worktree
 
 DIFF_LINES = 40
 """Lines of a diff in a history."""
+COMMANDS = 'A command may have: search(query="its name", tool="Bash").'
 FIRST_DIFF_LINES = 120
 """Lines of the newest diff, which is what most questions are about."""
 
@@ -30,14 +32,21 @@ def files(history: History, given: dict[str, Any]) -> ToolAnswer:
     steps = _steps(history, path)
     if at:
         return _at_time(history, steps, path, at)
-    head = f"{path} in {history.scope.label}: {len(steps)} changes, newest first"
-    if not steps:
-        return ToolAnswer(head, [], "No call changed it. It may have been changed by a command.")
-    shown = list(reversed(steps))[: given.get("limit", 20)]
+    changes = [each for each in steps if _is_change(each)]
+    head = f"{path} in {history.scope.label}: {plural(len(changes), 'change')}, newest first"
+    if not changes:
+        return ToolAnswer(head, [], f"No call changed it. {COMMANDS}")
+    shown = list(reversed(changes))[: given.get("limit", 20)]
     blocks = [
         _step(each, FIRST_DIFF_LINES if n == 0 else DIFF_LINES) for n, each in enumerate(shown)
     ]
     return ToolAnswer(head, blocks, 'For the whole file: files(path, session="ID", at="TURN").')
+
+
+def _is_change(each: SessionStep) -> bool:
+    """Return whether a file changed, or a read shows that it had: not every read of a part does."""
+    step = each.step
+    return step.version.is_change or bool(diff_versions(step.before, step.version))
 
 
 def _steps(history: History, path: str) -> list[SessionStep]:
@@ -45,6 +54,7 @@ def _steps(history: History, path: str) -> list[SessionStep]:
     given = expand_user(path)
     full = str(given if given.is_absolute() else history.project / given)
     found = service.sessions_touching(history.stores, full, path)
+    # The index finds sessions of all projects; only those in scope may be shown.
     allowed = {each.path for each in history.describe(history.numbers(ListFilters(file=path)))}
     # Only absolute paths are compared as such: `ListFilters` matches the end of a path.
     kept = {

@@ -38,11 +38,13 @@ class SessionMemory:
     def open(self, store: Store, path: Path) -> Session:
         """Return an opened session."""
         state = path.stat()
+        # Before it is opened: what is appended meanwhile makes another key.
         key = (str(path), state.st_size, state.st_mtime_ns)
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
+        # Outside of the lock: a large session takes seconds, and opening it twice does no harm.
         session = open_cached_session(store, path)
         with self._lock:
             self._kept[key] = session
@@ -96,6 +98,7 @@ class History:
     def _matching(self, filters: ListFilters) -> list[tuple[float, int]]:
         chosen = filters._replace(directories=self.scope.directories)
         rows = service.match_sessions(self.stores, chosen).rows
+        # `directories` matches everything below as well, which an exact scope leaves out.
         if not self.scope.is_exact:
             return rows
         found = service.describe_sessions(self.stores, [number for _, number in rows])

@@ -44,7 +44,7 @@ def require_token(token: str) -> Guard:
     """Return a guard that refuses everyone without the token.
 
     Any program of any user on this machine can connect to a loopback port, and a page in a browser
-    can send a POST to it; neither knows the token, which is drawn anew at each start.
+    can send a POST to it; neither knows the token, which is generated at each start.
     """
     expected = f"Bearer {token}".encode()
 

@@ -1,4 +1,4 @@
-"""Which sessions a client may see: those of its project, or all if the user allows it.
+"""The sessions that a client may see: those of its project, or all if the user allows it.
 
 The server runs in a directory that the client chose, and answers a model that reads untrusted
 text. A model must not be able to widen its own view; only the user's configuration can.
@@ -64,6 +64,7 @@ def _worktrees(own: str) -> list[str]:
     An unpacked archive may contain a file `.git` with "gitdir: /home/ada/secret/.git". Only if that
     repository lists this directory as its worktree does it share its sessions.
     """
+    # The first one is the repository's own directory.
     found = worktrees_of(Path(own))
     if not found:
         return []

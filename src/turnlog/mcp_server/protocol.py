@@ -56,6 +56,7 @@ class Dispatcher:
         id_ = id_ if _is_id(id_) else None
         try:
             method, params = _parse(message)
+            # Notifications get no answer, not even an error.
             if method is None or "id" not in message:
                 return None
             return {"jsonrpc": "2.0", "id": id_, "result": self._result(method, params)}
@@ -73,6 +74,7 @@ class Dispatcher:
 
     def _initialize(self, params: Message) -> Message:
         wanted = params.get("protocolVersion")
+        # The client asks for tools next; by its first call, the index is up to date.
         self._runs.warm_up()
         return {
             "protocolVersion": wanted if wanted in VERSIONS else VERSIONS[0],
@@ -91,7 +93,7 @@ class Dispatcher:
     def _get_prompt(self, params: Message) -> Message:
         name, given = params.get("name"), params.get("arguments", {})
         if not isinstance(name, str) or not is_object(given):
-            raise ProtocolError(INVALID_PARAMS, "a prompt has a name and arguments")
+            raise ProtocolError(INVALID_PARAMS, "prompts/get needs a name and arguments")
         try:
             return prompt_messages(name, given)
         except UsageError as error:
@@ -138,13 +140,14 @@ def _parse(message: Any) -> tuple[str | None, Message]:
         return None, {}
     method, params = message.get("method"), message.get("params", {})
     if "id" in message and not _is_id(message["id"]):
-        raise ProtocolError(INVALID_REQUEST, "the id of a request is a text or a whole number")
+        raise ProtocolError(INVALID_REQUEST, "the id of a request must be a string or an integer")
     if not isinstance(method, str):
-        raise ProtocolError(INVALID_REQUEST, "a message has a method")
+        raise ProtocolError(INVALID_REQUEST, "the message has no method")
     if not is_object(params):
         raise ProtocolError(INVALID_PARAMS, "params must be an object")
     return method, params
 
 
 def _is_id(value: Any) -> bool:
+    # JSON's `true` is an int to Python.
     return isinstance(value, str | int) and not isinstance(value, bool)

@@ -1,6 +1,5 @@
 """The tool `search`: texts of earlier sessions, best first, each with what its turn ended with."""
 
-from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -19,10 +18,10 @@ from turnlog.mcp_server.citations import brief, cite, local_time, parse_referenc
 from turnlog.mcp_server.history import History, short_id
 from turnlog.web.regex_search import search_by_regex
 
-MOST_SESSIONS = 25
 PROMPT = 240
-OUTCOME = 600
-"""Characters of the answer that a turn ended with."""
+SOME_WORDS = ", none with all words; like=true searches by subject"
+OUTCOME, SNIPPET = 600, 800
+"""Characters of the answer that a turn ended with, and of a hit."""
 Lines = dict[tuple[str, int], TurnOutcome]
 
 
@@ -33,15 +32,14 @@ def search(history: History, given: dict[str, Any]) -> ToolAnswer:
         raise UsageError("query is empty: name a word, a phrase or a question")
     numbers = history.numbers()
     limit = given.get("limit", 6)
-    found: list[SessionHits] = []
+    found, note = list[SessionHits](), ""
     if numbers:
-        selection = _selection(history, given, numbers)
-        found = list(islice(_ask(history, given, selection, limit), limit))
-    head = (
-        f"search {text[:200]!r} in {history.scope.label}: {len(found)} of at most {limit} sessions"
-    )
+        found, note = _ask(history, given, _selection(history, given, numbers), limit)
+    counted = f"{len(found)} of at most {limit} sessions{note}"
+    head = f"search {text[:200]!r} in {history.scope.label}: {counted}"
     if not found:
         return ToolAnswer(head, [], "Nothing found. Try `like`, other words, or `sessions`.")
+    # One query for all turns: sessions would have to be opened one by one otherwise.
     outcomes = service.outcomes_of_turns(history.stores, _lines(found))
     blocks = [_session(history, hits, outcomes) for hits in found]
     return ToolAnswer(head, blocks, 'To read on: read(ref="…") with a reference from above.')
@@ -49,18 +47,37 @@ def search(history: History, given: dict[str, Any]) -> ToolAnswer:
 
 def _ask(
     history: History, given: dict[str, Any], selection: Selection, limit: int
-) -> Iterable[SessionHits]:
+) -> tuple[list[SessionHits], str]:
+    """Return the sessions that were found, and a note on how well they match."""
     text, is_regex = given["query"], given.get("regex", False)
     if given.get("like", False):
         if is_regex:
             raise UsageError("like and regex exclude each other")
-        like = LikeRequest(text, _session_file(history, text), selection, limit)
-        return like_sessions(history.stores, like)
-    request = SearchRequest(text, is_regex, selection, limit)
-    # A model's expression runs in a process of its own: `re` would block the whole server, which
-    # then would not even notice that its client is gone.
-    ask = search_by_regex if is_regex else service.recall_sessions
-    return ask(history.stores, request)
+        session = _session_file(history, text)
+        words = whole_words(text)
+        like = LikeRequest(words, session, selection, limit, hides_secrets=True)
+        return list(like_sessions(history.stores, like)), ", by subject"
+    if is_regex:
+        request = SearchRequest(text, is_regex, selection, limit, hides_secrets=True)
+        # A model's expression runs in a process of its own: `re` would block the whole server,
+        # which then would not even notice that its client is gone.
+        return list(islice(search_by_regex(history.stores, request), limit)), ""
+    request = SearchRequest(whole_words(text), selection=selection, limit=limit, hides_secrets=True)
+    recalled = list(islice(service.recall_sessions(history.stores, request), limit))
+    note = "" if any(each.has_all_words for each in recalled) else SOME_WORDS
+    return [each.hits for each in recalled], note if recalled else ""
+
+
+def whole_words(text: str) -> str:
+    """Return a query without prefixes if it has digits, as keys do.
+
+    Hits inside secrets are left out, but a prefix that matches part of one would still change the
+    order of the others, and so confirm a guess.
+
+    >>> whole_words("cach*"), whole_words('zk3J* OR "ghp zk3J "*')
+    ('cach*', 'zk3J OR "ghp zk3J "')
+    """
+    return text.replace("*", "") if any(map(str.isnumeric, text)) else text
 
 
 def _session_file(history: History, text: str) -> Path | None:
@@ -83,6 +100,7 @@ def _selection(history: History, given: dict[str, Any], numbers: tuple[int, ...]
         tool=given.get("tool"),
         branch=given.get("branch"),
         errors=given.get("errors", False),
+        # Recorded paths are absolute; `./src/a.py` would match the end of none.
         file=file.removeprefix("./") if file else None,
         session=chosen,
         # A session that was named is searched even if it is the calling one.
@@ -113,18 +131,28 @@ def _turn(history: History, hits: SessionHits, turn: TurnHits, outcomes: Lines) 
     where = cite(owner, first.line, number, first.time)
     kind = "sub-agent asked" if turn.is_subagent else "prompt"
     lines = [f"{where} {kind}: {brief(turn.prompt, PROMPT)}"] if turn.prompt else [where]
-    lines += [_hit(owner, hit) for hit in turn.hits if not _is_repeated(hit, turn.prompt)]
-    outcome = outcomes.get((hits.path, first.line))
-    if outcome and all(hit.line != outcome.line or len(hit.text) < OUTCOME for hit in turn.hits):
-        place = cite(hits.id, outcome.line, None, None)
-        lines.append(f"  {place} the turn ended: {brief(outcome.text, OUTCOME)}")
+    outcome = None if turn.is_subagent else outcomes.get((hits.path, first.line))
+    ending = brief(outcome.text, OUTCOME) if outcome else ""
+    lines += [
+        _hit(owner, hit)
+        for hit in turn.hits
+        if not _is_repeated(hit, turn.prompt)
+        and not (outcome and hit.line == outcome.line and _is_within(hit.text, ending))
+    ]
+    if outcome:
+        lines.append(f"  {cite(hits.id, outcome.line, None, None)} the turn ended: {ending}")
     return lines
+
+
+def _is_within(snippet: str, ending: str) -> bool:
+    """Return whether a snippet repeats a part of the answer that a turn ended with."""
+    return brief(snippet, SNIPPET).strip("… ") in ending
 
 
 def _hit(owner: str, hit: Hit) -> str:
     what = f"{hit.tool} {hit.kind}" if hit.tool else hit.kind
     failed = " (failed)" if hit.is_error else ""
-    return f"  {cite(owner, hit.line, None, None)} {what}{failed}: {brief(hit.text, 800)}"
+    return f"  {cite(owner, hit.line, None, None)} {what}{failed}: {brief(hit.text, SNIPPET)}"
 
 
 def _is_repeated(hit: Hit, prompt: str | None) -> bool:

@@ -1,6 +1,6 @@
 """The tools `sessions`, `read` and `context`: lists, overviews, transcripts and context."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from json import dumps
 from typing import Any
 
@@ -11,26 +11,25 @@ from turnlog.errors import NotFound, UsageError
 from turnlog.format.entries import User
 from turnlog.format.timestamps import parse_since, parse_until
 from turnlog.index import service
-from turnlog.index.reports.session_list import ListedSession, ListFilters
+from turnlog.index.reports.session_list import MARK_NOTES, ListedSession, ListFilters
 from turnlog.mcp_server.answers import ToolAnswer, estimate_tokens
 from turnlog.mcp_server.citations import brief, cite, local_time, parse_reference
 from turnlog.mcp_server.history import History, short_id
-from turnlog.mcp_server.transcript import transcript_blocks
+from turnlog.mcp_server.transcript import rows_around, transcript_rows
 from turnlog.render.rows import ViewOptions
 from turnlog.secrets import cut_texts, mask_value
 from turnlog.text import exact_money, plural
 
-MOST_LISTED = 200
 MOST_FILES = 40
 OUTCOME = 1_500
 MOST_TURNS = 30
-"""Turns of one answer: more than fit, unless most of them are short."""
+"""Maximum turns of one answer: more than fit, unless most of them are short."""
 LONGEST_MASKED = 4_000
-"""Characters of a text that are masked to show its start."""
+"""Maximum characters of a text that are masked to show its start."""
 LONGEST_ROW = 1 << 20
-"""Characters of an output that are shown, in parts."""
+"""Maximum characters shown of an output, in parts."""
 CONTEXT_TEXT = 400
-"""Characters of a block of the context."""
+"""Maximum characters of a block of the context."""
 
 
 def list_sessions(history: History, given: dict[str, Any]) -> ToolAnswer:
@@ -51,7 +50,14 @@ def list_sessions(history: History, given: dict[str, Any]) -> ToolAnswer:
     shown = history.describe(numbers[:limit])
     head = f"sessions in {history.scope.label}: {len(shown)} of {len(numbers)}, newest first"
     blocks = [_listed(session) for session in shown]
-    return ToolAnswer(head, blocks, 'For prompts, files and outcome: sessions(session="ID").')
+    advice = f'For prompts, files and outcome: sessions(session="ID").{_mark_notes(shown)}'
+    return ToolAnswer(head, blocks, advice)
+
+
+def _mark_notes(sessions: Sequence[ListedSession]) -> str:
+    """Return what the marks of costs mean, as far as they occur."""
+    used = {mark for session in sessions for mark in session.marks}
+    return "".join(f" {mark} {note}." for mark, note in MARK_NOTES.items() if mark in used)
 
 
 def _listed(session: ListedSession) -> str:
@@ -86,7 +92,8 @@ def overview(history: History, name: str) -> ToolAnswer:
         where = cite(id_, outcome.line, session.turn_at(outcome.line), outcome.at)
         # The outcome comes before the prompts: it is what most questions are about.
         blocks.insert(1, f"Ended with {where}: {brief(outcome.text, OUTCOME)}")
-    return ToolAnswer(head, blocks, f'To read a turn: read(ref="{short_id(id_)}", turn=N).')
+    advice = f'To read a turn: read(ref="{short_id(id_)}", turn=N).{_mark_notes(listed)}'
+    return ToolAnswer(head, blocks, advice)
 
 
 def _figures(session: ListedSession) -> str:
@@ -113,6 +120,7 @@ def read(history: History, given: dict[str, Any]) -> ToolAnswer:
     if not turns:
         raise NotFound(f"{session.id} has no turns")
     first, wanted = _range(session, reference.line, given)
+    # The rest is reached by another call, which the advice names.
     last = min(wanted, first + MOST_TURNS - 1)
     options = ViewOptions(
         line=reference.line,
@@ -120,13 +128,17 @@ def read(history: History, given: dict[str, Any]) -> ToolAnswer:
         thinking=given.get("thinking", False),
         longest=LONGEST_ROW,
     )
-    blocks = list(transcript_blocks(session, first, last, options))
+    rows = list(transcript_rows(session, first, last, options))
+    is_around = reference.line is not None and not given.keys() & {"turn", "to_turn"}
+    shown = rows_around(rows, reference.line or 0) if is_around else rows
     scope = history.scope.label
     head = f"session {session.id}, {_turns_text(first, last)} of {len(turns)}, {scope}"
     advice = "" if options.full else "Outputs are folded: pass full=true for whole ones."
+    if hidden := len(rows) - len(shown):
+        advice += f" {plural(hidden, 'row')} after the prompt left out: turn={first} shows them."
     if last < wanted:
         advice += f" Later turns: turn={last + 1}, to_turn={wanted}."
-    return ToolAnswer(head, blocks, advice.strip())
+    return ToolAnswer(head, [row.text for row in shown], advice.strip())
 
 
 def _range(session: Session, line: int | None, given: dict[str, Any]) -> tuple[int, int]:
@@ -177,6 +189,8 @@ def _context_lines(
     """Yield the size and the start of each block; its text is taken from the masked messages."""
     for number, (whole, shown) in enumerate(zip(messages, masked, strict=True), 1):
         for block, start in zip(_blocks(whole), _blocks(shown), strict=True):
+            # Of the whole block: its size is what the context costs, though only its start is
+            # shown.
             tokens = estimate_tokens(_block_text(block))
             kind = str(start.get("type"))
             name = f" {start.get('name')}" if kind == "tool_use" else ""
@@ -191,4 +205,6 @@ def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _block_text(block: dict[str, Any]) -> str:
     found = block.get("text") or block.get("thinking") or block.get("content") or block.get("input")
+    if not found:  # an image, or thinking of which only the signature is recorded
+        return "(not text)"
     return found if isinstance(found, str) else dumps(found, ensure_ascii=False)

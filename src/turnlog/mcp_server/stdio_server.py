@@ -68,6 +68,7 @@ def _take_over_streams() -> tuple[BinaryIO, BinaryIO]:
     os.dup2(nowhere, 0)
     os.close(nowhere)
     os.dup2(2, 1)
+    # Unbuffered: an answer leaves at once, and the exit has nothing to flush.
     return os.fdopen(source, "rb"), os.fdopen(sink, "wb", buffering=0)
 
 
@@ -112,6 +113,7 @@ class StdioServer:
         self._respond(message)
 
     def _start(self, message: Message) -> None:
+        # Cleaned up here, in the thread that reads: no other one changes the table.
         for done in [each for each in self._running if each.done()]:
             del self._running[done]
         if len(self._running) >= MOST_WAITING:
@@ -143,6 +145,7 @@ class StdioServer:
             with self._writing:
                 view = memoryview(line)
                 while view:
+                    # A pipe takes what fits, and an unbuffered write returns then.
                     view = view[self._sink.write(view) :]
         except OSError as error:
             # The client is gone. Its end of the input follows, or never does.

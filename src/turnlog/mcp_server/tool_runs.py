@@ -36,7 +36,7 @@ UNFINISHED = "The index is still being built: this answer may miss sessions. Ask
 
 
 class IndexRefresh:
-    """Refreshes the index in a thread that calls wait for, but not for ever."""
+    """Refreshes the index in a thread; calls wait for it, but only for a limited time."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
         self._stores = stores
@@ -50,6 +50,7 @@ class IndexRefresh:
         with self._lock:
             if self._thread and self._thread.is_alive():
                 return self._thread
+            # Models send several calls at once; one look at the files serves them all.
             if time.monotonic() - self._ended < FRESH:
                 return None
             self._thread = Thread(target=self._run, daemon=True, name="refresh")
@@ -57,7 +58,7 @@ class IndexRefresh:
             return self._thread
 
     def wait(self) -> str:
-        """Refresh; return a notice if that has not finished in time, or failed."""
+        """Refresh the index; return a notice if that failed or did not finish in time."""
         thread = self.start()
         if thread:
             thread.join(PATIENCE)
@@ -100,7 +101,7 @@ class ToolRuns:
             answer = ToolAnswer(error.message, error.candidates[:MOST_CANDIDATES])
             return render(answer, None, {}), True
         except TurnlogError as error:
-            # Models correct themselves if they are told what is wrong: no protocol error.
+            # Models correct a call if the result says what is wrong, so this is no protocol error.
             return harmless(mask(error.message)), True
         except OSError as error:
             return mask(f"a file cannot be read: {error.strerror or error}"), True
@@ -132,6 +133,7 @@ class ToolRuns:
 
     def _answer(self, name: str, given: dict[str, Any], params: Mapping[str, Any]) -> str:
         notice = self._refresh.wait()
+        # The tools read the index as it is: the refresh has been waited for.
         with deferred_sync(), collect_skipped():
             try:
                 answer = self._ask(name, given, params)
@@ -152,6 +154,7 @@ class ToolRuns:
 
 
 def _load_all() -> None:
+    # Only ahead of time: a tool that cannot be imported says so when it is called.
     with suppress(ImportError):
         for tool in TOOLS.values():
             tool.load()

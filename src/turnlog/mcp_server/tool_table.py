@@ -185,6 +185,7 @@ def list_tools() -> list[dict[str, Any]]:
             "title": tool.title,
             "description": tool.description,
             "inputSchema": tool.schema,
+            # Hints for clients that ask before a call.
             "annotations": {"readOnlyHint": True, "openWorldHint": False},
         }
         for name, tool in TOOLS.items()

@@ -1,8 +1,10 @@
 """A transcript for models: few words per row, each with the line that it comes from."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from turnlog.conversation.session import Session
+from turnlog.mcp_server.answers import estimate_tokens
 from turnlog.mcp_server.citations import cite
 from turnlog.render.rows import (
     AnswerRow,
@@ -12,28 +14,56 @@ from turnlog.render.rows import (
     Row,
     RowBuilder,
     ThoughtRow,
+    TurnEndRow,
     ViewOptions,
 )
 
+REACHED, BEFORE = 4_000, 1_500
+"""Tokens up to a line within which a turn is shown from its start; otherwise, those before it."""
 FOLDED = 12
-"""Lines of an output that are shown unless all are asked for; of a failed call, the last ones."""
+"""Lines shown of an output unless all are asked for; for a failed call, the last ones."""
 
 
-def transcript_blocks(
+class TranscriptRow(NamedTuple):
+    """A row of a transcript as text."""
+
+    line: int
+    text: str
+
+
+def transcript_rows(
     session: Session, first: int, last: int, options: ViewOptions
-) -> Iterator[str]:
+) -> Iterator[TranscriptRow]:
     """Yield the rows of some turns as texts, masked."""
     own = [agent for agent in session.subagents if session.find_call(agent.call_id)]
     # Sub-agents are named, not inlined: one may be longer than the session that started it.
     builder = RowBuilder(session, options, [], frozenset(agent.path for agent in own))
+    # A sub-agent whose call is on another branch, or was stripped, has nowhere to be named.
     agents = {agent.call_id: agent.id for agent in own}
     for turn in session.turns[first - 1 : last]:
         calls = {call.use.line: agents.get(call.id) for call in turn.calls if call.id in agents}
         for row in builder.turn(turn):
+            if isinstance(row, TurnEndRow):
+                continue
             text = _text(session, row, options)
             agent = calls.get(row.line or 0) if isinstance(row, CallRow) else None
             if text:
-                yield f'{text}\n  sub-agent: read(ref="{agent}")' if agent else text
+                text += f'\n  sub-agent: read(ref="{agent}")' if agent else ""
+                yield TranscriptRow(row.line or 0, text)
+
+
+def rows_around(rows: list[TranscriptRow], line: int) -> list[TranscriptRow]:
+    """Return the first row, which is the prompt, then the rows from shortly before a line on.
+
+    Return all rows if the line is so near the start that an answer reaches it anyway.
+    """
+    place = max((number for number, row in enumerate(rows) if row.line <= line), default=0)
+    if sum(estimate_tokens(row.text) for row in rows[: place + 1]) <= REACHED:
+        return rows
+    start, tokens = place, 0
+    while start > 1 and (tokens := tokens + estimate_tokens(rows[start - 1].text)) <= BEFORE:
+        start -= 1
+    return rows[:1] + rows[start:] if start else rows
 
 
 def _text(session: Session, row: Row, options: ViewOptions) -> str:

@@ -32,6 +32,7 @@ def usage(history: History, given: dict[str, Any]) -> ToolAnswer:
     period = " ".join(filter(None, (since and f"since {since}", until and f"until {until}")))
     about = f"session {given['session']}" if given.get("session") else f"{len(numbers)} sessions"
     head = f"usage {name} of {about} in {history.scope.label} {period}".rstrip()
+    # The newest first: an answer that is cut keeps what is asked for most.
     rows = found.rows[-1::-1] if name in ("daily", "weekly", "monthly") else found.rows
     columns = _columns(found)
     table = [" | ".join(columns), *(_cells(columns, row) for row in rows)]
@@ -79,12 +80,14 @@ def errors(history: History, given: dict[str, Any]) -> ToolAnswer:
     found = service.failures(history.stores, query)
     fixed = sum(each.success is not None for each in found)
     asked = brief(f"{command} {message}".strip(), 200)
-    head = f"errors like {asked!r} in {history.scope.label}: {len(found)}, {fixed} of them fixed"
+    head = f"errors like {asked!r} in {history.scope.label}: {len(found)}"
     if not found:
         return ToolAnswer(head, [], "No such failure is recorded. Try `search` with errors=true.")
     # Those with a fix are what the question is about.
     ordered = sorted(found, key=lambda each: each.success is None)
-    return ToolAnswer(head, [_failure(history, each) for each in ordered])
+    return ToolAnswer(
+        f"{head}, {fixed} of them fixed", [_failure(history, each) for each in ordered]
+    )
 
 
 def _failure(history: History, failure: FailedCall) -> str:

@@ -104,7 +104,7 @@ class Background:
         from turnlog.store.catalog import locate_session
 
         with collect_skipped():
-            # One after the other: a picker that is closed must not go on checking.
+            # One after the other: a closed picker must not continue checking.
             for store, path in sessions:
                 if self._closed.is_set():
                     return

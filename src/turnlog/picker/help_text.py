@@ -19,6 +19,7 @@ FOOTERS: dict[PickerMode, Keys] = {
     ),
     PickerMode.COMMAND: (
         ("Enter", "{purpose}"),
+        ("Esc", "quit"),
         ("c", "chat"),
         ("v", "view"),
         ("w", "web"),
@@ -30,10 +31,9 @@ FOOTERS: dict[PickerMode, Keys] = {
         ("/", "search"),
         ("?", "help"),
         ("u", "undo"),
-        ("q", "quit"),
     ),
     PickerMode.RENAME: (("Enter", "rename"), ("Esc", "cancel")),
-    PickerMode.EXPORT: (("Enter", "export as .html, .md, .json or .txt"), ("Esc", "cancel")),
+    PickerMode.EXPORT: (("Esc", "cancel"), ("Enter", "export as .html, .md, .json or .txt")),
     PickerMode.DELETE: (("y", "delete"), ("n", "keep")),
     PickerMode.HELP: (("any key", "close"),),
 }
@@ -50,7 +50,7 @@ HELP = """\
  ↑ ↓          move; also Ctrl-P Ctrl-N, PageUp PageDown, Ctrl-Home Ctrl-End
  Tab          scope: this directory, its worktrees, all projects
  Ctrl-R, F5   read new sessions        Ctrl-U  clear the query
- Esc          commands; or hold Alt with the letter
+ Esc          commands, or hold Alt with the letter; Esc again quits
 
  c  open in turnlog chat     f  fork: copy the session    r  rename
  v  view in a pager          d  delete (asks; undoable)   e  export to a file

@@ -64,7 +64,7 @@ class Choice(NamedTuple):
     """The chosen session and what to do with it."""
 
     action: str
-    """`resume`, `chat`, `web`, or `choose` for another command."""
+    """`resume`, `chat` or `web`; a command that has asked for the session decides itself."""
     session: ListedSession
     store: Store
 
@@ -112,18 +112,34 @@ class Picker:
 
         `focused` returns the window that takes what is typed.
         """
+        self._prepare(app, focused)
+        try:
+            return app.run(pre_run=self._start_alone)
+        finally:
+            self._close()
+
+    async def run_inside(self, app: PickerApp, focused: Callable[[], Window]) -> Choice | None:
+        """Show the picker in a running event loop, whose program handles signals itself."""
+        self._prepare(app, focused)
+        try:
+            return await app.run_async(
+                pre_run=self._start, handle_sigint=False, set_exception_handler=False
+            )
+        finally:
+            self._close()
+
+    def _prepare(self, app: PickerApp, focused: Callable[[], Window]) -> None:
         self.app, self._focused = app, focused
         # After Esc, other bytes of a key follow at once; a person takes longer.
         app.ttimeoutlen = app.timeoutlen = 0.05
         # With an index, the first list is there by now, and the first paint shows it.
         self._answered.wait(FIRST_WAIT)
-        try:
-            return app.run(pre_run=self._start)
-        finally:
-            self.background.close()
-            self._worker.close()
 
-    def _start(self) -> None:
+    def _close(self) -> None:
+        self.background.close()
+        self._worker.close()
+
+    def _start_alone(self) -> None:
         assert self.app is not None
         # Otherwise the terminal stays in raw mode, with the picker on it.
         if self.app.loop:
@@ -131,6 +147,10 @@ class Picker:
             # a RuntimeError), no handler can be added: the picker works without.
             with suppress(RuntimeError):
                 self.app.loop.add_signal_handler(signal.SIGTERM, self.leave)
+        self._start()
+
+    def _start(self) -> None:
+        assert self.app is not None
         # The threads start after the first paint: they would compete with it.
         self.app.after_render += self._begin_once
         with self._lock:
@@ -146,7 +166,7 @@ class Picker:
             app.create_background_task(self._poll())
 
     async def _poll(self) -> None:
-        """Show what is there already of an index that is being built or brought up to date."""
+        """Show the part that is ready of an index that is being built or brought up to date."""
         while True:
             await asyncio.sleep(POLL)
             if self.background.is_refreshing:
@@ -248,7 +268,7 @@ class Picker:
         self.background.refresh()
 
     def reload(self) -> None:
-        """Ask the index anew; what is on the screen stays until the answers arrive."""
+        """Query the index again; the screen stays as it is until the answers arrive."""
         self._source.forget()
         numbers = self.state.visible(self._height)
         self._worker.ask(
@@ -341,7 +361,7 @@ class Picker:
             self.app.layout.focus(self._focused())
 
     def cancel(self) -> None:
-        """Do nothing of what was asked for."""
+        """Close the open question without doing anything."""
         self.state.mode = PickerMode.COMMAND
         self.focus()
 

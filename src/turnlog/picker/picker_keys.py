@@ -103,7 +103,7 @@ def _bind_help(
         enter(PickerMode.HELP)()
 
     def close_help() -> None:
-        # Whoever was typing a query goes on typing: as commands, letters would delete or rename.
+        # The user may keep typing a query: taken as commands, letters would delete or rename.
         enter(opened_from)()
 
     _bind(bindings, ("f1",), _in(picker, *LISTED), open_help)
@@ -115,8 +115,7 @@ def _bind_help(
 def _bind_commands(bindings: KeyBindings, picker: Picker) -> None:
     is_command, is_asked = _in(picker, PickerMode.COMMAND), _in(picker, PickerMode.DELETE)
     is_listed = _in(picker, *LISTED)
-    purpose = "choose" if picker.options.purpose else "resume"
-    _bind(bindings, ("enter",), is_listed, lambda: picker.choose(purpose))
+    _bind(bindings, ("enter",), is_listed, lambda: picker.choose("resume"))
     commands: dict[str, Callable[[], object]] = {
         "v": picker.view,
         "f": picker.fork,

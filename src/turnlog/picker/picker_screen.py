@@ -1,13 +1,16 @@
 """The picker's screen: the query, the list, the preview and a line of keys.
 
-On a wide screen, the preview is beside the list, otherwise below it.
+On a wide screen, the preview is beside the list, otherwise below it. The picker is drawn on stderr,
+so that stdout stays free for the id of the chosen session.
 """
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input import create_input
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
@@ -23,15 +26,18 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import create_output
 from prompt_toolkit.styles import Style
 
 from turnlog.picker.cells import fit, shown
 from turnlog.picker.help_text import FOOTERS, HELP, footer
-from turnlog.picker.picker import Picker
+from turnlog.picker.picker import Choice, Picker, PickerApp, PickerOptions
+from turnlog.picker.picker_keys import bind_keys
 from turnlog.picker.picker_state import PickerMode
 from turnlog.picker.preview_pane import facts_line, preview_fragments
 from turnlog.picker.row_layout import RowFacts, RowLayout
 from turnlog.picker.session_source import MOST_FOUND
+from turnlog.store.paths import Store
 from turnlog.text import plural
 
 BESIDE = 150
@@ -40,6 +46,7 @@ STYLES = {
     "heading": "underline",
     "dim": "ansibrightblack",
     "project": "ansicyan",
+    "tag": "ansiyellow",
     "live": "ansigreen",
     "waiting": "ansiyellow",
     "broken": "ansired",
@@ -56,7 +63,7 @@ STYLES = {
 
 
 class SessionListControl(UIControl):
-    """The list: only rows on the screen are laid out."""
+    """The list: only rows on the screen are formatted."""
 
     def __init__(self, picker: Picker) -> None:
         self._picker = picker
@@ -65,7 +72,7 @@ class SessionListControl(UIControl):
         picker, state = self._picker, self._picker.state
         # Only here is the height of the list known; paging and the rows to load depend on it.
         picker.set_height(max(1, height))
-        layout = RowLayout(width)
+        layout = RowLayout(width, bool(state.live))
         now = time.time()
         facts = [RowFacts(state.live, days, now) for days in picker.kept_days]
         rows: list[StyleAndTextTuples] = []
@@ -191,7 +198,8 @@ class PickerScreen:
     def _heading(self) -> StyleAndTextTuples:
         # The width of the list at the last paint; before the first one, that of the terminal.
         info = self._list.render_info
-        return [*RowLayout(info.window_width if info else self._columns()).heading()]
+        width = info.window_width if info else self._columns()
+        return [*RowLayout(width, bool(self._picker.state.live)).heading()]
 
     def _facts(self) -> StyleAndTextTuples:
         picker, session = self._picker, self._picker.state.session
@@ -219,3 +227,29 @@ class PickerScreen:
             return [("class:message", shown(text))]
         purpose = self._picker.options.purpose or "resume"
         return [*footer(FOOTERS[state.mode], purpose, columns)]
+
+
+def pick_session(stores: Sequence[Store], options: PickerOptions) -> Choice | None:
+    """Let the user pick a session; None if the picker was left without a choice."""
+    # First of all, so that SQLite works while the screen is built.
+    picker = Picker(stores, options)
+    screen = PickerScreen(picker)
+    return picker.run(_make_app(picker, screen), screen.focused)
+
+
+async def pick_session_inside(stores: Sequence[Store], options: PickerOptions) -> Choice | None:
+    """Let the user pick a session in a program that has an event loop and lends its terminal."""
+    picker = Picker(stores, options)
+    screen = PickerScreen(picker)
+    return await picker.run_inside(_make_app(picker, screen), screen.focused)
+
+
+def _make_app(picker: Picker, screen: PickerScreen) -> PickerApp:
+    return PickerApp(
+        layout=screen.layout(),
+        key_bindings=bind_keys(picker),
+        style=screen.style(),
+        full_screen=True,
+        input=create_input(sys.stdin),
+        output=create_output(sys.stderr),
+    )

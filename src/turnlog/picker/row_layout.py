@@ -11,7 +11,7 @@ from typing import NamedTuple
 from turnlog.conversation.models import window_holding
 from turnlog.format.timestamps import age
 from turnlog.index.reports.session_list import ListedSession
-from turnlog.picker.cells import fit, fit_end, shown
+from turnlog.picker.cells import fit, fit_end, shown, width_of
 from turnlog.text import money, percent
 
 Fragment = tuple[str, str]
@@ -22,6 +22,8 @@ TITLE = 24
 """Cells that the title has at least."""
 WIDE = 110
 """Cells from which on columns have their full width."""
+TAG_SHARE = 2
+"""A tag takes at most one half of the title's cells."""
 LIVE_MARKS = {"waiting for permission": "◆", "waiting for input": "◆", "working": "●", "idle": "○"}
 LIVE_WORDS = {"waiting for permission": "permission", "waiting for input": "input"}
 """States of running sessions that are too long for a column."""
@@ -73,11 +75,14 @@ class RowFacts(NamedTuple):
 
 
 class RowLayout:
-    """The columns that fit into a width."""
+    """The columns that fit into a width; without running sessions, their column is narrow."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, has_live: bool = True) -> None:
         self.width = width
         chosen = list(COLUMNS)
+        if not has_live:
+            # Without a running session, the column is a mark's width: the title gets the rest.
+            chosen[0] = chosen[0]._replace(wide=chosen[0].narrow)
         # Drop the least important column until the rest fits; the title always stays.
         while len(chosen) > 1 and _needed(chosen, width) > width:
             chosen.remove(max(chosen, key=lambda each: each.rank))
@@ -102,7 +107,10 @@ class RowLayout:
         for number, column in enumerate(self.columns):
             gap = " " if number + 1 < len(self.columns) else ""
             style = _style(column.name, texts[column.name])
-            found.append((f"{base} {style}", self._cell(column, texts[column.name]) + gap))
+            tag = self._tag(session) if column.name == "title" else ""
+            found += [(f"{base} class:tag", tag)] if tag else []
+            cell = self._cell(column, texts[column.name], width_of(tag))
+            found.append((f"{base} {style}", cell + gap))
         return found
 
     def waiting(self, is_selected: bool) -> list[Fragment]:
@@ -113,8 +121,13 @@ class RowLayout:
     def _line(self, texts: Mapping[str, str]) -> str:
         return "  " + " ".join(self._cell(each, texts[each.name]) for each in self.columns)
 
-    def _cell(self, column: RowColumn, text: str) -> str:
-        cells = self.cells[column.name]
+    def _tag(self, session: ListedSession) -> str:
+        """Return the tag of a session, as it stands before the title: `#release `."""
+        tag, most = shown(session.tag or ""), self.cells["title"] // TAG_SHARE - 1
+        return f"{fit(f'#{tag}', min(width_of(tag) + 1, most))} " if tag else ""
+
+    def _cell(self, column: RowColumn, text: str, used: int = 0) -> str:
+        cells = self.cells[column.name] - used
         # Projects often share a prefix, so their ends are kept.
         if column.name == "project":
             return fit_end(text, cells)

@@ -27,7 +27,7 @@ from turnlog.index.session_query import (
 )
 from turnlog.picker.query_worker import Databases
 from turnlog.store.paths import last_part
-from turnlog.store.worktrees import worktrees_of
+from turnlog.store.worktrees import repository_name, worktrees_of
 
 if TYPE_CHECKING:
     from turnlog.index.search.query import Query
@@ -60,7 +60,8 @@ def scopes_of(directory: Path) -> list[Scope]:
     worktrees = tuple(map(str, worktrees_of(Path(own[0]))))
     if worktrees and worktrees != own:
         count = len(worktrees)
-        name = f"{last_part(worktrees[-1])}: {count} worktrees" if count > 1 else "repository"
+        repository = repository_name(Path(own[0])) or "/"
+        name = f"{repository}: {count} worktrees" if count > 1 else "repository"
         scopes.append(Scope(name, worktrees))
     return [*scopes, EVERYTHING]
 
@@ -100,7 +101,7 @@ class SessionSource:
         self._matches: dict[tuple[int, ListFilters], list[tuple[float, int]]] = {}
 
     def forget(self) -> None:
-        """Ask the indexes anew, because they may have changed."""
+        """Query the indexes again, because they may have changed."""
         self._orders.clear()
         self._matches.clear()
 

@@ -26,7 +26,7 @@ SHALLOW = {
 
 
 def rows_at(rows: Iterable[Row], depth: Depth) -> Iterable[Row]:
-    """Return the rows that belong to a depth; who renders them folds outputs, or shows them."""
+    """Return the rows that belong to a depth; renderers decide whether to fold outputs."""
     shown = SHALLOW.get(depth)
     return rows if shown is None else (row for row in rows if isinstance(row, shown))
 

@@ -161,8 +161,9 @@ def require_turn(session: Session, turn: int | None, leaf: int | None = None) ->
 
 def _write_html(session: Session, file: BinaryIO, options: ExportOptions) -> None:
     # Late: the packages that render and sanitize Markdown are needed for HTML alone.
-    from turnlog.render.html.session_file import FileOptions, write_session_file
+    from turnlog.render.html.session_file import write_session_file
     from turnlog.render.html.static_page import write_static_file
+    from turnlog.render.html.turn_documents import FileOptions
 
     if options.is_static and options.key:
         raise UsageError("a page without JavaScript cannot be encrypted", "turnlog export --help")

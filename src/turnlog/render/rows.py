@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from turnlog.conversation.call_titles import call_title
 from turnlog.conversation.calls import Call, Detail
 from turnlog.conversation.nodes import (
     SYNTHETIC,
@@ -33,7 +34,7 @@ from turnlog.format.fields import given
 from turnlog.format.system import LocalCommand
 from turnlog.render.images import ImageData, entry_images, result_images
 from turnlog.render.json_views import usage_view
-from turnlog.render.tool_views import body_of, outcome_of, title_of
+from turnlog.render.tool_views import body_of, outcome_of
 from turnlog.render.tree_drawing import compaction_text
 from turnlog.secrets import cut_texts, mask, mask_value
 from turnlog.store.paths import Store
@@ -224,7 +225,7 @@ class RowBuilder:
                 yield from self._user_note(node)
             else:
                 yield from self._note(node)
-        yield _ended(turn)
+        yield _turn_end(turn)
 
     def _prompt(self, turn: Turn) -> Row:
         assert turn.prompt, "called for a turn that has a prompt"
@@ -281,16 +282,20 @@ class RowBuilder:
     def _did(self, call: Call) -> Row:
         detail = self._cut_detail(self.session.detail(call))
         # A page shows the result itself, so the same text need not be split and masked twice.
-        drawn = replace(detail, result=None, persisted=None) if self.options.details else detail
-        style, body = body_of(call.name, drawn)
-        body = [] if self.options.details and style == "text" else body
+        style, body = body_of(
+            call.name,
+            detail,
+            # Pages have the reason next to it, and show what a call tried to change.
+            is_error=call.is_error and not self.options.details,
+            has_text=not self.options.details,
+        )
         # Mask the arguments before the title is cut from them: half a secret is not recognized.
         # By the name that the JSON of a turn has: fields reveal more than values do.
         given = self._named("input", detail.input)
         return CallRow(
             name=self.masked(call.name),
-            title=self.masked(title_of(call.name, replace(detail, input=given))),
-            outcome=self.masked(outcome_of(call.name, detail)),
+            title=self.masked(call_title(call.name, given)),
+            outcome=self.masked(outcome_of(call.name, detail, call.is_error)),
             is_error=call.is_error,
             is_rejected=call.is_rejected,
             duration_ms=detail.duration_ms,
@@ -381,7 +386,7 @@ class RowBuilder:
         return shown if self.options.reveal else mask(shown)
 
 
-def _ended(turn: Turn) -> TurnEndRow:
+def _turn_end(turn: Turn) -> TurnEndRow:
     said = [message for message in turn.messages if not message.is_synthetic]
     usage = usage_view(said)
     tokens = sum(getattr(usage, name) for name in usage.__struct_fields__)

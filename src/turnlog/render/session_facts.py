@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from turnlog.conversation.session import Session
+from turnlog.conversation.turn_blocks import total_cost
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.secrets import mask
 from turnlog.store.catalog import describe, locate_session
@@ -70,9 +71,10 @@ def session_facts(
         return text if reveal or text is None else mask(text)
 
     about = describe(locate_session(session.path))
-    # The outline and single turns of a large session come from its node table.
-    outline = session.outline()
-    costs = outline["cost_usd"]
+    # Blocks and single turns of a large session come from its node table; an outline of all turns
+    # would take longer to decode than everything else on the first screen.
+    blocks = session.turn_blocks
+    starts = (turn.started for turn in session.turns if turn.started)
     ends = (turn.last_time for turn in reversed(session.turns) if turn.last_time)
     project = shown(about.cwd) or session.path.parent.name
     return TranscriptFacts(
@@ -83,10 +85,10 @@ def session_facts(
         branch=shown(about.branch),
         models=tuple(shown(model) or "" for model in session.models),
         client_version=session.client_version,
-        started=parse_timestamp(next((time for time in outline["started"] if time), None)),
+        started=parse_timestamp(next(starts, None)),
         ended=parse_timestamp(next(ends, None)),
         turns=len(session.turns),
-        tokens=sum(outline["tokens"]),
-        cost_usd=None if None in costs else sum(costs),
+        tokens=sum(block.tokens for block in blocks),
+        cost_usd=total_cost(blocks),
         resume=resume_command(session.id, project if about.cwd else None, store),
     )

@@ -5,7 +5,14 @@ from collections.abc import Callable, Iterable, Iterator
 
 from turnlog.render.rows import AnswerRow, CallRow, NoteRow, PromptRow, Row, ThoughtRow, TurnEndRow
 from turnlog.render.session_facts import TranscriptFacts
-from turnlog.render.text_layout import cells_of, is_table, lay_out_table, table_at, wrap_line
+from turnlog.render.text_layout import (
+    cells_of,
+    is_table,
+    lay_out_table,
+    table_at,
+    wrap_command,
+    wrap_line,
+)
 from turnlog.text import duration, exact_money
 
 Style = Callable[[str, str], str]
@@ -48,8 +55,8 @@ class Terminal:
         about = [facts.period, facts.size, ", ".join(facts.models)]
         for line in (place, about):
             yield from self._wrapped(" · ".join(filter(None, line)), "dim")
-        # On one line, however long, so that it can be copied.
-        yield self.style(facts.resume, "code")
+        for line in wrap_command(facts.resume, self.width):
+            yield self.style(line, "code")
         yield ""
 
     def draw(self, rows: Iterable[Row], indent: str = "") -> Iterator[str]:
@@ -100,7 +107,7 @@ class Terminal:
         yield ""
 
     def _answer(self, text: str) -> Iterator[str]:
-        """Colour the Markdown of an answer; code stays as it is, tables and prose are laid out."""
+        """Colour the Markdown of an answer; keep code, align tables and wrap prose."""
         lines = text.strip("\n").splitlines()
         in_code = False
         place = 0
@@ -154,13 +161,26 @@ class Terminal:
     def _call(self, row: CallRow) -> Iterator[str]:
         mark = self.style("✗", "error") if row.is_error else self.style("●", "ok")
         facts = "  ".join(filter(None, (row.outcome, _seconds(row.duration_ms))))
-        title = self.style(self._short(row.title), "text")
-        yield f"{mark} {self.style(row.name, 'tool')} {title}  {self.style(facts, 'dim')}"
+        for place, line in enumerate(self._call_lines(row.name, self._short(row.title), facts)):
+            yield f"{' ' if place else mark} {line}"
         yield from self._body(row)
         inside = Terminal(
             self.style, self.full, max(NARROWEST, self.width - 4) if self.width else 0
         )
         yield from inside.draw(row.rows, indent="  ┃ ")
+
+    def _call_lines(self, name: str, title: str, facts: str) -> Iterator[str]:
+        """Yield the name, title and facts of a call, in as many lines as a terminal needs."""
+        room = self.width - 2 if self.width else 0
+        lines = wrap_line(f"{name} {title}", room)
+        is_below = bool(room and facts) and cells_of(f"{lines[-1]}  {facts}") > room
+        drawn = [self.style(line, "text") for line in lines]
+        drawn[0] = f"{self.style(name, 'tool')} {self.style(lines[0][len(name) + 1 :], 'text')}"
+        if is_below:
+            drawn.append(self.style(facts, "dim"))
+        else:
+            drawn[-1] += f"  {self.style(facts, 'dim')}"
+        yield from drawn
 
     def _body(self, row: CallRow) -> Iterator[str]:
         # Diffs are what the user reviews, errors explain what follows; other output is noise by

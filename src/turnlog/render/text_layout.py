@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 NARROW = re.compile(r"[\x20-\x7e\xa1-\xac\xae-\u02ff…❯→•–—‘’“”]*")
 LEAD = re.compile(r"\s*(?:[-*•] +|\d{1,3}[.)] +|> ?)*")
 """The indentation, list mark or quote mark of a line; what is wrapped aligns below its text."""
+SHELL_WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+""")
+AND = "&&"
+"""A shell command continues after a line that ends in it, as after one that ends in a backslash."""
 TABLE_ROW = re.compile(r"\s*\|.*\|\s*$")
 RULE = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*$")
 CELL_END = re.compile(r"(?<!\\)\|")
@@ -48,6 +51,30 @@ def wrap_line(line: str, width: int) -> list[str]:
             lines.append(shown)
             shown = indent + word
     return [*lines, shown]
+
+
+def wrap_command(command: str, width: int) -> list[str]:
+    r"""Break a shell command to fit a width; a shell still reads it as one command.
+
+    >>> wrap_command("cd '/my shop' && claude --resume 5e55", 20)
+    ["cd '/my shop' &&", '  claude --resume \\', '  5e55']
+    """
+    if width <= 0 or cells_of(command) <= width:
+        return [command]
+    words = SHELL_WORD.findall(command)
+    if " ".join(words) != command:  # an open quote, or blanks that may matter
+        return [command]
+    lines: list[str] = []
+    shown = ""
+    for place, word in enumerate(words):
+        wider = f"{shown} {word}" if shown else f"{'  ' if lines else ''}{word}"
+        is_end = word == AND or place == len(words) - 1
+        if shown and cells_of(wider) > (width if is_end else width - 2):
+            lines.append(f"{shown} \\")
+            wider = f"  {word}"
+        shown = "" if word == AND else wider
+        lines += [wider] if is_end else []
+    return lines
 
 
 def is_table(lines: Sequence[str], place: int) -> bool:

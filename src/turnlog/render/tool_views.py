@@ -5,36 +5,50 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from turnlog.conversation.call_titles import call_title, todo_list
+from turnlog.conversation.call_titles import todo_list
 from turnlog.conversation.calls import Detail
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, as_object, is_array, is_object
 
 LONG = 1_000_000
 BOXES = {"completed": "☑", "in_progress": "◐"}
 
 
-def title_of(name: str, detail: Detail) -> str:
-    """Return a call in one line, without the tool's name."""
-    return call_title(name, detail.input)
+def body_of(
+    name: str, detail: Detail, is_error: bool = False, has_text: bool = True
+) -> tuple[str, list[str]]:
+    """Return the style (`diff` or `text`) and the lines of what a call did.
 
-
-def body_of(name: str, detail: Detail) -> tuple[str, list[str]]:
-    """Return the style (`diff` or `text`) and the lines of what a call did."""
-    if name in ("Edit", "MultiEdit", "Write", "NotebookEdit") and (lines := diff_of(detail)):
+    A call that failed has its error instead of a diff. Without `has_text`, a text has no lines.
+    """
+    is_change = name in ("Edit", "MultiEdit", "Write", "NotebookEdit")
+    # The diff of a call that failed is what it did not do.
+    if is_change and not is_error and (lines := diff_of(detail)):
         return "diff", lines
+    if not has_text:
+        return "text", []
+    if name == "AskUserQuestion" and (answers := _answers(detail)):
+        return "text", answers
+    if name == "ExitPlanMode" and isinstance(plan := as_object(detail.structured).get("plan"), str):
+        return "text", plan.strip("\n").splitlines()
     if name == "TodoWrite" and is_object(detail.input):
         return "text", _todos(detail.input)
     return "text", (detail.output or "").splitlines()
 
 
-def outcome_of(name: str, detail: Detail) -> str:
+def outcome_of(name: str, detail: Detail, is_error: bool = False) -> str:
     """Return the outcome of a call in a word or two."""
-    structured = detail.structured if is_object(detail.structured) else {}
+    structured = as_object(detail.structured)
     if detail.denial:
         return f"denied ({detail.denial})"
     if detail.is_interrupted:
         return "interrupted"
-    return OUTCOMES.get(name, _any_outcome)(structured, detail)
+    outcome = _any_outcome if is_error else OUTCOMES.get(name, _any_outcome)
+    return outcome(structured, detail)
+
+
+def _answers(detail: Detail) -> list[str]:
+    answers = as_object(as_object(detail.structured).get("answers"))
+    return [f"{asked} → {answer}" for asked, answer in answers.items()]
 
 
 def _todos(given: Fields) -> list[str]:
@@ -94,6 +108,14 @@ def _agent_outcome(structured: Fields, detail: Detail) -> str:
     return f"{tokens:,} tokens" if isinstance(tokens, int) else _any_outcome(structured, detail)
 
 
+def _question_outcome(structured: Fields, detail: Detail) -> str:
+    return "answered" if as_object(structured.get("answers")) else _any_outcome(structured, detail)
+
+
+def _plan_outcome(structured: Fields, detail: Detail) -> str:
+    return "approved" if "plan" in structured else _any_outcome(structured, detail)
+
+
 OUTCOMES: dict[str, Callable[[Fields, Detail], str]] = {
     "Bash": _bash_outcome,
     "Read": _read_outcome,
@@ -105,17 +127,19 @@ OUTCOMES: dict[str, Callable[[Fields, Detail], str]] = {
     "Task": _agent_outcome,
     "Agent": _agent_outcome,
     "TodoWrite": lambda structured, detail: "",
+    "AskUserQuestion": _question_outcome,
+    "ExitPlanMode": _plan_outcome,
 }
 
 
 def diff_of(detail: Detail) -> list[str]:
     """Return the lines of the diff that a call made; empty if they are unknown."""
-    structured = detail.structured if is_object(detail.structured) else {}
+    structured = as_object(detail.structured)
     patch = structured.get("structuredPatch")
     if is_array(patch) and patch:
         return list(_patch_lines(patch))
     # Without a patch, as in old clients, the arguments show what was replaced, but not where.
-    given = detail.input if is_object(detail.input) else {}
+    given = as_object(detail.input)
     edits = given.get("edits") if is_array(given.get("edits")) else [given]
     return [line for edit in edits or [] if is_object(edit) for line in _edit_lines(edit)]
 

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from turnlog.conversation.calls import Call
 from turnlog.conversation.session import Session
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import as_object
 from turnlog.format.tools import CHANGING
 from turnlog.render.tool_views import diff_of
 from turnlog.secrets import mask
@@ -40,7 +40,7 @@ def touched_files(session: Session, reveal: bool = False) -> list[FileView]:
         if call.result is None or call.is_error or call.name not in CHANGING | {READING}:
             continue
         detail = session.detail(call)
-        given = detail.input if is_object(detail.input) else {}
+        given = as_object(detail.input)
         path = given.get("file_path") or given.get("notebook_path")
         if not isinstance(path, str):
             continue

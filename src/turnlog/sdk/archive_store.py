@@ -7,9 +7,7 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
-
-from anyio import to_thread
+from typing import TYPE_CHECKING
 
 from turnlog.errors import Damaged
 from turnlog.sdk.entry_lines import (
@@ -20,21 +18,16 @@ from turnlog.sdk.entry_lines import (
     summarize,
     to_lines,
 )
-from turnlog.sdk.session_keys import TranscriptKey, find_key, require_key, subpath_of
+from turnlog.sdk.session_keys import TranscriptKey, subpath_of
+from turnlog.sdk.threaded_store import ThreadedSessionStore
 from turnlog.store.archive.archive import ArchivedFile, ArchiveManifest, open_archive
 from turnlog.store.archive.mirror import SessionMirror
 
 if TYPE_CHECKING:
-    from claude_agent_sdk.types import (
-        SessionKey,
-        SessionListSubkeysKey,
-        SessionStoreEntry,
-        SessionStoreListEntry,
-        SessionSummaryEntry,
-    )
+    from claude_agent_sdk.types import SessionStoreListEntry, SessionSummaryEntry
 
 
-class ArchiveSessionStore:
+class ArchiveSessionStore(ThreadedSessionStore):
     """Mirror sessions of the Agent SDK to an archive, and resume them from there.
 
     Without a directory, the archive is the one that `turnlog archive` uses.
@@ -44,38 +37,9 @@ class ArchiveSessionStore:
         folder = Path(directory).expanduser() if directory is not None else None
         self._mirror = SessionMirror(open_archive(folder))
 
-    async def append(self, key: "SessionKey", entries: "list[SessionStoreEntry]") -> None:
-        """Append entries to a transcript, except those whose `uuid` it already has."""
-        await to_thread.run_sync(self._append, require_key(key), cast("list[Entry]", entries))
-
-    async def load(self, key: "SessionKey") -> "list[SessionStoreEntry] | None":
-        """Return the entries of a transcript; None if it was never written."""
-        found = await to_thread.run_sync(self._load, find_key(key))
-        return cast("list[SessionStoreEntry] | None", found)
-
-    async def list_sessions(self, project_key: str) -> "list[SessionStoreListEntry]":
-        """Return the sessions of a project and when they were last written."""
-        return await to_thread.run_sync(self._list_sessions, project_key)
-
-    async def list_session_summaries(self, project_key: str) -> "list[SessionSummaryEntry]":
-        """Return the SDK's own summaries of the sessions of a project."""
-        return await to_thread.run_sync(self._list_summaries, project_key)
-
-    async def delete(self, key: "SessionKey") -> None:
-        """Delete a sub-agent's transcript, or a session with those of all its sub-agents."""
-        if found := find_key(key):
-            await to_thread.run_sync(self._delete, found)
-
-    async def list_subkeys(self, key: "SessionListSubkeysKey") -> list[str]:
-        """Return the subpaths of a session's sub-agents."""
-        found = find_key(key)
-        return await to_thread.run_sync(self._list_subkeys, found) if found else []
-
     def _append(self, key: TranscriptKey, entries: list[Entry]) -> None:
         if not key.subpath:
-            if entries:
-                lines = to_lines(entries)
-                self._mirror.append(key.session, key.path, lines, partial(summarize, key))
+            self._mirror.append(key.session, key.path, to_lines(entries), partial(summarize, key))
             return
         # On disk, the metadata of a sub-agent is a file next to its transcript. Restored sessions
         # are to look as if the client had written them.
@@ -85,8 +49,8 @@ class ArchiveSessionStore:
         if saved:
             self._mirror.replace(key.session, key.metadata_path, saved)
 
-    def _load(self, key: TranscriptKey | None) -> list[Entry] | None:
-        while key is not None:
+    def _load(self, key: TranscriptKey) -> list[Entry] | None:
+        while True:
             files = self._mirror.files(key.session)
             try:
                 return self._read(key, {file.path: file for file in files})
@@ -94,7 +58,6 @@ class ArchiveSessionStore:
                 # An append may have merged small objects since the manifest was read.
                 if self._mirror.files(key.session) == files:
                     raise
-        return None
 
     def _read(self, key: TranscriptKey, files: dict[str, ArchivedFile]) -> list[Entry] | None:
         transcript = files.get(key.path)

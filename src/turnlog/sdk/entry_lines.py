@@ -70,7 +70,7 @@ def metadata_entry(saved: bytes) -> list[Entry]:
 def summarize(
     key: TranscriptKey, last: dict[str, Any] | None, raws: Iterable[bytes]
 ) -> dict[str, Any]:
-    """Return the SDK's summary of a session from its last one and the lines since."""
+    """Return the SDK's summary of a session: the previous one, updated with the lines since."""
     from claude_agent_sdk import fold_session_summary
 
     name: Any = {"project_key": key.project, "session_id": key.session}

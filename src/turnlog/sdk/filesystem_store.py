@@ -8,31 +8,29 @@ sub-agents. Concurrent writers cannot overwrite each other, and duplicates are l
 import time
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from secrets import token_hex
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
-
-from anyio import to_thread
 
 from turnlog.errors import Unavailable, UsageError
 from turnlog.sdk.entry_lines import Entry, decode, encode, summarize
-from turnlog.sdk.session_keys import TranscriptKey, find_key, require_key
+from turnlog.sdk.local_parts import names_below, remove_below, write_below
+from turnlog.sdk.session_keys import TranscriptKey, find_key
+from turnlog.sdk.threaded_store import ThreadedSessionStore
 from turnlog.store.archive.allowed_paths import name_problem
+from turnlog.store.archive.mirror import LARGEST
+from turnlog.store.descriptors import read_below
 
 if TYPE_CHECKING:
-    from claude_agent_sdk.types import (
-        SessionKey,
-        SessionListSubkeysKey,
-        SessionStoreEntry,
-        SessionStoreListEntry,
-        SessionSummaryEntry,
-    )
+    from claude_agent_sdk.types import SessionStoreListEntry, SessionSummaryEntry
 
 MAIN, SUB = "main", "sub"
+PATTERN = frozenset("*?[")
 
 
-class FilesystemSessionStore:
+class FilesystemSessionStore(ThreadedSessionStore):
     """Mirror sessions of the Agent SDK to a URL, and resume them from there.
 
     `options` are those of the file system, such as `key`, `secret` and `endpoint_url` of S3.
@@ -40,37 +38,10 @@ class FilesystemSessionStore:
 
     def __init__(self, url: str, **options: Any) -> None:
         self._fs, self._root = _open(url, options)
+        # The fsspec file system for directories follows links.
+        self._local = Path(self._root or "/") if "file" in _protocols(self._fs) else None
         self._last = 0
         self._lock = Lock()
-
-    async def append(self, key: "SessionKey", entries: "list[SessionStoreEntry]") -> None:
-        """Write a batch of entries as an object."""
-        if entries:
-            raw = b"".join(encode(cast("Entry", entry)) + b"\n" for entry in entries)
-            await to_thread.run_sync(self._append, require_key(key), raw)
-
-    async def load(self, key: "SessionKey") -> "list[SessionStoreEntry] | None":
-        """Return the entries of a transcript; None if it was never written."""
-        found = await to_thread.run_sync(self._load, find_key(key))
-        return cast("list[SessionStoreEntry] | None", found)
-
-    async def list_sessions(self, project_key: str) -> "list[SessionStoreListEntry]":
-        """Return the sessions of a project and when they were last written."""
-        return await to_thread.run_sync(self._list_sessions, project_key)
-
-    async def list_session_summaries(self, project_key: str) -> "list[SessionSummaryEntry]":
-        """Return the SDK's own summaries of the sessions of a project, which are read for it."""
-        return await to_thread.run_sync(self._list_summaries, project_key)
-
-    async def delete(self, key: "SessionKey") -> None:
-        """Delete a sub-agent's transcript, or a session with those of all its sub-agents."""
-        if found := find_key(key):
-            await to_thread.run_sync(self._delete, found)
-
-    async def list_subkeys(self, key: "SessionListSubkeysKey") -> list[str]:
-        """Return the subpaths of a session's sub-agents."""
-        found = find_key(key)
-        return await to_thread.run_sync(self._list_subkeys, found) if found else []
 
     def transcripts(self) -> Iterator[TranscriptKey]:
         """Yield the keys of all transcripts, skipping names that no session can have."""
@@ -84,26 +55,51 @@ class FilesystemSessionStore:
         parts = self._parts(key)
         if not parts:
             return None
-        content: dict[str, bytes] = self._fs.cat(parts) if len(parts) > 1 else {}
-        texts = [content[part] if content else self._fs.cat_file(part) for part in parts]
+        texts = self._contents(key, parts)
         # A part that ends in the middle of a line was being written when its process was killed.
         raws = [raw for text in texts for raw in text.split(b"\n")[:-1] if raw]
         seen: set[str] = set()
         return [raw for raw in raws if _is_first(raw, seen)]
 
-    def _append(self, key: TranscriptKey, raw: bytes) -> None:
+    def _append(self, key: TranscriptKey, entries: list[Entry]) -> None:
+        """Write a batch of entries as an object of its own; duplicates are left out on reading."""
+        if not entries:
+            return
+        raw = b"".join(encode(entry) + b"\n" for entry in entries)
         folder = self._folder(key)
+        name = f"{self._moment():020d}-{token_hex(6)}.jsonl"
+        if self._local:
+            write_below(self._local, self._below(folder), name, raw)
+            return
         self._fs.makedirs(folder, exist_ok=True)
-        self._fs.pipe_file(f"{folder}/{self._moment():020d}-{token_hex(6)}.jsonl", raw)
+        self._fs.pipe_file(f"{folder}/{name}", raw)
+
+    def _contents(self, key: TranscriptKey, parts: list[str]) -> list[bytes]:
+        """Return the contents of parts; raise if they are too large together."""
+        left, found = LARGEST, list[bytes]()
+        if self._local:
+            for part in parts:
+                *folders, name = self._below(part)
+                found.append(read_below(self._local, folders, name, left))
+                left -= len(found[-1])
+            return found
+        # Asked before anything is read: a transcript is held in memory as a whole.
+        sizes: list[int | None] = self._fs.sizes(parts)
+        if sum(size or 0 for size in sizes) > LARGEST:
+            raise UsageError(f"{key.path} has more than {LARGEST:,} bytes")
+        content: dict[str, bytes] = self._fs.cat(parts) if len(parts) > 1 else {}
+        return [content[part] if content else self._fs.cat_file(part) for part in parts]
 
     def _moment(self) -> int:
         """Return the current time, later than that of every batch before."""
+        # Parts are sorted by this number. The clock may be set back, and is too coarse on some
+        # systems to tell two batches of this process apart.
         with self._lock:
             self._last = max(time.time_ns(), self._last + 1)
             return self._last
 
-    def _load(self, key: TranscriptKey | None) -> list[Entry] | None:
-        raws = self.raw_lines(key) if key else None
+    def _load(self, key: TranscriptKey) -> list[Entry] | None:
+        raws = self.raw_lines(key)
         if raws is None:
             return None
         return [entry for raw in raws if (entry := decode(raw)) is not None]
@@ -139,6 +135,9 @@ class FilesystemSessionStore:
 
     def _delete(self, key: TranscriptKey) -> None:
         folder = self._folder(key) if key.subpath else self._session_folder(key)
+        if self._local:
+            remove_below(self._local, self._below(folder))
+            return
         self._fs.invalidate_cache()
         if self._fs.exists(folder):
             self._fs.rm(folder, recursive=True)
@@ -150,12 +149,19 @@ class FilesystemSessionStore:
 
     def _names(self, folder: str) -> list[str]:
         """Return the names in a folder; none if it does not exist."""
+        if self._local:
+            return names_below(self._local, self._below(folder))
+        # fsspec caches listings, and would not see what another process wrote since.
         self._fs.invalidate_cache()
         try:
             found: list[str] = self._fs.ls(folder, detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in found)
+
+    def _below(self, path: str) -> list[str]:
+        """Return the components of a path below the root."""
+        return path.removeprefix(self._root).strip("/").split("/") if path != self._root else []
 
     def _folder(self, key: TranscriptKey) -> str:
         below = f"{SUB}/{quote(key.subpath, safe='')}" if key.subpath else MAIN
@@ -174,7 +180,14 @@ def _open(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         raise Unavailable(f"{url} cannot be opened: {error}", hint) from error
     except ValueError as error:
         raise UsageError(f"{url} cannot be opened: {error}") from error
+    # Many file systems take such a path for a pattern: deleting a session would delete others.
+    if PATTERN.intersection(root):
+        raise UsageError(f"{url} cannot be opened: it contains one of {' '.join(sorted(PATTERN))}")
     return fs, root.rstrip("/")
+
+
+def _protocols(fs: Any) -> tuple[str, ...]:
+    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
 
 
 def _is_valid(key: TranscriptKey) -> bool:

@@ -201,22 +201,23 @@ class _Anchor:
 
     def find(self, text: str, position: int, found: list[tuple[Secret, int]]) -> None:
         """Add the secrets whose keyword has its anchor at a position."""
-        end = position + self.size
-        before, after = text[max(0, position - NEAR) : position], text[end : end + NEAR]
-        for word, offset, rules in self.fitting(before, after):
+        at = position if position < NEAR else NEAR
+        around = text[position - at : position + self.size + NEAR]
+        for word, offset, rules in self.fitting(around, at):
             start = position - offset
             if start >= 0 and text.startswith(word, start):
                 for rule in rules:
                     rule.find(text, start, found)
 
-    def _fitting(self, before: str, after: str) -> list[_Keyword]:
+    def _fitting(self, around: str, at: int) -> list[_Keyword]:
         """Return the keywords that match the characters around the anchor, with fitting rules."""
         found: list[_Keyword] = []
+        before, after = around[:at][::-1], around[at + self.size :]
         for word, offset, rules in self.keywords:
             head, rest = word[:offset][::-1], word[offset + self.size :]
-            if _agree(head, before[::-1]) and _agree(rest, after):
-                around = _next_to(head, before[::-1]), _next_to(rest, after)
-                if fitting := [rule for rule in rules if rule.may_match(word, *around)]:
+            if _agree(head, before) and _agree(rest, after):
+                near = _next_to(head, before), _next_to(rest, after)
+                if fitting := [rule for rule in rules if rule.may_match(word, *near)]:
                     found.append(_Keyword(word, offset, fitting))
         return found
 

@@ -174,13 +174,14 @@ def mask_value(value: Any, name: str = "", depth: int = DEEPEST) -> Any:
     """
     if isinstance(value, str):
         return mask_named(name, value)
-    if isinstance(value, dict | list | tuple) and not depth:
+    # A tuple of types: to build a union of them takes longer than to mask most values.
+    if not isinstance(value, (dict, list, tuple)):
+        return value
+    if not depth:
         return TOO_DEEP
     if isinstance(value, dict):
         return _masked_fields(cast("dict[Any, Any]", value), depth)
-    if isinstance(value, list | tuple):
-        return _masked_items(cast("Sequence[Any]", value), name, depth)
-    return value
+    return _masked_items(cast("Sequence[Any]", value), name, depth)
 
 
 def _masked_fields(fields: dict[Any, Any], depth: int) -> dict[Any, Any]:

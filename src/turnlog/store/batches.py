@@ -1,5 +1,6 @@
 """Split work into batches of about equal size; does not import multiprocessing, which is slow."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -24,7 +25,11 @@ def in_batches(items: Iterable[T], size: Callable[[T], int], limit: int) -> list
 
 
 def gathered(items: Iterable[T], size: Callable[[T], int], limit: int) -> Iterator[list[T]]:
-    """Yield items in their order, in batches of at least `limit`, except the last."""
+    """Yield items in their order, in batches of at least `limit`, except the last.
+
+    >>> list(gathered([3, 9, 2, 4], int, 6))
+    [[3, 9], [2, 4]]
+    """
     batch: list[T] = []
     filled = 0
     for item in items:
@@ -33,5 +38,29 @@ def gathered(items: Iterable[T], size: Callable[[T], int], limit: int) -> Iterat
         if filled >= limit:
             yield batch
             batch, filled = [], 0
+    if batch:
+        yield batch
+
+
+def bounded(
+    items: Iterable[T], size: Callable[[T], int], limit: int, count: int = sys.maxsize
+) -> Iterator[list[T]]:
+    """Yield items in their order, in batches of at most `limit` and at most `count` items.
+
+    An item larger than the limit is a batch of its own.
+
+    >>> list(bounded([3, 9, 2, 4], int, 6, 5)), list(bounded([1, 1, 1], int, 6, 2))
+    ([[3], [9], [2, 4]], [[1, 1], [1]])
+    """
+    batch: list[T] = []
+    filled = 0
+    for item in items:
+        # Asked for once: a caller may have to look at everything in the item.
+        weight = size(item)
+        if batch and (filled + weight > limit or len(batch) >= count):
+            yield batch
+            batch, filled = [], 0
+        batch.append(item)
+        filled += weight
     if batch:
         yield batch

@@ -13,9 +13,8 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import NamedTuple
 
-from turnlog.format.json_values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object, text_in
 from turnlog.store.paths import Store
-from turnlog.store.registry import text_in
 
 PAUSE = 30.0
 """Seconds between two calls: each takes the client half a second of CPU time."""

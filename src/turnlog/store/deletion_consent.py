@@ -1,7 +1,9 @@
 """Consent to permanent deletion; the default is refusal.
 
 Functions that delete permanently take a `Consent` and call it before touching anything, so a
-program that uses turnlog as a library must consent explicitly too.
+program that uses turnlog as a library must consent explicitly too:
+
+    open_journal().forget(records, consent=agreed)
 """
 
 from collections.abc import Callable
@@ -26,7 +28,13 @@ Consent = Callable[[Deletion], None]
 
 
 def require_yes(deletion: Deletion) -> None:
-    """Refuse, because nobody can be asked."""
+    """Refuse, because nobody can be asked.
+
+    >>> require_yes(Deletion("2 changes", ["c1", "c2"], "turnlog forget c1 c2 --yes"))
+    Traceback (most recent call last):
+    turnlog.errors.UsageError: 2 changes would be deleted permanently; confirmation is required
+    try: turnlog forget c1 c2 --yes
+    """
     message = f"{deletion.what} would be deleted permanently; confirmation is required"
     raise UsageError(message, deletion.command)
 

@@ -74,6 +74,10 @@ class Folder:
         entry, at = self._at(name)
         return os.stat(entry, dir_fd=at, follow_symlinks=False)
 
+    def names(self) -> list[str]:
+        """Return the names of all entries."""
+        return os.listdir(self.path if self.descriptor is None else self.descriptor)
+
     def make_folder(self, name: str, mode: int) -> None:
         path, at = self._at(name)
         os.mkdir(path, mode, dir_fd=at)

@@ -1,6 +1,6 @@
 """The last notification of each session, as the plugin's hook received it.
 
-Clients that keep no status in the registry say in no file that they wait for a permission. One
+Clients without a status in the registry record nowhere that they are waiting for permission. One
 small file per session holds the kind and the time of the notification, and nothing of its text.
 """
 
@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from turnlog.errors import Unavailable
 from turnlog.format.atomic import write_atomic
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import is_object, text_in
 from turnlog.format.regular_files import read_regular
 from turnlog.store.directories import data_directory
-from turnlog.store.registry import is_session_id, seconds_in, text_in
+from turnlog.store.registry import is_session_id, seconds_in
 
 LARGEST = 1 << 12
 KEPT_SECONDS = 7 * 86_400.0

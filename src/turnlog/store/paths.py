@@ -151,6 +151,19 @@ def expand_user(path: str) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111
 
 
+def short_path(path: str | Path, root: Path | None = None) -> str:
+    """Return the shortest name of a file: below a root, below the home directory, or in full.
+
+    >>> short_path("/srv/shop/a.py", Path("/srv/shop")), short_path("/etc/hosts")
+    ('./a.py', '/etc/hosts')
+    """
+    named = str(path)
+    for folder, short_name in ((root, "."), (Path.home(), "~")):
+        if folder and named.startswith(f"{folder}/"):
+            return f"{short_name}{named.removeprefix(str(folder))}"
+    return named
+
+
 def is_there(path: Path) -> bool:
     """Return whether a path exists; False for a name that is too long, unlike `Path.exists`."""
     return os.path.exists(path)  # noqa: PTH110

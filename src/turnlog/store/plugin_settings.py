@@ -1,7 +1,7 @@
 """The plugin's entries in the client's settings, preserving the rest of the text.
 
-The client formats its settings anew whenever it writes them, and drops what it takes for outdated,
-so texts are compared by their values, apart from the plugin's own entries.
+The client reformats its settings whenever it writes them, and drops what it takes for outdated, so
+texts are compared by their values, apart from the plugin's own entries.
 """
 
 import json
@@ -22,7 +22,7 @@ OWN = ((MARKETPLACES, MARKETPLACE), (ENABLED, PLUGIN))
 
 
 class PluginEntries(NamedTuple):
-    """What to add to the settings."""
+    """The values to add to the settings."""
 
     marketplace: Path
     status_line: str
@@ -75,6 +75,7 @@ def changed_keys(before: Fields, now: Fields) -> list[str]:
     """Return the settings that differ, apart from the plugin's own entries."""
     first, second = _without_own(before), _without_own(now)
     names = dict.fromkeys([*first, *second])
+    # `...` for an absent name: null is a value.
     return [name for name in names if first.get(name, ...) != second.get(name, ...)]
 
 

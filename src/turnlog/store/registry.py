@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from turnlog.errors import Unavailable
 from turnlog.format.atomic import write_atomic
-from turnlog.format.json_values import Fields, is_object
+from turnlog.format.json_values import Fields, is_object, text_in
 from turnlog.format.portable import is_running
 from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
@@ -118,12 +118,6 @@ def read_registration(path: Path) -> Registration | None:
 def is_session_id(text: str) -> bool:
     """Return whether a text can be the name of a session file and not a path to another folder."""
     return re.fullmatch(r"[A-Za-z0-9_-]{1,200}", text) is not None
-
-
-def text_in(fields: Fields, name: str) -> str | None:
-    """Return a field that is a text; None if it is anything else."""
-    value = fields.get(name)
-    return value if isinstance(value, str) else None
 
 
 def seconds_in(fields: Fields, name: str) -> float | None:

@@ -2,15 +2,23 @@
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from turnlog.errors import Ambiguous, NotFound, UsageError
+from turnlog.errors import Ambiguous, NotFound, Unavailable, UsageError
 from turnlog.format.regular_files import collect_skipped, note_skipped, open_descriptor, skipping
+from turnlog.secrets import mask_start
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import Store, expand_user, is_session_name
 from turnlog.store.stores import AnyStores, each_store, holder_of, places_of
+
+if TYPE_CHECKING:
+    from turnlog.store.archive.archive import ArchiveManifest
+
+TITLE = 40
+"""Characters of a title in a list of candidates: they fit 80 columns beside an id."""
 
 
 def find_session(stores: AnyStores, text: str) -> SessionFile:
@@ -25,7 +33,7 @@ def find_session(stores: AnyStores, text: str) -> SessionFile:
         # Unreadable files matter only now: the user may have meant one of them.
         for path, reason in skipped.items():
             note_skipped(path, reason)
-        raise _not_found(stores, text)
+        raise missing_session(stores, text)
     if len(matches) > 1:
         raise _ambiguous(stores, text, matches)
     return matches[0]
@@ -94,13 +102,29 @@ def _ambiguous(stores: AnyStores, text: str, matches: list[SessionFile]) -> Ambi
     return Ambiguous(reason, paths, f"turnlog show {quote(paths[0])}")
 
 
-def _not_found(stores: AnyStores, text: str) -> NotFound:
-    """Return the error for a name that matches no session; the archive may have it."""
+def only_archived(text: str) -> "list[ArchiveManifest]":
+    """Return the sessions that `text` may name and that are in the archive, but in no store."""
     from turnlog.store.archive.archive import open_archive
+    from turnlog.store.archive.restore import match_archived
 
-    archive = open_archive()
-    if any(name.lower().startswith(text.lower()) for name in archive.names()):
-        return NotFound(f"session {text} is only in {archive.folder}", f"turnlog restore {text}")
+    with suppress(Unavailable):  # manifests of a newer turnlog cannot be searched
+        return [each for each in match_archived(open_archive(), text) if not each.is_in_store]
+    return []
+
+
+def missing_session(stores: AnyStores, text: str) -> NotFound:
+    """Return the error for a name that matches no session; the archive may have it."""
+    from turnlog.store.paths import archive_folder
+
+    archived = only_archived(text)
+    if len(archived) == 1:
+        # The name as it was typed, if it is part of the id: the user recognizes it.
+        is_start = archived[0].session.lower().startswith(text.lower())
+        name = text if is_start else archived[0].session
+        return NotFound(f"session {text} is only in {archive_folder()}", f"turnlog restore {name}")
+    if archived:
+        reason = f"{text!r} matches {len(archived)} sessions, all of them only in the archive"
+        return NotFound(reason, "turnlog archive --list")
     return NotFound(f"no session matches {text!r} in {places_of(stores)}", "turnlog ls")
 
 
@@ -154,4 +178,8 @@ def _subagent_files(stores: AnyStores) -> list[Path]:
 
 
 def _candidate(session: SessionFile) -> str:
-    return f"{session.id}  {describe(session).title or ''}".rstrip()
+    title = describe(session).title or ""
+    if len(title) > TITLE:
+        # Masked before it is cut: half a token is not recognized.
+        title = f"{mask_start(title, TITLE - 1)}…"
+    return f"{session.id}  {title}".rstrip()

@@ -108,3 +108,8 @@ def all_session_files(stores: AnyStores, cwd: str | None = None) -> Iterator[Pat
 def places_of(stores: AnyStores) -> str:
     """Return the folders with the sessions, for a message."""
     return ", ".join(str(store.projects) for store in each_store(stores))
+
+
+def no_sessions(stores: AnyStores, command: str = "ls") -> NotFound:
+    """Return the error for stores without a session; the hint runs a command on the samples."""
+    return NotFound(f"no sessions in {places_of(stores)}", f"turnlog --samples {command}")

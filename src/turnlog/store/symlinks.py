@@ -18,7 +18,7 @@ REASON = "a symbolic link; what it leads to is left alone"
 def find_link(root: Path, path: Path) -> Path | None:
     """Return the outermost symlink on the way from a root to a path; None if there is none.
 
-    A path that is not below the root counts as its own, and leads nowhere else.
+    Of a path that is not below the root, only the last component is checked.
     """
     if not path.is_relative_to(root):
         return path if is_link(path) else None

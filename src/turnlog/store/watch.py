@@ -45,7 +45,7 @@ class Follower:
     def read_new(self, path: Path) -> Generator[Line]:
         """Yield the whole lines appended to a file since it was last read.
 
-        Who stops early continues after the last line yielded.
+        A caller that stops early continues after the last line yielded.
         """
         try:
             bookmark = self._bookmark_in(path)

@@ -28,6 +28,17 @@ def worktrees_of(directory: Path) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def repository_name(directory: Path) -> str:
+    """Return the name of the repository around a directory; "" if there is none.
+
+    It is "shop" for /work/shop/.git, /work/shop/.bare and the bare repository /work/shop.git.
+    """
+    own = root_of(directory)
+    common = _common_folder(own) if own else Path()
+    is_inside = common.name.startswith(".")
+    return common.parent.name if is_inside else common.name.removesuffix(".git")
+
+
 def root_of(directory: Path) -> Path | None:
     """Return the top directory of the worktree that contains a directory."""
     return next(

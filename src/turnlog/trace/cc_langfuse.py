@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from turnlog.conversation.session import Session
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import as_object
 from turnlog.store.paths import Store
 from turnlog.trace.sent_state import SentState
 from turnlog.trace.spans import SpanOptions, spans_of
@@ -37,8 +37,7 @@ def _read_state(store: Store, session: str) -> dict[str, Any]:
         document = json.loads((store.root / "state" / "cc-langfuse_state.json").read_bytes())
     except (OSError, ValueError):
         return {}
-    found = document.get(session) if is_object(document) else None
-    return found if is_object(found) else {}
+    return as_object(as_object(document).get(session))
 
 
 def _sent(answered: list[Work], recorded: dict[str, Any]) -> list[Work]:

@@ -47,7 +47,7 @@ class ForkedTurn(NamedTuple):
 
 
 def split_forked(turn: Work, session_id: str) -> ForkedTurn | None:
-    """Return both parts of a turn that goes on after a fork; None for any other turn.
+    """Return both parts of a turn that continues after a fork; None for any other turn.
 
     `session_id` is the fork's own. A call belongs to the part that contains its result.
     """

@@ -53,10 +53,12 @@ class GrpcWire(Response):
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         address = f"{host}:{parts.port or PORT}"
         options: list[tuple[str, Any]] = [("grpc.max_send_message_length", -1)]
-        # grpcio would read https_proxy from this process, which another project may have started.
-        options.append(("grpc.enable_http_proxy", 0))
         if target.proxy and not should_bypass_proxies(target.url, no_proxy=target.no_proxy):
             options.append(("grpc.http_proxy", target.proxy))
+        else:
+            # grpcio would read https_proxy from this process, which another project may have
+            # started. This option also turns off a proxy that is given.
+            options.append(("grpc.enable_http_proxy", 0))
         if parts.scheme == "grpc":
             return self._grpc.insecure_channel(address, options)
         roots = Path(target.ca_file).read_bytes() if target.ca_file else None

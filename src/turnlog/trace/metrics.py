@@ -149,7 +149,7 @@ class MetricStore:
         it is not sent again.
         """
         secure_folder(self.path.parent, must_own=True)
-        # A separate lock for the export: counting goes on while a slow target is being sent to.
+        # A separate lock for the export: counting continues while a slow target is being sent to.
         with _locked(self.path.with_suffix(".export.lock"), wait=False) as is_ours:
             if not is_ours:
                 return

@@ -25,6 +25,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from requests.utils import should_bypass_proxies
 
 from turnlog import __version__
+from turnlog.store.batches import bounded
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.grpc_wire import GrpcWire
 from turnlog.trace.request_outcome import TOO_LARGE, BatchOutcome, Response
@@ -117,7 +118,8 @@ class Exporter:
 
     def send(self, spans: Iterable[Span]) -> Iterator[ExportOutcome]:
         """Send spans in batches, yield the outcome of each, and stop if further ones would fail."""
-        for batch in _batches(sdk_span(span, self._resource) for span in spans):
+        made = (sdk_span(span, self._resource) for span in spans)
+        for batch in bounded(made, _text_size, MAX_BYTES, MAX_SPANS):
             outcome = self._send(batch)
             self.has_given_up = self._is_useless(outcome)
             yield outcome
@@ -272,21 +274,9 @@ def _id_of(span: ReadableSpan) -> str:
     return f"{span.context.span_id:016x}"
 
 
-def _batches(spans: Iterable[ReadableSpan]) -> Iterator[list[ReadableSpan]]:
-    batch: list[ReadableSpan] = []
-    size = 0
-    for span in spans:
-        # Texts make up almost all of a span; its exact encoded size is not needed.
-        weight = sum(
-            len(value) for value in (span.attributes or {}).values() if isinstance(value, str)
-        )
-        if batch and (len(batch) == MAX_SPANS or size + weight > MAX_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(span)
-        size += weight
-    if batch:
-        yield batch
+def _text_size(span: ReadableSpan) -> int:
+    """Return the size of a span's texts, which are almost all of it; no need to encode it."""
+    return sum(len(value) for value in (span.attributes or {}).values() if isinstance(value, str))
 
 
 def _cause_of(error: OSError) -> OSError:

@@ -21,11 +21,11 @@ from turnlog.format.private_files import secure_folder
 from turnlog.format.regular_files import read_object
 from turnlog.store.paths import folder_name
 from turnlog.trace.sent_state import write_json
-from turnlog.trace.span_times import nanoseconds, nearest_time
+from turnlog.trace.span_times import nanoseconds, nearest_time, seconds
 from turnlog.trace.spans import loose_by_turn
 from turnlog.trace.spool import HookNote
 from turnlog.trace.switch import Switches, ancestors, nearest
-from turnlog.trace.work import NOTHING, Past, Work, crew_of
+from turnlog.trace.work import NOTHING, Past, Work, all_subagents
 
 KEPT = 2000
 """Maximum number of announcements kept per session; older turns count as unannounced."""
@@ -95,7 +95,7 @@ class Ownership(Struct, frozen=True):
         """
         if not self.switches.has_off:  # the usual case: no need to read the lines again
             return frozenset()
-        crew = crew_of(session, turns, past)
+        crew = all_subagents(session, turns, past)
         # A loose sub-agent counts for one turn while the session runs, and maybe for another after
         # it has ended: check both.
         loose = [loose_by_turn(turns, crew.loose, ended) for ended in (True, False)]
@@ -111,7 +111,7 @@ class Ownership(Struct, frozen=True):
 
     def _was_on(self, work: Work) -> bool:
         folders = {self.project, *_folders_of(work)}
-        times = [time / 1e9 for node in work.nodes if (time := nanoseconds(node.time))]
+        times = [seconds(time) for node in work.nodes if (time := nanoseconds(node.time))]
         if not times:
             return all(map(self.switches.is_on, folders))
         return all(self.switches.was_on(folder, min(times), max(times)) for folder in folders)
@@ -151,7 +151,7 @@ def _announcements_of(
     A hook announces the turn that is running when it is called. A start announces nothing, and
     hooks of a client started later do not announce the last turn of an earlier client.
     """
-    began = [(time / 1e9, turn.n) for turn in turns if (time := nearest_time(turn))]
+    began = [(seconds(time), turn.n) for turn in turns if (time := nearest_time(turn))]
     found: dict[int, list[Announcement]] = {}
     started = 0.0
     for announcement in history:
@@ -166,7 +166,7 @@ def _announcements_of(
 
 def _before(history: Sequence[Announcement], turn: Work) -> list[Announcement]:
     """Return the announcements from before a turn began."""
-    start = (nearest_time(turn) or 0) / 1e9
+    start = seconds(nearest_time(turn) or 0)
     return [announcement for announcement in history if announcement.time <= start]
 
 

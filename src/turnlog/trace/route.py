@@ -17,7 +17,7 @@ from msgspec import Struct
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.json_values import is_array, is_object
 from turnlog.trace.route_capture import PLAIN, SECRET, fingerprint, is_same_address
-from turnlog.trace.targets import FileTarget, Target, target_of
+from turnlog.trace.targets import Target, backend_of
 from turnlog.trace.trace_settings import TraceSettings, convert_settings, read_table, table_of
 
 TRANSPORT = ("timeout", "no_proxy", "ca_file", "link")
@@ -96,7 +96,7 @@ def open_target(route: Route, credentials: Sequence[Credential]) -> tuple[TraceS
     }
     settings = convert_settings(msgspec.to_builtins(route.settings) | values)
     try:
-        return settings, require_backend(target_of(settings))
+        return settings, backend_of(settings)
     except UsageError as error:
         if reasons := explain_withheld(credentials):
             raise UsageError(f"{error.message} ({reasons})", error.hint) from error
@@ -106,13 +106,6 @@ def open_target(route: Route, credentials: Sequence[Credential]) -> tuple[TraceS
 def explain_withheld(credentials: Sequence[Credential]) -> str:
     """Return why credentials are withheld from a route; empty if none is."""
     return "; ".join(secret.withheld for secret in credentials if secret.withheld is not None)
-
-
-def require_backend(target: Target | FileTarget) -> Target:
-    """Return a target that accepts spans; raise UsageError for a file."""
-    if isinstance(target, FileTarget):
-        raise UsageError("hooks send to a backend, not to a file", "turnlog hook install --to URL")
-    return target
 
 
 def _credentials(fields: Mapping[str, str]) -> Iterator[Credential]:

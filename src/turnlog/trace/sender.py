@@ -117,11 +117,11 @@ class Sender:
             known = load_progress(self.folder, target.name, note.transcript.stem)
             if known:
                 with open_state(self.folder, target.name, known.first) as state:
-                    state.forgive()
+                    state.forget_refusals()
                 known.refused, known.mark = 0, None
                 save_progress(self.folder, target.name, known)
             self.spool.take_back(note)
-        self.spool.forgive()
+        self.spool.forget_failures()
 
 
 def _run_all(workers: "Sequence[_TargetSender]") -> bool:
@@ -130,6 +130,10 @@ def _run_all(workers: "Sequence[_TargetSender]") -> bool:
         return all(worker.run() for worker in workers)
     with ThreadPoolExecutor(min(len(workers), THREADS)) as pool:
         return all(list(pool.map(_TargetSender.run, workers)))
+
+
+def _time_of(note: HookNote) -> float:
+    return note.time
 
 
 class _TargetSender:
@@ -143,6 +147,8 @@ class _TargetSender:
         self.is_taken = False
         """True if another sender has the queue; it will process every note that exists now."""
         self._seen: set[Path] = set()
+        self._announced: dict[Path, float] = {}
+        """Time of the newest note of each session, whatever its route."""
 
     def has_new(self) -> bool:
         """Return whether there are notes that this sender has not processed."""
@@ -167,6 +173,7 @@ class _TargetSender:
         # All notes of a session with a new note, also processed ones: together they show its state.
         new = {note.transcript for note in notes if note.path not in self._seen}
         self._seen.update(note.path for note in notes)
+        self._announced = {note.transcript: note.time for note in sorted(notes, key=_time_of)}
         with self.spool.lock_books():
             record_announcements(self.folder, notes)
             ledger = Ledger(self.folder)
@@ -195,7 +202,7 @@ class _TargetSender:
 
         After a key was rotated, only the newest note has the valid one.
         """
-        newest = max(notes, key=lambda note: note.time)
+        newest = max(notes, key=_time_of)
         route = newest.route
         queue = load_queue(self.spool.folder, self.name)
         if route.key in self.problems:
@@ -291,7 +298,9 @@ class _TargetSender:
     def _is_waiting(self, delivery: Delivery, job: DeliveryJob, path: Path) -> bool:
         """Return whether a session has open spans but nothing new since it was last processed."""
         known = delivery.progress(path)
-        if known is None or not known.open or job.newest.time > known.seen:
+        # The newest note of any route: an open turn may turn out to belong to another one.
+        announced = self._announced[job.newest.transcript]
+        if known is None or not known.open or announced > known.seen:
             return False
         return known.is_same(path) and not is_over(job.store, path)
 

@@ -36,7 +36,7 @@ class SentState:
         self.refused = self.refused.union(refused) - self.sent
         self._save()
 
-    def forgive(self) -> None:
+    def forget_refusals(self) -> None:
         """Forget refused spans, so that they are sent again."""
         self.refused.clear()
         self._save()

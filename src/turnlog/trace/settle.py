@@ -11,7 +11,7 @@ from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
 from turnlog.conversation.session import Session
 from turnlog.trace.message_parts import entries_of, has_text, parts_of, text_of_parts
 from turnlog.trace.queue import FIRST_DELAY
-from turnlog.trace.span_times import nanoseconds
+from turnlog.trace.span_times import nanoseconds, seconds
 from turnlog.trace.spool import HookNote
 from turnlog.trace.work import Work, turns_of
 
@@ -72,7 +72,7 @@ def settled_turn(session: Session, note: HookNote) -> Work | None:
 
 def _is_later(node: ChainNode, moment: float) -> bool:
     time = nanoseconds(node.time) if isinstance(node, AssistantNode | UserNode) else None
-    return time is not None and time / 1e9 > moment
+    return time is not None and seconds(time) > moment
 
 
 def _is_confirmed(turn: Work, message: str) -> bool:

@@ -7,7 +7,7 @@ from turnlog.conversation.prompts import PromptKind, full_text
 from turnlog.conversation.tree import is_compaction
 from turnlog.format.entries import Assistant, Attachment, Entry
 from turnlog.format.fields import given
-from turnlog.format.json_values import is_array, is_object
+from turnlog.format.json_values import as_object, is_array, is_object
 from turnlog.format.system import (
     ApiError,
     CompactBoundary,
@@ -92,7 +92,7 @@ def _event_parts(node: ChainNode, entry: Entry) -> EventParts:
 def _hook(attachment: dict[str, Any]) -> EventParts:
     # A hook that blocks has its command and output in an inner object.
     error = attachment.get("blockingError")
-    error = error if is_object(error) else {}
+    error = as_object(error)
     facts = {f"hook.{name}": attachment.get(name) for name in HOOK_FACTS}
     texts = {f"hook.{name}": attachment.get(name) or error.get(name) for name in HOOK_TEXTS}
     texts["hook.error"] = error.get("blockingError")
@@ -112,7 +112,7 @@ def _stop_hooks(entry: StopHookSummary) -> EventParts:
 
 def _retry(entry: ApiError) -> EventParts:
     error = given(entry.error)
-    error = error if is_object(error) else {}
+    error = as_object(error)
     facts = {
         "retry.attempt": given(entry.retry_attempt),
         "retry.in_ms": given(entry.retry_in_ms),

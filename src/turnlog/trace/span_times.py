@@ -28,6 +28,17 @@ def nanoseconds(timestamp: str | None) -> int | None:
     return found if 0 < found < LIMIT else None
 
 
+def seconds(nanoseconds: int) -> float:
+    """Convert nanoseconds since 1970 to seconds.
+
+    >>> seconds(1_794_980_000_002_000_000)
+    1794980000.002
+    """
+    # Two integers: the quotient is exact to the last digit. A division by 1e9 rounds twice, and a
+    # line may then seem to precede a switch of the same millisecond.
+    return nanoseconds / 1_000_000_000
+
+
 def latest(nodes: Iterable[ChainNode | None]) -> int | None:
     """Return the latest time of some lines, which need not be in chronological order."""
     return max(filter(None, (nanoseconds(node.time) for node in nodes if node)), default=None)

@@ -22,7 +22,7 @@ from turnlog.conversation.session import Session
 from turnlog.format.blocks import Usage
 from turnlog.format.entries import Assistant, ChainEntry, User
 from turnlog.format.fields import given
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import as_object, is_object
 from turnlog.trace.forks import ForkedTurn, split_forked
 from turnlog.trace.identity import session_id_of
 from turnlog.trace.message_parts import entries_of, has_text, parts_of, text_of_parts
@@ -39,7 +39,7 @@ from turnlog.trace.span_times import (
     nearest_time,
     turn_times,
 )
-from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, turns_of
+from turnlog.trace.work import NOTHING, Crew, Past, Work, all_subagents, turns_of
 
 HELPER = re.compile(r"a([a-z_]{3,})-[0-9a-f]+")
 STOPPED = ("user-rejected", "interrupted")
@@ -81,7 +81,7 @@ def spans_of(
     """
     options = options or SpanOptions()
     turns = turns_of(session, options.past)
-    crew = crew_of(session, turns, options.past)
+    crew = all_subagents(session, turns, options.past)
     loose = loose_by_turn(turns, crew.loose, options.ended)
     near = 0
     for turn in turns:
@@ -292,7 +292,7 @@ class _SpanBuilder:
         for agent in self.crew.started.pop(call.id, []):
             detail = work.session.detail(call)
             is_final = self._has_ended(agent, call, detail.structured, context)
-            given_input = detail.input if is_object(detail.input) else {}
+            given_input = as_object(detail.input)
             yield from self._agent(agent, _SpanContext(name, context.near, is_final), given_input)
 
     def _agent(

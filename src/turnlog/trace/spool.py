@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.errors import Conflict, TurnlogError
-from turnlog.format.json_values import is_array, is_object
+from turnlog.format.json_values import is_object, objects_in
 from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder, touch_private
 from turnlog.store.paths import real_path
@@ -185,7 +185,7 @@ class Spool:
     def failures(self) -> list[Failure]:
         """Recent failures, the oldest first."""
         stored = _read(self.folder / "failures.json")
-        items = [item for item in stored if is_object(item)] if is_array(stored) else []
+        items = objects_in(stored)
         return [
             Failure(str(item.get("time")), item.get("session"), str(item.get("reason")))
             for item in items
@@ -197,7 +197,7 @@ class Spool:
             others = [e for e in self.failures if (e.session, e.reason) != (session, reason)]
             self._remember([*others, Failure(now_text(), session, reason)])
 
-    def forgive(self) -> None:
+    def forget_failures(self) -> None:
         """Forget all failures."""
         self._remember([])
 
@@ -273,7 +273,7 @@ def find_intrusion(transcript: Path, store: Path) -> str | None:
 
 
 def _running(tasks: Any) -> frozenset[str]:
-    known = [task for task in tasks if is_object(task)] if is_array(tasks) else []
+    known = objects_in(tasks)
     return frozenset(str(task.get("id")) for task in known if task.get("status") == "running")
 
 

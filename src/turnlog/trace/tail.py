@@ -14,7 +14,7 @@ from turnlog.conversation.tree import is_compaction
 from turnlog.trace.progress import SendPosition, probe_of
 from turnlog.trace.span_times import nanoseconds
 from turnlog.trace.spans import SpanOptions, loose_by_turn
-from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, first_positions, turns_of
+from turnlog.trace.work import NOTHING, Crew, Past, Work, all_subagents, first_positions, turns_of
 
 Sizes = Mapping[Path, int]
 
@@ -45,7 +45,7 @@ def is_tail_sufficient(session: Session, past: Past, mark: SendPosition) -> bool
         and _hangs_together(session, turns)
         and all(_is_since(turn, start) for turn in turns)
         and sizes_of(session, past.agents) == _sizes(session.path, mark)
-        and _are_since(crew_of(session, turns, past), start)
+        and _are_since(all_subagents(session, turns, past), start)
     )
 
 
@@ -62,7 +62,7 @@ def mark_at(
     prompt = turns[rank].prompt if turns else None
     if prompt is None or prompt.time is None or not _can_start(session, prompt, turns[rank:]):
         return None
-    crew = crew_of(session, turns, options.past)
+    crew = all_subagents(session, turns, options.past)
     loose = loose_by_turn(turns, crew.loose, options.ended)
     later = _agent_files(turns[rank:], crew, loose)
     kept = {path: size for path, size in sizes.items() if path not in later}

@@ -4,7 +4,7 @@ import base64
 import re
 from hashlib import sha256
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ METRICS = "/v1/metrics"
 GRPC = ("grpc://", "grpcs://")
 """URL schemes for OTLP over gRPC, unencrypted or over TLS."""
 PERFETTO = "perfetto:"
+FILE_URL = "file:"
 OWN_EVENTS = re.compile(
     rb'\{"traceEvents":\[(?:\]|\n\{"name":"process_name","args":\{"name":"[^"]*"\},"ph":"M",)'
 )
@@ -74,7 +75,15 @@ def _is_own_trace(start: bytes) -> bool:
     return is_otlp or OWN_EVENTS.match(start) is not None
 
 
-def target_of(settings: TraceSettings) -> Target | FileTarget:
+def backend_of(settings: TraceSettings) -> Target:
+    """Return the backend that hooks send to; raise UsageError for a file or an unknown name."""
+    target = target_of(settings, is_for_hooks=True)
+    if isinstance(target, FileTarget):
+        raise UsageError("hooks send to a backend, not to a file", "turnlog hook install --to URL")
+    return target
+
+
+def target_of(settings: TraceSettings, *, is_for_hooks: bool = False) -> Target | FileTarget:
     """Return the target that the settings name; raise UsageError if it is unknown or incomplete."""
     name = settings.to or ""
     if name in PRESETS:
@@ -85,12 +94,12 @@ def target_of(settings: TraceSettings) -> Target | FileTarget:
         target = Target(name)
     elif name.startswith(PERFETTO):
         return FileTarget(Path(name.removeprefix(PERFETTO)), is_perfetto=True)
+    elif name.startswith(FILE_URL):
+        return FileTarget(Path(unquote(urlsplit(name).path)))
     elif name.endswith(".json"):
         return FileTarget(Path(name))
     else:
-        what = f"unknown target {name!r}" if name else "no target for the traces"
-        known = f"{', '.join(PRESETS)}, a URL or FILE.json"
-        raise UsageError(f"{what}: expected {known}", "turnlog trace --help")
+        raise _unknown_target(name, is_for_hooks)
     return replace(
         target,
         headers=_checked(target.headers | settings.headers),
@@ -101,6 +110,16 @@ def target_of(settings: TraceSettings) -> Target | FileTarget:
         no_proxy=settings.no_proxy or "",
         ca_file=settings.ca_file,
     )
+
+
+def _unknown_target(name: str, is_for_hooks: bool) -> UsageError:
+    what = f"unknown target {name!r}" if name else "no target for the traces"
+    presets = ", ".join(PRESETS)
+    if is_for_hooks:
+        hint = "turnlog hook install --to langfuse"
+        return UsageError(f"{what}: expected {presets} or a URL", hint)
+    hint = "turnlog trace last --to trace.json"
+    return UsageError(f"{what}: expected {presets}, a URL or FILE.json", hint)
 
 
 def resource_attributes(settings: TraceSettings) -> dict[str, str]:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import UsageError
-from turnlog.format.json_values import is_object
+from turnlog.format.json_values import as_object, is_object
 from turnlog.store.configuration import configuration_file, read_configuration
 from turnlog.trace.content import MAX_CHARS, ContentMode
 from turnlog.trace.note import spool_folder
@@ -133,14 +133,12 @@ def convert_settings(known: Mapping[str, Any]) -> TraceSettings:
 
 def read_table(path: Path) -> dict[str, Any]:
     """Return [trace] of the configuration; empty if there is none."""
-    table = read_configuration(path).get("trace", {})
-    return table if is_object(table) else {}
+    return as_object(read_configuration(path).get("trace"))
 
 
 def table_of(configured: Mapping[str, Any], to: str) -> dict[str, Any]:
     """Return the configuration for one target: [trace], overridden by [trace.TARGET]."""
-    own = configured.get(to)
-    return dict(configured) | (own if is_object(own) else {})
+    return dict(configured) | as_object(configured.get(to))
 
 
 def _parse_tags(text: str) -> list[str]:

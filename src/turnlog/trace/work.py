@@ -117,7 +117,7 @@ def turns_of(session: Session, past: Past = NOTHING) -> list[Work]:
     return turns
 
 
-def crew_of(session: Session, turns: Iterable[Work], past: Past = NOTHING) -> Crew:
+def all_subagents(session: Session, turns: Iterable[Work], past: Past = NOTHING) -> Crew:
     """Return the sub-agents of a session, including nested ones."""
     works: list[Work] = []
     known_uuids = {node.uuid for node in session.tree.chain if node.uuid}

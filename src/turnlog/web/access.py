@@ -50,7 +50,7 @@ class Access:
         return path.startswith(LANDING)
 
     def redeem(self, token: str, peer: Peer) -> str | None:
-        """Return the value of the cookie for an unused token, which is used then."""
+        """Exchange an unused token for the value of the cookie; None if it is not valid."""
         # Comparing in constant time: a difference of microseconds would reveal a prefix. The peer
         # comes last: whoever only guesses must not make the server read tables of sockets.
         if self._token is None or not _equal(token, self._token) or not peer.is_own:

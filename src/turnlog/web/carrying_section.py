@@ -75,7 +75,7 @@ def _compute(stores: tuple[Store, ...]) -> None:
 
 def _cell(node: dict[str, Any], level: int = 0) -> FlameCell:
     children = tuple(_cell(child, level + 1) for child in node["children"])
-    # The end of a path tells more than its start, and a narrow cell has room for one of them.
+    # The end of a path says more than its start, and a narrow cell has room for one of them.
     label = node["name"].rstrip("/").rpartition("/")[2] if level in PATH_LEVELS else None
     return FlameCell(node["name"], node["value"], children, node["key"], label)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from turnlog.format.json_values import Fields
 from turnlog.index import service
-from turnlog.index.reports.session_list import CallSummary, ListedSession, ListFilters
+from turnlog.index.reports.session_list import MARK_NOTES, CallSummary, ListedSession, ListFilters
 from turnlog.index.sync_policy import deferred_sync
 from turnlog.secrets import mask
 from turnlog.text import duration, exact_money, short_count
@@ -39,6 +39,7 @@ def comparison(request: PageRequest) -> Fields:
         return {
             "sessions": [],
             "facts": [],
+            "cost_notes": [],
             "tools": [],
             "files": [],
             "prompts": [],
@@ -48,6 +49,7 @@ def comparison(request: PageRequest) -> Fields:
     return {
         "sessions": [first, second],
         "facts": list(_facts(first, second)),
+        "cost_notes": list(_cost_notes(first, second)),
         "tools": _counts(first.calls.tools, second.calls.tools),
         "files": _counts(first.calls.files, second.calls.files),
         "prompts": list(align_prompts(first, second)),
@@ -80,6 +82,12 @@ def _facts(*pair: ComparedSession) -> Iterator[tuple[str, list[str]]]:
         yield name, [mask(text_of(each)) if each else "" for each in listed]
 
 
+def _cost_notes(*pair: ComparedSession) -> Iterator[str]:
+    """Yield what the marks of the costs mean, each once."""
+    marks = "".join(session.listed.marks for session in pair if session.listed)
+    yield from (f"{mark} {note}" for mark, note in MARK_NOTES.items() if mark in marks)
+
+
 def _moment(seconds: float | None) -> str:
     if seconds is None:
         return ""
@@ -108,7 +116,8 @@ FACTS: dict[str, Callable[[ListedSession], str]] = {
 
 def _counts(first: Mapping[str, int], second: Mapping[str, int]) -> list[tuple[str, int, int]]:
     """Return counts by name, the most frequent first."""
-    names = sorted(first.keys() | second.keys(), key=lambda n: -first.get(n, 0) - second.get(n, 0))
+    names = sorted(first.keys() | second.keys())
+    names.sort(key=lambda name: -first.get(name, 0) - second.get(name, 0))
     return [(mask(name), first.get(name, 0), second.get(name, 0)) for name in names[:MOST_NAMES]]
 
 

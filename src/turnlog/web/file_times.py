@@ -7,7 +7,7 @@ from turnlog.format.json_values import Fields
 from turnlog.secrets import mask
 from turnlog.web.session_cache import OpenedSession
 from turnlog.worktree.file_names import FileName
-from turnlog.worktree.file_steps import TurnPlaces, diff_versions
+from turnlog.worktree.file_steps import TurnPlaces, diff_change
 from turnlog.worktree.moments import FileMoment, at_line, parse_moment
 from turnlog.worktree.state_views import mask_lines, state_view
 from turnlog.worktree.worktree import FileRevision, Worktree
@@ -56,7 +56,7 @@ def file_at(
     else:
         state = versions[number]
     before = versions[number - 1] if number > 0 else worktree.base(name, moment.leaf)
-    diff = diff_versions(before, versions[number]) if number >= 0 else []
+    diff = diff_change(before, versions[number]) if number >= 0 else []
     places = TurnPlaces(worktree, moment.leaf)
     return {
         "path": mask(name.path),

@@ -80,17 +80,14 @@ class LakeLibrary:
     def reports(self, requests: list[ReportRequest]) -> list[Report]:
         """Compute reports, masked."""
         from turnlog.lake.lake_reports import compute_lake_report
-        from turnlog.lake.lake_storage import PartGone
+        from turnlog.lake.lake_storage import retried
+
+        def compute() -> list[Report]:
+            with self._current() as tables:
+                return [compute_lake_report(tables, self.source, each) for each in requests]
 
         with self._lock:
-            try:
-                with self._current() as tables:
-                    found = [compute_lake_report(tables, self.source, each) for each in requests]
-            except PartGone:
-                # A compaction has replaced a part since the lake was read.
-                with self._current() as tables:
-                    found = [compute_lake_report(tables, self.source, each) for each in requests]
-        return [masked_report(report) for report in found]
+            return [masked_report(report) for report in retried(compute)]
 
     @contextmanager
     def _current(self) -> "Generator[LakeTables]":

@@ -13,7 +13,6 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
-from turnlog.errors import NotFound
 from turnlog.index import service
 from turnlog.index.database import DamagedIndex
 from turnlog.index.reports.session_list import Facets, ListedSession, ListFilters
@@ -23,6 +22,7 @@ from turnlog.index.similarity import LikeRequest, like_sessions
 from turnlog.index.sync_policy import deferred_sync
 from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
+from turnlog.store.session_lookup import missing_session
 from turnlog.store.stores import all_session_files, holder_of
 from turnlog.web.refresher import Refresher
 from turnlog.web.regex_search import search_by_regex
@@ -101,7 +101,7 @@ class Library:
             if self._facets and self._facets[0] == generation:
                 return self._facets[1]
             found = service.facets(self.stores)
-        lists = (found.projects, found.branches, found.models, found.tools)
+        lists = (getattr(found, name) for name in found.__struct_fields__)
         self._facets = generation, Facets(*(each[:MOST_FACETS] for each in lists))
         return self._facets[1]
 
@@ -125,7 +125,7 @@ class Library:
             self.refresher.refresh_now()
             found = self._find(key)
         if found is None:
-            raise NotFound(f"no session {key[:80]!r}", "turnlog ls")
+            raise missing_session(self.stores, (key.rpartition("~")[0] or key)[:80])
         return found
 
     def key_of(self, session: ListedSession) -> str:

@@ -85,7 +85,7 @@ def overview_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
         ],
         # The week may begin before the month does.
         "footnotes": footnotes_of(month) or footnotes_of(week),
-        "session_footnotes": footnotes_of(year) if any(each.marks for each in recent) else [],
+        "session_footnotes": _footnotes(year, recent),
         "calendar": _calendar(year, figure),
         "week_map": _week_map(hours, figure),
         "commands": {
@@ -165,6 +165,12 @@ def _week_map(report: Report, figure: str) -> str:
     title = f"{NAMES[figure]} by weekday and hour, the last 53 weeks"
     options = ChartOptions(title, show=formatter(figure), link=link)
     return report_chart(ReportChart("hour", report.rows, (), figure, options))
+
+
+def _footnotes(report: Report, recent: Sequence[ListedSession]) -> list[str]:
+    """Return what the marks of the listed costs mean."""
+    marks = {mark for session in recent for mark in session.marks}
+    return [note for note in footnotes_of(report) if note[0] in marks]
 
 
 def _recent(stores: Stores, recent: Sequence[ListedSession]) -> list[dict[str, Any]]:

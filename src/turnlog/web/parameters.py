@@ -30,7 +30,7 @@ class PageRequest(NamedTuple):
         return value.strip() or None if value else None
 
     def key(self, name: str) -> str | None:
-        """Return a parameter as it is: the key of a session whose file's name ends in a newline."""
+        """Return a parameter without stripping it: the key of a session may end in a newline."""
         value = self.query.get(name, "")
         if len(value) > LONGEST:
             raise UsageError(f"{name} is longer than {LONGEST} characters")
@@ -67,6 +67,7 @@ def list_filters(request: PageRequest) -> ListFilters:
         since=parse_since(since).timestamp() if since else None,
         until=parse_until(until).timestamp() if until else None,
         tool=request.text("tool"),
+        tag=request.text("tag"),
         file=request.text("file"),
         min_cost=_dollars(request, "min_cost"),
         max_cost=_dollars(request, "max_cost"),

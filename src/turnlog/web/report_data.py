@@ -22,7 +22,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def filters_in(params: Params) -> Filters:
-    """Return the filters of a URL; raise UsageError for a date that is none."""
+    """Return the filters of a URL; raise UsageError for an invalid date."""
     chosen: ReportFilters = {
         "since": params.get("since") or None,
         "until": params.get("until") or None,

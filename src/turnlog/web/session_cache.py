@@ -12,6 +12,7 @@ from turnlog.errors import NotFound
 from turnlog.index.session_tables import open_at_once, open_in_steps
 from turnlog.render.html.session_pages import PageOptions, SessionPages
 from turnlog.store.paths import Store
+from turnlog.store.session_lookup import missing_session
 from turnlog.worktree.worktree import Worktree, open_worktree
 
 KEPT = 8
@@ -129,7 +130,7 @@ class SessionCache:
         with self._lock:
             slot = self._slots.setdefault(path, _Slot())
             self._slots.move_to_end(path)
-        with self._reporting_missing(path), slot.lock:
+        with self._reporting_missing(store, path), slot.lock:
             self._prepare(slot, store, path)
         if not is_early:
             slot.read_on()
@@ -138,7 +139,7 @@ class SessionCache:
             # A session computes its parts on demand and is not safe for threads: one request at
             # a time.
             with slot.lock:
-                with self._reporting_missing(path):
+                with self._reporting_missing(store, path):
                     opened = slot.current()
                 self._make_room(path)
                 yield opened
@@ -147,15 +148,16 @@ class SessionCache:
             slot.read_on()
 
     @contextmanager
-    def _reporting_missing(self, path: Path) -> Generator[None]:
+    def _reporting_missing(self, store: Store, path: Path) -> Generator[None]:
         try:
             yield
         except Exception as error:
             self._forget(path)
-            if not isinstance(error, OSError):
-                raise
-            hint = f"turnlog restore {path.stem}"
-            raise NotFound(f"{path} cannot be read: {error.strerror}", hint) from error
+            if isinstance(error, FileNotFoundError):
+                raise missing_session(store, path.stem) from error
+            if isinstance(error, OSError):
+                raise NotFound(f"{path} cannot be read: {error.strerror}", "turnlog ls") from error
+            raise
 
     def _prepare(self, slot: _Slot, store: Store, path: Path) -> None:
         """Open a session, or its start and a thread to read all of it."""

@@ -8,7 +8,7 @@ from turnlog.conversation.live import LiveReader
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.format.timestamps import age, stamp_of
-from turnlog.index.reports.session_list import ListedSession, ListFilters
+from turnlog.index.reports.session_list import MARK_NOTES, ListedSession, ListFilters
 from turnlog.index.search.search import Hit, SessionHits
 from turnlog.index.service import SearchRequest
 from turnlog.index.session_query import parse_session_query, search_selection, session_filters
@@ -92,7 +92,7 @@ def _filtered(request: PageRequest, filters: ListFilters, limit: int) -> Fields:
 
 
 def filter_values(request: PageRequest) -> Fields:
-    """Return the projects, branches, models and tools that filters can name."""
+    """Return the projects, branches, models, tools and tags that filters can name."""
     found = request.library.facets()
     # A filter by a masked name finds nothing, which is better than showing the secret in it.
     return mask_value({name: getattr(found, name) for name in found.__struct_fields__})
@@ -104,6 +104,7 @@ def session_row(key: str, session: ListedSession, live: LiveIds) -> Fields:
     return {
         "key": key,
         "title": mask(session.title or "") or session.id,
+        "tag": mask_short(session.tag or ""),
         "age": age(active),
         "time": stamp_of(active),
         "project": mask_short(session.project or ""),
@@ -123,8 +124,7 @@ def session_row(key: str, session: ListedSession, live: LiveIds) -> Fields:
 
 def cost_note(session: ListedSession) -> str:
     """Return what the marks of a cost mean; empty if it has none."""
-    notes = {"*": "without what has no known price", "†": "too low: too little output was recorded"}
-    return "; ".join(notes[mark] for mark in session.marks)
+    return "; ".join(MARK_NOTES[mark] for mark in session.marks)
 
 
 def _health(session: ListedSession) -> str:

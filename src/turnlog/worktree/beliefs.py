@@ -169,7 +169,7 @@ def belief_before(belief: Belief, seen: Observation) -> Belief:
         case WrittenText(is_new=True):
             return replace(NOTHING, certainty=Certainty.EXACT, is_absent=True, reason="")
         case WrittenText(original=str() as text, rule=WriteRule.CONVERTING):
-            return _unconverted(belief, text)
+            return _content_before_write(belief, text)
         case (
             WrittenText(original=str() as text)
             | RewrittenText(original=str() as text)
@@ -277,8 +277,8 @@ def _has_lines(belief: Belief, known: Mapping[int, str]) -> bool:
     return all(n <= len(lines) and lines[n - 1] == line for n, line in known.items())
 
 
-def _unconverted(belief: Belief, original: str) -> Belief:
-    """Return the content before a Write of a client that records it as it is on disk."""
+def _content_before_write(belief: Belief, original: str) -> Belief:
+    """Return the content before a Write, as recorded by a client that converts no line endings."""
     if original.startswith(BOM) or UNKNOWN_CHARACTER in original:
         return _seen_text(belief, original.replace("\r\n", "\n"), shows_mark=True)
     return _whole(encode_text(original), Certainty.EXACT, "")

@@ -21,7 +21,7 @@ from turnlog.format.file_views import (
     shell_changes,
 )
 from turnlog.format.fit import fit
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, as_object, is_array, is_object
 from turnlog.format.tools import (
     BashResult,
     EditArguments,
@@ -83,7 +83,7 @@ def read_record(call_id: str, tool: str, use: Entry, answer: Entry | None) -> Ca
     version = given(use.version) if isinstance(use, ChainEntry) else None
     return CallRecord(
         tool,
-        arguments if is_object(arguments) else {},
+        as_object(arguments),
         _unshortened(structured) if is_object(structured) else None,
         text,
         version,
@@ -93,8 +93,8 @@ def read_record(call_id: str, tool: str, use: Entry, answer: Entry | None) -> Ca
 def _unshortened(result: Fields) -> Fields:
     """Return a result without the fields that `turnlog clone --stub-results` shortened.
 
-    The preview and its mark are not the content of a file, and a patch without some of its lines
-    is none.
+    A preview with its mark is not the content of a file, and a patch that lacks lines cannot be
+    applied.
     """
     return {name: value for name, value in result.items() if not _has_shortened(value)}
 
@@ -135,6 +135,7 @@ def observe_attachment(entry: Entry) -> tuple[str, Observation] | None:
     if not path:
         return None
     if given(note.type) == "edited_text_file":
+        # The snippet has only lines around the change, with their numbers after it.
         lines = numbered_lines(given(note.snippet) or "")
         return path, UnknownChange(lines, "it was changed outside of the conversation")
     content = given(note.content)
@@ -151,18 +152,21 @@ def numbered_lines(text: str) -> dict[int, str]:
     for tail in TAILS:
         text = text.partition(tail)[0]
     found: dict[int, str] = {}
+    expected: int | None = None
     for line in text.split("\n"):
         part = NUMBERED.fullmatch(line)
-        if part is None or (found and int(part[1]) != max(found) + 1):
+        if part is None or expected not in (None, int(part[1])):
             break
-        found[int(part[1])] = part[2]
+        expected = int(part[1]) + 1
+        found[expected - 1] = part[2]
     return found
 
 
 def write_rule(version: str | None, text: str) -> WriteRule:
-    """Return what the client that wrote a result does to line endings.
+    """Return how the client that wrote a result treats line endings.
 
-    `turnlog chat` writes the version of the client whose format it follows, but its own texts.
+    The text decides first: `turnlog chat` records the version of the client whose format it
+    follows, but words its results differently.
     """
     if not any(mark in text for mark in (*UPDATED, CREATED)):
         return WriteRule.PRESERVING if "has been" in text else WriteRule.UNKNOWN
@@ -179,6 +183,7 @@ def write_rule(version: str | None, text: str) -> WriteRule:
 def _observe_read(record: CallRecord) -> Observation | None:
     if record.result is not None:
         return _read_result(fit(ReadResult, record.result, []))
+    # Files of sub-agents have no structured results: the text that the model saw is all there is.
     given_input = fit(ReadArguments, record.arguments, [])
     lines = {} if is_shortened(record.text) else numbered_lines(record.text)
     if not lines:
@@ -201,6 +206,7 @@ def _read_result(result: ReadResult) -> Observation | None:
     text = given(file.content) or ""
     start, total = given(file.start_line) or 1, given(file.total_lines)
     lines = lines_of(text)
+    # Only a read from the first line to the last proves the whole content.
     if start == 1 and total == len(lines) and not given(file.truncated_by_token_cap):
         return WholeText(text)
     return SomeLines({start + n: line for n, line in enumerate(lines)}, total)

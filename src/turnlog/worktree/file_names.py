@@ -66,7 +66,7 @@ def may_be_same(one: FileName, other: FileName) -> bool:
 
 
 def matches(name: FileName, asked: str, cwd: str | None) -> bool:
-    """Return whether a user who asks for a path means a file: in full, or its last parts.
+    """Return whether a path that a user typed names a file: in full, or by its last parts.
 
     >>> matches(file_name("/home/me/src/a.py", None), "src/a.py", "/elsewhere")
     True

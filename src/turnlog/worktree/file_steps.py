@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from functools import cached_property
 
-from turnlog.conversation.prompts import full_text
+from turnlog.conversation.prompts import prompt_label
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.format.entries import User
 from turnlog.worktree.file_names import FileName
+from turnlog.worktree.patches import change_lines
 from turnlog.worktree.places import SessionPosition
 from turnlog.worktree.text_style import decode_file
 from turnlog.worktree.worktree import FileRevision, Worktree
@@ -48,10 +49,10 @@ class TurnPlaces:
 
     @cached_property
     def prompts(self) -> dict[int, str]:
-        """The text of each turn's prompt."""
+        """The text of each turn's prompt; a slash command as typed."""
         nodes = [turn.prompt for turn in self.turns if turn.prompt]
         entries = self.session.entries(nodes)
-        texts = [full_text(entry) if isinstance(entry, User) else "" for entry in entries]
+        texts = [prompt_label(entry) if isinstance(entry, User) else "" for entry in entries]
         found = {node.index: text for node, text in zip(nodes, texts, strict=True)}
         return {turn.n: found[turn.prompt.index] for turn in self.turns if turn.prompt}
 
@@ -107,6 +108,14 @@ def diff_versions(before: FileRevision, after: FileRevision, context: int = 3) -
         return [f"@@ {len(one):,} → {len(other):,} characters @@"]
     lines = unified_diff(one.splitlines(), other.splitlines(), lineterm="", n=context)
     return list(lines)[2:]
+
+
+def diff_change(before: FileRevision, after: FileRevision) -> list[str]:
+    """Return the diff of a change; of an edit to a file that is not known, as it was recorded."""
+    found = diff_versions(before, after)
+    if found or after.edit is None:
+        return found
+    return change_lines(after.edit.replacements, after.edit.patch)
 
 
 def _text(version: FileRevision) -> str | None:

@@ -19,7 +19,7 @@ from turnlog.format.entries import Assistant, Attachment, Progress
 from turnlog.format.fields import given
 from turnlog.format.file_views import FileAttachment
 from turnlog.format.fit import fit
-from turnlog.format.json_values import Fields, is_object
+from turnlog.format.json_values import Fields, as_object
 from turnlog.format.tools import CHANGING
 from turnlog.worktree.places import AT, BEFORE, BEHIND, END, SessionPosition
 
@@ -146,7 +146,7 @@ def _arguments(session: Session, call: Call) -> Fields:
     for block in blocks:
         if isinstance(block, ToolUseBlock) and given(block.id) == call.id:
             found = given(block.input)
-            return found if is_object(found) else {}
+            return as_object(found)
     return {}
 
 

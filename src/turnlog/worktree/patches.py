@@ -95,7 +95,8 @@ def apply_hunks(text: str, patch: Sequence[Hunk]) -> str | None:
 def reaches_ends(text: str, patch: Sequence[Hunk]) -> bool:
     """Return whether hunks with less than three lines of context lie at an end of the text.
 
-    A patch of another text may apply as well, and then something is added twice.
+    Elsewhere, the missing context means that the patch was made for another text: it might apply by
+    chance, and add something twice.
     """
     count = len(_split(text)[0])
     for hunk in patch:
@@ -132,6 +133,24 @@ def known_lines(patch: Sequence[Hunk]) -> dict[int, str]:
                     known[number] = line[1:]
                 number += 1
     return known
+
+
+def change_lines(replacements: Sequence[Replacement], patch: Sequence[Hunk]) -> list[str]:
+    """Return a recorded edit as lines of a diff: its patch, or else what was replaced by what.
+
+    >>> change_lines([Replacement("a = 1", "a = 2")], [])
+    ['@@ somewhere @@', '-a = 1', '+a = 2']
+    """
+    lines: list[str] = []
+    for hunk in patch:
+        old, new = given(hunk.old_start) or 1, given(hunk.new_start) or 1
+        sizes = given(hunk.old_lines) or 0, given(hunk.new_lines) or 0
+        lines += [f"@@ -{old},{sizes[0]} +{new},{sizes[1]} @@", *hunk_lines(hunk)]
+    for each in () if patch else replacements:
+        lines.append("@@ everywhere @@" if each.is_everywhere else "@@ somewhere @@")
+        lines += [f"-{line}" for line in each.old.splitlines()]
+        lines += [f"+{line}" for line in each.new.splitlines()]
+    return lines
 
 
 def created_text(patch: Sequence[Hunk]) -> str | None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from turnlog.secrets import mask
 from turnlog.worktree.beliefs import Certainty
 from turnlog.worktree.blame import BlamedLine
-from turnlog.worktree.file_steps import FileStep, diff_versions
+from turnlog.worktree.file_steps import FileStep, diff_change
 from turnlog.worktree.text_style import decode_file
 from turnlog.worktree.worktree import FileRevision
 
@@ -28,7 +28,7 @@ class FileStateView(Struct, kw_only=True):
     path: str
     certainty: Certainty
     reason: str
-    """Why it is not exact."""
+    """The reason for which it is not exact."""
     is_absent: bool
     """True if there was no such file."""
     tool: str
@@ -111,7 +111,7 @@ def step_view(
     """Return the view of a change, masked unless `reveal` is set."""
     shown = _unmasked if reveal else mask
     version = step.version
-    diff = diff_versions(step.before, version)
+    diff = diff_change(step.before, version)
     return FileStepView(
         session=session_id,
         path=shown(version.path),

@@ -21,6 +21,7 @@ from turnlog.worktree.beliefs import (
     NOTHING,
     Belief,
     Certainty,
+    EditedPart,
     Observation,
     belief_after,
     belief_before,
@@ -63,6 +64,8 @@ class FileRevision:
     """True if the file was changed there, False if it was only seen."""
     call_id: str | None = None
     agent_id: str | None = None
+    edit: EditedPart | None = None
+    """The edit that led to it, if it was one."""
 
     @property
     def path(self) -> str:
@@ -199,7 +202,8 @@ class Worktree:
             belief = _unless_redacted(belief_after(belief, seen, earlier))
             earlier.append(belief)
             previous = sighting.place
-            yield _version(sighting, belief)
+            edit = seen if isinstance(seen, EditedPart) else None
+            yield replace(_version(sighting, belief), edit=edit)
 
     def at(self, name: FileName, place: SessionPosition, leaf: int | None = None) -> FileRevision:
         """Return the state of a file at a place of a branch."""

@@ -1,4 +1,4 @@
-"""What the user types, up to what the model is asked."""
+"""Prompts from what the user types to the request that the model gets."""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +22,7 @@ def command(name: str, body: str, **fields: object) -> CustomCommand:
 
 
 def run(parts: Parts, commands: list[CustomCommand], *texts: str) -> list[str]:
-    """Type texts; gives the models that were asked."""
+    """Type texts; return the models that were asked."""
 
     async def type_all() -> list[str]:
         loop = Loop(parts)

@@ -1,4 +1,4 @@
-"""A chat, opened: settings, memory, commands, skills and servers are those of the client."""
+"""Opening a chat: settings, memory, commands, skills and servers are those of the client."""
 
 import asyncio
 import json
@@ -13,11 +13,13 @@ from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, ChatOptions, start
 from turnlog.agent.chat.opening import Chat, open_chat
 from turnlog.agent.config.settings import Settings
 from turnlog.agent.loop.events import Event, TurnEnded
+from turnlog.agent.loop.model_switch import switch
 from turnlog.agent.loop.system_prompt import PLAN
 from turnlog.agent.model.model_names import choose
 from turnlog.agent.permissions import ApprovalMode, VerdictKind
 from turnlog.agent.permissions.consent import SANDBOX, Consent
 from turnlog.agent.session.resume import Resumed
+from turnlog.agent.tools.task_tracking import NAMES
 from turnlog.agent.workspace.access import Reads
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import require_idle
@@ -434,3 +436,27 @@ def test_a_session_chooses_its_mode_only_where_a_person_sees_it(
     options = ChatOptions(cwd=tmp_path, entrypoint=entrypoint)
     resumed = Resumed(mode=ApprovalMode.ACCEPT_EDITS)
     assert starting_mode(options, Settings(tmp_path, ()), resumed) is mode
+
+
+def test_the_task_list_is_offered_to_models_that_need_one(
+    store: Store, project: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CLAUDE_CODE_ENABLE_TODO_TOOLS", raising=False)
+    models = ("claude-opus-5-5", "claude-sonnet-4-5", "claude-opus-5-5")
+
+    async def run() -> None:
+        chat = await open_chat(store, ChatOptions(cwd=project, model=models[0]))
+        for model in models:
+            switch(chat.parts, choose(model, os.environ), model, "command")
+            _ = [event async for event in chat.send("go")]
+        await chat.close()
+
+    asyncio.run(run())
+    offered = [{tool["name"] for tool in each.body["tools"]} for each in api.requests]
+    assert [each & NAMES for each in offered] == [set(), NAMES, set()]
+
+
+def test_a_task_list_that_is_asked_for_stays(store: Store, project: Path, api: ScriptedApi) -> None:
+    options = ChatOptions(cwd=project, model="claude-opus-5-5", tools=("Read", "TaskCreate"))
+    send(store, options, "go")
+    assert {tool["name"] for tool in api.requests[0].body["tools"]} == {"Read", "TaskCreate"}

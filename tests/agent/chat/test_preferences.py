@@ -1,7 +1,8 @@
-"""Settings about answers: they count from the user, and from a project once it is trusted."""
+"""Settings about answers: the user's apply, and a project's once it is trusted."""
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from turnlog.agent.chat.assembly import PRINTED, ChatOptions
 from turnlog.agent.chat.opening import Chat, open_chat
 from turnlog.agent.config.settings import load
 from turnlog.agent.terminal.status_command import StatusCommand
+from turnlog.agent.workspace.access import ApprovalMode
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
@@ -73,6 +75,51 @@ def test_the_fallback_model_gets_parameters_that_it_knows(
     assert not {"thinking", "output_config"} & set(last)
 
 
+def test_an_older_fallback_model_is_asked_for_an_answer_that_it_can_give(
+    store: Store, project: Path, api: ScriptedApi
+) -> None:
+    put(store.settings, {"fallbackModel": "claude-sonnet-4-6"})
+    overloaded = refused(529, "busy", "overloaded_error")
+    api.choose = lambda body: overloaded if body["model"] == "claude-opus-5-5" else None
+    send(store, ChatOptions(cwd=project), "go")
+    assert api.requests[0].body["max_tokens"] == 128_000
+    assert api.requests[-1].body["max_tokens"] == 64_000
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("fable", "claude-fable-5-2"),
+        ("best", "claude-opus-5-5"),
+        ("default", "claude-opus-5-5"),
+        ("Sonnet", "claude-sonnet-5-5"),
+    ],
+)
+def test_settings_may_name_a_model_by_any_alias_of_the_client(
+    store: Store, project: Path, api: ScriptedApi, name: str, model: str
+) -> None:
+    put(store.settings, {"model": name})
+    send(store, ChatOptions(cwd=project), "go")
+    assert api.requests[-1].body["model"] == model
+
+
+def test_opusplan_plans_with_opus_and_works_with_sonnet(
+    store: Store, project: Path, api: ScriptedApi
+) -> None:
+    async def run() -> None:
+        options = ChatOptions(cwd=project, model="opusplan", mode=ApprovalMode.PLAN)
+        chat = await open_chat(store, options)
+        for mode in (ApprovalMode.PLAN, ApprovalMode.DEFAULT, ApprovalMode.PLAN):
+            chat.parts.rules.mode = mode
+            async for _ in chat.send("go"):
+                pass
+        await chat.close()
+
+    asyncio.run(run())
+    asked = [request.body["model"] for request in api.requests if "tools" in request.body]
+    assert asked == ["claude-opus-5-5", "claude-sonnet-5-5", "claude-opus-5-5"]
+
+
 def system_of(api: ScriptedApi) -> str:
     return "\n".join(block["text"] for block in api.requests[-1].body["system"])
 
@@ -92,6 +139,11 @@ def test_language_attribution_and_excluded_memory_shape_the_prompt(
     assert "Add no line to pull requests" in system
     assert "Use tabs." in system
     assert "Use spaces." not in system
+    put(store.settings, {})
+    send(store, ChatOptions(cwd=project), "go")
+    assert "in this language" not in system_of(api)
+    assert "commits" not in system_of(api)
+    assert "pull requests" not in system_of(api)
 
 
 def test_an_output_style_replaces_the_role_unless_it_keeps_it(
@@ -160,6 +212,21 @@ def test_a_key_command_that_fails_says_so(
     put(store.settings, {"apiKeyHelper": command})
     with pytest.raises(UsageError, match=f"apiKeyHelper failed: {why}"):
         send(store, ChatOptions(cwd=project), "go")
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_the_key_command_of_the_user_finds_no_modules_of_a_stranger(
+    store: Store, project: Path, api: ScriptedApi, is_trusted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It starts where the user's own servers do: in the project only if that is trusted."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "")
+    put(project / "keyfinder.py", f"open('{project}/ran', 'w')\nprint('stranger-key')")
+    command = f"{sys.executable} -m keyfinder 2>/dev/null || echo own-key"
+    put(store.settings, {"apiKeyHelper": command})
+    send(store, ChatOptions(cwd=project, trusts_project=is_trusted), "go")
+    assert (project / "ran").exists() is is_trusted
+    expected = "stranger-key" if is_trusted else "own-key"
+    assert api.requests[-1].headers["authorization"].endswith(expected)
 
 
 @pytest.mark.parametrize("is_own", [True, False])

@@ -1,4 +1,4 @@
-"""The memory of a kind of sub-agent: where it lies, and what is told of it."""
+"""The memory of an agent: its directory, and the prompt part that explains it."""
 
 from pathlib import Path
 

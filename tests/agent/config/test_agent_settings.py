@@ -1,4 +1,4 @@
-"""Settings of the user, the project and the system, taken together."""
+"""Merged settings of the user, the project and the system."""
 
 import json
 import subprocess
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from turnlog.agent.config.settings import Settings, load
+from turnlog.agent.config.settings_in_force import settings_in_force
 from turnlog.agent.permissions import ApprovalMode, Rule, VerdictKind, decide, sound_rules
 from turnlog.agent.workspace.access import Reads, Runs, Writes
 from turnlog.errors import UsageError
@@ -15,7 +16,7 @@ from turnlog.store.paths import Store
 
 
 class Places:
-    """Where settings lie in a test."""
+    """The directories that settings come from in a test."""
 
     def __init__(self, place: Path, store: Store) -> None:
         self.store = store
@@ -283,9 +284,8 @@ def test_a_rule_that_makes_no_sense_is_skipped_and_told(places: Places) -> None:
     assert settings.problems == [
         f"{path}: 'Bash()' is not a permission rule; it is skipped",
         f"{path}: 'read' is not a permission rule; it is skipped,"
-        " so what it was to ask about is NOT asked about by it",
-        f"{path}: 'Bash(rm' is not a permission rule; it is skipped,"
-        " so what it was to deny is NOT denied by it",
+        " so it does NOT ask about any call",
+        f"{path}: 'Bash(rm' is not a permission rule; it is skipped, so it does NOT deny any call",
     ]
 
 
@@ -342,3 +342,13 @@ def test_rules_of_the_repository_hold_for_a_session_in_a_directory_of_it(
     policy = load(store, root, tmp_path / "none.json").policy(ApprovalMode.DEFAULT, root)
     assert decide("Read", [Reads(root / ".env")], policy).kind is VerdictKind.DENY
     assert decide("Bash", [Runs("cat .env")], policy).kind is VerdictKind.DENY
+
+
+def test_settings_are_shown_in_short_and_without_secrets(places: Places) -> None:
+    key = "hunter2-hunter2"
+    hooks: dict[str, list[dict[str, list[str]]]] = {"Stop": [{"hooks": []}, {"hooks": []}]}
+    places.write("user", env={"API_KEY": key, "LANG": "C"}, hooks=hooks, model="opus")
+    shown = {name: each.shown for name, each in settings_in_force(places.load()).items()}
+    assert (shown["model"], shown["hooks"]) == ("opus", "Stop (2)")
+    assert shown["env"].endswith(", LANG=C")
+    assert key not in shown["env"]

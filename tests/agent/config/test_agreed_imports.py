@@ -43,7 +43,7 @@ def agree(chat: ChatProcess, said: object) -> None:
 
 
 def told_to(api: ScriptedApi) -> tuple[bool, bool]:
-    """Whether the model was told the style, and the key."""
+    """Return whether the requests contain the style, and the key."""
     told = json.dumps([request.body for request in api.requests])
     return STYLE in told, KEY in told
 

@@ -1,4 +1,4 @@
-"""Commands and skills as people write them, and the prompts that become of them."""
+"""Commands and skills as people write them, and the prompts that they expand to."""
 
 import asyncio
 from pathlib import Path

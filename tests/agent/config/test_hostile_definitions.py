@@ -1,4 +1,4 @@
-"""Definitions and memory of a stranger's repository: bounded, and one bad file stops no other."""
+"""Definitions and memory of a stranger's repository: bounded; a bad file affects no other."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ BAD_HEADS = [
     (f"paths: {'[' * 40}{']' * 40}", TOO_DEEP),
     (f"paths: {'{a: ' * 40}1{'}' * 40}", TOO_DEEP),
     ("".join(f"{' ' * n}a:\n" for n in range(40)), TOO_DEEP),
-    ("a: b: c\n" * 300, "its head is no YAML and has more than 200 fields"),
+    ("a: b: c\n" * 300, "its frontmatter is not YAML and has more than 200 fields"),
     ("description: " + "x" * 20_000, "its head is longer than 16 KiB"),
 ]
 SECONDS = 2.0

@@ -1,4 +1,4 @@
-"""Memory files as people lay them out, on disk."""
+"""Memory files on disk, in the layouts that people use."""
 
 from pathlib import Path
 
@@ -221,6 +221,17 @@ def test_rules_are_told_at_the_start_or_with_the_files_they_are_for(project: Pat
     assert texts(files.for_file(project / "src" / "a" / "b.tsx")) == ["for ts"]
     assert texts(files.for_file(project / "docs" / "x.md")) == []
     assert texts(files.for_file(project / "x.md")) == ["for md"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"), [((10, 10, 10), ["many"]), ((7, 11, 13), [])], ids=["1,000", "1,001"]
+)
+def test_a_pattern_with_very_many_choices_matches_nothing(
+    project: Path, counts: tuple[int, ...], told: list[str]
+) -> None:
+    choices = "".join(f"{{{','.join('abcdefghijklm'[:count])}}}" for count in counts)
+    write(project / ".claude" / "rules" / "a.md", f"---\npaths: ['{choices}.ts']\n---\nmany")
+    assert texts(files_of(project).for_file(project / "cba.ts")) == told
 
 
 def test_a_file_that_is_no_text_is_left_out(project: Path) -> None:

@@ -1,14 +1,14 @@
-"""Configuration that is no regular file, or has no end, neither stops a chat nor is it loaded."""
+"""Configuration that is not a regular file, or is endless, is not loaded and stops no chat."""
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from support.chat_process import ChatProcess
-from support.scripted_api import ScriptedApi, said, scripted_api
+from support.scripted_api import ScriptedApi
 from turnlog.agent.workspace.repository import CEILINGS
 
 GIB = 1 << 30
@@ -26,12 +26,6 @@ LOADED = (
     ".mcp.json",
 )
 SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
-
-
-@pytest.fixture
-def api() -> Iterator[ScriptedApi]:
-    with scripted_api(said("Done.")) as running:
-        yield running
 
 
 @pytest.fixture
@@ -81,7 +75,7 @@ def plant(chat: ChatProcess, names: tuple[str, ...], make: Callable[[Path], None
 
 
 def answer(chat: ChatProcess, *options: str) -> str:
-    """What stderr says of a chat that answers at once."""
+    """Run a chat that answers at once; return its stderr."""
     with chat.start("-p", "hello", *options) as running:
         try:
             out, err = running.communicate("", timeout=SECONDS)
@@ -197,3 +191,13 @@ def test_a_deep_tree_is_searched_to_a_limit(chat: ChatProcess) -> None:
     place.mkdir(parents=True)
     (place / "a.md").write_text("too deep")
     assert "is not searched: it is nested too deeply" in answer(chat)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_that_are_nested_too_deeply_are_an_error_in_one_line(
+    chat: ChatProcess, name: str
+) -> None:
+    (chat.work / ".claude").mkdir()
+    (chat.work / name).write_text('{"a":' + "[" * 100_000 + "]" * 100_000 + "}")
+    done = chat.run("-p", "hello")
+    assert (done.code, done.err.count("\n"), "is not valid" in done.err) == (2, 1, True)

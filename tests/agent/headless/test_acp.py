@@ -119,6 +119,34 @@ def test_a_question_hides_nothing_of_a_call(rig: AcpRig, editor_api: ScriptedApi
     assert list(second["options"]) == ["allow_once", "reject_once"]
 
 
+def test_a_question_shows_what_a_diff_does_not(rig: AcpRig, editor_api: ScriptedApi) -> None:
+    """Zero-width letters, an edit of every place, a command that goes on in the background."""
+    (rig.work / "a.txt").write_text("x\n")
+    edit = {"file_path": "a.txt", "old_string": "x", "new_string": "\ty"}
+    calls = [
+        ("t1", "Write", {"file_path": "b.py", "content": "a = 'x\u200bx'"}),
+        ("t2", "Edit", edit | {"replace_all": True}),
+        ("t3", "Bash", {"command": "touch c", "run_in_background": True, "description": "see"}),
+        ("t4", "Edit", edit | {"replace_all": False}),
+    ]
+    editor_api.replies[:] = [called(("r", "Read", {"file_path": "a.txt"}))]
+    editor_api.replies += [called(*calls), said("Done.")]
+
+    async def scene(connection: ClientSideConnection, editor: Editor) -> None:
+        editor.choose = lambda options: "reject_once"
+        await ask(connection, await opened(connection, rig), "go")
+
+    shown = {
+        each["call"]["toolCallId"]: json.dumps(each["call"]["content"])
+        for each in play(rig, scene).questions
+    }
+    assert "x<U+200B>x" in shown["t1"]
+    assert '\\n \\"replace_all\\": true\\n}' in shown["t2"]
+    assert "run_in_background" in shown["t3"]
+    assert "see" not in shown["t3"]
+    assert "replace_all" not in shown["t4"]
+
+
 def test_changes_are_shown_as_diffs_and_can_be_allowed_for_the_session(
     rig: AcpRig, editor_api: ScriptedApi
 ) -> None:
@@ -160,6 +188,7 @@ def test_a_todo_list_is_a_plan(rig: AcpRig, editor_api: ScriptedApi) -> None:
         {"content": "Do C", "status": "pending", "activeForm": "Doing C"},
     ]
     editor_api.replies[:] = [called(("t", "TodoWrite", {"todos": steps})), said("Done.")]
+    rig.environment |= {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "CLAUDE_CODE_ENABLE_TASKS": "0"}
 
     async def scene(connection: ClientSideConnection, editor: Editor) -> None:
         await ask(connection, await opened(connection, rig), "go")
@@ -168,6 +197,24 @@ def test_a_todo_list_is_a_plan(rig: AcpRig, editor_api: ScriptedApi) -> None:
     (plan,) = editor.of("plan")
     shown = [(each["content"], each["status"]) for each in plan["entries"]]
     assert shown == [("Do A", "completed"), ("Do B", "in_progress"), ("Do C", "pending")]
+    assert editor.of("tool_call") == []
+
+
+def test_the_task_list_is_a_plan(rig: AcpRig, editor_api: ScriptedApi) -> None:
+    create = ("t1", "TaskCreate", {"subject": "Do A", "description": "d"})
+    update = ("t2", "TaskUpdate", {"taskId": "1", "status": "in_progress"})
+    editor_api.replies[:] = [called(create), called(update), said("Done.")]
+    rig.environment["CLAUDE_CODE_ENABLE_TODO_TOOLS"] = "1"
+
+    async def scene(connection: ClientSideConnection, editor: Editor) -> None:
+        await ask(connection, await opened(connection, rig), "go")
+
+    editor = play(rig, scene)
+    plans = [
+        [(each["content"], each["status"]) for each in plan["entries"]]
+        for plan in editor.of("plan")
+    ]
+    assert plans == [[("Do A", "pending")], [("Do A", "in_progress")]]
     assert editor.of("tool_call") == []
 
 
@@ -353,15 +400,35 @@ def test_sessions_are_found_by_their_id_only(rig: AcpRig, editor_api: ScriptedAp
     assert editor_api.requests == []
 
 
-def test_many_sessions_are_listed_page_by_page(rig: AcpRig) -> None:
+def record(rig: AcpRig, name: str, prompt: str) -> None:
+    """Write a session with one prompt."""
     folder = rig.store.project_of(str(rig.work))
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    fields = {"type": "user", "uuid": name, "parentUuid": None, "sessionId": name}
+    fields |= {"cwd": str(rig.work), "timestamp": "2026-01-01T00:00:00.000Z"}
+    fields |= {"message": {"role": "user", "content": prompt}}
+    (folder / f"{name}.jsonl").write_text(f"{json.dumps(fields)}\n")
+
+
+def test_secrets_in_titles_are_masked(rig: AcpRig) -> None:
+    """An editor lists the sessions of all projects."""
+    key = f"sk-ant-api03-{'Ab1' * 31}-abcdefAA"
+    record(rig, "5e551011-0000-4000-8000-000000000001", f"use {key}\x1b]0;x\x07 now")
+
+    async def scene(connection: ClientSideConnection, editor: Editor) -> None:
+        (session,) = (await connection.list_sessions()).sessions
+        assert session.title
+        assert session.title.startswith("use ")
+        assert key[:30] not in session.title
+        assert session.title.isprintable()
+
+    play(rig, scene)
+
+
+def test_many_sessions_are_listed_page_by_page(rig: AcpRig) -> None:
     names = [f"5e551011-0000-4000-8000-{number:012}" for number in range(60)]
     for name in names:
-        fields = {"type": "user", "uuid": name, "parentUuid": None, "sessionId": name}
-        fields |= {"cwd": str(rig.work), "timestamp": "2026-01-01T00:00:00.000Z"}
-        fields |= {"message": {"role": "user", "content": f"prompt {name}"}}
-        (folder / f"{name}.jsonl").write_text(f"{json.dumps(fields)}\n")
+        record(rig, name, f"prompt {name}")
 
     async def scene(connection: ClientSideConnection, editor: Editor) -> None:
         first = await connection.list_sessions()
@@ -508,6 +575,24 @@ def test_calls_of_a_sub_agent_name_the_call_that_started_it(
         "inner": {"toolName": "Glob", "parentToolUseId": "a"},
     }
     assert editor.text() == "Done."
+
+
+def test_a_question_names_the_sub_agent_that_asks(rig: AcpRig, editor_api: ScriptedApi) -> None:
+    task = {"description": "look", "prompt": "look around", "subagent_type": "general-purpose"}
+    editor_api.replies[:] = [
+        called(("a", "Agent", task)),
+        called(TOUCH),
+        said("Refused."),
+        said("Done."),
+    ]
+
+    async def scene(connection: ClientSideConnection, editor: Editor) -> None:
+        editor.choose = lambda options: "reject_once"
+        await ask(connection, await opened(connection, rig), "go")
+
+    (question,) = play(rig, scene).questions
+    assert question["call"]["title"].startswith("touch new (sub-agent general-purpose, ")
+    assert "asked by sub-agent general-purpose" in json.dumps(question["call"]["content"])
 
 
 def test_sessions_run_side_by_side(rig: AcpRig, editor_api: ScriptedApi) -> None:

@@ -1,4 +1,4 @@
-"""The process behind `--acp`: its pipes, its end, and input that is no message."""
+"""The process behind `--acp`: its pipes, its end, and input that is not a message."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The control protocol line by line: what a program may do, what it may not, and bad input."""
+"""The control protocol line by line: allowed and forbidden requests, and bad input."""
 
 import asyncio
 import json
@@ -13,6 +13,7 @@ from support.scripted_api import ScriptedApi, called, said
 from turnlog.agent.chat.assembly import PRINTED, ChatOptions
 from turnlog.agent.config.plugins import read_plugin
 from turnlog.agent.headless.hosted_chat import Console, HostedOptions, run_hosted
+from turnlog.agent.headless.prompt_lines import read_prompts
 from turnlog.agent.mcp.server_config import given_servers, listed_servers
 from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.workspace.project_directories import SettingSource
@@ -270,6 +271,27 @@ def test_lines_that_cannot_be_read_end_the_session(program: Program, line: str) 
         program.run(line, prompt())
 
 
+@pytest.mark.parametrize("block", [5, None, {}, {"type": "text"}, {"type": "text", "text": 5}])
+def test_a_prompt_of_something_else_than_blocks_ends_the_session(
+    program: Program, block: object
+) -> None:
+    with pytest.raises(UsageError):
+        program.run({"type": "user", "message": {"role": "user", "content": [block]}}, prompt())
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"type":"user","message":{"content":[5]}}'])
+def test_a_printed_chat_refuses_lines_that_are_no_prompts(line: str) -> None:
+    async def lines() -> AsyncIterator[str]:
+        yield line
+
+    async def read() -> None:
+        async for _ in read_prompts(lines()):
+            pass
+
+    with pytest.raises(UsageError):
+        asyncio.run(read())
+
+
 def test_a_prompt_keeps_its_uuid_unless_it_is_taken(program: Program, api: ScriptedApi) -> None:
     api.replies[:] = [said("Hi.")]
     uuid = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -303,11 +325,14 @@ def test_a_program_is_never_a_terminal(
 
 @pytest.mark.parametrize("name", ONLY_HOSTED)
 def test_options_for_programs_need_one(name: str) -> None:
-    given = dict.fromkeys(ONLY_HOSTED, None) | {"input_format": "stream-json", "is_printed": True}
-    require_host(given)
-    require_host(given | {name: True, "is_printed": False})
+    streams = {"input_format": "stream-json", "output_format": "stream-json"}
+    given: Fields = dict.fromkeys(ONLY_HOSTED, None) | streams | {"is_printed": True}
+    text = given | {"input_format": "text"}
+    require_host(text)
+    for is_printed in (True, False):
+        require_host(given | {name: True, "is_printed": is_printed})
     with pytest.raises(UsageError):
-        require_host(given | {name: True})
+        require_host(text | {name: True})
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": 5}', '{"a": {"description": "d"}}'])
@@ -323,7 +348,14 @@ def test_plugins_have_harmless_paths(tmp_path: Path, name: str) -> None:
         read_plugin(tmp_path / name)
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"name": "../x"}'])
+@pytest.mark.parametrize("name", ["a\0b", "a" * 5_000, "loop/x"])
+def test_plugins_at_impossible_paths_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(UsageError, match="is not a directory"):
+        read_plugin(tmp_path / name)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"name": "../x"}', "[" * 100_000])
 def test_broken_plugins_are_refused(tmp_path: Path, text: str) -> None:
     folder = tmp_path / "plugin" / ".claude-plugin"
     folder.mkdir(parents=True)
@@ -394,3 +426,75 @@ def test_a_server_without_tools_is_connected(program: Program, api: ScriptedApi)
     program.run(asking("mcp_status"), prompt())
     (state,) = program.responses()["1"]["response"]["mcpServers"]
     assert (state["name"], state["status"]) == ("shop", "connected")
+
+
+def test_a_server_is_asked_for_what_it_offers_and_its_status_lists_that(
+    program: Program, api: ScriptedApi
+) -> None:
+    look = {"name": "look", "inputSchema": {"type": "object"}}
+    hints = {"readOnlyHint": True, "destructiveHint": False}
+    asked: set[str] = set()
+
+    def respond(request: Fields) -> Fields:
+        about: Fields = {
+            "serverInfo": {"name": "shop", "version": "1"},
+            "capabilities": {"tools": {}},
+            "protocolVersion": "2025-06-18",
+        }
+        tools = [look | {"annotations": hints}, look | {"name": "buy"}]
+        known: Fields = {"initialize": about, "tools/list": {"tools": tools}}
+        method = request["message"].get("method")
+        asked.add(method)
+        if method in known:
+            return {"mcp_response": {"result": known[method]}}
+        return {"mcp_response": {"error": {"code": -32601, "message": "Method not found"}}}
+
+    program.more = {"sdkMcpServers": ["shop"]}
+    program.respond = respond
+    api.replies[:] = [said("Hello.")]
+    program.run(asking("mcp_status"), prompt())
+    (state,) = program.responses()["1"]["response"]["mcpServers"]
+    assert state["tools"] == [
+        {"name": "look", "annotations": hints},
+        {"name": "buy", "annotations": {}},
+    ]
+    # It offers neither prompts nor resources, and might never answer questions about them.
+    assert not asked & {"prompts/list", "resources/list"}
+
+
+@pytest.mark.parametrize(
+    "odd", [None, "text", {}, {"result": 5}, {"error": {}}, {"method": "ping", "params": {}}]
+)
+def test_an_answer_of_a_server_that_is_no_response_fails_the_call_alone(
+    program: Program, api: ScriptedApi, odd: object
+) -> None:
+    content = {"content": [{"type": "text", "text": "found"}]}
+    answers: list[object] = [odd, {"result": content}]
+
+    def respond(request: Fields) -> Fields:
+        if request["subtype"] != "mcp_message":
+            return {"behavior": "allow"}
+        version = "2025-06-18"
+        about: Fields = {
+            "serverInfo": {"name": "shop", "version": "1"},
+            "capabilities": {"tools": {}},
+        }
+        tools = [{"name": "look", "inputSchema": {"type": "object"}}]
+        known: Fields = {
+            "initialize": {"result": about | {"protocolVersion": version}},
+            "tools/list": {"result": {"tools": tools}},
+        }
+        method = request["message"].get("method")
+        if method == "tools/call":
+            return {"mcp_response": answers.pop(0)}
+        error = {"error": {"code": -32601, "message": "Method not found"}}
+        return {"mcp_response": known.get(method, error)}
+
+    program.more = {"sdkMcpServers": ["shop"]}
+    program.respond = respond
+    calls = [called((f"t{n}", "mcp__shop__look", {})) for n in (1, 2)]
+    api.replies[:] = [*calls, said("Done.")]
+    assert program.run(prompt()) == 0
+    first, second = [each["message"]["content"][0] for each in program.told("user")]
+    assert "not a response" in first["content"]
+    assert second["content"] == content["content"]

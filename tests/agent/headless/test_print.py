@@ -1,4 +1,4 @@
-"""A chat for programs: what is printed for what happens."""
+"""Print mode: the output for each event."""
 
 import asyncio
 import base64
@@ -13,7 +13,8 @@ from support.media import picture
 from support.scripted_api import ScriptedApi, answered, called, refused, said
 from turnlog.agent.chat.assembly import PRINTED, ChatOptions
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.headless.print_mode import Printer, Style, read_prompts
+from turnlog.agent.headless.print_mode import Printer, Style
+from turnlog.agent.headless.prompt_lines import read_prompts
 from turnlog.agent.loop.conversation import TurnLimits
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.errors import UsageError
@@ -23,7 +24,7 @@ from turnlog.store.paths import Store
 
 
 class Printed:
-    """Runs prompts and keeps what is printed."""
+    """Runs prompts and keeps the output."""
 
     def __init__(self, store: Store, project: Path) -> None:
         self.store = store
@@ -83,6 +84,35 @@ def test_programs_are_told_where_the_key_comes_from(
     assert printed.messages("go")[0]["apiKeySource"] == source
 
 
+def test_local_commands_are_answered_without_the_model(printed: Printed, api: ScriptedApi) -> None:
+    (text,) = printed(Style.TEXT, "/cost")
+    assert text.startswith("Total cost:            $0.0000")
+    assert kinds(printed.messages("/context")) == ["system/init", "assistant", "result/success"]
+    result = printed.result("/rewind")
+    assert result["result"] == "/rewind isn't available in this environment."
+    assert (result["is_error"], result["num_turns"], api.requests) == (False, 0, [])
+
+
+def test_a_model_chosen_by_a_command_answers_from_then_on(
+    printed: Printed, api: ScriptedApi
+) -> None:
+    told = printed.messages("/model claude-haiku-4-5", "/effort nonsense", "go")
+    results = [each["result"] for each in told if each["type"] == "result"]
+    assert results[0] == "Set model to claude-haiku-4-5 for this session only"
+    assert results[1].startswith("Usage: /effort <low|")
+    assert [each.body["model"] for each in api.requests] == ["claude-haiku-4-5"]
+
+
+def test_a_command_of_the_user_is_not_a_local_one(
+    printed: Printed, api: ScriptedApi, store: Store
+) -> None:
+    commands = store.root / "commands"
+    commands.mkdir(parents=True)
+    (commands / "cost.md").write_text("Estimate what $ARGUMENTS costs.")
+    printed(Style.TEXT, "/cost it")
+    assert "Estimate what it costs." in json.dumps(api.requests[0].body["messages"])
+
+
 def test_verbose_json_has_all_messages(printed: Printed, api: ScriptedApi) -> None:
     api.replies[:] = [called(("t1", "Bash", {"command": "ls"}), text="Let me look."), said("Done.")]
     printed.is_verbose = True
@@ -103,6 +133,37 @@ def test_json_is_the_result(printed: Printed, api: ScriptedApi) -> None:
     assert result["modelUsage"]["claude-opus-5-5"]["inputTokens"] == 1000
     assert result["total_cost_usd"] > 0
     assert result["duration_ms"] >= result["duration_api_ms"] >= 0
+
+
+def test_a_call_that_is_denied_without_a_question_is_reported_before_its_result(
+    printed: Printed, api: ScriptedApi
+) -> None:
+    api.replies[:] = [called(("t1", "Bash", {"command": "rm a"})), said("Done.")]
+    messages = printed.messages("go")
+    place = kinds(messages).index("system/permission_denied")
+    denied, result = messages[place], messages[place + 1]
+    assert (denied["tool_name"], denied["tool_use_id"]) == ("Bash", "t1")
+    assert denied["message"] == result["message"]["content"][0]["content"]
+    assert {"uuid", "session_id"} <= set(denied)
+
+
+def test_a_result_has_all_counts_that_the_types_of_the_sdks_require(
+    printed: Printed, api: ScriptedApi
+) -> None:
+    counts: Fields = {
+        "cache_creation": {"ephemeral_5m_input_tokens": 15, "ephemeral_1h_input_tokens": 25},
+        "server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 1},
+        "service_tier": "priority",
+    }
+    call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+    api.replies[:] = [answered(call, stop_reason="tool_use", **counts), said("Done.")]
+    result = printed.result("go")
+    usage = result["usage"]
+    assert {name: usage[name] for name in counts} == counts
+    assert (usage["speed"], usage["iterations"], usage["inference_geo"]) == ("standard", [], "")
+    told = result["modelUsage"]["claude-opus-5-5"]
+    names = ("contextWindow", "maxOutputTokens", "canonicalModel", "costBasis")
+    assert [told[name] for name in names] == [1_000_000, 128_000, "claude-opus-5-5", "list"]
 
 
 def test_a_stream_tells_each_block_and_result(printed: Printed, api: ScriptedApi) -> None:

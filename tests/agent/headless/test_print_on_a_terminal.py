@@ -1,4 +1,4 @@
-"""`turnlog chat -p` on a terminal: what the model says cannot control it."""
+"""`turnlog chat -p` on a terminal: answers of the model cannot control it."""
 
 import json
 import os
@@ -21,7 +21,7 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def run(api: ScriptedApi, tmp_path: Path) -> Run:
-    """Runs a chat whose output is a terminal; gives all that was written there."""
+    """Run a chat whose output is a terminal; return everything that was written there."""
     chat = ChatProcess(tmp_path / "chat", api.url)
 
     def start(*arguments: str) -> str:

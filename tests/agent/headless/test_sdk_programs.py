@@ -1,6 +1,6 @@
 """Programs that use the Agent SDK, against `turnlog-chat`.
 
-What they get is what the real client gave them: `tests/conformance/sdk.py` has recorded it.
+They get what the real client gave them, as recorded by `tests/conformance/sdk.py`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The lines that hooks leave are lines that turnlog's own views know."""
+"""Entries of hooks have only fields that turnlog's own views know."""
 
 import asyncio
 import json

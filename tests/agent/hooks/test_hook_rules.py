@@ -1,4 +1,4 @@
-"""Hooks that are limited to some calls by a rule."""
+"""Hooks limited to some calls by a rule."""
 
 from pathlib import Path
 

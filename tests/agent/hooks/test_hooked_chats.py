@@ -32,7 +32,7 @@ def server() -> Iterator[HookServer]:
 
 @pytest.fixture
 def heard(project: Path) -> Path:
-    """Where a hook leaves what it was told."""
+    """The file in which a hook records its payload."""
     return project / "heard"
 
 
@@ -346,6 +346,22 @@ def test_an_agent_of_a_trusted_directory_brings_hooks_for_itself(
     send(store, ChatOptions(cwd=project, allow=("Bash",)), "go")
     events = [each["hook_event_name"] for each in told_to(heard)]
     assert events == (["PreToolUse", "SubagentStop"] if is_trusted else [])
+
+
+def test_hooks_know_the_calls_of_a_sub_agent_by_the_prompt_of_the_user(
+    store: Store, project: Path, api: ScriptedApi, heard: Path
+) -> None:
+    log = {"type": "command", "command": f"cat >> {heard}"}
+    put(store.settings, hooks(UserPromptSubmit=log, PreToolUse=log, Stop=log))
+    task = {"description": "Check", "prompt": "check it", "subagent_type": "general-purpose"}
+    inside = called(("s1", "Bash", {"command": "echo inside"}))
+    api.replies[:] = [called(("t1", "Agent", task)), inside, said("Fine."), said("Done.")]
+    send(store, ChatOptions(cwd=project, allow=("Bash",)), "go")
+    told = told_to(heard)
+    assert [each["hook_event_name"] for each in told] == [
+        *("UserPromptSubmit", "PreToolUse", "PreToolUse", "Stop")
+    ]
+    assert len({each["prompt_id"] for each in told}) == 1
 
 
 def test_hooks_of_a_sub_agent_judge_its_own_conversation(

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from turnlog.agent.hooks.command_hooks import HookCommand, run_command
+from turnlog.agent.hooks.hook_entries import attachment_lines
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.matchers import matches
 from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.hooks.payload import SessionFacts
-from turnlog.agent.permissions.grants import Grants, read_grants
+from turnlog.agent.permissions.grants import read_changes
+from turnlog.agent.workspace.spilled_results import extract
 from turnlog.format.json_values import Fields
 
 BASH: Fields = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "toolu_1"}
@@ -176,6 +179,74 @@ def test_what_begins_like_json_and_is_none_is_plain_text(tmp_path: Path) -> None
     assert fire(tmp_path, "SessionStart", "echo '{not json'").context == ["{not json"]
 
 
+@pytest.mark.parametrize("number", ["1", "1e999"])
+def test_half_a_character_in_its_reason_does_not_lift_a_denial(tmp_path: Path, number: str) -> None:
+    # JavaScript: JSON.stringify({reason: command.slice(0, 100)}) with an emoji across the limit.
+    text = f'{{"decision": "block", "reason": "no: \\ud83d", "n": {number}}}'
+    (tmp_path / "answer").write_text(text)
+    outcome = fire(tmp_path, "PreToolUse", "cat answer", matched="Bash", fields=BASH)
+    assert (outcome.decision, outcome.reason) == ("deny", "no: ?")
+
+
+def test_a_hook_reads_half_a_character(tmp_path: Path) -> None:
+    fields: Fields = {"tool_name": "mcp__a__b", "tool_input": {"text": "\ud83d"}}
+    outcome = fire(tmp_path, "PreToolUse", "cat > got.json; exit 2", matched="b", fields=fields)
+    assert outcome.decision == "deny"
+    assert json.loads((tmp_path / "got.json").read_text())["tool_input"] == fields["tool_input"]
+
+
+def test_an_answer_that_is_nested_too_deeply_is_told(tmp_path: Path) -> None:
+    (tmp_path / "answer").write_text('{"a": ' + "[" * 100_000)
+    outcome = fire(tmp_path, "Stop", "cat answer")
+    assert "nested too deeply" in outcome.errors[0]
+
+
+DENIAL = '{"hookSpecificOutput": {"permissionDecision": "deny"}'
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        f'{DENIAL}, "systemMessage": "{"x" * (1 << 20)}"}}',
+        " " * (1 << 20) + f"{DENIAL}}}",
+        f'{DENIAL}, "input": {"[" * 100_000}',
+        f'{DENIAL}, "input": {"7" * 5_000}}}',
+        f'{DENIAL}, "input": NaN}}',
+        f"\ufeff{DENIAL}}}",
+        f"{DENIAL}}}\n{DENIAL}}}",
+        # What a shell script prints that puts the command into a string without escaping it.
+        '{"decision": "block", "reason": "not allowed: echo "x""}',
+        '{"decision": "block", "reason": "not allowed: echo\nx"}',
+        # What a script prints that takes an argument of an MCP tool for a text.
+        '{"decision": "block", "reason": ["rm", "-rf"]}',
+        '{"decision": "deny"}',
+        '{"continue": "false"}',
+    ],
+)
+def test_no_denial_is_lost_because_it_cannot_be_read(tmp_path: Path, printed: str) -> None:
+    (tmp_path / "answer").write_text(printed)
+    outcome = fire(tmp_path, "PreToolUse", "cat answer", matched="Bash", fields=BASH)
+    assert (outcome.block, outcome.decision) == (True, "deny")
+    (line,) = attachment_lines(outcome, "id")
+    assert line["attachment"]["type"] == "hook_blocking_error"
+
+
+def test_a_hook_that_prints_too_much_says_why_it_blocks(tmp_path: Path) -> None:
+    (tmp_path / "answer").write_text('{"decision": "block", "reason": "' + "x" * (1 << 20))
+    for event in ("PreToolUse", "UserPromptSubmit", "PermissionRequest", "TaskCreated"):
+        outcome = fire(tmp_path, event, "cat answer")
+        assert outcome.block
+        assert "more than 1 MiB" in outcome.reason
+    # At its end, a turn would go on for ever.
+    assert not fire(tmp_path, "Stop", "cat answer").block
+
+
+@pytest.mark.parametrize("printed", ["x" * (1 << 21), '{"note": "x', "{not json"])
+def test_other_output_that_cannot_be_read_blocks_nothing(tmp_path: Path, printed: str) -> None:
+    (tmp_path / "answer").write_text(printed)
+    assert not fire(tmp_path, "PreToolUse", "cat answer").block
+
+
 def test_a_call_is_denied_with_a_reason(tmp_path: Path) -> None:
     answer = specific("PreToolUse", permissionDecision="deny", permissionDecisionReason="no db")
     outcome = fire(tmp_path, "PreToolUse", answer)
@@ -227,9 +298,14 @@ def test_a_permission_may_come_with_rules_and_a_mode(tmp_path: Path) -> None:
     ]
     decision = {"behavior": "allow", "updatedPermissions": updates}
     outcome = fire(tmp_path, "PermissionRequest", specific("PermissionRequest", decision=decision))
-    assert read_grants(outcome.permission_updates) == Grants(
-        ("Bash(npm test)",), ("Bash(ls)",), "acceptEdits"
-    )
+    changes = read_changes(outcome.permission_updates)
+    assert [(change.destination, change.behavior, change.rules) for change in changes[:4]] == [
+        ("localSettings", "allow", ("Bash(npm test)",)),
+        ("session", "allow", ("Bash(ls)",)),
+        ("userSettings", "allow", ("Bash(rm)",)),
+        ("session", "deny", ("Bash(curl)",)),
+    ]
+    assert changes[4].mode == "acceptEdits"
 
 
 def test_everything_can_be_stopped_with_a_reason_for_the_user(tmp_path: Path) -> None:
@@ -457,6 +533,8 @@ def test_a_shell_that_is_not_there_is_an_error_that_blocks_nothing(
 class Broken:
     """A conversation that has nothing to lend."""
 
+    effort = None
+
     async def ask(self, question: str, model: str, is_about_conversation: bool) -> str:
         raise RuntimeError("lost")
 
@@ -476,6 +554,20 @@ def test_whatever_becomes_of_a_hook_the_work_goes_on(tmp_path: Path, kind: str) 
         False,
         ["PreToolUse:Bash hook error: RuntimeError: lost"],
     )
+
+
+class Talkative(Broken):
+    """Servers whose answers are too long for a model."""
+
+    async def call(self, server: str, tool: str, given: Fields) -> str:
+        return extract(Path("b1.txt"), 60_000, '{"decision": "block", "reason": "xx', 'xx"}')
+
+
+def test_an_answer_of_a_server_that_is_too_long_blocks(tmp_path: Path) -> None:
+    hooks = hooks_of(tmp_path, "PreToolUse", "", type="mcp_tool")
+    hooks.resources = Talkative()
+    outcome = asyncio.run(hooks.fire("PreToolUse", "Bash", BASH))
+    assert (outcome.block, outcome.decision) == (True, "deny")
 
 
 def test_arguments_are_passed_without_a_shell(tmp_path: Path) -> None:
@@ -533,3 +625,18 @@ def test_matchers_are_names_or_patterns(
     matcher: str | None, value: str | None, expected: bool
 ) -> None:
     assert matches(matcher, value) is expected
+
+
+def test_a_hook_refuses_calls_also_in_a_directory_that_cannot_be_entered(tmp_path: Path) -> None:
+    # As after `chmod 0 .`, or if a command removes it at that moment.
+    command = HookCommand(
+        argv=("/bin/sh", "-c", "echo no >&2; exit 2"),
+        shown="no",
+        cwd=tmp_path / "locked",
+        environment=dict(os.environ),
+        stdin=b"{}",
+        timeout=60,
+        project=tmp_path,
+    )
+    run = asyncio.run(run_command("PreToolUse", "PreToolUse:Bash", command))
+    assert (run.exit_code, run.stderr) == (2, "no\n")

@@ -87,6 +87,22 @@ def test_any_other_answer_is_an_error_that_stops_nothing(
     assert line["attachment"]["exitCode"] == reply.status
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"decision": "block", "reason": "' + "x" * (1 << 20) + '"}',
+        '{"decision": "block", "reason": "a\nb"}',
+        '\ufeff{"decision": "block"}',
+    ],
+)
+def test_no_denial_is_lost_because_it_cannot_be_read(
+    tmp_path: Path, server: HookServer, answer: str
+) -> None:
+    server.replies["/"] = Reply(answer)
+    outcome = fire(tmp_path, "UserPromptSubmit", f"{server.url}/")
+    assert (outcome.block, outcome.context) == (True, [])
+
+
 def test_no_redirection_is_followed(tmp_path: Path, server: HookServer) -> None:
     server.replies["/a"] = Reply("", 302, (("Location", f"{server.url}/b"),))
     assert "HTTP 302" in fire(tmp_path, "Stop", f"{server.url}/a").errors[0]

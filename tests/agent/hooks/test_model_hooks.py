@@ -29,7 +29,7 @@ def hooked(store: Store, project: Path, event: str, kind: str = "prompt", **more
 
 
 def is_aside(body: Fields) -> bool:
-    """Whether a request is a hook's and not the conversation's."""
+    """Return whether a request comes from a hook and not from the conversation."""
     return "You decide for a coding agent" in json.dumps(body["system"])
 
 
@@ -102,6 +102,7 @@ def test_a_stop_is_judged_by_the_conversation(
     assert ended(events).text == "Tests ran."
     first, second = asked(api)
     assert "go" in json.dumps(first["messages"][0])
+    assert last_text(first).startswith("The check, which is about the conversation above:\n\nAll")
     assert "Tests ran." in json.dumps(second["messages"])
     assert first["tool_choice"] == {"type": "none"}
     feedback = "Stop hook feedback:\n[All well?]: no tests"
@@ -340,6 +341,7 @@ def test_an_agent_does_not_go_on_for_ever(store: Store, project: Path, api: Scri
     [
         ('{"ok": true}', Judgement(ok=True)),
         ('Sure.\n```json\n{"ok": false, "reason": "r"}\n```', Judgement(ok=False, reason="r")),
+        ('{"ok": false, "reason": "\\ud83d"}', Judgement(ok=False, reason="?")),
         ('{"ok": "yes"}', None),
         ("[true]", None),
         ("}{", None),

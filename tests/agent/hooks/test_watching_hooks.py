@@ -1,4 +1,4 @@
-"""Hooks that hear of files as they change."""
+"""Hooks that watch files."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ def told_in(folder: Path) -> list[Fields]:
 def heard_of(
     folder: Path, hooks: Hooks, settings: dict[Path, str], *changes: Callable[[], object]
 ) -> list[Fields]:
-    """Make changes, each when the hooks have heard of the one before; gives what they heard."""
+    """Make changes, each after hooks reported the one before; return the reports."""
 
     async def after() -> None:
         pass

@@ -1,4 +1,4 @@
-"""Compaction: a summary takes the place of what was said, and what was said stays in the file."""
+"""Compaction: a summary replaces the conversation, which stays in the file."""
 
 import asyncio
 import json
@@ -11,11 +11,12 @@ from support.chatting import chat, ended, make_parts, recorded, sound_session
 from support.scripted_api import Reply, ScriptedApi, answered, called, refused, said
 from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.loop.compaction import ASK
+from turnlog.agent.loop.compaction import ASK, last_answer
 from turnlog.agent.loop.context_limit import Compacting, compacting
 from turnlog.agent.loop.conversation import Parts, TurnLimits
 from turnlog.agent.loop.events import Event, Notice, TurnEnded
 from turnlog.agent.loop.loop import Loop
+from turnlog.agent.loop.spending import context_tokens
 from turnlog.agent.model.model_names import ModelChoice
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
@@ -38,7 +39,7 @@ def compact(parts: Parts, focus: str = "") -> list[Event]:
 
 
 def first_texts(api: ScriptedApi, number: int) -> list[str]:
-    """How each block starts that a request sends."""
+    """Return the start of each block that a request sends."""
     blocks = [b for m in api.requests[number].body["messages"] for b in m["content"]]
     return [(block.get("text") or block["type"])[:40] for block in blocks]
 
@@ -58,7 +59,9 @@ def test_the_user_can_have_it_compacted(parts: Parts, api: ScriptedApi) -> None:
     assert "They greeted each other." in summary["message"]["content"]
     assert str(parts.recorder.path) in summary["message"]["content"]
     chat(parts, "and now")
-    assert first_texts(api, 2) == ["This session is being continued from a p", "and now"]
+    start, *rest = first_texts(api, 2)
+    assert start == "This session is being continued from a p"
+    assert rest == ["thinking", "Hello.", "and now"]
     sound_session(parts)
 
 
@@ -70,7 +73,7 @@ def test_what_was_said_before_stays_in_the_file(parts: Parts, api: ScriptedApi) 
     after = parts.recorder.path.read_bytes()
     assert after.startswith(before)
     kinds = [json.loads(raw)["type"] for raw in after[len(before) :].splitlines()]
-    assert kinds == ["summary", "system", "user"]
+    assert kinds == ["summary", "system", "user", "cost-state"]
 
 
 def test_a_full_conversation_is_compacted_before_the_next_prompt(
@@ -78,7 +81,9 @@ def test_a_full_conversation_is_compacted_before_the_next_prompt(
 ) -> None:
     api.replies[:] = [full({"type": "text", "text": "Hello."}), SUMMARY, said("On.")]
     events = chat(parts, "hello", "and now")
-    assert first_texts(api, 2) == ["This session is being continued from a p", "and now"]
+    start, *rest = first_texts(api, 2)
+    assert start == "This session is being continued from a p"
+    assert rest == ["Hello.", "and now"]
     assert any(isinstance(event, Notice) and "990,001 tokens" in event.text for event in events)
     assert ended(events).text == "On."
 
@@ -178,7 +183,7 @@ def test_calls_in_a_summary_are_not_run(parts: Parts, api: ScriptedApi) -> None:
 
 
 def grown(parts: Parts, api: ScriptedApi, tokens: int, **rule: Any) -> bool:
-    """Whether a conversation of so many tokens is compacted before the next prompt."""
+    """Return whether a conversation of so many tokens is compacted before the next prompt."""
     parts.limits = TurnLimits(compacting=Compacting(**rule))
     api.replies[:] = [
         answered({"type": "text", "text": "Hello."}, input_tokens=tokens),
@@ -289,3 +294,46 @@ def test_a_chat_keeps_to_what_its_settings_say(
 
     expected = Compacting(is_automatic=False, window=400_000)
     assert asyncio.run(limits()).compacting == expected
+
+
+def test_the_last_answer_follows_the_summary_as_in_the_client(
+    parts: Parts, api: ScriptedApi
+) -> None:
+    api.replies[:] = [said("First or second?"), SUMMARY, said("Good."), SUMMARY, said("On.")]
+    chat(parts, "what are the options")
+    asked = [each["uuid"] for each in parts.recorder.chain if each["type"] == "assistant"]
+    boundary, summary = recorded(compact(parts))
+    about = boundary["compactMetadata"]
+    assert about["preservedMessages"]["uuids"] == asked
+    assert about["preservedSegment"]["anchorUuid"] == summary["uuid"]
+    assert about["cumulativeDroppedTokens"] == max(0, about["preTokens"] - about["postTokens"])
+    events = chat(parts, "the second")
+    prompt = next(each for each in recorded(events) if each["type"] == "user")
+    assert prompt["parentUuid"] == summary["uuid"]
+    session = sound_session(parts)
+    roles = [message["role"] for message in session.context()]
+    assert roles == ["user", "assistant", "user", "assistant"]
+    assert session.context()[1]["content"][-1]["text"] == "First or second?"
+    again = recorded(compact(parts))[0]["compactMetadata"]
+    assert again["cumulativeDroppedTokens"] >= about["cumulativeDroppedTokens"]
+
+
+def test_an_answer_that_was_kept_does_not_make_the_context_look_full(
+    parts: Parts, api: ScriptedApi
+) -> None:
+    api.replies[:] = [full({"type": "text", "text": "Hello."}), SUMMARY, said("On.")]
+    chat(parts, "hello")
+    compact(parts)
+    assert context_tokens(parts.recorder.chain) == 0
+    chat(parts, "and now")
+    assert len(api.requests) == 3
+
+
+def test_calls_and_long_answers_are_not_kept() -> None:
+    use: Fields = {"type": "tool_use", "id": "t", "name": "Read", "input": {}}
+    long: Fields = {"type": "text", "text": "x" * 50_000}
+    for block in (use, long):
+        message: Fields = {"id": "m", "role": "assistant", "content": [block]}
+        entry: Fields = {"type": "assistant", "uuid": "u", "message": message}
+        assert last_answer([entry]) == []
+    assert last_answer([]) == []

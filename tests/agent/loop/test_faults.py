@@ -1,4 +1,4 @@
-"""What can go wrong around a chat: a clear line each time, and a session that goes on."""
+"""Faults around a chat: each is reported in one line, and the session can be resumed."""
 
 import asyncio
 import errno
@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ import pytest
 
 from support.chat_process import ANYTHING, NEW, ChatProcess
 from support.going_on import go_on
-from support.scripted_api import Reply, ScriptedApi, called, refused, said, scripted_api
+from support.scripted_api import Reply, ScriptedApi, called, refused, said
 from turnlog.agent.chat.assembly import PRINTED, ChatOptions
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.headless.print_mode import Printer, Style
@@ -26,31 +26,20 @@ TOO_LONG = refused(400, "prompt is too long: 210000 tokens > 200000 maximum")
 TOO_LARGE = os.strerror(errno.EFBIG)
 
 
-@pytest.fixture
-def api() -> Iterator[ScriptedApi]:
-    with scripted_api(said("Done.")) as running:
-        yield running
-
-
-@pytest.fixture
-def chat(tmp_path: Path, api: ScriptedApi) -> ChatProcess:
-    return ChatProcess(tmp_path, api.url)
-
-
 def bash(command: str, name: str = "toolu_1", **more: Any) -> Reply:
     given = {"command": command, "description": "Run it"} | more
     return called((name, "Bash", given), text="Look.")
 
 
 class Fault(NamedTuple):
-    """What goes wrong, and what is told of it."""
+    """A fault, and the message that reports it."""
 
     replies: list[Reply]
     out: str = "Done."
     code: int = 0
     retries: int = 0
     result: str = ""
-    """What the model is told of its call."""
+    """The result that the model gets for its call."""
 
 
 FAULTS = {
@@ -109,7 +98,7 @@ def test_a_signal_ends_a_running_command_and_the_session_says_so(
 
 
 def wait_for(path: Path) -> str:
-    """What a file holds, once there is something."""
+    """Return the content of a file, once there is any."""
     while not (path.exists() and path.read_text().endswith("\n")):
         time.sleep(0.01)
     return path.read_text().strip()
@@ -145,7 +134,7 @@ def files_of_at_most(size: int) -> Generator[None]:
 
 
 def ask(chat: ChatProcess, prompt: str) -> list[str]:
-    """What `turnlog chat -p` prints, in this process."""
+    """Run `turnlog chat -p` in this process; return its output."""
     lines: list[str] = []
 
     async def run() -> None:

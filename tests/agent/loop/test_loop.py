@@ -1,4 +1,4 @@
-"""The loop against a scripted model over real HTTP: what is sent, done, recorded and told."""
+"""The loop against a scripted model over real HTTP: requests, calls, records and events."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,7 +32,7 @@ NO_RESPONSE = ("assistant", "No response requested.")
 
 
 def texts(messages: list[Fields]) -> list[tuple[str, str]]:
-    """Who said what, blocks that are no text by their type."""
+    """Return roles and texts; a block that is not text is named by its type."""
     return [
         (message["role"], block.get("text") or block["type"])
         for message in messages

@@ -1,4 +1,4 @@
-"""Hooks in a conversation: what they say is heard, done and written down."""
+"""Hooks in a conversation: their output is applied and recorded."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from turnlog.store.paths import Store
 
 @pytest.fixture
 def heard(project: Path) -> Path:
-    """Where a hook leaves what it was told."""
+    """The file in which a hook records its payload."""
     return project / "heard"
 
 
@@ -212,7 +212,17 @@ def test_what_a_hook_says_that_denies_is_told_to_the_user(
 
 @pytest.mark.parametrize(
     ("status", "expected"),
-    [(401, "authentication_failed"), (400, "invalid_request"), (500, "server_error")],
+    [
+        (400, "invalid_request"),
+        (401, "authentication_failed"),
+        (402, "billing_error"),
+        (403, "authentication_failed"),
+        (404, "model_not_found"),
+        (413, "invalid_request"),
+        (429, "rate_limit"),
+        (500, "server_error"),
+        (529, "overloaded"),
+    ],
 )
 def test_hooks_hear_of_a_turn_that_failed(
     store: Store, project: Path, api: ScriptedApi, status: int, expected: str
@@ -243,6 +253,21 @@ def test_the_model_may_be_kept_from_stopping(
     assert "Stop hook feedback:\nrun the tests" in last_texts(api)
     summaries = [each for each in recorded(events) if each.get("subtype") == "stop_hook_summary"]
     assert len(summaries) == 2
+    sound_session(parts)
+
+
+def test_context_of_a_stop_hook_is_sent_once(
+    store: Store, project: Path, api: ScriptedApi, heard: Path
+) -> None:
+    answer = {"hookSpecificOutput": {"hookEventName": "Stop", "additionalContext": "all green"}}
+    told = f"echo '{json.dumps(answer)}'"
+    parts = hooked(store, project, Stop=f"[ -e {heard} ] || {{ touch {heard}; {told}; }}")
+    api.replies[:] = [said("Done."), said("Fine.")]
+    events = chat(parts, "go")
+    assert ended(events).text == "Fine."
+    assert json.dumps(api.requests[-1].body["messages"]).count("all green") == 1
+    meta = [each for each in recorded(events) if each.get("isMeta") and each["type"] == "user"]
+    assert meta == []
     sound_session(parts)
 
 

@@ -25,7 +25,7 @@ def gh(tmp_path: Path) -> Path:
 
 
 def run(store: Store, project: Path, api: ScriptedApi, *commands: str) -> list[Fields]:
-    """Run commands in a chat; gives the lines of its session."""
+    """Run commands in a chat; return the lines of its session."""
     calls = [called((f"t{n}", "Bash", {"command": each})) for n, each in enumerate(commands)]
     api.replies[:] = [*calls, said("Done.")]
     return send(store, project)

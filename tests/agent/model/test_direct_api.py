@@ -1,18 +1,23 @@
-"""The Messages API without the official client: what is sent, and streams of any shape."""
+"""The Messages API without the official client: requests, and streams of any shape."""
 
 import asyncio
 import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.scripted_api import Reply, ScriptedApi, said
-from turnlog.agent.model.direct_api import DirectClient, _data
-from turnlog.agent.model.streaming import Model
+from turnlog.agent.model.direct_api import DirectClient, RequestBodies, RequestBody, _data
+from turnlog.agent.model.streaming import Faltered, Model
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 
@@ -34,6 +39,29 @@ def ask(environment: dict[str, str]) -> list[Fields]:
             await model.close()
 
     return asyncio.run(run())
+
+
+@contextmanager
+def redirecting_server(target: str) -> Generator[tuple[str, list[str]]]:
+    """A server that sends every request elsewhere; its address, and the paths it was asked for."""
+    seen: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(self.path)
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(307)
+            self.send_header("Location", f"{target}{self.path}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", seen
+        server.shutdown()
 
 
 def pieces(*given: bytes) -> list[bytes]:
@@ -98,13 +126,59 @@ def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: str) -> None:
     assert "secret" not in found.value.line
 
 
-def test_the_usual_address_is_that_of_the_api() -> None:
+@pytest.mark.parametrize("more", [{}, {"ANTHROPIC_CUSTOM_HEADERS": "X-Team: a"}])
+def test_no_redirect_is_followed(more: dict[str, str], api: ScriptedApi) -> None:
+    """Nor is it tried again: neither key nor conversation goes where the user did not send it."""
+    with redirecting_server(api.url) as (url, seen):
+        given = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": url, **more}
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in given.items():
+                patch.setenv(name, value)
+            with pytest.raises(ModelError, match=r"status 307") as found:
+                ask(given)
+    assert (len(seen), api.requests) == (1, [])
+    assert not isinstance(found.value, Faltered)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost:99999",
+        "http://localhost:0",
+        "http://:80",
+        "localhost:80",
+        "ftp://localhost",
+        "http://[::1",
+        "http://ada:hunter2@localhost:port",
+    ],
+)
+def test_an_address_that_cannot_be_requested_is_refused(url: str) -> None:
+    with pytest.raises(ModelError, match="ANTHROPIC_BASE_URL is not the address") as found:
+        ask({"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": url})
+    assert "hunter2" not in found.value.line
+
+
+def test_an_error_does_not_show_the_password_in_an_address() -> None:
+    with pytest.raises(ModelError, match=r"no answer from http://127.0.0.1:9/v1/messages") as found:
+        ask({"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "http://ada:hunter2@127.0.0.1:9"})
+    assert "hunter2" not in found.value.line
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ("", "https://api.anthropic.com/v1/messages"),
+        ("http://localhost:1", "http://localhost:1/v1/messages"),
+        ("http://localhost:65535", "http://localhost:65535/v1/messages"),
+    ],
+)
+def test_requests_go_to_the_api_unless_another_address_is_named(base: str, expected: str) -> None:
     async def address() -> str:
-        client = DirectClient({"ANTHROPIC_API_KEY": "k"})
+        client = DirectClient({"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": base})
         await client.close()
         return client.address
 
-    assert asyncio.run(address()) == "https://api.anthropic.com/v1/messages"
+    assert asyncio.run(address()) == expected
 
 
 def test_a_chat_does_not_import_the_official_client(api: ScriptedApi, tmp_path: Path) -> None:
@@ -124,3 +198,42 @@ def test_a_chat_does_not_import_the_official_client(api: ScriptedApi, tmp_path: 
     )
     assert json.loads(done.stdout)["result"] == "Hello."
     assert "official" not in done.stderr
+
+
+def bytes_of(bodies: RequestBodies, body: Fields) -> bytes:
+    """The JSON of a request, which is the same in pieces and as a whole."""
+
+    async def read(encoded: RequestBody) -> bytes:
+        return b"".join([piece async for piece in encoded])
+
+    encoded = bodies.encode(body)
+    whole = bytes(encoded)
+    assert asyncio.run(read(encoded)) == whole
+    assert len(encoded) == len(whole)
+    return whole
+
+
+def test_what_was_sent_before_is_not_encoded_again() -> None:
+    bodies = RequestBodies()
+    first, *more = ({"role": "user", "content": f"text {number}"} for number in range(20))
+    sent = json.loads(bytes_of(bodies, {"model": "m", "messages": [first, *more[:10]]}))
+    assert sent == {"model": "m", "messages": [first, *more[:10]]}
+    was = dict(first)
+    first["content"] = "changed, and not looked at again"
+    sent = json.loads(bytes_of(bodies, {"model": "m", "messages": [first, *more]}))
+    assert sent == {"model": "m", "messages": [was, *more]}
+
+
+@given(st.lists(st.lists(st.integers(0, 12), max_size=12), max_size=8))
+def test_requests_are_encoded_as_they_are(requests: list[list[int]]) -> None:
+    bodies = RequestBodies()
+    known: list[Fields] = [{"role": "user", "content": [{"text": f"{n}"}]} for n in range(13)]
+    for places in requests:
+        body = {"model": "m", "messages": [known[place] for place in places]}
+        assert json.loads(bytes_of(bodies, body)) == body
+
+
+def test_a_lone_surrogate_becomes_a_question_mark() -> None:
+    body = {"messages": [{"role": "user", "content": "a\ud83d"}], "system": "é"}
+    sent = json.loads(bytes_of(RequestBodies(), body))
+    assert (sent["messages"][0]["content"], sent["system"]) == ("a?", "é")

@@ -1,4 +1,4 @@
-"""The Messages API, asked over real HTTP."""
+"""Requests to the Messages API over real HTTP."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Services that run models are asked through their own libraries, over real HTTP."""
+"""Providers of models, through their own libraries and over real HTTP."""
 
 import base64
 import json
@@ -99,7 +99,7 @@ def service() -> Generator[Service]:
 
 
 def ask(home: Path, variables: dict[str, str], without: str = "") -> str:
-    """What a chat says, in a process of its own: the services' libraries keep what they know."""
+    """Run a chat in a process of its own, because the services' libraries keep state."""
     known = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", CEILINGS: str(home)}
     hidden = f"sys.modules[{without!r}] = None; " if without else ""
     program = f"import sys; {hidden}from turnlog.cli.main import main; main()"

@@ -1,4 +1,4 @@
-"""Answers piece by piece: what goes wrong, and what may pass."""
+"""Streamed answers: permanent and temporary failures."""
 
 import asyncio
 import json
@@ -130,7 +130,7 @@ def test_an_address_where_nobody_answers_may_pass(api: ScriptedApi) -> None:
 
 
 class _Failing(BaseHTTPRequestHandler):
-    """Begins an answer, and then says that it cannot go on."""
+    """Begins an answer, and then reports that it cannot continue."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))

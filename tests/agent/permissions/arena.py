@@ -1,12 +1,16 @@
 """A throw-away project full of canaries, and a real bash that runs what the policy allows.
 
+Where bubblewrap works, nothing outside of the project's surroundings can be changed.
+
 A command gets through if it changes a file, shows a secret, or runs a program without permission.
 """
 
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -174,10 +178,15 @@ class Arena:
 
     def breaches(self, command: str, trial: Trial) -> list[str]:
         """Run a command in bash, and return what it did without permission."""
+        if trial.allow == ("Bash",) and not self.confinement:
+            # The rule allows everything, `date 01010101` included, and tests often run as root.
+            print(f"not run without bubblewrap: {command!r}", file=sys.stderr)
+            return []
         for mark in self.ran.iterdir():
             mark.unlink()
+        bash = ("bash", "--noprofile", "--norc", "-c", command)
         done = subprocess.run(
-            ["timeout", "-k", "1", TIMEOUT, "bash", "--noprofile", "--norc", "-c", command],
+            [*self.confinement, "timeout", "-k", "1", TIMEOUT, *bash],
             cwd=self.project,
             env=self._env(),
             stdin=subprocess.DEVNULL,
@@ -191,6 +200,20 @@ class Arena:
         if DENIED_SECRET.encode() in shown and any("Read" in rule for rule in trial.deny):
             found.append("showed a denied file")
         return found + list(self._changes(trial))
+
+    @cached_property
+    def confinement(self) -> tuple[str, ...]:
+        """The command that lets another one change nothing but the arena; empty if none works."""
+        wrapped = (
+            *("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+            *("--bind", str(self.place), str(self.place), "--unshare-all", "--cap-drop", "ALL"),
+            "--die-with-parent",
+        )
+        try:
+            done = subprocess.run([*wrapped, "true"], capture_output=True, check=False)
+        except FileNotFoundError:
+            return ()
+        return wrapped if done.returncode == 0 else ()
 
     def _changes(self, trial: Trial) -> Iterator[str]:
         now = fingerprint(self.world)

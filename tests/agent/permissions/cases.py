@@ -1,4 +1,4 @@
-"""What is decided about calls: one row for each, with the rules and the mode that it depends on.
+"""Verdicts about calls: one row per call, with the rules and the mode that it depends on.
 
 `{project}` is where the session was started, with `{project}/sub` in it; `{other}` lies beside it,
 `{home}` is the user's. Links in the project: `out.txt` leads to `{other}/file.txt`, `out` to
@@ -953,6 +953,8 @@ OTHER_TOOLS = [
     *_rows("deny", "mcp__git__log", deny="mcp__git", allow="mcp__git__log"),
     *_rows("allow", "TodoWrite"),
     *_rows("deny", "TodoWrite", deny="TodoWrite"),
+    *_rows("allow", "TaskCreate"),
+    *_rows("deny", "TaskUpdate", deny="TaskUpdate"),
     *_rows("allow", "Agent: Explore"),
     *_rows("deny", "Agent: Explore", deny="Agent(Explore)"),
     *_rows("deny", "Task: Explore", deny="Agent(Explore)"),

@@ -1,4 +1,4 @@
-"""Random bash commands, made from bash's grammar in groups that each go for another weakness."""
+"""Random bash commands from bash's grammar, in groups that each target one weakness."""
 
 import re
 import string

@@ -1,4 +1,4 @@
-"""Generated commands against a real bash: what the policy allows does nothing else."""
+"""Generated commands against a real bash: allowed ones have no other effect."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,3 +65,14 @@ def test_the_arena_notices_what_gets_through(arena: Arena, tmp_path: Path) -> No
     assert arena.breaches("echo x > .mcp.json", TRIALS[3]) == ["changed project/.mcp.json"]
     assert arena.breaches("rm docs/keep.md", TRIALS[4]) == ["changed project/docs/keep.md"]
     assert not arena.breaches("ls", default)
+
+
+@pytest.mark.needs_bwrap
+def test_what_a_rule_for_everything_allows_cannot_change_the_machine(
+    arena: Arena, tmp_path: Path
+) -> None:
+    """`make fuzz` runs whatever it makes up, often as root."""
+    (tmp_path / "mine").write_text("mine")
+    arena.breaches(f"echo x >> {tmp_path}/mine; touch {tmp_path}/new", TRIALS[-1])
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert (tmp_path / "mine").read_text() == "mine"

@@ -224,7 +224,11 @@ ASKED = [
         allow=("Bash",),
     ),
     *rows("git remote -v add e x", deny=("Bash(git remote add:*)",), allow=("Bash",)),
-    *rows("npm run -s deploy", deny=("Bash(npm run deploy:*)",), allow=("Bash",)),
+    *rows(
+        "npm run -s deploy\nnpm run -s a deploy",
+        deny=("Bash(npm run deploy:*)",),
+        allow=("Bash",),
+    ),
     *rows(
         "/abs/deploy.sh\n././deploy.sh\ncd src && ../deploy.sh",
         deny=("Bash(./deploy.sh:*)",),
@@ -415,6 +419,11 @@ def test_an_oversized_command_is_decided_about_with_bounded_work(
         VerdictKind.ASK,
         VerdictKind.ALLOW,
     )
+
+
+def test_a_subcommand_that_a_rule_denies_may_be_an_argument(arena: Arena) -> None:
+    trial = Trial("", allow=("Bash",), deny=("Bash(npm run deploy:*)",))
+    assert arena.is_allowed("npm run test deploy", trial)
 
 
 def test_a_long_message_needs_no_permission_because_of_its_length(arena: Arena) -> None:

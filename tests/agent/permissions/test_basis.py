@@ -1,4 +1,4 @@
-"""What an allowed call rests on: decides how freely it runs."""
+"""The basis of an allowed call, which decides how confined it runs."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ async def consent(question: Question) -> PermissionReply:
 
 
 def admitted(store: Store, folder: Path, kind: VerdictKind, **decisions: str) -> Basis:
-    """What a command rests on that passes the gate, with a hook for each decision."""
+    """Return the basis of a command that passes the gate, with a hook for each decision."""
     hooks = {event: [{"hooks": [answering(event, text)]}] for event, text in decisions.items()}
     parts = make_parts(store, folder, hooks)
     parts.tools |= TOOLS

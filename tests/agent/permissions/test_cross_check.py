@@ -267,7 +267,7 @@ def test_a_bash_of_unknown_version_makes_commands_ask(tmp_path: Path) -> None:
 
 
 def explain(project: Path, bash: str, command: str, *options: str) -> str:
-    """What `--explain-permission` prints where another program takes the place of bash."""
+    """Run `--explain-permission` with another program in place of bash; return its output."""
     path = f"{Path(bash).parent}:{os.environ['PATH']}"
     argv = [sys.executable, "-m", "turnlog", "chat", "--explain-permission", command, *options]
     environment = {**os.environ, "PATH": path}
@@ -331,7 +331,7 @@ def random_text(random: Random) -> str:
 
 
 def is_reserved(part: SimpleCommand) -> bool:
-    """Whether a program is named as a reserved word.
+    """Return whether a program has the name of a reserved word.
 
     It can be, behind a redirection: `>x time`. Bash prints it first, where it has another meaning.
     """

@@ -1,4 +1,4 @@
-"""What was judged is what runs: the directory, the names of patterns, the time it takes.
+"""A call runs as it was judged: in that directory, with those names, within the time limit.
 
 Commands go through the gate and the real Bash tool, as in a chat that nobody can answer in.
 """

@@ -220,6 +220,8 @@ def test_a_rule_for_git_is_about_its_everyday_uses_while_a_rule_hides_a_file(
         *("git clean -fd docs", "git checkout HEAD~1 -- docs", "git checkout .", "git restore ."),
         *("git rm -r 'docs/*'", "git rm -r :/", "git rm ':(glob)**/k*'", "git -C docs rm -r ."),
         *("timeout 5 git rm -r docs", "git rm -r ./docs/../docs", "git restore --staged -W ."),
+        *("git clean -fd -e x", "git clean -fde x", "git clean -fd --excl x"),
+        *("git rm -r --pathspec-from-file=x", "git checkout --pathspec-fr x"),
     ],
 )
 @pytest.mark.parametrize("rule", ["Edit(/docs/keep.md)", "Read(./docs/keep.md)"])

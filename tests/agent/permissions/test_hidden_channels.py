@@ -1,4 +1,4 @@
-"""Ways out of a command that are no argument of a program: `~`, connections, variables, time."""
+"""Side channels of a command besides arguments: `~`, connections, variables, time."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What holds for all commands and rules, those included that nobody thought of.
+"""Laws that hold for all commands and rules, including those that nobody thought of.
 
 Real shells are asked what would have run.
 """
@@ -136,7 +136,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def runs_bad(programs: Path, command: str) -> bool:
-    """Whether a real shell runs the program that is not allowed."""
+    """Return whether a real shell runs the program that is not allowed."""
     mark = programs / "ran-bad"
     mark.unlink(missing_ok=True)
     subprocess.run(

@@ -1,4 +1,4 @@
-"""Patches that commands apply by a rule: which files they change is looked at."""
+"""Patches that commands apply by a rule: the files that they change are checked."""
 
 import subprocess
 from pathlib import Path
@@ -37,16 +37,56 @@ def test_a_patch_changes_no_denied_or_protected_file(
     assert _kind_of_patch(command, tmp_path) is VerdictKind.ASK
 
 
+MAIL = "From 1 Mon Sep 17 00:00:00 2001\nFrom: a <a@b.c>\nSubject: x\n{}\n\nx\n---\n"
+
+
 @pytest.mark.parametrize(
     "text",
     [
         PATCH.format("x").replace("+++ b/x", '+++ "b/.env\\162c"'),
         "Content-Transfer-Encoding: base64\n\nZGlmZg==\n",
+        # git joins the lines of a header, and looks for the word anywhere in it.
+        MAIL.format("Content-Transfer-Encoding: 8bit\n base64") + "ZGlmZg==\n",
+        # In UTF-7, `+AC4-` is a dot.
+        MAIL.format("Content-Type: text/plain; charset=UTF-7") + PATCH.format("+AC4-envrc"),
+        MAIL.format("Content-Type: multipart/mixed; boundary=x") + PATCH.format("x"),
+        # A list of further files with patches.
+        "# This series applies on GIT commit 0123456789\nother.patch\n",
     ],
 )
 def test_a_patch_that_cannot_be_read_with_certainty_asks(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.patch").write_text(text)
     assert _kind_of_patch("git am x.patch", tmp_path) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git apply --stat --appl x.patch", "git apply --stat --no-stat x.patch"),
+        *("git apply --check --no-check x.patch", "git apply x.patch -- --stat"),
+        *("git apply --exclude --stat x.patch", "git apply --directory=docs x.patch"),
+        *("git am --exclude --skip x.patch", "git am x.patch -- --abort", "git am --skip x.patch"),
+    ],
+)
+def test_an_option_only_counts_if_no_other_one_can_take_it_back(
+    command: str, tmp_path: Path
+) -> None:
+    (tmp_path / "x.patch").write_text(PATCH.format(".envrc"))
+    assert _kind_of_patch(command, tmp_path) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("start", ["X", "XX ", "- "])
+def test_a_patch_that_only_the_program_patch_finds_asks(start: str, tmp_path: Path) -> None:
+    lines = PATCH.format(".envrc").splitlines()
+    (tmp_path / "x.patch").write_text("".join(f"{start}{line}\n" for line in lines))
+    assert _kind_of_patch("patch -p1 -i x.patch", tmp_path) is VerdictKind.ASK
+
+
+def test_a_mail_as_git_writes_it_is_applied_by_a_rule(tmp_path: Path) -> None:
+    head = "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit"
+    (tmp_path / "x.patch").write_text(MAIL.format(head) + PATCH.format("src/app.py"))
+    for command in ("git am -3 --signoff x.patch", "git apply --stat x.patch", "git am --abort"):
+        assert _kind_of_patch(command, tmp_path) is VerdictKind.ALLOW
 
 
 @pytest.mark.parametrize(

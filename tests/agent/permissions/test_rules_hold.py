@@ -31,7 +31,7 @@ class Running:
         self.chat.store.settings.write_text(content)
 
     def call(self, *calls: Call, options: tuple[str, ...] = ()) -> list[str]:
-        """Let the model make calls, one after the other; return what it is told of each."""
+        """Let the model make calls, one after the other; return their results."""
         made = [called((f"t{rank}", *each)) for rank, each in enumerate(calls)]
         self.api.replies[:] = [*made, said("Done.")]
         done = self.chat.run("-p", "go", *options)

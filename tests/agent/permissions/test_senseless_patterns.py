@@ -1,4 +1,4 @@
-"""Rules whose patterns make no sense are named at the start, and disturb no other."""
+"""Rules with invalid patterns are named at the start, and affect no other rule."""
 
 import json
 from pathlib import Path
@@ -66,4 +66,4 @@ def test_one_bad_rule_keeps_no_file_from_being_read(tmp_path: Path) -> None:
     results = json.dumps(api.requests[-1].body["messages"][-1])
     assert ("CONTENT" in results, "SECRET" in results) == (True, False)
     assert f"{path}: 'Read([z-a])' is not a valid pattern: bad character range" in told.err
-    assert "so what it was to deny is NOT denied by it" in told.err
+    assert "so it does NOT deny any call" in told.err

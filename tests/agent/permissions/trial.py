@@ -1,4 +1,4 @@
-"""A project on the disk, and what is decided about calls in it."""
+"""A project on disk, and verdicts about calls in it."""
 
 from pathlib import Path
 
@@ -46,13 +46,13 @@ def policy_for(case: Case, project: Path) -> Policy:
 
 
 def verdict_of(case: Case, project: Path) -> Verdict:
-    """What is decided about the call of a case."""
+    """Return the verdict about the call of a case."""
     tool, _, used_on = case.call.partition(": ")
     return decide(tool, [access_of(tool, _filled(used_on, project))], policy_for(case, project))
 
 
 def access_of(tool: str, used_on: str) -> Access:
-    """What a call touches."""
+    """Return what a call touches."""
     match tool:
         case "Bash":
             return Runs(used_on)

@@ -110,6 +110,16 @@ def test_a_request_without_one_clear_end_is_refused(
     assert answers.count(b"HTTP/1.1 ") == 1
 
 
+def test_a_body_may_be_as_large_as_the_limit(server: ReplayServer) -> None:
+    assert status(server, body=BODY.ljust(LIMITS.body)) == 200
+
+
+def test_requests_may_share_a_connection(server: ReplayServer) -> None:
+    with connected(server) as connection:
+        connection.sendall(2 * (head(server) + BODY) + head(server, "Connection: close") + BODY)
+        assert received(connection).count(b"HTTP/1.1 200 ") == 3
+
+
 @pytest.mark.parametrize(
     "length", ["", "-1", "+5", "5 5", "0x10", "1e3", "\xb2", "9" * 30, "10001"]
 )

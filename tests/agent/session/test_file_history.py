@@ -43,8 +43,11 @@ def test_a_file_is_kept_before_its_first_change_in_a_turn_only(work: Work) -> No
     prompt = work.prompt("change it")
     work.write("a.txt", "first")
     work.write("a.txt", "second")
-    _, update = history_lines(work)
+    _, delta, update = history_lines(work)
     name = backup_name(path, 1)
+    assert (delta["trackingPath"], delta["backup"]["backupFileName"]) == ("a.txt", name)
+    assert delta["snapshotMessageId"] == prompt
+    assert delta["messageId"] == update["messageId"]
     assert (work.history.folder / name).read_text() == "before"
     assert update["isSnapshotUpdate"]
     assert update["snapshot"]["messageId"] == prompt

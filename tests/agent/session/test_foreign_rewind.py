@@ -1,4 +1,4 @@
-"""Going back in a session that somebody else wrote: its lines name files and copies at will."""
+"""Rewinding a session that somebody else wrote, whose lines name any files and copies."""
 
 import json
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def backup(name: str | None = COPY, **more: str) -> Fields:
 
 
 def plan_of(work: Work, files: dict[str, Fields]) -> RewindPlan:
-    """What going back would do in a session whose only snapshot names these files."""
+    """Plan the rewind of a session whose only snapshot names these files."""
     work.path.write_bytes(session(snapshot(files), user("hello", uuid=PROMPT)))
     copy = work.history.folder / COPY
     copy.parent.mkdir(parents=True, exist_ok=True)
@@ -205,7 +205,7 @@ def test_enter_out_of_habit_writes_nothing_and_odd_files_are_named_first(tmp_pat
 
 
 def foreign_makefile(chat: ChatProcess, prompt: str = "hello") -> Path:
-    """A Makefile as the project has it, in a session that brings both this and another one."""
+    """The project's own Makefile, in a session that contains it and another one."""
     current = "build:\n\tcc main.c\n"
     (chat.work / "Makefile").write_text(current)
     later = json.loads(snapshot({"Makefile": backup(COPY.replace("v1", "v2"))}))

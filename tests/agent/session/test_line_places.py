@@ -1,4 +1,4 @@
-"""Each line tells the directory and the branch of its own moment, not those of its prompt."""
+"""Each line records the directory and branch at the time of writing, not those of its prompt."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def bash(call_id: str, command: str) -> tuple[str, str, Fields]:
 
 
 def places_in(path: Path, project: Path) -> list[tuple[str, str, str]]:
-    """The kind, directory and branch of each line that tells them."""
+    """Return the kind, directory and branch of each line that has them."""
     return [
         (line["type"], line["cwd"].removeprefix(str(project)), line["gitBranch"])
         for line in lines_in(path)

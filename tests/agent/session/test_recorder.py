@@ -1,4 +1,4 @@
-"""What is written down, and that a crash at any byte leaves a session that goes on."""
+"""Recorded entries, and crashes: a session cut off at any byte can be resumed."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from support.chatting import FACTS, SESSION
 from turnlog.agent.session.entry_builders import STOPPED, new_agent_id, new_slug
 from turnlog.agent.session.recorder import Recorder
-from turnlog.agent.session.resume import go_on, reopen
+from turnlog.agent.session.resume import continue_session, reopen
 from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session
@@ -129,7 +129,7 @@ def test_an_answer_of_nothing_but_thinking_is_left_out(recorder: Recorder) -> No
 def test_a_compaction_starts_anew_and_keeps_the_old_lines(recorder: Recorder) -> None:
     a_turn(recorder)
     tip = recorder.leaf
-    boundary, summary = recorder.compaction("Files were listed.", "list files", "manual", 100, {})
+    boundary, summary = recorder.compaction("Files were listed.", "list files", "manual", {}, [])
     assert (boundary["parentUuid"], boundary["logicalParentUuid"]) == (None, tip)
     assert summary["parentUuid"] == boundary["uuid"]
     session = opened(recorder)
@@ -144,7 +144,7 @@ def test_half_of_a_surrogate_pair_is_written(recorder: Recorder) -> None:
 
 def test_a_crash_at_any_byte_leaves_a_session_that_goes_on(recorder: Recorder) -> None:
     a_turn(recorder)
-    recorder.compaction("Files were listed.", "list files", "manual", 100, {})
+    recorder.compaction("Files were listed.", "list files", "manual", {}, [])
     a_turn(recorder, 2)
     whole = recorder.path.read_bytes()
     ends = [place for place, byte in enumerate(whole) if byte == 10]
@@ -153,7 +153,7 @@ def test_a_crash_at_any_byte_leaves_a_session_that_goes_on(recorder: Recorder) -
         recorder.path.write_bytes(whole[:place])
         again = Recorder(recorder.path, FACTS, recorder.where)
         try:
-            go_on(again, reopen(again.path))
+            continue_session(again, reopen(again.path))
         except NotFound:
             assert place < ends[0] + 1
             continue

@@ -1,4 +1,4 @@
-"""Sessions gone on with: what the model is sent is what the session's context is."""
+"""Resumed sessions: requests contain exactly the session's context."""
 
 import asyncio
 import json
@@ -11,7 +11,8 @@ from support.scripted_api import ScriptedApi
 from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.permissions import ApprovalMode
-from turnlog.agent.session.resume import SMALL, latest_in, reopen
+from turnlog.agent.session.resume import SMALL, _tail_start, latest_in, reopen
+from turnlog.conversation.node_log import NodeLog, ReadExtent
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.errors import NotFound, UsageError
@@ -29,7 +30,7 @@ def keep(store: Store, project: Path, content: bytes, name: str = NAME) -> Path:
 
 
 def go_on(store: Store, prompt: str, **options: object) -> Path:
-    """Run a prompt in a session; gives its file."""
+    """Run a prompt in a session; return its file."""
 
     async def run() -> Path:
         chat = await open_chat(store, ChatOptions(**options))  # pyright: ignore[reportArgumentType]
@@ -119,6 +120,19 @@ def test_some_modes_are_not_gone_on_with(store: Store, project: Path, mode: str)
     assert reopen(path).mode is None
 
 
+def test_the_mode_may_have_changed_since_the_last_prompt(store: Store, project: Path) -> None:
+    def switched(mode: str) -> bytes:
+        return json.dumps({"type": "permission-mode", "permissionMode": mode}).encode() + b"\n"
+
+    turn = session(user("go", permission_mode="acceptEdits"), assistant(text("ok")))
+    path = keep(store, project, turn + switched("default"))
+    assert reopen(path).mode is ApprovalMode.DEFAULT
+    keep(store, project, switched("default") + turn)
+    assert reopen(path).mode is ApprovalMode.ACCEPT_EDITS
+    keep(store, project, turn + switched("bypassPermissions"))
+    assert reopen(path).mode is None
+
+
 def test_lines_to_come_are_later_than_any_in_the_file(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
@@ -144,6 +158,25 @@ def test_of_a_long_session_only_what_follows_its_compaction_is_read(
     resumed = reopen(path)
     assert resumed.chain == list(whole.values(whole.branch_to(whole.tree.active_leaf)))[-4:]
     assert len(resumed.chain) == 4
+
+
+def test_of_a_long_session_messages_that_its_compaction_kept_are_read_too(
+    store: Store, project: Path
+) -> None:
+    count = 2 * SMALL // 50_000
+    kept = {"anchorUuid": nth(count + 3), "uuids": [nth(count + 1)], "allUuids": [nth(count + 1)]}
+    lines = (
+        *(user("x" * 50_000) for _ in range(count)),
+        assistant(text("First or second?")),
+        *compaction("What was said.", compact_metadata={"preservedMessages": kept}),
+        user("the second"),
+        assistant(text("ok")),
+    )
+    path = keep(store, project, session(*lines))
+    resumed = reopen(path)
+    said = [entry["message"]["content"] for entry in resumed.chain if "message" in entry]
+    assert said[1] == [text("First or second?")]
+    assert len(NodeLog(path, ReadExtent(_tail_start(path))).nodes) == 5
 
 
 def test_a_long_session_that_goes_on_before_its_compaction_is_read_whole(

@@ -1,4 +1,4 @@
-"""Going back to before a prompt, and back again."""
+"""Rewinding to before a prompt, and undoing that."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def go_back(
 
 
 def settle(work: Work) -> None:
-    """Let what is on disk be as old as the lines that tell of it."""
+    """Make files on disk as old as the lines that describe them."""
     for path in work.root.rglob("*"):
         os.utime(path, (0, 0))
 

@@ -1,4 +1,4 @@
-"""Rules of a command hold for its turn, not for an agent that works in the background."""
+"""Rules of a command apply to its turn, not to an agent that runs on in the background."""
 
 import asyncio
 from pathlib import Path
@@ -26,9 +26,13 @@ async def send(chat: Chat, prompt: str) -> None:
 
 
 async def work_late(
-    store: Store, project: Path, api: ScriptedApi, reply: PermissionReply
+    store: Store,
+    project: Path,
+    api: ScriptedApi,
+    reply: PermissionReply,
+    prompts: tuple[str, ...] = ("go", "/release"),
 ) -> tuple[list[Question], ApprovalMode]:
-    """Let an agent call Bash after the user has run a command; return what was asked."""
+    """Let an agent of the first prompt call Bash after the others; return the questions."""
     may_go_on = Event()
     launched = [called(("t1", "Agent", LAUNCH))]
     work = [called(("t2", "Bash", {"command": "touch taken"})), said("Worked.")]
@@ -47,8 +51,8 @@ async def work_late(
         return reply
 
     chat = await open_chat(store, ChatOptions(cwd=project), ask)
-    await send(chat, "go")
-    await send(chat, "/release")
+    for prompt in prompts:
+        await send(chat, prompt)
     (agent,) = chat.parts.workspace.shells.jobs.values()
     may_go_on.set()
     await asyncio.wait_for(agent.watch, PATIENCE)
@@ -70,6 +74,18 @@ def test_a_background_agent_does_not_get_the_rules_of_a_later_command(
     asked, _ = asyncio.run(work_late(store, project, api, refusal))
     assert [each.input for each in asked] == [{"command": "touch taken"}]
     assert not (project / "taken").exists()
+
+
+@pytest.mark.parametrize(
+    ("prompts", "is_asked"), [(("/release",), False), (("/release", "Now something else."), True)]
+)
+def test_a_background_agent_keeps_the_rules_of_its_command_until_the_next_turn(
+    store: Store, project: Path, api: ScriptedApi, prompts: tuple[str, ...], is_asked: bool
+) -> None:
+    refusal = PermissionReply("deny", feedback="no")
+    asked, _ = asyncio.run(work_late(store, project, api, refusal, prompts))
+    assert bool(asked) is is_asked
+    assert (project / "taken").exists() is not is_asked
 
 
 def test_an_answer_to_it_switches_the_mode_of_the_conversation(

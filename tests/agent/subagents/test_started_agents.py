@@ -23,7 +23,8 @@ from turnlog.agent.permissions.policy import Question
 from turnlog.agent.session.entry_builders import STOPPED_AT_CALL
 from turnlog.agent.subagents.overrides import rules_for
 from turnlog.agent.subagents.runner import NAME, Agents
-from turnlog.agent.tools.task_output import TASK_OUTPUT, TASK_STOP
+from turnlog.agent.tools.task_output import TASK_OUTPUT
+from turnlog.agent.tools.task_stop import TASK_STOP
 from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
@@ -82,6 +83,7 @@ def test_a_sub_agent_works_by_itself_and_reports(parts: Parts, api: ScriptedApi)
     }
     assert not any("toolUseResult" in each for each in lines)
     meta = json.loads(subagent_meta(path).read_bytes())
+    assert meta["finished"]
     assert (meta["agentType"], meta["toolUseId"], meta["spawnDepth"]) == (
         "general-purpose",
         "t1",
@@ -278,19 +280,29 @@ def test_its_own_mode_ends_when_the_user_plans(tmp_path: Path) -> None:
     assert child.mode is ApprovalMode.PLAN
 
 
+@pytest.mark.parametrize("mode", [ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS])
 def test_one_that_does_not_ask_is_refused_what_would_be_asked_about(
-    parts: Parts, api: ScriptedApi
+    parts: Parts, api: ScriptedApi, mode: ApprovalMode
 ) -> None:
     async def ask(question: Question) -> Consented:
-        raise AssertionError
+        return Consented("allow")
 
     parts.ask = ask
     rules_of(parts).kinds["Echo"] = VerdictKind.ASK
+    rules_of(parts).mode = mode
     define(parts, permission_mode="dontAsk")
     work = [called(("s1", "Echo", {"text": "x"})), said("No.")]
     script(api, go=[called(start("t1", "look", "own")), said("Done.")], look=work)
     chat(parts, "go")
     assert api.requests[2].body["messages"][-1]["content"][0]["is_error"] is True
+
+
+def test_one_whose_skills_are_unknown_starts_without_them(parts: Parts, api: ScriptedApi) -> None:
+    define(parts, skills=("deploy",))
+    script(api, go=[called(start("t1", "look", "own")), said("Done.")], look=[said("Seen.")])
+    chat(parts, "go")
+    (told,) = api.requests[-1].body["messages"][-1]["content"][0]["content"]
+    assert told["text"] == "Seen."
 
 
 def test_one_that_comes_to_its_limit_is_told_to_have_been_stopped(
@@ -320,6 +332,15 @@ def test_a_variable_names_the_model_of_all(
     script(api, go=[called(start("t1", "look", "reader")), said("Done.")], look=[said("Seen.")])
     chat(parts, "go")
     assert api.requests[1].body["model"] == "claude-sonnet-5-5"
+
+
+def test_a_variable_names_the_model_of_a_family(
+    parts: Parts, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_DEFAULT_HAIKU_MODEL", "claude-haiku-4-5")
+    script(api, go=[called(start("t1", "look", "reader")), said("Done.")], look=[said("Seen.")])
+    chat(parts, "go")
+    assert api.requests[1].body["model"] == "claude-haiku-4-5"
 
 
 async def turns_of(parts: Parts, *prompts: str) -> list[Event]:

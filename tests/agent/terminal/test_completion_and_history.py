@@ -1,4 +1,4 @@
-"""What may be meant by what is typed, what was typed before, and what is pasted."""
+"""Completions for typed text, the prompt history, and pasted content."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ def meant(text: str, *files: str) -> list[str]:
 
 
 def test_commands_are_offered_by_their_start_then_by_what_they_hold() -> None:
-    assert meant("/co") == ["/commit", "/compact", "/context", "/cost", "/resume"]
+    assert meant("/co") == ["/commit", "/compact", "/context", "/cost", "/config", "/resume"]
     assert meant("/mm") == ["/commit"]
     (offer,) = offers("/commit", known(OWN), [])
     assert (offer.shown, offer.note) == ("/commit [what]", "Commit it")

@@ -1,4 +1,4 @@
-"""Lists to choose from, and the question whether a call may run."""
+"""Menus, and the question whether a call may run."""
 
 import asyncio
 from collections.abc import Callable
@@ -125,6 +125,24 @@ def test_replies() -> None:
 def test_edits_can_be_accepted_from_now_on() -> None:
     asking = in_loop(lambda: press(Asking(question("Edit"), offers_edits=True), "down", "enter"))
     assert asking.chosen.result() is ACCEPT
+
+
+def test_shift_tab_accepts_edits_from_now_on() -> None:
+    editing = in_loop(lambda: press(Asking(question("Edit"), offers_edits=True), "mode"))
+    assert editing.chosen.result() is ACCEPT
+    running = in_loop(lambda: press(Asking(question("Bash"), offers_edits=True), "mode"))
+    assert not running.chosen.done()
+
+
+def test_shift_tab_accepts_nothing_out_of_sight() -> None:
+    def asked() -> Asking:
+        asking = Asking(question("Edit"), offers_edits=True)
+        asking.preface = [f"line {number}" for number in range(40)]
+        asking.fit(STYLE, 80, 10)
+        asking.press("mode")
+        return asking
+
+    assert not in_loop(asked).chosen.done()
 
 
 def test_commands_offer_no_edits() -> None:

@@ -1,4 +1,4 @@
-"""Commands and keys of every day, in a real terminal."""
+"""Everyday commands and keys, in a real terminal."""
 
 import json
 import sys
@@ -77,8 +77,24 @@ def test_keys_find_earlier_prompts_write_elsewhere_and_explain(
     pane.see("Edit which memory file?")
     pane.keys("1")
     # The line may be folded anywhere: it starts with a path of any length.
-    pane.wait(lambda screen: "CLAUDE.md: it counts from the next" in " ".join(screen.split()))
+    pane.wait(lambda screen: "CLAUDE.md: it takes effect in the next" in " ".join(screen.split()))
     pane.wait(lambda _: "from the editor" in (project / "CLAUDE.md").read_text())
+
+
+@needs_tmux
+def test_a_prompt_is_put_aside_until_another_one_is_sent(pane: Pane, api: ScriptedApi) -> None:
+    pane.type("a long draft")
+    pane.see("❯ a long draft")
+    pane.keys("C-s")
+    pane.see("prompt stashed")
+    pane.say("count the melons")
+    pane.see("Done.", "❯ a long draft")
+    assert "prompt stashed" not in pane.screen()
+    assert "draft" not in json.dumps(api.requests[-1].body["messages"])
+    pane.keys("M-p")
+    pane.see("Which model, here and in new sessions?")
+    pane.keys("Escape")
+    pane.see("❯ a long draft")
 
 
 @needs_tmux
@@ -113,3 +129,44 @@ def test_a_line_is_added_to_a_file_in_another_encoding(tmp_path: Path) -> None:
     path.write_bytes(b"caf\xe9")
     add_line(path, "use tabs")
     assert path.read_bytes() == b"caf\xe9\n- use tabs\n"
+
+
+@needs_tmux
+def test_an_editor_with_an_open_quote_is_one_line(
+    api: ScriptedApi, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate_terminal(monkeypatch, tmp_path)
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "vi 'x")
+    with terminal([sys.executable, "-m", "turnlog", "chat"], project, 100, 40) as pane:
+        pane.see("% of 1M")
+        pane.keys("C-g")
+        pane.see("$EDITOR is not a command: no closing quotation (try: export EDITOR=vi)")
+        pane.say("/memory")
+        pane.see("Edit which memory file?")
+        pane.keys("1")
+        pane.wait(lambda screen: screen.count("$EDITOR is not a command") == 2)
+        assert "Traceback" not in pane.wait(lambda screen: True)
+
+
+@needs_tmux
+def test_a_command_that_changes_something_is_recorded(
+    pane: Pane, api: ScriptedApi, store: Store
+) -> None:
+    pane.say("/rename too early")
+    pane.see("the session is called too early")
+    pane.say("Hello.")
+    pane.see("Done.")
+    pane.say("/model haiku")
+    pane.see("the model is")
+    pane.say("/cost")
+    pane.see("total")
+    pane.say("/rename the cart")
+    pane.see("the session is called the cart")
+    (path,) = store.session_files()
+
+    def commands() -> list[str]:
+        lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+        return [line["commandRun"]["command"] for line in lines if "commandRun" in line]
+
+    pane.wait(lambda _: commands() == ["model", "rename"])

@@ -1,4 +1,4 @@
-"""What hooks do to the screen, in a real terminal."""
+"""Effects of hooks on the screen, in a real terminal."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Text for the screen: harmless, in cells, broken where it must be."""
+"""Text for the screen: harmless, measured in cells, broken where necessary."""
 
 from hypothesis import given
 from hypothesis import strategies as st

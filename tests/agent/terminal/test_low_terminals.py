@@ -1,4 +1,4 @@
-"""Questions on a terminal of ten rows: all of them can be read before one is answered."""
+"""Questions on a terminal of ten rows: everything can be read before answering."""
 
 import sys
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def ask(
 
 
 def pages(pane: Pane) -> list[str]:
-    """What each page shows, from the first to the last."""
+    """Return the content of each page, from the first to the last."""
     found = [pane.see("pgdn")]
     while "enter to" not in found[-1]:
         pane.keys("PageDown")

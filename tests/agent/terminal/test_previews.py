@@ -1,4 +1,4 @@
-"""What a question shows of the call it is about: everything, and as it is."""
+"""Previews of calls in permission prompts: complete and undisguised."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ def bare(value: str, role: str) -> str:
 
 
 def told(tool: str, place: CallPlace = PLACE, **given: Any) -> list[str]:
-    """What is shown of a call, the title first."""
+    """Return the preview of a call, the title first."""
     shown = preview(tool, given, place)
     return [f"{shown.title}  {shown.facts}".strip(), *(line for _, line in shown.lines)]
 

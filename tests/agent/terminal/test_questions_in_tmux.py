@@ -1,4 +1,4 @@
-"""Questions in a real terminal: whatever a call would do is on the screen, or a key away."""
+"""Questions in a real terminal: everything that a call would do is visible, or one key away."""
 
 import sys
 import time
@@ -37,7 +37,7 @@ def ask(
 
 
 def joined(screen: str) -> str:
-    """What is on the screen, without the breaks and indents of lines that are too long."""
+    """Return the screen, without line breaks and indents of wrapped lines."""
     return "".join(line.strip() for line in screen.split("\n"))
 
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,34 +14,14 @@ import pytest
 
 from support.build import assistant, session, text, user
 from support.scripted_api import ScriptedApi, answered, called, refused, said
-from support.tmux import PATIENCE, Pane, isolate_terminal, needs_tmux, terminal
+from support.tmux import PATIENCE, Pane, Start, needs_tmux, terminal
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.store.paths import Store
 
 pytestmark = needs_tmux
 
-Start = Callable[..., AbstractContextManager[Pane]]
 STATUS = "asks before changes"
-
-
-@pytest.fixture
-def start(
-    api: ScriptedApi, store: Store, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Start:
-    """Starts a chat in a terminal."""
-    isolate_terminal(monkeypatch, tmp_path)
-
-    @contextmanager
-    def run(
-        *options: str, columns: int = 80, rows: int = 30, command: Sequence[str] = ()
-    ) -> Generator[Pane]:
-        usual = [sys.executable, "-m", "turnlog", "chat", *options]
-        with terminal(command or usual, project, columns, rows) as pane:
-            pane.see("% of 1M")
-            yield pane
-
-    return run
 
 
 def sessions(store: Store) -> list[Path]:
@@ -373,11 +353,15 @@ def test_another_session_is_found_and_gone_on_with(
         pane.say("something else")
         pane.see("New one.")
         pane.say("/resume")
-        pane.see("Go on with which session?", "❯ mend the cart")
-        pane.type("nosuch")
-        pane.see("nothing")
-        pane.keys(*["BSpace"] * 6)
-        pane.see("❯ mend the cart")
+        pane.see("2 sessions", "mend the cart", "something else")
+        pane.keys("Escape", "Escape")
+        # The chat is as it was before the picker, and takes what is typed.
+        pane.wait(lambda screen: "sessions" not in screen and STATUS in screen)
+        pane.see("About carts.", "New one.")
+        pane.say("/resume")
+        pane.see("2 sessions")
+        pane.type("cart")
+        pane.see("1 session")
         pane.keys("Enter")
         pane.wait(lambda screen: screen.count("About carts.") == 2)
         pane.say("and then?")
@@ -582,7 +566,14 @@ def test_a_closed_terminal_loses_nothing(
         pane.run("kill-server")
         wait_for(lambda: not Path(f"/proc/{pid}").exists())
     kinds = [entry.get("subtype") or entry["type"] for entry in entries(sessions(store)[0])]
-    assert kinds[-5:] == ["assistant", "user", "user", "turn_duration", "last-prompt"]
+    assert kinds[-6:] == [
+        "assistant",
+        "user",
+        "user",
+        "turn_duration",
+        "last-prompt",
+        "cost-state",
+    ]
 
 
 def test_what_the_api_refuses_is_one_clear_line(start: Start, api: ScriptedApi) -> None:

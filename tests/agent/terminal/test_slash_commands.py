@@ -1,4 +1,4 @@
-"""Commands behind a slash: turnlog's own, and those of files, which take their place."""
+"""Slash commands: built-in ones, and custom ones that override them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is loaded before the prompt is there: nothing that takes long."""
+"""Modules loaded before the prompt appears: none that takes long."""
 
 import json
 import subprocess

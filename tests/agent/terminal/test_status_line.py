@@ -1,13 +1,17 @@
-"""The status line and what goes on, as text."""
+"""The status line and the current activity, as text."""
+
+from msgspec.structs import replace
 
 from turnlog.agent.loop.events import CallStarted, Inside, Printed, Recorded, Streamed, TurnEnded
 from turnlog.agent.permissions import ApprovalMode
-from turnlog.agent.terminal.live_region import Live
+from turnlog.agent.terminal.live_region import SLOW, Live
 from turnlog.agent.terminal.status_line import (
+    GAP,
     StatusFacts,
     UsageMeter,
     fit_line,
     spinner,
+    status_parts,
     status_row,
 )
 from turnlog.agent.terminal.styled_text import make_style
@@ -29,6 +33,15 @@ def start(tokens: int) -> Streamed:
 def test_the_status_line_tells_mode_context_cost_and_model() -> None:
     assert row(80) == "  asks before changes · 12% of 200k · $0.12 · claude-opus-5-5"
     assert row(80, ApprovalMode.PLAN).startswith("  plans only · ")
+
+
+def test_the_status_line_tells_what_runs_in_the_background_and_the_mode_of_vi() -> None:
+    mode = ApprovalMode.DEFAULT
+    facts = StatusFacts("opus", mode, 0, 200_000, 0.0, running=2, keys="NORMAL", hint="? for keys")
+    whole = "asks before changes · NORMAL · 2 in the background · 0% of 200k · $0.00 · opus"
+    assert GAP.join(status_parts(facts)) == f"{whole} · ? for keys"
+    own = replace(facts, line="mine")
+    assert status_parts(own) == ["asks before changes", "NORMAL", "2 in the background", "mine"]
 
 
 def test_a_narrow_status_line_tells_what_matters_most() -> None:
@@ -74,10 +87,22 @@ def test_what_a_sub_agent_takes_is_counted_once() -> None:
 
 def test_the_spinner_tells_what_it_has_room_for() -> None:
     meter = UsageMeter()
-    assert (
-        spinner("Working", meter, "esc to interrupt", 60)[2:] == "Working · 0s · esc to interrupt"
-    )
-    assert spinner("Working", meter, "esc to interrupt", 12)[2:] == "Working"
+    hints = ["esc to interrupt", "ctrl-b to background"]
+    whole = "Working · 0s · esc to interrupt · ctrl-b to background"
+    assert spinner("Working", meter, hints, 80)[2:] == whole
+    assert spinner("Working", meter, hints, 40)[2:] == "Working · 0s · esc to interrupt"
+    assert spinner("Working", meter, hints, 12)[2:] == "Working"
+
+
+def test_a_command_that_lasts_can_go_on_in_the_background() -> None:
+    live = Live("/work")
+    live.take(CallStarted("t1", "Bash", {"command": "make"}))
+    live.take(CallStarted("t2", "Read", {"file_path": "a"}))
+    assert not live.is_lasting
+    live.jobs["t2"].started -= SLOW
+    assert not live.is_lasting
+    live.jobs["t1"].started -= SLOW
+    assert live.is_lasting
 
 
 def test_running_calls_show_the_end_of_what_they_print() -> None:

@@ -1,4 +1,4 @@
-"""Answers as they come in: what is finished, what is still the tail, and how it looks."""
+"""Streamed answers: finished blocks, the tail, and their rendering."""
 
 import pytest
 from hypothesis import given
@@ -46,7 +46,7 @@ def test_a_closed_fence_is_finished_by_what_follows() -> None:
     assert split_finished("````\n```\n\n````\n\nthen") == ("````\n```\n\n````\n\n", "then")
 
 
-def test_markdown_is_laid_out_without_boxes() -> None:
+def test_only_tables_are_laid_out_in_boxes() -> None:
     text = (
         "# Head\n\nsome **bold** `code`\n\n1. one\n\n```python\nx = 1\n```\n\n"
         "| a | b |\n|---|---|\n| 1 | 2 |"
@@ -57,13 +57,15 @@ def test_markdown_is_laid_out_without_boxes() -> None:
         "",
         "some bold code",
         "",
-        " 1 one",
+        "1. one",
         "",
         "x = 1",
         "",
-        "a  b",
-        "────",
-        "1  2",
+        "┌─────┬─────┐",
+        "│  a  │  b  │",
+        "├─────┼─────┤",
+        "│ 1   │ 2   │",
+        "└─────┴─────┘",
     ]
 
 

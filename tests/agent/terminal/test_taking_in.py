@@ -1,4 +1,4 @@
-"""What the loop and the recorder take in from the screen."""
+"""Input that the loop and the recorder take from the screen."""
 
 import asyncio
 import json
@@ -53,7 +53,9 @@ def test_a_shell_command_of_the_user_is_part_of_the_conversation(
     parts: Parts, api: ScriptedApi
 ) -> None:
     hook = {"hooks": [{"type": "command", "command": "echo no >&2; exit 2"}]}
-    parts.hooks._groups = {"UserPromptSubmit": [hook]}
+    heard = parts.recorder.path.with_suffix(".heard")
+    listener = {"hooks": [{"type": "command", "command": f"cat > {heard}"}]}
+    parts.hooks._groups = {"UserPromptSubmit": [hook], "Stop": [listener]}
     run(parts, shell_prompt("ls", ToolOutcome("a.txt", {"stdout": "a.txt"})), source=SHELL)
     told = [block["text"].strip() for block in api.requests[0].body["messages"][0]["content"]]
     assert told == [
@@ -61,8 +63,10 @@ def test_a_shell_command_of_the_user_is_part_of_the_conversation(
         "<bash-stdout>a.txt</bash-stdout><bash-stderr></bash-stderr>",
     ]
     sound_session(parts)
-    last = json.loads(parts.recorder.path.read_text().splitlines()[-1])
+    last, totals = map(json.loads, parts.recorder.path.read_text().splitlines()[-2:])
     assert (last["type"], last["lastPrompt"]) == ("last-prompt", "! ls")
+    assert totals["type"] == "cost-state"
+    assert json.loads(heard.read_text())["prompt_id"] == parts.recorder.chain[0]["promptId"]
 
 
 def test_what_a_failed_command_printed_is_an_error() -> None:

@@ -1,9 +1,8 @@
-"""No question is answered by keys that were pressed before it was on the screen."""
+"""Keys that were pressed before a question appeared do not answer it."""
 
 import json
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
 
@@ -12,26 +11,15 @@ import pytest
 from support import mcp_server
 from support.chat_process import NEW, ChatProcess
 from support.pty_chat import PtyChat, pty_chat, wait_for
-from support.scripted_api import ScriptedApi, called, said, scripted_api
+from support.scripted_api import ScriptedApi, called, said
 
 HELD = 0.03
 """Seconds between two characters of a key that is held."""
 TRUST, RUN, SERVER = "Do you trust", "Run this command?", "run?"
 
 
-@pytest.fixture
-def api() -> Iterator[ScriptedApi]:
-    with scripted_api(said("Done.")) as running:
-        yield running
-
-
-@pytest.fixture
-def chat(tmp_path: Path, api: ScriptedApi) -> ChatProcess:
-    return ChatProcess(tmp_path, api.url)
-
-
 def bring_hook(chat: ChatProcess) -> Path:
-    """A project whose settings would create a file."""
+    """Create a project whose settings would create a file."""
     canary = chat.work.parent / "canary"
     hook = {"type": "command", "command": f"touch {canary}"}
     (chat.work / ".claude").mkdir()

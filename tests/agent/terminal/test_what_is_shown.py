@@ -1,20 +1,18 @@
-"""Lines of a session as they stand in the scrollback, and what calls would do."""
+"""Entries in the scrollback, and previews of calls."""
 
 from pathlib import Path
 from typing import Any
 
-from support.build import assistant, session, text, user
 from turnlog.agent.permissions import ApprovalMode, Policy, Verdict, parse_rule
 from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.permissions.policy import Question, VerdictKind
 from turnlog.agent.session.entry_builders import REJECTED_TEXT, STOPPED
 from turnlog.agent.terminal.chat_driver import last_turns
 from turnlog.agent.terminal.event_text import EntryRenderer
+from turnlog.agent.terminal.folding import FoldedText
 from turnlog.agent.terminal.listings import ContextShare, context_rows, permission_rows
 from turnlog.agent.terminal.screen_protocol import ScrollbackItem
-from turnlog.agent.terminal.slash_commands import session_items, sessions_in
 from turnlog.agent.terminal.styled_text import make_style
-from turnlog.store.paths import Store
 
 Fields = dict[str, Any]
 ROOT = Path("/work")
@@ -134,6 +132,54 @@ def test_a_call_that_was_not_run_says_no_more() -> None:
     assert call(use("Bash", command="ls"), REFUSED) == ["✗ Bash ls  not run"]
 
 
+def test_an_edit_that_failed_shows_why_instead_of_a_diff() -> None:
+    edit = use("Edit", file_path="/work/a.py", old_string="b", new_string="c")
+    failed = result("<tool_use_error>String not found</tool_use_error>", is_error=True)
+    assert call(edit, failed) == ["✗ Edit a.py", "    String not found"]
+
+
+def test_questions_of_the_model_are_shown_with_their_answers() -> None:
+    asking = use("AskUserQuestion", questions=[{"question": "Which colour?"}])
+    answered = result("Your questions have been answered", {"answers": {"Which colour?": "Red"}})
+    assert call(asking, answered) == [
+        "● AskUserQuestion Which colour?  answered",
+        "    Which colour? → Red",
+    ]
+    assert call(asking, REFUSED) == ["✗ AskUserQuestion Which colour?  refused"]
+
+
+def test_a_plan_is_not_shown_again_once_it_is_approved() -> None:
+    showing = use("ExitPlanMode", plan="# Sort it\n\n1. Read")
+    approved = result("User has approved your plan", {"plan": "# Sort it\n\n1. Read"})
+    assert call(showing, approved) == ["● ExitPlanMode Sort it  approved"]
+    assert call(showing, REFUSED) == ["✗ ExitPlanMode Sort it  refused"]
+
+
+def test_files_that_a_prompt_mentions_are_named() -> None:
+    texts = [
+        "What /work/src/a.py holds, as Read tells it:\n     1\tx",
+        "What is in /work/src:\na.py",
+        "/etc/shadow was mentioned, but not read: it is outside",
+    ]
+    blocks = [
+        {"type": "text", "text": f"<system-reminder>\n{text}\n</system-reminder>"} for text in texts
+    ]
+    assert call(said(blocks, isMeta=True)) == [
+        "  read src/a.py",
+        "  listed src",
+        "  did not read /etc/shadow",
+    ]
+
+
+def test_what_an_agent_in_the_background_tells_the_model_is_not_folded_for_the_user() -> None:
+    folded: list[FoldedText] = []
+    rendered = EntryRenderer(bare, ROOT, folded=folded)
+    rendered.render(use("Agent", description="Count", prompt="Count files"))
+    shown = rendered.render(result("It works.\nagentId: a1", {"status": "async_launched"}))
+    assert lines(shown) == ["● Agent Count  in the background"]
+    assert folded == []
+
+
 def test_a_call_that_was_begun_is_told_as_interrupted() -> None:
     rendered = renderer()
     rendered.render(use("Bash", command="make"))
@@ -192,21 +238,6 @@ def test_the_last_turns_start_with_a_prompt() -> None:
     assert last_turns(chain) == chain[3:]
     assert last_turns([first]) == [first]
     assert last_turns([]) == []
-
-
-def test_sessions_are_described_by_head_and_tail(store: Store, tmp_path: Path) -> None:
-    folder = store.project_of(str(tmp_path))
-    folder.mkdir()
-    (folder / "one.jsonl").write_bytes(session(user("mend the cart"), assistant(text("done"))))
-    (folder / "empty.jsonl").write_bytes(b"")
-    (folder / "agent-1.jsonl").write_bytes(session(user("a task")))
-    (item,) = session_items(sessions_in(store, tmp_path))
-    assert (item.label, item.value) == ("mend the cart", folder / "one.jsonl")
-    assert item.note.endswith("ago · main")
-
-
-def test_there_may_be_no_sessions(store: Store, tmp_path: Path) -> None:
-    assert sessions_in(store, tmp_path) == []
 
 
 def test_the_context_is_a_bar_of_its_parts() -> None:

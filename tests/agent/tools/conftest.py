@@ -1,4 +1,4 @@
-"""A directory for tools to work in; whatever they give must fit the format's types."""
+"""A directory for tools to work in; results must fit the format's types."""
 
 from collections.abc import Iterator
 from pathlib import Path

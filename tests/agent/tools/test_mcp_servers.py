@@ -26,7 +26,7 @@ Configs = dict[str, ServerConfig]
 def with_servers(
     calls: Calls, configs: Configs, use: Callable[[], Awaitable[None]], seconds: float = 60
 ) -> list[str]:
-    """Start servers, use their tools, and let them end; what was wrong with some."""
+    """Start servers, use their tools, stop them; return the problems of some."""
 
     async def run() -> list[str]:
         connections = Connections()
@@ -139,6 +139,20 @@ def test_a_server_has_its_variables_and_works_in_the_project(
         for name, value in {"FROM_HERE": "a", "FROM_FILE": "b"}.items():
             [block] = (await calls.start("mcp__shop__variable", name=name)).data
             assert block["text"] == f"{value} in {calls.root}"
+
+    assert with_servers(calls, {"shop": config}, use) == []
+
+
+@pytest.mark.parametrize(("is_project", "key"), [(True, ""), (False, "sk-1")])
+def test_a_server_of_a_project_gets_no_credentials(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, is_project: bool, key: str
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-1")
+    config = ServerConfig(command=sys.executable, args=[SCRIPT], is_project=is_project)
+
+    async def use() -> None:
+        [block] = (await calls.start("mcp__shop__variable", name="ANTHROPIC_API_KEY")).data
+        assert block["text"] == f"{key} in {calls.root}"
 
     assert with_servers(calls, {"shop": config}, use) == []
 

@@ -1,4 +1,4 @@
-"""Questions to the user are never answered by rules, modes or nobody."""
+"""Questions to the user are never answered by rules or modes, nor if nobody can be asked."""
 
 import asyncio
 import json

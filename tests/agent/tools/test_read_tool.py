@@ -149,3 +149,9 @@ def test_a_file_with_a_similar_name_is_suggested(calls: Calls) -> None:
     refusal = calls.refusal("Read", file_path=str(calls.root / "tills.py"))
     assert refusal.endswith(f"Did you mean {calls.root / 'till.py'}?")
     assert "None" not in calls.refusal("Read", file_path=str(calls.root / "window.c"))
+
+
+def test_files_of_the_same_name_with_another_ending_are_suggested(calls: Calls) -> None:
+    (calls.root / "a.markdown").touch()
+    refusal = calls.refusal("Read", file_path=str(calls.root / "a.py"))
+    assert refusal.endswith(f"Did you mean {calls.root / 'a.markdown'}?")

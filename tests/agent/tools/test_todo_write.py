@@ -1,4 +1,4 @@
-"""TodoWrite: the list, and what it was before."""
+"""TodoWrite: the new list and the previous one."""
 
 from support.tool_calls import Calls
 

@@ -1,4 +1,4 @@
-"""The table of tools, as the Messages API is told it."""
+"""The table of tools, as it is sent to the Messages API."""
 
 import re
 import subprocess
@@ -29,6 +29,20 @@ def test_inputs_are_named_as_the_format_knows_them(name: str) -> None:
     assert name in KNOWN_TOOLS
     if kind := INPUTS.get(name):
         assert TOOLS[name].schema["properties"].keys() == set(kind.__struct_encode_fields__)
+
+
+def test_only_tools_that_change_nothing_run_side_by_side() -> None:
+    assert {name for name, tool in TOOLS.items() if tool.is_parallel} == {
+        "BashOutput",
+        "Glob",
+        "Grep",
+        "Read",
+        "TaskGet",
+        "TaskList",
+        "TaskOutput",
+        "WebFetch",
+        "WebSearch",
+    }
 
 
 def test_further_tools_take_their_place_beside_the_others() -> None:

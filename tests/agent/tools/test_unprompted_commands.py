@@ -1,4 +1,4 @@
-"""Commands that run unprompted: what they see, and what they can change."""
+"""Commands that run unprompted: what they can see and change."""
 
 import os
 import shutil
@@ -237,6 +237,8 @@ def test_a_sandbox_that_fails_to_start_is_told_and_the_command_runs_once(calls: 
     assert told.startswith("ran\n")
     assert "ran without a sandbox, which failed to start: bwrap: no namespaces today" in told
     assert (calls.root / "log").read_text() == "ran\n"
+    slow = calls.run_by(EDITS, "Bash", command="sleep 61", timeout=300)
+    assert "timed out" in str(slow.content)
 
 
 def test_a_command_that_fails_in_the_sandbox_is_not_run_again(calls: Calls) -> None:

@@ -1,4 +1,4 @@
-"""git in commands that run unprompted: no repository gets a program of its own to run."""
+"""git in commands that run unprompted: no repository can make it run a program."""
 
 import shlex
 import subprocess

@@ -27,7 +27,7 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 class Site:
-    """A server whose pages are given by path; it remembers what was asked."""
+    """A server with pages by path; it records requests."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Answer] = {}

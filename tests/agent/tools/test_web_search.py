@@ -1,4 +1,4 @@
-"""WebSearch: what the API is offered, and what comes of its answer."""
+"""WebSearch: the tool offered to the API, and results from its answer."""
 
 from typing import Any
 

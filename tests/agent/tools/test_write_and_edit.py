@@ -1,4 +1,4 @@
-"""Write and Edit: what may be changed, and that nothing else of a file changes."""
+"""Write and Edit: which files may be changed, and that the rest of a file stays the same."""
 
 import os
 import stat
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.tool_calls import Calls
@@ -237,6 +237,7 @@ def test_the_text_of_a_large_file_is_not_kept_with_its_change(calls: Calls) -> N
 texts = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n"])).map("".join)
 
 
+@example("c\na\nb\n\n", "b\na\n\n", "", "")
 @given(texts, texts, st.sampled_from(["", "end"]), st.sampled_from(["", "end"]))
 def test_hunks_lead_from_one_text_to_the_other(old: str, new: str, tail: str, other: str) -> None:
     before, after = old + tail, new + other
@@ -257,3 +258,10 @@ def patched(text: str, hunks: list[dict[str, Any]]) -> str:
             if line[0] in " +":
                 result.append(line[1:] + ("" if following == NO_END else "\n"))
     return "".join([*result, *lines[place:]])
+
+
+def test_distant_changes_are_hunks_of_their_own() -> None:
+    same = "x\n" * 20
+    first, second = patch_of(f"a\n{same}b\n", f"A\n{same}B\n")
+    assert first["lines"] == ["-a", "+A", " x", " x", " x"]
+    assert second["lines"] == [" x", " x", " x", "-b", "+B"]

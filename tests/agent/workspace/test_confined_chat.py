@@ -1,30 +1,18 @@
-"""What the settings and the environment let the calls of a chat reach."""
+"""Files and network that settings and environment let the calls of a chat reach."""
 
 import json
 import subprocess
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from support.chat_process import ANYTHING, NEW, ChatProcess
-from support.scripted_api import ScriptedApi, called, said, scripted_api
-
-
-@pytest.fixture
-def api() -> Iterator[ScriptedApi]:
-    with scripted_api(said("Done.")) as running:
-        yield running
-
-
-@pytest.fixture
-def chat(tmp_path: Path, api: ScriptedApi) -> ChatProcess:
-    return ChatProcess(tmp_path, api.url)
+from support.scripted_api import ScriptedApi, called, said
 
 
 def result_in(api: ScriptedApi, number: int) -> str:
-    """What came of the call that a request tells of."""
+    """Return the result of a call in a request."""
     [block] = api.requests[number].body["messages"][-1]["content"]
     return str(block["content"])
 

@@ -1,4 +1,4 @@
-"""Commands in bubblewrap: what they can write, and what they can reach."""
+"""Commands in bubblewrap: what they can write and reach."""
 
 import shutil
 import socket

@@ -3,19 +3,29 @@
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.render.charts.bars import RankedRow, StackPart, ranked_bars, stacked_bars
+from turnlog.render.charts.bars import (
+    LARGEST_TEXT,
+    PLOT,
+    THINNEST,
+    TOP,
+    WIDEST,
+    RankedRow,
+    StackPart,
+    ranked_bars,
+    stacked_bars,
+)
 from turnlog.render.charts.distributions import Spread, quantile_strips
 from turnlog.render.charts.flame_graph import FlameCell, flame_graph
 from turnlog.render.charts.heat_maps import calendar, week_grid
 from turnlog.render.charts.lines import ContextPoint, context_line, sparkline
-from turnlog.render.charts.report_charts import standalone
-from turnlog.render.charts.svg import WIDTH, ChartOptions, _escaped, safe_text
+from turnlog.render.charts.report_charts import axis_label, standalone
+from turnlog.render.charts.svg import WIDTH, ChartOptions, _escaped, safe_text, text_width
 from turnlog.render.charts.swim_lanes import Interval, Lane, swim_lanes
 from turnlog.text import UNSAFE
 
@@ -155,6 +165,62 @@ def test_an_unknown_value_is_not_zero() -> None:
     assert mark.findtext(f"{SVG}title") == "a: unknown"
 
 
+def test_a_ranked_row_has_room_for_its_value() -> None:
+    path = f"/home/ada/{'deep/' * 20}handlers_of_hooks.py"
+    row = RankedRow(path, 9, note="(6 unchanged)")
+    root = parsed(ranked_bars([row], ChartOptions("title")))
+    (box,) = root.findall(f"./{SVG}svg")
+    value = text_width("9  (6 unchanged)", LARGEST_TEXT)
+    assert float(box.get("x") or 0) + float(box.get("width") or 0) + value < WIDTH
+    (shown,) = box.itertext()
+    assert text_width(shown, LARGEST_TEXT) <= float(box.get("width") or 0)
+    assert re.fullmatch("…/.*handlers_of_hooks[.]py", shown)
+
+
+def test_a_legend_keeps_the_ends_of_paths() -> None:
+    paths = [f"/home/ada/{'deep/' * 20}{name}" for name in ("shop", "blog")]
+    parts = [StackPart("a", path, 1) for path in paths]
+    root = parsed(stacked_bars(parts, ["a"], ChartOptions("title")))
+    boxes = root.findall(f"./{SVG}svg")
+    texts = ["".join(box.itertext()) for box in boxes]
+    assert {text.rpartition("/")[2] for text in texts} == {"shop", "blog"}
+    for box, text in zip(boxes, texts, strict=True):
+        assert text.startswith("…/")
+        assert text_width(text, LARGEST_TEXT) <= float(box.get("width") or 0)
+
+
+def test_a_day_of_many_years_can_be_seen() -> None:
+    days = [f"{date(2020, 1, 1) + timedelta(days=n)}" for n in range(2000)]
+    root = parsed(stacked_bars([StackPart(days[700], "a", 1)], days, ChartOptions("title")))
+    (mark,) = marks(root)
+    assert float(mark.get("width") or 0) == THINNEST
+    assert "tl-thin" in (mark.get("class") or "").split()
+
+
+def test_the_only_day_does_not_fill_the_chart() -> None:
+    root = parsed(stacked_bars([StackPart("a", "b", 1)], ["a"], ChartOptions("title")))
+    assert [float(mark.get("width") or 0) for mark in marks(root)] == [WIDEST]
+
+
+@pytest.mark.parametrize(
+    ("start", "count", "expected"),
+    [
+        ("2025-01-15", 672, ["Jan 15 2025", "Apr 9", "Jul 2", "Sep 24", "Dec 17", "Mar 11"]),
+        ("2025-11-10", 672, ["Nov 10 2025", "Feb 2", "Apr 27 2026", "Jul 20", "Oct 12", "Jan 4"]),
+        ("2026-01-15", 16, ["Jan 15", "Jan 17", "Jan 19", "Jan 21", "Jan 23", "Jan 25"]),
+    ],
+)
+def test_an_axis_names_the_years_if_there_are_several(
+    start: str, count: int, expected: list[str]
+) -> None:
+    days = [f"{date.fromisoformat(start) + timedelta(days=n)}" for n in range(count)]
+    options = ChartOptions("title", labels=axis_label)
+    root = parsed(stacked_bars([StackPart(days[0], "a", 1)], days, options))
+    y = str(TOP + PLOT + 17)
+    texts = ["".join(each.itertext()) for each in root.iter(f"{SVG}text") if each.get("y") == y]
+    assert texts[:6] == expected
+
+
 def test_many_series_are_merged_without_losing_anything() -> None:
     parts = [StackPart("day", f"model {n:02d}", n + 1) for n in range(30)]
     root = parsed(stacked_bars(parts, ["day"], ChartOptions("title")))
@@ -264,3 +330,13 @@ def test_the_largest_bar_leaves_the_same_margin_on_both_sides() -> None:
 def test_a_period_without_activity_is_a_thin_line() -> None:
     drawn = sparkline([("a", 1), ("b", 0), ("c", None)], ChartOptions("Turns"))
     assert re.findall(r'\bheight="([\d.]+)"', drawn)[-3:] == ["34", "0.5", "0.5"]
+
+
+def test_charts_below_each_other_start_at_the_same_place() -> None:
+    starts = {
+        line.get("x1")
+        for name in ("bars", "context")
+        for line in parsed(CHARTS[name]("a", ChartOptions("title"))).iter(f"{SVG}line")
+        if line.get("class") == "tl-grid"
+    }
+    assert len(starts) == 1

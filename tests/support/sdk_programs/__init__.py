@@ -4,9 +4,10 @@ from support.sdk_programs import (
     basics,
     control,
     hook_callbacks,
+    mixed,
     permissions,
     servers,
     sessions,
 )
 
-__all__ = ["basics", "control", "hook_callbacks", "permissions", "servers", "sessions"]
+__all__ = ["basics", "control", "hook_callbacks", "mixed", "permissions", "servers", "sessions"]

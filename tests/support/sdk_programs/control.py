@@ -18,6 +18,7 @@ from claude_agent_sdk import (
 
 from support.scripted_api import called, refused, said
 from support.sdk_rig import (
+    SLOW,
     Fields,
     Outcome,
     Rig,
@@ -35,7 +36,6 @@ from support.sdk_rig import (
     write_line,
 )
 
-SLOW = ("t1", "Bash", {"command": "perl -e 'sleep 60'"})
 SCHEMA = {
     "type": "json_schema",
     "schema": {

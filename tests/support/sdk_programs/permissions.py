@@ -35,7 +35,7 @@ def made(rig: Rig) -> list[str]:
 
 
 class Judge:
-    """Answers in the same way each time, and keeps what it was asked."""
+    """Answers in the same way each time, and records the questions."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)

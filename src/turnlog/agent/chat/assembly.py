@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from turnlog.agent.chat.customizations import ALL, Customizations
 from turnlog.agent.chat.preferred_answers import preferred_prompts
 from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.config.memory import Memory, MemoryFiles, MemoryLimits
@@ -18,6 +19,7 @@ from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.http_hooks import Allowed
 from turnlog.agent.hooks.payload import SessionFacts
 from turnlog.agent.loop.answering import ask_for_tool
+from turnlog.agent.loop.call_hooks import review_task
 from turnlog.agent.loop.context_limit import compacting
 from turnlog.agent.loop.conversation import Emit, Parts, TurnLimits
 from turnlog.agent.loop.events import Notice
@@ -38,10 +40,11 @@ from turnlog.agent.permissions.trust import ImportChoices, ask_for_imports, impo
 from turnlog.agent.session.entry_builders import EntryDefaults, new_slug
 from turnlog.agent.session.file_history import FileHistory
 from turnlog.agent.session.recorder import Recorder
-from turnlog.agent.session.resume import Resumed, go_on
+from turnlog.agent.session.resume import Resumed, continue_session
 from turnlog.agent.session.rewind import OUTSIDE, why_apart
 from turnlog.agent.subagents.hook_evaluation import ConversationResources
 from turnlog.agent.workspace.project_directories import EVERY_SOURCE, SettingSource
+from turnlog.agent.workspace.task_list import TaskList, task_folder
 from turnlog.agent.workspace.tool import Tool
 from turnlog.agent.workspace.web_pages import Pages
 from turnlog.agent.workspace.workspace import Workspace
@@ -96,12 +99,25 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
     resume_at: str | None = None
     """The last entry of the resumed session that counts."""
     drops_turn: str | None = None
-    """The prompt whose turn `resume_at` drops: anything else there is an error."""
+    """The prompt whose turn `resume_at` may drop; dropping anything else is an error."""
     plugins: tuple[Plugin, ...] = ()
     agents: dict[str, AgentDefinition] = {}
     """Agents defined on the command line."""
     allows_bypass: bool = False
     """Allow a program to switch to bypassPermissions later."""
+    customizations: Customizations = ALL
+    is_recorded: bool = True
+    """False to keep the session in memory only."""
+    compact_window: str | None = None
+    """Tokens at which the conversation is compacted, or "auto"."""
+    agent: str | None = None
+    """The agent whose instructions, tools and model the session has."""
+    opening_lines: tuple[Fields, ...] = ()
+    """Lines about the session, such as its worktree, to write with the first prompt."""
+    moves_surroundings: bool = False
+    """Send machine-dependent context with the first prompt, not in the system prompt."""
+    setup: str | None = None
+    """Run Setup hooks first: init or maintenance."""
 
     @property
     def sources(self) -> frozenset[SettingSource]:
@@ -117,13 +133,10 @@ def assemble(
     resumed: Resumed,
     notify: Callable[[str], None],
 ) -> Parts:
-    """Return the parts of a chat for a session file; the tools are added later.
-
-    `notify` gets messages for the user before the chat starts.
-    """
+    """Return the parts of a chat without its tools; `notify` gets messages for the user."""
     cwd = options.cwd
     mode = starting_mode(options, settings, resumed)
-    choice = _model(options, resumed, settings)
+    choice = starting_model(options, resumed, settings)
     # The first one is the session's own directory, which is the root of the workspace.
     places = [*settings.directories[1:], *options.directories]
     consent = Consent(settings, mode, options.allow, options.deny, options.allows_bypass)
@@ -135,14 +148,17 @@ def assemble(
         places,
         pages=Pages(allows_private=options.allows_private_pages),
         environment=settings.command_env,
-        before_change=lambda path: history.before_change(path),  # noqa: PLW0108 - bound later
+        before_change=lambda path: history.before_change(path) if history else None,
         may_read=lambda path, searched=None: is_readable(path, consent.policy(workspace), searched),
         confinement=settings.sandbox,
         ask=lambda question, tools: ask_for_tool(parts, question, tools),
+        todos=resumed.todos,
+        tasks=TaskList(task_folder(store, path.stem, os.environ), store.root),
+        review_task=lambda event, about: review_task(parts, event, about),
     )
     recorder = _recorder(options, path, resumed, workspace)
-    history = FileHistory(store, recorder, cwd, partial(_may_copy, workspace))
-    facts = _hook_facts(path, options, settings, mode, fresh_env_file(store, path.stem))
+    history = _history(store, options, recorder, workspace)
+    facts = _hook_facts(path, options, settings, mode, _env_file(store, options, path))
     files = _memory_files(store, options, settings, workspace)
     tools: dict[str, Tool] = {}
     hooks = Hooks(settings.hooks, facts, rule_filter(tools, workspace), _allowed(settings))
@@ -170,7 +186,8 @@ def assemble(
     return parts
 
 
-def _model(options: ChatOptions, resumed: Resumed, settings: Settings) -> ModelChoice:
+def starting_model(options: ChatOptions, resumed: Resumed, settings: Settings) -> ModelChoice:
+    """Return the model that a chat starts with."""
     named = options.model or resumed.model or settings.model
     wanted, preferred = options.tuning, settings.preferences
     # The option before the variable before the setting, as the client documents it.
@@ -201,6 +218,18 @@ def _hook_facts(
     )
 
 
+def _env_file(store: Store, options: ChatOptions, path: Path) -> Path:
+    return fresh_env_file(store, path.stem) if options.is_recorded else path.with_suffix(".sh")
+
+
+def _history(
+    store: Store, options: ChatOptions, recorder: Recorder, workspace: Workspace
+) -> FileHistory | None:
+    """Return the backups of changed files; None if nothing of the session is kept."""
+    may_copy = partial(_may_copy, workspace)
+    return FileHistory(store, recorder, options.cwd, may_copy) if options.is_recorded else None
+
+
 def _may_copy(workspace: Workspace, path: Path) -> bool:
     """Return whether a file named by a resumed session may be backed up."""
     return why_apart(path, workspace.folders) != OUTSIDE and workspace.may_read(path)
@@ -221,12 +250,13 @@ def memory_limits(
     excluded: tuple[str, ...] = (),
 ) -> MemoryLimits:
     """Return which memory files a chat loads."""
+    has_memory = options.customizations.has_memory
     return MemoryLimits(
-        # Read anew for each file, as the user may approve imports in the middle of a chat.
+        # Read again for each file, as the user may approve imports in the middle of a chat.
         is_approved=lambda path: path in import_choices(store, options.cwd).approved,
         may_read=may_read,
-        uses_user=SettingSource.USER in options.sources,
-        uses_project=SettingSource.PROJECT in options.sources,
+        uses_user=has_memory and SettingSource.USER in options.sources,
+        uses_project=has_memory and SettingSource.PROJECT in options.sources,
         excluded=excluded,
     )
 
@@ -236,7 +266,7 @@ async def _recall(
 ) -> list[str]:
     """Return the memory that applies to a file, and report memory files that were not loaded.
 
-    Imports from outside that no question named so far are asked about here.
+    Ask about imports from outside the project that the user has not been asked about yet.
     """
     before = len(files.problems)
     found = files.for_file(place)
@@ -276,13 +306,14 @@ def starting_mode(options: ChatOptions, settings: Settings, resumed: Resumed) ->
 
 def _recorder(options: ChatOptions, path: Path, resumed: Resumed, workspace: Workspace) -> Recorder:
     facts = EntryDefaults(path.stem, resumed.slug or new_slug(), options.entrypoint)
-    recorder = Recorder(path, facts, lambda: workspace.cwd)
-    go_on(recorder, resumed)
+    recorder = Recorder(path, facts, lambda: workspace.cwd, is_kept=options.is_recorded)
+    continue_session(recorder, resumed)
     return recorder
 
 
 def _limits(options: ChatOptions, settings: Settings) -> TurnLimits:
-    when = compacting(settings.compacts_itself, settings.compact_window, os.environ)
+    window = options.compact_window or settings.compact_window
+    when = compacting(settings.compacts_itself, window, os.environ)
     return replace(options.limits, compacting=when)
 
 

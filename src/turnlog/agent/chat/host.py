@@ -7,18 +7,24 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.config.frontmatter import model_of
+from turnlog.agent.config.plugins import Plugin
 from turnlog.agent.hooks.hooks import CallBack, Observe
 from turnlog.agent.hooks.matchers import Groups
 from turnlog.agent.mcp.connections import OpenHost
+from turnlog.agent.mcp.server_config import Servers, listed_servers
 from turnlog.agent.permissions.rules import TOOLS
 from turnlog.agent.workspace.tool import Tool
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields, is_array, is_object
 
 EVERY_TOOL = "default"
+CONFIGURED = "${user_config."
+"""Prefix of placeholders for a plugin's own settings."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Host:
     agents: Mapping[str, AgentDefinition] = field(default_factory=dict[str, AgentDefinition])
     hooks: Groups = field(default_factory=dict[str, list[Fields]])
     call_back: CallBack | None = None
-    """Calls one of its hooks."""
+    """Calls one of the program's hooks."""
     observe: Observe | None = None
     """Called before and after each hook that is not its own."""
     open_server: OpenHost | None = None
@@ -100,6 +106,22 @@ def _covers(rule: str, tool: Tool) -> bool:
     if tool.server and rule.startswith(TOOLS):
         return rule in (tool.name, f"{TOOLS}{tool.server}", f"{TOOLS}{tool.server}__*", f"{TOOLS}*")
     return tool.name in _renamed([rule])
+
+
+def plugin_servers(plugin: Plugin, environment: Mapping[str, str]) -> Servers:
+    """Return the MCP servers of a plugin, which find its directories in their environment."""
+    # turnlog asks for no settings of plugins: the server would get the placeholder itself.
+    asking = [name for name, each in plugin.servers.items() if CONFIGURED in str(each)]
+    rest = {name: each for name, each in plugin.servers.items() if name not in asking}
+    found = listed_servers(rest, environment, is_project=plugin.source.is_project)
+    problems = [f"MCP server {name}: its plugin has to be configured for it" for name in asking]
+    return Servers(
+        {
+            f"plugin:{plugin.name}:{name}": replace(each, env=plugin.variables | each.env)
+            for name, each in found.configs.items()
+        },
+        [*problems, *found.problems],
+    )
 
 
 def usable_skills(

@@ -20,11 +20,23 @@ from turnlog.agent.tools.read import READ
 from turnlog.agent.workspace.access import Basis, Reads, targets_of, with_targets
 from turnlog.agent.workspace.tool import Grant, ToolError
 from turnlog.agent.workspace.workspace import Workspace
+from turnlog.conversation.quoted_text import escape_tags
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import expand_user, is_there
 
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|((?:\\ |[^\s\\])+))')
+READ_FILE = "What {path} holds, as Read tells it:"
+LISTED = "What is in {path}:"
+FOLLOWS = "{path} follows."
 NOT_READ = "{path} was mentioned, but not read: {why}"
+REMINDER = "<system-reminder>\n{content}\n</system-reminder>"
+SHOWN = (
+    (re.compile(r"<system-reminder>\nWhat (.+) holds, as Read tells it:\n"), "read"),
+    (re.compile(r"<system-reminder>\nWhat is in (.+):\n"), "listed"),
+    (re.compile(r"<system-reminder>\n(.+) follows\.\n"), "read"),
+    (re.compile(r"<system-reminder>\n(.+) was mentioned, but not read: "), "did not read"),
+)
+"""How the user is told of each block."""
 MOST_NAMES = 1_000
 """Maximum number of names listed for a mentioned directory."""
 SHORT_PDF = 10
@@ -45,8 +57,8 @@ async def mention_blocks(
 ) -> list[Fields]:
     """Return the mentioned files as blocks of the prompt; each needs the permission of Read.
 
-    The user is asked about what was `typed`. What was `written` beforehand, in the file of a
-    command, brings only what may be read without asking.
+    Files mentioned in `typed` text may ask the user. Files mentioned in `written` text, that of a
+    command's file, are attached only if they may be read without asking.
     """
     named = {path: None for text in written for path in mentioned_paths(text, workspace.cwd)}
     # Typed paths come last: the user is asked about one that is both written and typed.
@@ -65,6 +77,16 @@ async def mention_blocks(
         elif verdict.kind is VerdictKind.ASK:
             blocks.append(_reminder(NOT_READ.format(path=path, why=verdict.reason), ""))
     return blocks
+
+
+def describe_mention(text: str) -> tuple[str, str] | None:
+    """Return what was done with the file of a block, and its path; None for any other text.
+
+    >>> describe_mention("<system-reminder>\\nWhat a.py holds, as Read tells it:\\n     1\\tx")
+    ('read', 'a.py')
+    """
+    found = ((done, shape.match(text)) for shape, done in SHOWN)
+    return next(((done, match[1]) for done, match in found if match), None)
 
 
 async def _is_agreed(path: Path, verdict: Verdict, rules: Rules, ask: Ask | None) -> bool:
@@ -92,13 +114,13 @@ async def _blocks_of(path: Path, workspace: Workspace, grant: Grant) -> list[Fie
     try:
         if pinned.target.is_dir():
             names = "\n".join(_names_in(pinned)[:MOST_NAMES])
-            return [_reminder(f"What is in {path}:", names)]
+            return [_reminder(LISTED.format(path=path), names)]
         content = await _content(pinned, workspace, grant)
     except (OSError, ToolError) as error:
         content = str(error)
     if isinstance(content, str):
-        return [_reminder(f"What {path} holds, as Read tells it:", content)]
-    return [_reminder(f"{path} follows.", ""), *content]
+        return [_reminder(READ_FILE.format(path=path), content)]
+    return [_reminder(FOLLOWS.format(path=path), ""), *content]
 
 
 def _names_in(pinned: Pinned) -> list[str]:
@@ -121,5 +143,6 @@ async def _content(pinned: Pinned, workspace: Workspace, grant: Grant) -> str | 
 
 
 def _reminder(head: str, text: str) -> Fields:
-    content = "\n".join(filter(None, (head, text)))
-    return {"type": "text", "text": f"<system-reminder>\n{content}\n</system-reminder>"}
+    # A file may come from a stranger: it must not end the reminder that it is quoted in.
+    content = escape_tags("\n".join(filter(None, (head, text))))
+    return {"type": "text", "text": REMINDER.format(content=content)}

@@ -1,24 +1,45 @@
 """Open a chat: a new or resumed session with its tools, MCP servers and commands."""
 
+import logging
 import os
-from collections.abc import AsyncGenerator, Sequence
+import secrets
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from uuid import uuid4
 
-from turnlog.agent.chat.assembly import ChatOptions, assemble, memory_limits, starting_mode
+from turnlog.agent.chat.assembly import (
+    INTERACTIVE,
+    ChatOptions,
+    assemble,
+    starting_mode,
+    starting_model,
+)
+from turnlog.agent.chat.chat_configuration import (
+    decide_trust,
+    load_settings,
+    outside_imports,
+    place_of_own_programs,
+    servers_of,
+    with_plugins,
+)
+from turnlog.agent.chat.elicitations import Elicitations
 from turnlog.agent.chat.host import Host, offered_tools, usable_skills
+from turnlog.agent.chat.message_display import EVENT as DISPLAY
+from turnlog.agent.chat.message_display import displayed
 from turnlog.agent.chat.plan_approval import PlanApproval
 from turnlog.agent.chat.preferred_answers import styled_system, take_key
 from turnlog.agent.chat.prompt_expansion import Prompts
+from turnlog.agent.chat.session_agent import find_agent, setting_line, take_role
 from turnlog.agent.chat.structured_output import StructuredOutput
 from turnlog.agent.config import settings as settings_files
 from turnlog.agent.config.agent_definitions import AgentDefinition, load_agents
-from turnlog.agent.config.custom_commands import load_commands
+from turnlog.agent.config.custom_commands import CustomCommand, load_commands
 from turnlog.agent.config.definition_directories import DefinitionFiles
-from turnlog.agent.config.memory import MemoryFiles
 from turnlog.agent.config.output_styles import OutputStyle, load_styles
 from turnlog.agent.config.plugins import Plugin
 from turnlog.agent.config.preferences import Preferences
@@ -31,33 +52,35 @@ from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.loop.call_hooks import take_variables
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.events import Event
-from turnlog.agent.loop.lifecycle_hooks import Prompt, end_session, start_session
+from turnlog.agent.loop.lifecycle_hooks import (
+    Prompt,
+    end_session,
+    set_up_session,
+    start_session,
+)
 from turnlog.agent.loop.loop import Loop
+from turnlog.agent.loop.model_switch import announce_restored, fit_tracking
 from turnlog.agent.loop.notifications import NOTICE
 from turnlog.agent.loop.spending import Spending
 from turnlog.agent.mcp.connections import Connections
-from turnlog.agent.mcp.server_config import given_servers, listed_servers
-from turnlog.agent.permissions import ApprovalMode, Policy, is_readable, sound_rules
-from turnlog.agent.permissions.consent import COMMAND_LINE, require_user
+from turnlog.agent.mcp.elicitation import AskForInput
+from turnlog.agent.permissions.consent import require_user
 from turnlog.agent.permissions.policy import Ask
-from turnlog.agent.permissions.server_approval import Approved, ask_for, find_servers, with_given
+from turnlog.agent.permissions.server_approval import Approved, ask_for
 from turnlog.agent.permissions.trust import (
     Trust,
     ask_for_imports,
-    establish_trust,
-    is_trusted,
 )
 from turnlog.agent.session.entry_builders import VERSION
 from turnlog.agent.session.recorder import name_session
 from turnlog.agent.session.resume import Resumed, check_dropped, fork, reopen
 from turnlog.agent.subagents.runner import Agents
 from turnlog.agent.tools.ask_user_question import ASK_USER_QUESTION
+from turnlog.agent.tools.task_tracking import chosen_tracking, demands_tracking, is_tracking
 from turnlog.agent.tools.toolbox import toolbox
 from turnlog.agent.workspace.project_directories import (
     SERVERS,
-    ConfigDirectory,
     SettingSource,
-    config_directories,
 )
 from turnlog.agent.workspace.shell.bubblewrap import sandbox_notes
 from turnlog.agent.workspace.tool import Tool, ToolError
@@ -67,6 +90,7 @@ from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
 from turnlog.store.registry import claim, release
 
+LOG = logging.getLogger("turnlog.session")
 ELSEWHERE = "this session is open elsewhere, too: both would write to it"
 UNTRUSTED = "ignored, as its directory is not trusted: {names} (try: --trust)"
 REFUSED = (
@@ -74,7 +98,7 @@ REFUSED = (
     " (set it in your own settings or environment)"
 )
 NOBODY = Host()
-SKILLS = "The skills that you may take up with the Skill tool:\n"
+SKILLS = "The skills that you may invoke with the Skill tool:\n"
 
 
 @dataclass
@@ -100,9 +124,13 @@ class Chat:
     """Output styles by name."""
     preferences: Preferences = field(default_factory=Preferences)
     settings_files: tuple[Path, ...] = ()
-    """The settings files that count."""
+    """The settings files in effect."""
+    opening_lines: tuple[Fields, ...] = ()
+    """Lines about the session, to write with the next prompt."""
     plain_system: list[str] = field(default_factory=list[str])
     """The system prompt without an output style."""
+    reload: Callable[[], Settings] = lambda: Settings(Path(), ())
+    """Reads the settings again, from the same sources and with the same trust."""
 
     @property
     def parts(self) -> Parts:
@@ -111,11 +139,17 @@ class Chat:
     async def send(self, prompt: Prompt, source: str = "typed") -> AsyncGenerator[Event]:
         """Run what the user typed: a prompt, a custom command, or /compact."""
         try:
-            async with aclosing(await self._start(prompt, source)) as events:
+            async with aclosing(self._displayed(await self._start(prompt, source))) as events:
                 async for event in events:
                     yield event
         except ToolError as error:
             yield Spending().ended("blocked", str(error))
+
+    def _displayed(self, events: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
+        hooks = self.parts.hooks
+        if not hooks.groups(DISPLAY):
+            return events
+        return displayed(events, hooks, is_whole=hooks.facts.entrypoint != INTERACTIVE)
 
     async def _start(self, prompt: Prompt, source: str) -> AsyncGenerator[Event]:
         self._take_name()
@@ -131,19 +165,27 @@ class Chat:
         return self.loop.run(prompt, source)
 
     def _take_name(self) -> None:
-        """Set the session title if one is pending."""
+        """Write what is pending: the session title, and lines about the session."""
         name, self.name = self.name, None
         if name:
             name_session(self.parts.recorder, name)
+        lines, self.opening_lines = self.opening_lines, ()
+        for line in lines:
+            self.parts.recorder.aside(line | {"sessionId": self.parts.recorder.facts.session_id})
 
     async def close(self, reason: str = "other") -> None:
         """Close the chat: run SessionEnd hooks, stop servers and background commands."""
         # SessionEnd hooks may call MCP tools, so servers are stopped after them.
         await end_session(self.parts, reason)
+        recorder = self.parts.recorder
+        if recorder.prompt_id:  # switched since the last turn
+            recorder.mode(self.parts.rules.mode.value)
         await self.parts.workspace.shells.close()
         await self.servers.close()
         await self.parts.model.close()
         release(self.store, self.parts.recorder.facts.session_id)
+        if not self.parts.recorder.is_kept:
+            rmtree(self.parts.recorder.path.parent, ignore_errors=True)
 
 
 async def open_chat(
@@ -152,100 +194,85 @@ async def open_chat(
     ask: Ask | None = None,
     approve: Ask | None = None,
     host: Host = NOBODY,
+    elicit: AskForInput | None = None,
 ) -> Chat:
-    """Open a chat; a session's file is made with its first prompt.
+    """Open a chat; the session's file is created with its first prompt.
 
     `ask` decides about calls, `approve` about configuration that the project contains. Without
     `approve`, the configuration of an untrusted directory can only restrict. `host` is the program
-    that drives turnlog, if any.
+    that drives turnlog, if any. `elicit` asks the user for input that MCP servers request.
     """
     # Trust is decided first: everything below reads files of the project, and what they may do
     # depends on it.
-    trust = await _trust(store, options, approve)
-    settings = _load_settings(store, options, trust)
+    trust = await decide_trust(store, options, approve)
+    settings = load_settings(store, options, trust)
+    options, unplugged = with_plugins(store, options, settings, trust)
     path, resumed = _session_of(store, options)
     require_user(starting_mode(options, settings, resumed))
     if approve:
-        outside = _outside_imports(store, options, settings)
+        outside = outside_imports(store, options, settings)
         await ask_for_imports(store, options.cwd, outside, approve)
     notes = _refusal(settings)
     # Before the first subprocess is started and the model's client reads its variables.
     os.environ.update(settings.env)
-    await take_key(settings.preferences, options.cwd)
+    place = place_of_own_programs(store, options)
+    await take_key(settings.preferences, options.cwd, place)
     notes += sandbox_notes(settings.sandbox)
     notes += [ELSEWHERE] if path.stem in live_sessions(store) else []
     parts = assemble(store, options, settings, path, resumed, notes.append)
     parts.ask = ask
     parts.model.prepare()
-    servers = _servers_of(store, options, settings, trust)
+    servers = servers_of(store, options, settings, trust)
     found = await ask_for(servers, settings, approve)
     loop = Loop(parts)
-    _take_hooks(parts.hooks, host, options.plugins)
+    _take_hooks(parts.hooks, host, options.plugins, settings)
     files = _definition_files(store, options, trust, parts)
-    commands = usable_skills(load_commands(store, options.cwd, files), host.skills)
-    prompts = Prompts(loop, commands)
+    prompts = Prompts(loop, _commands(store, options, files, host))
     styles, plain = load_styles(files), parts.system
     notes += _apply_style(parts, styles, settings, options)
     definitions = load_agents(store, options.cwd, files) | options.agents | dict(host.agents)
-    notes += [*settings.problems, *found.problems, *files.problems]
+    notes += [*settings.problems, *unplugged, *found.problems, *files.problems]
     notes += _untrusted([*settings.ignored, *files.ignored, *_left_out(options, found)])
     answer = StructuredOutput(options.schema) if options.schema else None
-    extras = (options.name, definitions, answer, options.plugins, styles)
-    extras = (*extras, settings.preferences, tuple(each.path for each in settings.sources))
-    chat = Chat(store, loop, prompts, _closed(host), [], notes, *extras, plain_system=plain)
-    place = _place_of_own_servers(store, options)
+    extras = (options.name, definitions, answer, options.plugins, styles, settings.preferences)
+    extras = (*extras, tuple(each.path for each in settings.sources), options.opening_lines, plain)
+    reload = partial(load_settings, store, options, trust)
+    connections = Connections(open_host=host.open_server, elicit=Elicitations(parts, elicit).answer)
+    chat = Chat(store, loop, prompts, connections, [], notes, *extras, reload)
     await _start_servers(chat, found, options.cwd, place)
-    home = store.root if settings.keeps_memory else None
-    agents = Agents(path, parts, definitions, prompts, home, place)
+    home = store.root if settings.keeps_memory and options.customizations.has_memory else None
+    agents = Agents(path, parts, definitions, prompts, home, place, elicit=connections.elicit)
     parts.tools |= _tools(chat, options, agents.tool())
-    _move_surroundings(loop, host)
-    # Claimed only when nothing can fail any more: a chat that did not open must not look open.
-    claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
-    chat.loop.pending_context += await start_session(parts, _source(options), chat.notes.append)
-    _watch_files(store, options, parts)
+    fit_tracking(parts)
+    _move_surroundings(loop, options.moves_surroundings or host.moves_surroundings)
+    _take_role(chat, options)
+    await _begin(chat, options, settings)
     return chat
 
 
-async def starting_policy(store: Store, options: ChatOptions) -> Policy:
-    """Return the policy that a chat would start with; an untrusted project can only restrict it."""
-    settings = _load_settings(store, options, await _trust(store, options, None))
-    allow, deny = (
-        list(sound_rules(rules, options.cwd, COMMAND_LINE))
-        for rules in (options.allow, options.deny)
-    )
-    mode = settings.mode(options.mode)
-    return settings.policy(mode, options.cwd, options.directories, allow, deny)
+async def _begin(chat: Chat, options: ChatOptions, settings: Settings) -> None:
+    """Run the hooks at the start of a chat, and watch files for FileChanged hooks."""
+    # Claimed only when nothing can fail any more: a chat that did not open must not look open.
+    _claim(chat.store, options, chat.parts.recorder.path)
+    if options.setup:
+        await set_up_session(chat.parts, options.setup, chat.notes.append)
+    context = await start_session(chat.parts, _source(options), chat.notes.append)
+    chat.loop.pending_context += context
+    if options.resume and not options.model:
+        announce_restored(chat.parts, starting_model(options, Resumed(), settings))
+    _watch_files(chat.store, options, chat.parts)
 
 
-def _load_settings(store: Store, options: ChatOptions, trust: Trust) -> Settings:
-    return settings_files.load(
-        store,
-        options.cwd,
-        given=options.settings,
-        sources=options.sources,
-        is_trusted=trust.covers,
-    )
+def _claim(store: Store, options: ChatOptions, path: Path) -> None:
+    if options.is_recorded:
+        claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
+    LOG.debug("%s in %s, started as %s", path, options.cwd, options.entrypoint)
 
 
-async def _trust(store: Store, options: ChatOptions, approve: Ask | None) -> Trust:
-    """Return which configuration of the project is trusted.
-
-    Where nobody can be asked, `--setting-sources` counts as consent to the sources it names.
-    """
-    directories = config_directories(store, options.cwd, options.sources)
-    is_named = approve is None and options.setting_sources is not None
-    if options.trusts_project or is_named:
-        return Trust(tuple(directories))
-    return await establish_trust(store, directories, approve)
-
-
-def _outside_imports(store: Store, options: ChatOptions, settings: Settings) -> list[Path]:
-    """Return the files outside the project that its memory imports, except denied ones."""
-    policy = settings.policy(ApprovalMode.DEFAULT, options.cwd)
-    excluded = settings.preferences.excluded_memory
-    limits = memory_limits(store, options, lambda path: is_readable(path, policy), excluded)
-    found = MemoryFiles(options.cwd, store.root, limits=limits).at_start()
-    return [memory.path for memory in found if memory.needs_approval]
+def _take_role(chat: Chat, options: ChatOptions) -> None:
+    if options.agent:
+        take_role(chat.parts, find_agent(chat.agents, options.agent), options)
+        chat.opening_lines += (setting_line(options.agent),)
 
 
 def _refusal(settings: Settings) -> list[str]:
@@ -258,10 +285,7 @@ async def _start_servers(chat: Chat, found: Approved, cwd: Path, place: Path) ->
     await chat.servers.start(found.configs, cwd, variables, own_place=place)
     chat.notes += chat.servers.problems
     chat.server_states = _states(found, chat.servers.failed)
-
-
-def _closed(host: Host) -> Connections:
-    return Connections(open_host=host.open_server)
+    chat.prompts.take_servers(chat.servers)
 
 
 def _apply_style(
@@ -294,6 +318,8 @@ def _session_of(store: Store, options: ChatOptions) -> tuple[Path, Resumed]:
     source = options.resume
     if source and options.resume_at and options.drops_turn is not None:
         check_dropped(source, options.resume_at, options.drops_turn)
+    if not options.is_recorded:
+        return _unrecorded(options)
     if source and not options.is_fork:
         return source, reopen(source, options.resume_at)
     name = options.session_id or str(uuid4())
@@ -306,28 +332,14 @@ def _session_of(store: Store, options: ChatOptions) -> tuple[Path, Resumed]:
     return path, Resumed()
 
 
-def _place_of_own_servers(store: Store, options: ChatOptions) -> Path:
-    """Return the working directory of the user's servers: the project's only if it is trusted."""
-    if options.trusts_project or is_trusted(store, ConfigDirectory(options.cwd, ())):
-        return options.cwd
-    return store.root if store.root.is_dir() else Path.home()
-
-
-def _servers_of(store: Store, options: ChatOptions, settings: Settings, trust: Trust) -> Approved:
-    """Return the MCP servers of the chat."""
-    environment = os.environ | settings.command_env
-    given = given_servers(options.servers, options.cwd, environment)
-    for plugin in options.plugins:
-        theirs = listed_servers(plugin.servers, environment, is_project=False)
-        named = {f"plugin:{plugin.name}:{name}": each for name, each in theirs.configs.items()}
-        given.configs.update(named)
-        given.problems.extend(theirs.problems)
-    if options.has_only_these_servers:
-        return with_given(Approved({}, {}, []), given)
-    uses_project = SettingSource.PROJECT in options.sources
-    is_trusted = trust.covers(options.cwd / SERVERS)
-    found = find_servers(store, settings, environment, uses_project, is_trusted)
-    return with_given(found, given)
+def _unrecorded(options: ChatOptions) -> tuple[Path, Resumed]:
+    """Return a path in a temporary folder for long results, which is removed with the chat."""
+    source = options.resume
+    is_same = source is not None and not options.is_fork
+    name = source.stem if source and is_same else options.session_id or str(uuid4())
+    # A name that nobody guesses: whoever made the folder first could read what is put there.
+    folder = Path(tempfile.gettempdir(), f"turnlog-{secrets.token_hex(16)}")
+    return folder / f"{name}.jsonl", reopen(source, options.resume_at) if source else Resumed()
 
 
 def _skills(chat: Chat) -> list[Tool]:
@@ -342,8 +354,18 @@ def _skills(chat: Chat) -> list[Tool]:
 def _definition_files(
     store: Store, options: ChatOptions, trust: Trust, parts: Parts
 ) -> DefinitionFiles:
-    limits = (options.sources, trust.covers, trust.contains, parts.workspace.may_read)
+    has_any = options.customizations.has_agents
+    sources = options.sources if has_any else frozenset[SettingSource]()
+    limits = (sources, trust.covers, trust.contains, parts.workspace.may_read)
     return DefinitionFiles(store, options.cwd, *limits).add_plugins(options.plugins)
+
+
+def _commands(
+    store: Store, options: ChatOptions, files: DefinitionFiles, host: Host
+) -> dict[str, CustomCommand]:
+    if not options.customizations.has_commands:
+        return {}
+    return usable_skills(load_commands(store, options.cwd, files), host.skills)
 
 
 def _watch_files(store: Store, options: ChatOptions, parts: Parts) -> None:
@@ -352,18 +374,19 @@ def _watch_files(store: Store, options: ChatOptions, parts: Parts) -> None:
         parts.hooks.keep(watch(parts.hooks, watched, partial(take_variables, parts)))
 
 
-def _move_surroundings(loop: Loop, host: Host) -> None:
-    """Send what depends on the user with the first prompt, if many users share a cache."""
-    if not host.moves_surroundings:
+def _move_surroundings(loop: Loop, is_wanted: bool) -> None:
+    """Send user-dependent context with the first prompt, so that users can share a prompt cache."""
+    if not is_wanted:
         return
     role, *others = loop.parts.system
     loop.parts.system = [role]
     loop.pending_context.append(reminder(others, "SessionStart"))
 
 
-def _take_hooks(hooks: Hooks, host: Host, plugins: Sequence[Plugin]) -> None:
-    """Add the hooks of a program and of plugins, and let the program see those of others."""
-    for groups in (host.hooks, *(plugin.hooks for plugin in plugins)):
+def _take_hooks(hooks: Hooks, host: Host, plugins: Sequence[Plugin], settings: Settings) -> None:
+    """Add the hooks of the host program and of plugins; let the program observe all others."""
+    running = [each.hooks for each in plugins if settings.runs_hooks(each.source.is_managed)]
+    for groups in (host.hooks, *running):
         hooks.add({event: each for event, each in groups.items() if event in EVENTS})
     hooks.call_back = host.call_back
     hooks.observe = host.observe or hooks.observe
@@ -375,7 +398,13 @@ def _tools(chat: Chat, options: ChatOptions, agent: Tool) -> dict[str, Tool]:
     asking = [ASK_USER_QUESTION, *PlanApproval(chat.store, chat.parts).tools()]
     asked = asking if chat.parts.ask else []
     every = toolbox(agent, *asked, *_skills(chat), *chat.servers.tools)
+    tracking = chosen_tracking()
+    every = {
+        name: each for name, each in every.items() if not is_tracking(name) or name in tracking
+    }
     offered = offered_tools(every, options.tools, options.deny)
+    if not demands_tracking((*(options.tools or ()), *options.allow)):
+        chat.parts.tracking = {name: each for name, each in offered.items() if is_tracking(name)}
     if chat.answer:
         chat.parts.demand = chat.answer.demand
         answering = chat.answer.tool()

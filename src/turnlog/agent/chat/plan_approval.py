@@ -29,8 +29,8 @@ In plan mode: show the user your plan, and ask whether to start with it. Call th
 plan is complete and it is about writing code; research needs no plan. Questions that the plan \
 depends on come before, with AskUserQuestion."""
 ENTERED = """\
-Plan mode is on: change nothing, by no tool. Find out what you need to know, work out a plan, \
-and show it with ExitPlanMode."""
+Plan mode is on: do not change anything, with any tool. Find out what you need to know, work out \
+a plan, and show it with ExitPlanMode."""
 APPROVED = """\
 User has approved your plan. You can now start coding. Start with updating your todo list if \
 applicable

@@ -1,4 +1,4 @@
-"""Apply preferences to a chat: output style, language, attribution and the key's command."""
+"""Apply preferences to a chat: output style, language, attribution and `apiKeyHelper`."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from turnlog.errors import UsageError
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 PATIENCE = 60.0
-"""Seconds that the command for the key may take: it may ask a person."""
+"""Seconds for the command that prints the key: it may ask a person."""
 LANGUAGE = "Answer the user in this language, whatever they write in: {language}."
 COMMITS = "End the messages of commits that you make with:\n{line}"
 REQUESTS = "End the descriptions of pull requests that you make with:\n{line}"
@@ -44,17 +44,19 @@ def styled_system(
     return with_style(system, styles[name]), []
 
 
-async def take_key(preferences: Preferences, cwd: Path) -> None:
+async def take_key(preferences: Preferences, cwd: Path, own_place: Path) -> None:
     """Run the command that prints the API key, unless the environment has a key.
 
-    The key ends up where the user would have put it: in this process's environment. What tools
-    inherit of that is decided as for any other key.
+    The key is put into this process's environment, as the user would have done. Whether tools
+    inherit it is decided as for any other key.
     """
     command = preferences.key_command
     if not command or not command.text or any(os.environ.get(name) for name in KEYS):
         return
     argv = ("/bin/sh", "-c", command.text)
-    wanted = HookCommand(argv, command.text, cwd, command.environment, b"", PATIENCE)
+    # `python3 -m keyring` takes modules from the current directory: not from a stranger's.
+    place = cwd if command.is_project else own_place
+    wanted = HookCommand(argv, command.text, place, command.environment, b"", PATIENCE)
     run = await run_command("SessionStart", "apiKeyHelper", wanted)
     key = run.stdout.strip()
     if run.exit_code != 0 or not key:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Self
 
 from turnlog.agent.chat.mentions import mention_blocks
+from turnlog.agent.chat.server_prompts import resource_context, resource_names, server_commands
 from turnlog.agent.config.command_expansion import CommandContext, Expanded, expand, rules_of
 from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.config.skills import NAME as SKILL
@@ -15,12 +16,14 @@ from turnlog.agent.config.skills import for_model, skill_text, skill_tool
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.lifecycle_hooks import Prompt, expand_command
 from turnlog.agent.loop.loop import Loop
+from turnlog.agent.loop.model_switch import fit_tracking
+from turnlog.agent.mcp.connections import Connections
 from turnlog.agent.model.model_names import choose
 from turnlog.agent.permissions import VerdictKind
 from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.tools.bash import BASH
 from turnlog.agent.workspace.access import Runs, Uses
-from turnlog.agent.workspace.tool import Grant, Tool, ToolError
+from turnlog.agent.workspace.tool import Grant, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 
 TYPED = re.compile(r"/([\w.:-]+)(?:\s+(.*))?", re.DOTALL)
@@ -46,10 +49,23 @@ class Prompts:
     """Expands the prompts of a conversation."""
 
     def __init__(self, loop: Loop, commands: Mapping[str, CustomCommand]) -> None:
-        self.commands = commands
+        self.commands = dict(commands)
         self._loop = loop
+        self._servers: Connections | None = None
         self._usual = self._lent = loop.parts.choice
         """The user's model, and the one that a command selects for its turn."""
+
+    def take_servers(self, servers: Connections) -> None:
+        """Offer the prompts and resources of the servers that run now."""
+        self._servers = servers
+        own = {name: each for name, each in self.commands.items() if not each.fetch}
+        theirs = server_commands(servers, self._loop.parts)
+        self.commands = own | {name: each for name, each in theirs.items() if name not in own}
+
+    @property
+    def resources(self) -> list[str]:
+        """The MCP resources that can be mentioned, as `server:uri`."""
+        return resource_names(self._servers) if self._servers else []
 
     def find(self, text: str) -> tuple[CustomCommand, str] | None:
         """Return the command that a text invokes, with its arguments, if users may invoke it."""
@@ -60,8 +76,8 @@ class Prompts:
     async def read(self, text: str) -> Prompt:
         """Return the prompt for the loop; the text of a command follows as context for the model.
 
-        A command that hooks block, or a shell command in it that may not run or fails, is a
-        `ToolError`.
+        Raise `ToolError` if hooks block a command, or if a shell command in it fails or may not
+        run.
         """
         self.begin_turn()
         typed = text.typed if isinstance(text, PipedPrompt) else text
@@ -71,6 +87,10 @@ class Prompts:
             return str(text)
         command, arguments = found
         await self._run_hooks(command, arguments, text)
+        if command.fetch:
+            self._loop.pending_context.append(await command.fetch(arguments))
+            await self._attach_files(typed)
+            return RECORDED.format(name=command.name, arguments=arguments)
         # With `cat log | turnlog chat -p /fix`, paths in the log must not be attached as if they
         # were typed.
         named = self.find(typed)
@@ -93,6 +113,7 @@ class Prompts:
     async def _run_hooks(self, command: CustomCommand, arguments: str, text: str) -> None:
         """Run UserPromptExpansion hooks for a typed command."""
         about = {
+            "expansion_type": "mcp_prompt" if command.fetch else "slash_command",
             "command_name": command.name,
             "command_args": arguments,
             "command_source": f"{command.origin.partition(':')[0]}Settings",
@@ -116,8 +137,8 @@ class Prompts:
     def tool(self, parts: Parts) -> Tool | None:
         """Return the tool with which a conversation or sub-agent invokes skills, if there are any.
 
-        Commands in a skill run in the mode and directory of the one that invokes it; its rules
-        apply until the turn ends.
+        Commands in a skill run in the mode and directory of the conversation that invokes it; its
+        rules apply until the turn ends.
         """
         known = for_model(self.commands)
 
@@ -132,6 +153,8 @@ class Prompts:
         blocks = await mention_blocks(typed, parts.workspace, parts.rules, parts.ask, written)
         if blocks:
             self._loop.pending_context.append(blocks)
+        if self._servers:
+            self._loop.pending_context += await resource_context(typed, self._servers, parts)
 
     def begin_turn(self) -> None:
         """Reset the model and rules that a command set for the previous turn."""
@@ -140,11 +163,13 @@ class Prompts:
         # Compared by identity: if the user has chosen another model since, that choice stays.
         if parts.choice is self._lent:
             parts.choice = self._usual
+            fit_tracking(parts)
 
     def _lend(self, model: str) -> None:
         parts = self._loop.parts
         self._usual = parts.choice
         parts.choice = self._lent = choose(model, os.environ)
+        fit_tracking(parts)
 
 
 def _place_of(parts: Parts) -> CommandContext:
@@ -160,18 +185,25 @@ def _is_forbidden(name: str, parts: Parts) -> bool:
 
 async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:
     """Return the output of a shell command; raise `ToolError` if it is not allowed or fails."""
+    outcome = await run_permitted(text, workspace, rules, "; see allowed-tools")
+    if outcome.is_error:
+        raise ToolError(f"`{text}` failed: {outcome.content}")
+    return str(outcome.content)
+
+
+async def run_permitted(
+    text: str, workspace: Workspace, rules: Rules, advice: str = ""
+) -> ToolOutcome:
+    """Run a shell command that the permission rules allow without asking; raise otherwise."""
     directory = workspace.settle()
     access = Runs(text, running=workspace.activity.running)
     # A verdict may take a second, in which the screen must not freeze.
     verdict = await asyncio.to_thread(rules.decide, "Bash", [access], workspace)
     if verdict.kind is not VerdictKind.ALLOW:
-        raise ToolError(f"`{text}` may not run: {verdict.reason}; see allowed-tools")
+        raise ToolError(f"`{text}` may not run: {verdict.reason}{advice}")
     given = BASH.read({"command": text})
     guards_git = verdict.guards_git
     grant = Grant(
         verdict.basis, {}, directory, verdict.command, verdict.footprint, guards_git=guards_git
     )
-    outcome = await BASH.run(given, workspace, lambda printed: None, grant)
-    if outcome.is_error:
-        raise ToolError(f"`{text}` failed: {outcome.content}")
-    return str(outcome.content)
+    return await BASH.run(given, workspace, lambda printed: None, grant)

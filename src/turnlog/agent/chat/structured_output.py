@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from turnlog.agent.workspace.access import Uses
-from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields, is_object
@@ -15,7 +15,7 @@ Give your final answer: call this tool once, at the end, with an input that foll
 The input is the answer; nothing that you write besides is read."""
 DEMAND = f"Your answer is still missing: call the tool {NAME} now, with the answer as its input."
 MOST_ATTEMPTS = 5
-"""Answers without a valid call before the turn fails, as in the client (documented)."""
+"""Answers without a valid call before the turn fails, as in the client (observed: 2.1.325)."""
 FLAG = "--json-schema"
 
 
@@ -39,21 +39,21 @@ class StructuredOutput:
 
     def tool(self) -> Tool:
         """Return the tool that takes the answer."""
-        return Tool(NAME, DESCRIPTION, self.schema, self._read, _touches, self._run)
+        return Tool(NAME, DESCRIPTION, self.schema, lambda given: given, _touches, self._run)
 
-    def _read(self, given: Fields) -> Fields:
+    async def _run(
+        self, given: Fields, workspace: Workspace, output: Output, grant: Grant
+    ) -> ToolOutcome:
         from jsonschema import Draft202012Validator
 
         validator: Any = Draft202012Validator(self.schema)
         errors = sorted(validator.iter_errors(given), key=str)
         if errors:
+            self.attempts += 1
             problems = [f"{each.json_path}: {each.message}" for each in errors[:5]]
-            raise ToolError(f"Output does not match required schema: {'; '.join(problems)}")
-        return given
-
-    async def _run(
-        self, given: Fields, workspace: Workspace, output: Output, grant: Grant
-    ) -> ToolOutcome:
+            text = f"Output does not match required schema: {'; '.join(problems)}"
+            is_last = self.attempts >= MOST_ATTEMPTS
+            return ToolOutcome(text, f"Error: {text}", is_error=True, ends_turn=is_last)
         self.value = given
         text = "Structured output provided successfully"
         return ToolOutcome(text, text, ends_turn=True)

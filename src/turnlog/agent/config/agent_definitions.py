@@ -91,7 +91,7 @@ BUILT_IN = (
 def load_agents(
     store: Store, cwd: Path, files: DefinitionFiles | None = None
 ) -> dict[str, AgentDefinition]:
-    """Return all agents by name: of one name the nearest counts, the project before the user.
+    """Return all agents by name; the nearest definition wins, the project's before the user's.
 
     One of an untrusted project has no hooks, servers, mode, memory or skills of its own.
     """
@@ -109,12 +109,24 @@ def load_agents(
 
 
 def _of_plugins(files: DefinitionFiles) -> dict[str, AgentDefinition]:
+    """Return the agents of plugins, which have no hooks, servers or mode of their own.
+
+    The client leaves these out as well (documented), so a plugin cannot hide them there.
+    """
     found: dict[str, AgentDefinition] = {}
-    for plugin in files.plugins:
-        for path in files.markdown(plugin.folder("agents")):
+    for plugin, place in files.of_plugins("agents"):
+        for path in files.markdown(place):
             if definition := files.read(path, read_agent):
                 name = f"{plugin.name}:{definition.name}"
-                found[name] = msgspec.structs.replace(definition, name=name)
+                found[name] = msgspec.structs.replace(
+                    definition,
+                    name=name,
+                    prompt=plugin.placed(definition.prompt),
+                    hooks={},
+                    servers={},
+                    permission_mode=None,
+                    is_project=plugin.source.is_project,
+                )
     return found
 
 

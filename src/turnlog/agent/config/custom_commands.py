@@ -3,7 +3,7 @@
 Skills are such files too, each in its own directory; the model may invoke them as well.
 """
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -12,12 +12,15 @@ from msgspec import Struct
 
 from turnlog.agent.config.definition_directories import DefinitionFiles, read_text
 from turnlog.agent.config.frontmatter import is_set, model_of, names_of, split_head, text_of
+from turnlog.agent.config.plugins import Plugin
 from turnlog.agent.hooks.matchers import groups_of
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 SKILL = "SKILL.md"
 PROJECT = "project"
+
+Fetch = Callable[[str], Awaitable[list[Fields]]]
 
 
 class CustomCommand(Struct, frozen=True):
@@ -43,6 +46,8 @@ class CustomCommand(Struct, frozen=True):
     """True if the model may invoke it."""
     hooks: dict[str, list[Fields]] = {}
     """Hooks active from its first use until the session ends."""
+    fetch: "Fetch | None" = None
+    """Fetches the content of an MCP prompt for its arguments; None for all others."""
 
 
 def load_commands(
@@ -50,8 +55,8 @@ def load_commands(
 ) -> dict[str, CustomCommand]:
     """Return all commands by name; skills win over plain commands, the user's over the project's.
 
-    A command in a folder is named with it, and without it too if no other has that name. One of an
-    untrusted project is only text: it brings neither hooks nor rules.
+    A command in a folder is named with the folder, and also without it if the name is free. A
+    command of an untrusted project is only text: its hooks and rules are ignored.
     """
     known = files or DefinitionFiles(store, cwd)
     found: dict[str, CustomCommand] = {}
@@ -96,15 +101,23 @@ def _all(files: DefinitionFiles) -> Iterator[CustomCommand]:
             yield from read(files, folder, PROJECT)
         for folder in files.user_folders(kind):
             yield from read(files, folder, "user")
-        for plugin in files.plugins:
-            for command in read(files, plugin.folder(kind), f"plugin:{plugin.name}"):
+        for plugin, place in files.of_plugins(kind):
+            for command in read(files, place, _origin(plugin)):
                 # Its hooks know the skill by this name as well.
-                yield msgspec.structs.replace(command, name=f"{plugin.name}:{command.name}")
+                name, body = f"{plugin.name}:{command.name}", plugin.placed(command.body)
+                rules = tuple(map(plugin.placed, command.allowed_tools))
+                yield msgspec.structs.replace(command, name=name, body=body, allowed_tools=rules)
+
+
+def _origin(plugin: Plugin) -> str:
+    # Hooks of a skill that a project brings get no credentials, wherever it lies in the project.
+    return f"{PROJECT if plugin.source.is_project else 'plugin'}:{plugin.name}"
 
 
 def _plain_commands(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[CustomCommand]:
     for path in files.markdown(folder):
-        *spaces, name = path.relative_to(folder).with_suffix("").parts
+        inner = Path(path.name) if path == folder else path.relative_to(folder)
+        *spaces, name = inner.with_suffix("").parts
         named = {"name": ":".join([*spaces, name]), "origin": ":".join([origin, *spaces])}
         command = files.read(path, partial(read_command, **named))
         if command:
@@ -114,6 +127,10 @@ def _plain_commands(files: DefinitionFiles, folder: Path, origin: str) -> Iterat
 def _skills(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[CustomCommand]:
     for path in files.in_folders(folder, SKILL):
         command = files.read(path, partial(read_command, name=path.parent.name, origin=origin))
+        if command and path.parent == folder:
+            # The directory may be named after a version; the file says what the skill is called.
+            named = text_of(split_head(read_text(path) or "")[0].get("name")) or command.name
+            command = msgspec.structs.replace(command, name=named)
         if command:
             yield command
 

@@ -40,8 +40,8 @@ def _contains(path: Path, root: Path) -> bool:
 class DefinitionFiles:
     """The files that define commands, skills and agents for a session.
 
-    A link that leaves the project is not followed: `.claude/skills/x/SKILL.md` could be a link to
-    any file of the user, which the model would then be shown.
+    A link that leaves the project is not followed: `.claude/skills/x/SKILL.md` could link to any
+    file of the user, which would then be shown to the model.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class DefinitionFiles:
         self._theirs = [each for each in places if each != store.root]
 
     def add_plugins(self, plugins: Sequence[Plugin]) -> "DefinitionFiles":
-        """Take files of plugins in as well, as the user's own; return the same object."""
+        """Add the files of plugins, as the user's own; return the same object."""
         self.plugins = (*self.plugins, *plugins)
         return self
 
@@ -89,13 +89,26 @@ class DefinitionFiles:
         return [each / kind for each in places if each != self._store.root]
 
     def markdown(self, folder: Path) -> Iterator[Path]:
-        """Yield the Markdown files in a folder and below it."""
-        if self._is_ours(folder):
+        """Yield the Markdown files in a folder and below it, or the file itself if it is one."""
+        if not self._is_ours(folder):
+            return
+        if folder.suffix == ".md" and folder.is_file():
+            yield from filter(self._is_loaded, [folder])
+        else:
             yield from filter(self._is_loaded, markdown_files(folder, self._report))
+
+    def of_plugins(self, kind: str) -> Iterator[tuple[Plugin, Path]]:
+        """Yield the places of each plugin for one kind of definition."""
+        for plugin in self.plugins:
+            yield from ((plugin, place) for place in plugin.places(kind))
 
     def in_folders(self, folder: Path, name: str) -> Iterator[Path]:
         """Yield the files of a given name in the subdirectories of a directory."""
         if not self._is_ours(folder):
+            return
+        # A plugin may name the directory of a skill itself.
+        if any(each.holds(folder) for each in self.plugins) and os.path.lexists(folder / name):
+            yield from filter(self._is_loaded, [folder / name])
             return
         for entry in list_entries(folder, MOST_ENTRIES, self._report):
             path = Path(entry.path, name)
@@ -147,6 +160,11 @@ class DefinitionFiles:
 
     def _is_ours(self, path: Path) -> bool:
         """Return whether a path is the user's, or really lies in the project; report if not."""
+        owners = [each for each in self.plugins if path.is_relative_to(each.root)]
+        if owners and not any(each.holds(path) for each in owners):
+            where = real_path(path)
+            self._report(f"{path} is not loaded: it links to {where}, outside of the plugin")
+            return False
         if not self.is_project(path) or self._contains(path, project_root(self._cwd)):
             return True
         where = real_path(path)
@@ -183,7 +201,7 @@ def markdown_files(folder: Path, report: Report = lambda problem: None) -> list[
 
 
 def list_entries(folder: Path, most: int, report: Report) -> "list[os.DirEntry[str]]":
-    """Return the entries of a folder, sorted; at most so many, and `report` if there are more."""
+    """Return the entries of a folder, sorted, up to a limit; `report` if there are more."""
     try:
         with os.scandir(folder) as entries:
             found = list(islice(entries, most + 1))

@@ -1,8 +1,8 @@
 """Parse the YAML frontmatter of Markdown files.
 
 It is often written loosely: what is not YAML is parsed field by field. Values are strings, or lists
-and mappings of strings. Files of strangers are read before anyone is asked, so size and depth are
-bounded and aliases refused: ten lines of them can stand for 10^10 values.
+and mappings of strings. Strangers' files are read before the user is asked anything, so size and
+depth are bounded and aliases refused: ten lines of them can stand for 10^10 values.
 """
 
 import re
@@ -102,7 +102,7 @@ def _fields(head: str) -> Fields:
     # Common and no YAML: `argument-hint: [file] [line]`, or `description: Use when: …`.
     starts = [match.start() for match in FIELD.finditer(head)]
     if len(starts) > MOST_FIELDS:
-        raise HeadError(f"its head is no YAML and has more than {MOST_FIELDS} fields")
+        raise HeadError(f"its frontmatter is not YAML and has more than {MOST_FIELDS} fields")
     ends = [*starts[1:], len(head)]
     fields: Fields = {}
     for start, end in zip(starts, ends, strict=False):

@@ -146,7 +146,7 @@ class MemoryFiles:
         return found
 
     def for_file(self, path: Path) -> list[Memory]:
-        """Return the memory for a file: that of the directories above it, and the rules for it."""
+        """Return the memory for a file: that of the directories above it, and matching rules."""
         path = path.resolve()
         found: list[Memory] = []
         uses_project = self._limits.uses_project
@@ -284,7 +284,7 @@ class MemoryFiles:
             return False
 
     def _loadable(self, folder: Path, kind: MemoryKind) -> Iterator[Path]:
-        """Yield the Markdown files of a folder, unless that is somewhere else already."""
+        """Yield the Markdown files of a folder that may be loaded, if the folder may be."""
         if not folder.is_dir() or not self._may_load(folder, kind):
             return
         for path in markdown_files(folder, self._report):

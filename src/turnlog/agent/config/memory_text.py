@@ -32,10 +32,10 @@ def imports_of(text: str) -> list[str]:
 
 
 def _without_code_spans(text: str) -> str:
-    """Return a text with a space for each code span: from a run of backticks to the next as long.
+    """Replace each code span by a space: from a run of backticks to the next run as long.
 
-    Goes over the text once. A regular expression would go to the end for each run that none
-    matches: 30 kB with runs of 1, 2, 3 … backticks took minutes.
+    One pass over the text. A regular expression would scan to the end for each run without a match:
+    30 kB with runs of 1, 2, 3 … backticks took minutes.
 
     >>> _without_code_spans("a `b` ``c ` d`` e ` f")
     'a     e ` f'

@@ -1,7 +1,7 @@
 """Output styles: instructions on how the model works and writes, chosen by name.
 
-A style is a Markdown file in `output-styles`. One of an untrusted project is not loaded: its text
-would take the place of the instructions that the user relies on.
+A style is a Markdown file in `output-styles`. Styles of an untrusted project are not loaded: they
+could replace the instructions that the user relies on.
 """
 
 from collections.abc import Iterator
@@ -61,8 +61,8 @@ def with_style(system: list[str], style: OutputStyle) -> list[str]:
 
 
 def _paths(files: DefinitionFiles) -> Iterator[tuple[Path, str]]:
-    for plugin in files.plugins:
-        yield from ((path, f"{plugin.name}:") for path in files.markdown(plugin.folder(FOLDER)))
+    for plugin, place in files.of_plugins(FOLDER):
+        yield from ((path, f"{plugin.name}:") for path in files.markdown(place))
     for folder in (*files.project_folders(FOLDER), *files.user_folders(FOLDER)):
         yield from ((path, "") for path in files.markdown(folder))
 

@@ -1,6 +1,6 @@
 """Settings about answers and the screen, merged from all sources.
 
-An untrusted project's file reaches this module without any of them: see `restrict`.
+Files of an untrusted project have none of these settings by the time they get here: see `restrict`.
 """
 
 import os
@@ -14,6 +14,8 @@ from turnlog.agent.workspace.project_environment import without_credentials
 from turnlog.format.json_values import is_object
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
+EDITOR_MODES = (USUAL_KEYS, VI_KEYS) = ("normal", "vim")
+"""Keys of the prompt, by the names that the client has for them (observed: 2.1.325)."""
 COMMAND = "command"
 
 Value = TypeVar("Value")
@@ -55,6 +57,9 @@ class Preferences(Struct, frozen=True):
     shows_thinking: bool | None = None
     """True to receive summaries of the thinking also where nobody watches."""
     output_style: str | None = None
+    theme: str | None = None
+    editor_mode: str | None = None
+    """`vim` for vi keys in the prompt."""
     language: str | None = None
     status_command: SettingsCommand | None = None
     """The shell command that prints the status line."""
@@ -63,13 +68,18 @@ class Preferences(Struct, frozen=True):
     cleanup_days: int | None = None
     """Age at which Claude Code deletes sessions; turnlog never does."""
     fallback: str | None = None
-    """The model to use while the usual one is overloaded."""
+    """The models to use while the usual one is overloaded, in order, separated by commas."""
     commit_line: str | None = None
     """Attribution for commits; empty for none."""
     request_line: str | None = None
     """Attribution for pull requests; empty for none."""
     excluded_memory: tuple[str, ...] = ()
     """Patterns of memory files that are not loaded."""
+
+    @property
+    def uses_vi(self) -> bool:
+        """True if the prompt has vi keys."""
+        return self.editor_mode == VI_KEYS
 
 
 def preferences_of(owned: Sequence[OwnedContent]) -> Preferences:
@@ -86,6 +96,8 @@ def preferences_of(owned: Sequence[OwnedContent]) -> Preferences:
         thinks=last(lambda each: each.always_thinking_enabled),
         shows_thinking=last(lambda each: each.show_thinking_summaries),
         output_style=last(lambda each: each.output_style),
+        theme=last(lambda each: each.theme),
+        editor_mode=last(lambda each: each.editor_mode),
         language=last(lambda each: each.language),
         status_command=_last(
             each.command(_status_command(each.content)) for each in owned if each.may_run
@@ -112,10 +124,7 @@ def _status_command(content: SettingsContent) -> str | None:
 
 def _fallback(content: SettingsContent) -> str | None:
     named = content.fallback_model
-    # A list names several models in order; one is enough to go on.
-    if isinstance(named, list):
-        return named[0] if named else None
-    return named or None
+    return (",".join(named) if isinstance(named, list) else named) or None
 
 
 def _attribution(contents: Sequence[SettingsContent]) -> tuple[str | None, str | None]:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from turnlog.agent.config.installed_plugins import PluginChoice
 from turnlog.agent.config.preferences import OwnedContent, Preferences, preferences_of
 from turnlog.agent.config.settings_content import (
     Permissions,
@@ -47,8 +48,8 @@ MANAGED = Path("/etc/claude-code/managed-settings.json")
 DISABLED = "disable"
 GIVEN = "--settings"
 """Pseudo file of settings given on the command line."""
-NOT_ASKED = ", so what it was to ask about is NOT asked about by it"
-NOT_DENIED = ", so what it was to deny is NOT denied by it"
+NOT_ASKED = ", so it does NOT ask about any call"
+NOT_DENIED = ", so it does NOT deny any call"
 
 
 class SettingsSource(Struct, frozen=True):
@@ -239,6 +240,27 @@ class Settings(Struct, frozen=True):
         ]
 
     @property
+    def plugin_choices(self) -> list[PluginChoice]:
+        """Enabled plugins and declared marketplaces per file, the lowest precedence first."""
+        return [
+            PluginChoice(
+                source.path,
+                source.content.enabled_plugins or {},
+                source.content.extra_known_marketplaces or {},
+                source.is_project,
+                source.is_managed,
+                source.content.strict_known_marketplaces if source.is_managed else None,
+                source.content.blocked_marketplaces if source.is_managed else None,
+            )
+            for source in self.sources
+        ]
+
+    def runs_hooks(self, is_managed: bool) -> bool:
+        """Return whether hooks of a plugin run; `is_managed` if the organisation enables it."""
+        sources = self._sources_of_hooks()
+        return bool(sources or not self.sources) and (is_managed or sources == self.sources)
+
+    @property
     def ignored(self) -> list[str]:
         """Settings ignored as untrusted, each as `FILE (what)`."""
         return [
@@ -318,8 +340,8 @@ def load(
 ) -> Settings:
     """Load the settings of a session started in a directory.
 
-    `given` is a file or JSON that comes before all but what is managed, `sources` says whose files
-    are read, and `is_trusted` which of the project's files may do more than restrict.
+    `given` is a file or JSON that overrides everything but managed settings, `sources` says whose
+    files are read, and `is_trusted` which of the project's files may do more than restrict.
     """
     wanted = frozenset(sources)
     skipped: list[str] = []

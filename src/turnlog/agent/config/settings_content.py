@@ -49,6 +49,8 @@ class SettingsContent(Struct, rename="camel"):
     always_thinking_enabled: bool | None = None
     show_thinking_summaries: bool | None = None
     output_style: str | None = None
+    theme: str | None = None
+    editor_mode: str | None = None
     status_line: Fields | None = None
     api_key_helper: str | None = None
     language: str | None = None
@@ -57,10 +59,17 @@ class SettingsContent(Struct, rename="camel"):
     cleanup_period_days: int | None = None
     fallback_model: str | list[str] | None = None
     claude_md_excludes: list[str] | None = None
+    enabled_plugins: Fields | None = None
+    extra_known_marketplaces: Fields | None = None
+    strict_known_marketplaces: list[Fields] | None = None
+    blocked_marketplaces: list[Fields] | None = None
 
 
 def restrict(content: SettingsContent) -> SettingsContent:
-    """Return the restricting part of a file, which counts even if untrusted."""
+    """Return the restricting part of a file, which counts even if untrusted.
+
+    Turning a plugin off restricts nothing: its hooks may be what refuses calls.
+    """
     permissions = content.permissions or Permissions()
     return SettingsContent(
         permissions=Permissions(
@@ -111,5 +120,5 @@ def read_settings(path: Path, read_bytes: Callable[[Path], bytes] = _read_bytes)
 def decode_settings(text: str, name: str, hint: str) -> SettingsContent:
     try:
         return msgspec.json.decode(text, type=SettingsContent)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise UsageError(f"{name} is not valid: {error}", hint) from error

@@ -29,7 +29,7 @@ class SkillInput(Input, frozen=True):
     """Input of Skill."""
 
     skill: Annotated[str, Meta(description="Its name")]
-    args: Annotated[str | None, Meta(description="What to do it with, if it takes anything")] = None
+    args: Annotated[str | None, Meta(description="Its arguments, if it takes any")] = None
 
 
 def for_model(commands: Mapping[str, CustomCommand]) -> dict[str, CustomCommand]:

@@ -55,9 +55,11 @@ from turnlog.agent.headless.acp_transport import LineTransport
 from turnlog.agent.headless.control_channel import ControlError
 from turnlog.errors import ModelError, NotFound, TurnlogError
 from turnlog.format.json_values import Fields
+from turnlog.secrets import mask
 from turnlog.store.catalog import SessionFile, describe, list_sessions
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
+from turnlog.text import one_line
 
 TERMINAL_OUTPUT = "terminal_output"
 """Set in `_meta` by clients that show output in a terminal without running the command."""
@@ -79,13 +81,13 @@ def reported(
         try:
             return await method(*args, **kwargs)
         except ModelError as error:
-            raise RequestError.auth_required({"details": error.line}) from error
+            raise RequestError.auth_required({"details": mask(error.line)}) from error
         except NotFound as error:
-            raise RequestError.resource_not_found(error.line) from error
+            raise RequestError.resource_not_found(mask(error.line)) from error
         except ControlError as error:
-            raise RequestError.invalid_params({"details": str(error)}) from error
+            raise RequestError.invalid_params({"details": mask(str(error))}) from error
         except TurnlogError as error:
-            raise RequestError(INTERNAL_ERROR, error.line) from error
+            raise RequestError(INTERNAL_ERROR, mask(error.line)) from error
 
     return answer
 
@@ -116,12 +118,13 @@ class AcpAgent:
         client_capabilities: ClientCapabilities | None = None,
         **_: Any,
     ) -> InitializeResponse:
-        """Agree on a version, and say what turnlog can do."""
+        """Agree on a protocol version, and declare what turnlog supports."""
         from turnlog import __version__
 
         extensions = client_capabilities.field_meta if client_capabilities else None
         self._has_terminals = (extensions or {}).get(TERMINAL_OUTPUT) is True
         return InitializeResponse(
+            # The latest version that both sides know; 0 would be none.
             protocol_version=min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
             agent_capabilities=AgentCapabilities(
                 load_session=True,
@@ -168,7 +171,7 @@ class AcpAgent:
         additional_directories: list[str] | None = None,
         **_: Any,
     ) -> LoadSessionResponse:
-        """Open a recorded session and show what has happened in it."""
+        """Open a recorded session and replay it to the client."""
         given = _placed(cwd, additional_directories, mcp_servers)
         session = await self._open(given | {"resume": self._recorded(session_id)})
         await session.replay()
@@ -211,10 +214,12 @@ class AcpAgent:
     ) -> ListSessionsResponse:
         """List the sessions of a directory, or all; `cursor` is where the last answer ended."""
         start = int(cursor) if cursor and cursor.isdecimal() else 0
+        # The first page has no cursor, so 0 is as wrong as a word.
         if cursor and not start:
             raise RequestError.invalid_params({"details": f"{cursor} is not a cursor"})
         found = await asyncio.to_thread(list_sessions, self._store, cwd)
         listed = found[start : start + PAGE]
+        # Describing a session reads its file: only those of this page, and not in the event loop.
         infos = await asyncio.to_thread(lambda: list(map(_info, listed)))
         end = start + PAGE
         return ListSessionsResponse(
@@ -253,6 +258,8 @@ class AcpAgent:
     async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
         """Close a session; it can be loaded again."""
         session = self._session(session_id)
+        # Removed first: a prompt that arrives while it closes finds no session instead of a dying
+        # one.
         del self._sessions[session_id]
         await session.close()
         return CloseSessionResponse()
@@ -268,7 +275,7 @@ class AcpAgent:
         return self._sessions[session_id]
 
     def _recorded(self, session_id: str) -> Path:
-        """Return the file of a session; by nothing but its id, as any path would be one."""
+        """Return the file of a session by its id; a path is refused, since it could be any file."""
         try:
             name = str(UUID(session_id))
         except ValueError:
@@ -282,6 +289,7 @@ class AcpAgent:
         options = replace(options, servers=self._options.servers + options.servers)
         # One at a time: settings of a project set variables, which are not for the next one.
         async with self._opening:
+            # Two chats must not append to one file. A fork only reads it.
             if options.resume and not options.is_fork:
                 await self._reclose(options.resume.stem)
             self._reset_environment()
@@ -333,10 +341,12 @@ def _server(server: Any) -> Fields:
 
 def _info(session: SessionFile) -> SessionInfo:
     described = describe(session)
+    # A title is usually the first prompt, and editors show those of all projects.
+    title = described.title and one_line(mask(described.title))
     return SessionInfo(
         session_id=session.path.stem,
         cwd=described.cwd or "",
-        title=described.title,
+        title=title,
         updated_at=session.last_active.isoformat(),
     )
 

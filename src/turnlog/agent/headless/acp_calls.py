@@ -71,7 +71,7 @@ def preview_of(
 ) -> list[ToolCallContentVariant]:
     """Return what a call does: a diff for a change of a file.
 
-    A call of the past is shown without the file that it replaced: that has changed since.
+    For a recorded call, the content that it replaced is left out: the file may have changed since.
     """
     path, text = given.get("file_path"), given.get("content")
     if tool == "Edit" and isinstance(path, str):
@@ -87,6 +87,7 @@ def preview_of(
 
 def _current(path: Path, workspace: Workspace) -> str | None:
     """Return the text of a file that would be replaced; None if there is none to show."""
+    # The diff is shown before the user is asked: a denied file must not leak through it.
     if not workspace.may_read(path):
         return None
     try:
@@ -111,7 +112,7 @@ def _shown(tool: str, block: Fields) -> Iterable[ToolCallContentVariant]:
 
 
 def fenced(text: str) -> str:
-    r"""Return a text as a code block, which nothing in it can end.
+    r"""Return a text as a code block, with a fence that nothing in the text can close.
 
     >>> fenced("a")
     '```\na\n```'

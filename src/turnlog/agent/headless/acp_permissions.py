@@ -1,4 +1,4 @@
-"""Ask the user of an ACP client about calls, and what the model wants to know."""
+"""Ask the user of an ACP client about calls, and the questions of the model."""
 
 import json
 import re
@@ -19,10 +19,16 @@ ONCE, ALWAYS, EDITS, REJECT = "allow_once", "allow_always", "allow_edits", "reje
 ACCEPT_EDITS: Fields = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
 EDITORS = ("Edit", "Write", "NotebookEdit")
 REFUSED = "The user does not allow this call."
-SHOWN = ("Edit", "Write", "ExitPlanMode")
-"""Tools whose calls are shown as a diff or as text; of others, the whole input is."""
+SHOWN = {
+    "Edit": ("file_path", "old_string", "new_string"),
+    "Write": ("file_path", "content"),
+    "ExitPlanMode": ("plan",),
+}
+"""Input fields that a diff or text shows, by tool; if there are others, all input is shown."""
+TOLD = ("command", "description")
+"""Input fields of a command that are shown separately, or are only remarks."""
 LONGEST = 400
-"""Characters of rules that are offered: only what can be read may be agreed to for all times."""
+"""Maximum characters of offered rules: a permanent approval must be readable."""
 BLANKS = re.compile(" {20,}")
 
 
@@ -72,6 +78,7 @@ async def _ask_questions(
         chosen = await _choose(client, session_id, call, _answers(labels))
         if isinstance(chosen, PermissionReply):
             return chosen
+        # REJECT, or an option that nobody offered.
         if chosen not in labels:
             return PermissionReply("deny", feedback=REFUSED, is_program=True)
         answers[each.question] = labels[chosen]
@@ -114,26 +121,57 @@ def options_for(question: Question) -> list[PermissionOption]:
 
 
 def describe_question(question: Question, workspace: Workspace) -> ToolCallUpdate:
-    """Return the call that a question is about, with every reason to ask."""
-    reasons = question.verdict.reasons or (question.verdict.reason,)
-    why = "\n".join(f"- {harmless(each)}" for each in reasons if each)
+    """Return the call that a question is about, who makes it, and every reason to ask."""
+    agent = _agent(question)
+    title = harmless(title_of(question.tool, question.input))
     preview = preview_of(question.tool, question.input, workspace)
     # Clients cut titles, and not all of them show the raw input.
-    whole = [] if question.tool in SHOWN else [tool_content(text_block(_whole(question)))]
+    whole = [] if _is_shown(question) else [tool_content(text_block(_whole(question, workspace)))]
     return ToolCallUpdate(
         tool_call_id=question.call_id,
-        title=harmless(title_of(question.tool, question.input)),
+        title=f"{title} ({agent})" if agent else title,
         kind=kind_of(question.tool),
         status="pending",
-        content=[*preview, *whole, *([tool_content(text_block(why))] if why else [])],
+        content=[*preview, *whole, *_reasons(question, agent)],
         locations=locations_of(question.input, workspace),
         raw_input=question.input,
     )
 
 
-def _whole(question: Question) -> str:
-    """Return the input of a call as a code block in which nothing is hidden."""
-    command = question.input.get("command") if question.tool == "Bash" else None
-    is_command = isinstance(command, str)
-    text = command if is_command else json.dumps(question.input, indent=1, ensure_ascii=False)
+def _agent(question: Question) -> str:
+    """Return which sub-agent makes a call; empty for the conversation itself."""
+    named = ", ".join(filter(None, (question.agent_type, question.agent_id)))
+    return f"sub-agent {visible(named, keep='')}" if named else ""
+
+
+def _reasons(question: Question, agent: str) -> list[ToolCallContentVariant]:
+    reasons = [*(question.verdict.reasons or (question.verdict.reason,))]
+    reasons += [f"asked by {agent}"] if agent else []
+    why = "\n".join(f"- {harmless(each)}" for each in reasons if each)
+    return [tool_content(text_block(why))] if why else []
+
+
+def _is_shown(question: Question) -> bool:
+    """Return whether a diff or a text shows all of a call: nothing invisible, no further input."""
+    known = SHOWN.get(question.tool)
+    return known is not None and all(
+        name in known and isinstance(value, str) and visible(value, keep="\n\t") == value
+        for name, value in question.input.items()
+        if value  # `replace_all: false` says nothing
+    )
+
+
+def _whole(question: Question, workspace: Workspace) -> str:
+    """Return the input of a call as a code block, with nothing hidden."""
+    given = question.input
+    command = given.get("command") if question.tool == "Bash" else None
+    if not isinstance(command, str):
+        return _spelled(json.dumps(given, indent=1, ensure_ascii=False))
+    others = {name: value for name, value in given.items() if name not in TOLD}
+    more = [json.dumps(others, ensure_ascii=False)] if others else []
+    more += [f"in {question.place}"] if question.place != workspace.root else []
+    return "\n".join(map(_spelled, (command, *more)))
+
+
+def _spelled(text: str) -> str:
     return fenced(BLANKS.sub(lambda found: f"<{len(found[0])} spaces>", visible(text)))

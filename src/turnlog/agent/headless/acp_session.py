@@ -61,7 +61,7 @@ STOPS: dict[str, StopReason] = {
 }
 """Stop reasons by the end of a turn; others are `end_turn`."""
 SHOWN = ("blocked", "max_budget")
-"""Endings whose text the model has not said."""
+"""Endings whose text does not come from the model."""
 
 
 class AcpSession:
@@ -92,6 +92,7 @@ class AcpSession:
         try:
             return PromptResponse(stop_reason=await task, usage=self._usage)
         except asyncio.CancelledError:
+            # Both the request and the turn can be cancelled. Only a cancelled turn is an answer.
             if not task.cancelled():  # the connection is closed
                 raise
             return PromptResponse(stop_reason="cancelled")
@@ -103,6 +104,8 @@ class AcpSession:
     def cancel(self) -> None:
         """Interrupt the turn, leaving a valid session, and drop the prompts that wait for it."""
         is_running = self.chat.loop.interrupt()
+        # The running turn ends by itself after the interrupt, and records that it was interrupted;
+        # cancelling its task would leave calls without results in the session.
         for task in self._waiting[is_running:]:
             task.cancel()
 
@@ -120,6 +123,7 @@ class AcpSession:
                 loop.pending_context += [files] if files else []
                 prompt = prompt_blocks(given.text, given.images)
             ended = await self._turn(prompt, PROGRAM)
+            # ACP has no turns without a prompt, so what ends in the background extends the turn.
             while ended.reason == "done" and (notice := next_notice(parts)):
                 ended = await self._turn(notice, NOTICE)
             await self._report_usage()
@@ -185,7 +189,7 @@ class AcpSession:
             raise RequestError.invalid_params({"details": f"{name} has no value {value}"})
 
     async def report_mode(self) -> None:
-        """Tell the client about another permission mode, whoever has set it."""
+        """Tell the client about a changed permission mode, whoever changed it."""
         mode = self.chat.parts.rules.mode
         if mode is self._mode:
             return
@@ -273,6 +277,7 @@ async def open_acp_session(
     complain: Callable[[str], None],
 ) -> AcpSession:
     """Open a chat whose questions go to the client; raise `ModelError` without credentials."""
+    # The chat needs the function that asks, and the session that asks needs the chat.
     opened: list[AcpSession] = []
 
     async def ask(question: Question) -> PermissionReply:

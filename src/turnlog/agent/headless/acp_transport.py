@@ -15,7 +15,7 @@ INVALID_REQUEST = {"code": -32600, "message": "Invalid request"}
 
 
 class LineTransport:
-    """Sends and receives messages; answers lines that are none with an error.
+    """Sends and receives messages; answers lines that are not messages with an error.
 
     The protocol library would end the connection at a line such as `[]`.
     """
@@ -35,7 +35,7 @@ class LineTransport:
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=str)
         try:
             self._write(safe_json(text))
-        except OSError:
+        except OSError:  # ends `receive`, and so the connection, as the end of the input does
             self._messages.put_nowait(None)
 
     async def close(self) -> None:

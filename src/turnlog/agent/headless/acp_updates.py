@@ -42,13 +42,15 @@ from turnlog.agent.loop.events import (
     Retrying,
     Streamed,
 )
+from turnlog.agent.tools.task_tracking import is_tracking
+from turnlog.agent.workspace.task_list import TaskListError
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.conversation.branch import whole_branch
 from turnlog.conversation.call_titles import todo_list
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_kind, prompt_label
 from turnlog.conversation.session import Session
 from turnlog.format.entries import User
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, as_object, is_array, is_object, objects_in
 from turnlog.text import harmless
 
 TODO = "TodoWrite"
@@ -56,7 +58,7 @@ SHELL = "Bash"
 PAUSE = 0.2
 """Seconds between two updates about the output of one call."""
 SHOWN = 8_000
-"""Characters of the output of a running call that an update has."""
+"""Maximum characters of a running call's output in an update."""
 STATES: dict[str, PlanEntryStatus] = {"in_progress": "in_progress", "completed": "completed"}
 
 
@@ -69,6 +71,8 @@ class SessionUpdates:
         """True if the client shows output that is sent to it in a terminal."""
         self._calls: dict[str, tuple[str, Fields]] = {}
         """Tool and input of each call."""
+        self._tracking: set[str] = set()
+        """Calls about the task list."""
         self._asked: set[str] = set()
         """Calls that the user was asked about."""
         self._printed: dict[str, str] = {}
@@ -110,6 +114,7 @@ class SessionUpdates:
         leaf = session.tree.active_leaf
         nodes = [] if leaf is None else whole_branch(session.tree, leaf)
         self._is_past = True
+        # Typed entries to classify prompts; plain values for the blocks as they were written.
         for entry, value in zip(session.entries(nodes), session.values(nodes), strict=True):
             if isinstance(entry, User) and prompt_kind(entry) in ASKING | LOCAL:
                 yield update_user_message_text(prompt_label(entry))
@@ -134,14 +139,21 @@ class SessionUpdates:
             if block.get("type") != "tool_use":
                 continue
             tool, given = str(block.get("name")), block.get("input")
-            given = given if is_object(given) else {}
-            if tool == TODO:
-                # The plan is the list itself; a call next to it would say the same.
-                if caller is None:
-                    yield update_plan(map(_step, todo_list(given)))
+            given = as_object(given)
+            # The plan is the list itself; a call next to it would say the same.
+            if tool == TODO and caller is None:
+                yield update_plan(map(_step, todo_list(given)))
+            if is_tracking(tool):
+                self._tracking.add(str(block["id"]))
                 continue
             self._calls[str(block["id"])] = tool, given
             yield self._start(str(block["id"]), caller)
+
+    def _tasks(self) -> list[Fields]:
+        try:
+            return self._workspace.tasks.all()
+        except TaskListError:
+            return []
 
     def _in_terminal(self, tool: str) -> bool:
         return self._has_terminals and tool == SHELL and not self._is_past
@@ -171,7 +183,7 @@ class SessionUpdates:
         return update
 
     def _output(self, event: Printed) -> Iterator[SessionUpdate]:
-        """Yield what a running call has printed: the new text for a terminal, or its end."""
+        """Yield the output of a running call: the new text for a terminal, or the last part."""
         printed = self._printed.get(event.call_id, "") + event.text
         self._printed[event.call_id] = printed[-SHOWN:]
         if self._has_terminals:
@@ -191,6 +203,10 @@ class SessionUpdates:
 
     def _ended(self, block: Fields, data: Any) -> Iterator[SessionUpdate]:
         call_id = str(block.get("tool_use_id"))
+        if call_id in self._tracking:
+            self._tracking.remove(call_id)
+            if tasks := self._tasks():
+                yield update_plan(map(_step, tasks))
         if call_id not in self._calls:
             return
         tool, given = self._calls.pop(call_id)
@@ -203,6 +219,7 @@ class SessionUpdates:
         for place in locations if is_change else ():
             place.line = changed_line(data)
         in_terminal = self._in_terminal(tool)
+        # A call that printed nothing while it ran, such as a denied one, still has a text to show.
         if in_terminal and not had_output:
             yield self._terminal(call_id, _text(block))
         update = update_tool_call(
@@ -220,13 +237,15 @@ class SessionUpdates:
 
 def _blocks(entry: Fields) -> list[Fields]:
     content: Any = entry["message"].get("content") if is_object(entry.get("message")) else None
-    return [each for each in content if is_object(each)] if is_array(content) else []
+    return objects_in(content)
 
 
 def _text(block: Fields) -> str:
     content = block.get("content")
-    texts = [each.get("text") for each in content if is_object(each)] if is_array(content) else []
-    return "\n".join(map(str, filter(None, texts))) if is_array(content) else str(content or "")
+    if not is_array(content):
+        return str(content or "")
+    texts = [each.get("text") for each in objects_in(content)]
+    return "\n".join(map(str, filter(None, texts)))
 
 
 def _streamed(event: Fields) -> Iterator[SessionUpdate]:
@@ -258,4 +277,4 @@ def _images(entry: Fields) -> Iterator[SessionUpdate]:
 
 def _step(todo: Fields) -> Any:
     status = STATES.get(str(todo.get("status")), "pending")
-    return plan_entry(str(todo.get("content") or ""), status=status)
+    return plan_entry(str(todo.get("content") or todo.get("subject") or ""), status=status)

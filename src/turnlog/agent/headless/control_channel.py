@@ -6,17 +6,19 @@ gets exactly one response, unless it is cancelled.
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
 
 from msgspec import Struct
 
-from turnlog.agent.headless.print_mode import prompt_in
+from turnlog.agent.chat.mentions import MENTION
+from turnlog.agent.headless.prompt_lines import prompt_in
 from turnlog.agent.headless.stream_messages import encode
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.errors import UsageError
-from turnlog.format.json_values import Fields, is_object
+from turnlog.format.json_values import Fields, as_object, is_object
 from turnlog.secrets import mask_start
 
 REQUEST, RESPONSE = "control_request", "control_response"
@@ -46,6 +48,12 @@ class HostPrompt(Struct, frozen=True):
     is_verbatim: bool = False
     """True if neither commands nor mentioned files are expanded in it."""
 
+    @property
+    def is_plain(self) -> bool:
+        """True if it is no command and mentions no files."""
+        text = self.content
+        return not isinstance(text, str) or not (text.startswith("/") or MENTION.search(text))
+
 
 Handle = Callable[[Fields], Awaitable[Fields | None]]
 
@@ -57,7 +65,9 @@ class ControlChannel:
         self._write = write
         self._waiting: dict[str, asyncio.Future[Fields]] = {}
         """Requests of turnlog that have no response yet."""
-        self._prompts: asyncio.Queue[HostPrompt | None] = asyncio.Queue()
+        self._prompts: deque[HostPrompt | None] = deque()
+        """Prompts that wait; None stands for the end of the stream."""
+        self._has_prompts = asyncio.Event()
         self._opened: asyncio.Future[Fields | None] = asyncio.get_running_loop().create_future()
         self._handle: Handle | None = None
         self._early: list[Fields] = []
@@ -66,7 +76,7 @@ class ControlChannel:
         self._is_closed = False
 
     async def read(self, lines: AsyncIterable[str]) -> None:
-        """Route each line to whoever waits for it, until the program closes the stream."""
+        """Route each line to its recipient, until the program closes the stream."""
         try:
             async for line in lines:
                 if line.strip():
@@ -76,6 +86,7 @@ class ControlChannel:
 
     async def opening(self) -> Fields | None:
         """Return the `initialize` request; None if the program starts with something else."""
+        # Shielded: a cancelled waiter would cancel the future, which `read` still resolves.
         return await asyncio.shield(self._opened)
 
     def serve(self, handle: Handle) -> None:
@@ -87,8 +98,24 @@ class ControlChannel:
 
     async def prompts(self) -> AsyncIterator[HostPrompt]:
         """Yield the prompts of the program."""
-        while (prompt := await self._prompts.get()) is not None:
+        while True:
+            await self._has_prompts.wait()
+            prompt = self._prompts.popleft()
+            if not self._prompts:
+                self._has_prompts.clear()
+            if prompt is None:
+                return
             yield prompt
+
+    def take_plain(self) -> HostPrompt | None:
+        """Return the next prompt if it waits and can be sent during a turn."""
+        prompt = self._prompts[0] if self._prompts else None
+        if prompt is None or not prompt.is_plain:
+            return None
+        self._prompts.popleft()
+        if not self._prompts:
+            self._has_prompts.clear()
+        return prompt
 
     def send(self, message: Fields) -> None:
         """Write a message."""
@@ -125,7 +152,7 @@ class ControlChannel:
         match message.get("type"):
             case "user":
                 self._start(None)
-                self._prompts.put_nowait(_prompt_of(message))
+                self._put(_prompt_of(message))
             case "control_request":
                 self._take(message)
             case "control_response":
@@ -136,6 +163,10 @@ class ControlChannel:
             # Types that a newer program may send are no reason to end its session.
             case _:
                 pass
+
+    def _put(self, prompt: HostPrompt | None) -> None:
+        self._prompts.append(prompt)
+        self._has_prompts.set()
 
     def _take(self, message: Fields) -> None:
         request = message.get("request")
@@ -180,12 +211,12 @@ class ControlChannel:
             waiting.set_exception(HostError(str(response.get("error") or "unknown error")))
             return
         given = response.get("response")
-        waiting.set_result(given if is_object(given) else {})
+        waiting.set_result(as_object(given))
 
     def _close(self) -> None:
         self._is_closed = True
         self._start(None)
-        self._prompts.put_nowait(None)
+        self._put(None)
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(HostError(CLOSED))

@@ -10,8 +10,9 @@ from turnlog.agent.chat.opening import Chat
 from turnlog.agent.headless.control_channel import ControlError
 from turnlog.agent.headless.stream_messages import COMPACT, KEY
 from turnlog.agent.loop.context_usage import usage_of
+from turnlog.agent.loop.model_switch import SwitchRefused, ask_to_switch, switch
 from turnlog.agent.mcp.server_config import HOST
-from turnlog.agent.model.model_names import NEWEST, adapts, model_named
+from turnlog.agent.model.model_names import NEWEST, adapts, with_model
 from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.session.entry_builders import VERSION
 from turnlog.agent.session.rewind import RewindScope, apply_rewind, plan_rewind
@@ -33,6 +34,7 @@ class ControlRequests:
     def __init__(self, chat: Chat, send: Callable[[Fields], None]) -> None:
         self._chat = chat
         self._send = send
+        # `default` means the model that the chat started with, not the one that was set last.
         self._usual = chat.parts.choice.model
 
     async def handle(self, request: Fields) -> Fields | None:
@@ -73,10 +75,19 @@ class ControlRequests:
     async def set_model(self, request: Fields) -> Fields:
         name = request.get("model")
         wanted = self._usual if name in (None, "default") else str(name)
-        model = model_named(wanted, os.environ)
         parts = self._chat.parts
-        parts.choice = replace(parts.choice, model=model)
-        return {"model": model}
+        choice = with_model(parts.choice, wanted, os.environ)
+        asked = None if name is None else str(name)
+        try:
+            outcome = await ask_to_switch(parts, choice, asked, "sdk")
+            # Nobody can confirm it here.
+            if outcome.decision == "ask":
+                raise SwitchRefused(outcome.reason)
+        except SwitchRefused as error:
+            message = f"Model switch blocked by a PreModelSwitch hook: {error}"
+            raise ControlError(message, "blocked_by_hook") from error
+        switch(parts, choice, asked, "sdk")
+        return {"model": choice.model}
 
     async def set_max_thinking_tokens(self, request: Fields) -> None:
         tokens = request.get("max_thinking_tokens")
@@ -103,6 +114,7 @@ class ControlRequests:
         changed = [str(file.path) for file in plan.usual]
         if request.get("dry_run") is not True:
             journal = Journal(journal_folder())
+            # Nobody can be asked here about files that have changed since.
             apply_rewind(plan, RewindScope.FILES, session, journal, overwrite=True)
         return {"canRewind": True, "filesChanged": changed}
 
@@ -153,10 +165,11 @@ class ControlRequests:
         # In place: hooks and permissions hold the same table.
         parts.tools.clear()
         parts.tools.update(kept | offered)
+        self._chat.prompts.take_servers(self._chat.servers)
 
 
 def mode_message(mode: str) -> Fields:
-    """Build the message about another permission mode."""
+    """Build the message about a changed permission mode."""
     return {"type": "system", "subtype": "status", "status": None, "permissionMode": mode}
 
 
@@ -173,6 +186,7 @@ def server_states(chat: Chat) -> list[Fields]:
             state |= {"serverInfo": server.info, "tools": server.offered}
         states.append(state)
     known = {state["name"] for state in states}
+    # Servers that wait for approval are not started: only their state is known.
     return states + [state for state in chat.server_states if state["name"] not in known]
 
 

@@ -3,18 +3,18 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from turnlog.agent.headless.control_channel import ControlChannel, HostError
 from turnlog.agent.hooks.hook_events import EVENTS
-from turnlog.agent.hooks.matchers import objects_in
 from turnlog.agent.hooks.runs import Failed, Firing, HookReply
+from turnlog.agent.mcp.elicitation import ElicitAnswer, Elicitation
 from turnlog.agent.permissions.grants import suggestions
 from turnlog.agent.permissions.policy import PermissionReply, Question
 from turnlog.conversation.call_titles import call_title
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, as_object, is_array, is_object, objects_in
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -86,6 +86,34 @@ def _denied(text: str, ends_turn: bool = False) -> PermissionReply:
     return PermissionReply("deny", feedback=text, is_program=True, ends_turn=ends_turn)
 
 
+class HostInput:
+    """Asks the program for input that MCP servers request."""
+
+    def __init__(self, channel: ControlChannel, set_state: SetState) -> None:
+        self._channel = channel
+        self._set_state = set_state
+
+    async def ask(self, request: Elicitation) -> ElicitAnswer:
+        """Return the program's answer; one that does not know the request declines it."""
+        self._set_state("requires_action")
+        try:
+            answer = await self._channel.ask(_elicitation(request))
+        except HostError:
+            return ElicitAnswer("decline")
+        finally:
+            self._set_state("running")
+        action, content = answer.get("action"), answer.get("content")
+        if action == "accept":
+            return ElicitAnswer("accept", content if is_object(content) else None)
+        return ElicitAnswer("cancel" if action == "cancel" else "decline")
+
+
+def _elicitation(request: Elicitation) -> Fields:
+    properties = request.schema.get("properties")
+    order = {"property_order": [*properties]} if is_object(properties) else {}
+    return {"subtype": "elicitation"} | request.payload | order
+
+
 class HostHooks:
     """The hooks that the program registers when it initializes."""
 
@@ -110,7 +138,7 @@ class HostHooks:
         except (HostError, TimeoutError) as error:
             why = str(error) or f"it timed out after {firing.timeout:g} s"
             if blocks and EVENTS[firing.event].can_block:
-                text = f"{firing.name} hook failed, and it is set to block then: {why}"
+                text = f"{firing.name} hook failed, and is set to block on failure: {why}"
                 return HookReply(json.dumps({"decision": "block", "reason": text}))
             raise Failed(why) from error
 
@@ -164,6 +192,7 @@ async def host_server(channel: ControlChannel, name: str) -> AsyncGenerator[Any]
         async def pump() -> None:
             async with outgoing:
                 async for message in outgoing:
+                    # Not awaited: a slow call must not hold up the messages behind it.
                     tasks.start_soon(deliver, message)
 
         tasks.start_soon(pump)
@@ -177,7 +206,6 @@ async def _forward(
     channel: ControlChannel, name: str, message: "SessionMessage"
 ) -> "SessionMessage | None":
     """Send a message to a server; return its response if the message was a request."""
-    from mcp import types
     from mcp.shared.message import SessionMessage
 
     plain: Fields = message.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
@@ -186,8 +214,23 @@ async def _forward(
         answer = (await channel.ask(request)).get("mcp_response")
     except HostError as error:
         answer = {"error": {"code": INTERNAL_ERROR, "message": str(error)}}
+    # Notifications and responses get no reply, but the program still acknowledges them.
     if "id" not in plain or "method" not in plain:
         return None
-    fields = answer if is_object(answer) else {}
-    whole = {"jsonrpc": "2.0"} | fields | {"id": plain["id"]}
-    return SessionMessage(types.jsonrpc_message_adapter.validate_python(whole, by_name=False))
+    return SessionMessage(_response(plain["id"], as_object(answer)))
+
+
+def _response(request_id: object, answer: Fields) -> Any:
+    """Return a server's answer as a response, or an error if it is not one.
+
+    A request passed on as it is would never complete the call, which would wait forever.
+    """
+    from mcp import types
+
+    about: Fields = {"jsonrpc": "2.0", "id": request_id}
+    given = {name: answer[name] for name in ("result", "error") if is_object(answer.get(name))}
+    error = {"code": INTERNAL_ERROR, "message": "the answer of the server is not a response"}
+    for each in (given, {"error": error}):
+        with suppress(ValueError):  # pydantic's errors are
+            return types.jsonrpc_message_adapter.validate_python(about | each, by_name=False)
+    raise AssertionError("an error is a response")

@@ -1,12 +1,12 @@
 """A chat that a program drives through the control protocol, such as one that uses the Agent SDK.
 
-The program initializes the chat, sends prompts, and is asked about calls; everything that happens
-is written as a message before the next thing happens.
+The program initializes the chat, sends prompts, and is asked about calls. Each event is written as
+a message before the next one happens.
 """
 
 import asyncio
 import os
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Callable, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +22,19 @@ from turnlog.agent.chat.host import Host, read_agents
 from turnlog.agent.chat.opening import Chat, open_chat
 from turnlog.agent.headless.control_channel import ControlChannel, HostPrompt
 from turnlog.agent.headless.control_requests import ControlRequests, initialized, mode_message
-from turnlog.agent.headless.host_callbacks import HostHooks, HostPermissions, host_server
+from turnlog.agent.headless.host_callbacks import (
+    HostHooks,
+    HostInput,
+    HostPermissions,
+    host_server,
+)
 from turnlog.agent.headless.initialization import requested_options
-from turnlog.agent.headless.prompt_queue import incoming
+from turnlog.agent.headless.local_commands import local_answer, local_messages
+from turnlog.agent.headless.prompt_queue import PROGRAM, incoming
 from turnlog.agent.headless.stream_messages import (
+    ALWAYS_SHOWN,
     ResultFigures,
+    hook_message,
     init_message,
     messages_of,
     result_message,
@@ -34,7 +42,7 @@ from turnlog.agent.headless.stream_messages import (
 from turnlog.agent.headless.task_messages import TaskMessages
 from turnlog.agent.hooks.runs import Firing, HookRun
 from turnlog.agent.loop.events import Event, Inside, Notice, TurnEnded
-from turnlog.agent.loop.notifications import NOTICE
+from turnlog.agent.loop.notifications import NOTICE, Arrival
 from turnlog.errors import NotFound
 from turnlog.format.json_values import Fields, is_array
 from turnlog.store.paths import Store, subagents_folder
@@ -43,8 +51,6 @@ READS_STATE, EMITS_STATE = (
     "CLAUDE_CODE_SDK_READS_SESSION_STATE",
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS",
 )
-ALWAYS_SHOWN = ("SessionStart", "Setup")
-"""Hook events that are reported even if nobody asked for them."""
 
 
 class HostedOptions(Struct, frozen=True):
@@ -77,6 +83,7 @@ async def run_hosted(
     reading = asyncio.create_task(channel.read(console.lines))
     try:
         hello = await channel.opening()
+        # `opening` also returns when reading has failed, without a request.
         if reading.done() and (error := reading.exception()):
             raise error
         hosted = HostedChat(store, channel, wanted, console.complain)
@@ -134,6 +141,7 @@ class HostedChat:
         self._mode = ""
         self._forwards_text = False
         self._results = 0
+        self._takes_more = False
         self.is_error = False
         """True if the last turn failed."""
 
@@ -152,14 +160,18 @@ class HostedChat:
         self._session_id = options.session_id or self._session_id
         self._chat = await open_chat(
             self._store,
+            # A resumed session has an id already. A new one gets it here, so that messages sent
+            # while the chat opens name it.
             options if options.resume else replace(options, session_id=self._session_id),
             ask,
             host=self._host(request),
+            elicit=HostInput(self._channel, self._set_state).ask,
         )
         parts = self._chat.parts
         self._session_id = parts.recorder.facts.session_id
         self._mode = parts.rules.mode.value
         parts.workspace.shells.observe = self._tasks.command
+        self._chat.loop.more = self._absorb
         if self._wanted.mirrors:
             parts.recorder.on_append = self._mirror
         for note in self._chat.notes:
@@ -167,6 +179,7 @@ class HostedChat:
         if hello:
             styles = self._store.root / "output-styles"
             self._channel.answer(hello.get("request_id"), initialized(self._chat, styles))
+        # Last: the program expects the answer to `initialize` before that to anything else.
         self._channel.serve(ControlRequests(self._chat, self._switch).handle)
 
     def _host(self, request: Fields) -> Host:
@@ -225,17 +238,35 @@ class HostedChat:
         self._figures.begin_turn()
         self._limit_budget()
         self._set_state("running")
+        self._takes_more = source == PROGRAM
         content = prompt if isinstance(prompt, str) else prompt.content
         if isinstance(prompt, HostPrompt):
             chat.parts.recorder.next_uuid = self._prompt_uuid(prompt)
         self._send(init_message(chat))
         self._replay(prompt)
+        is_typed = source == PROGRAM and not (isinstance(prompt, HostPrompt) and prompt.is_verbatim)
+        if is_typed and (answer := await local_answer(chat, content)) is not None:
+            message, ended = local_messages(answer)
+            self._send(message)
+            self._end(ended, source)
+            return
         async with aclosing(chat.send(content, source)) as events:
             async for event in events:
                 self._show(event, source)
 
+    def _absorb(self) -> Iterator[Arrival]:
+        """Yield the prompts that wait, for the next request of the running turn.
+
+        A turn for a notification takes none: a prompt that was read before could be overtaken.
+        """
+        while self._takes_more and (prompt := self._channel.take_plain()):
+            self.chat.parts.recorder.next_uuid = self._prompt_uuid(prompt)
+            self._replay(prompt)
+            yield prompt.content, PROGRAM
+
     def _prompt_uuid(self, prompt: HostPrompt) -> str:
         """Return the uuid for a prompt's entry: the program's own, unless it is taken."""
+        # Parents are named by their uuid, so a second entry with it would be ambiguous.
         taken = {entry.get("uuid") for entry in self.chat.parts.recorder.chain}
         return prompt.uuid if prompt.uuid and prompt.uuid not in taken else str(uuid4())
 
@@ -247,7 +278,7 @@ class HostedChat:
             self._send({"type": "user", "message": message, **about})
 
     def _limit_budget(self) -> None:
-        """Let a turn spend what the turns before it have left of the budget."""
+        """Limit a turn to what earlier turns have left of the budget."""
         parts = self.chat.parts
         given = parts.limits.budget_given
         if given is not None:
@@ -288,7 +319,7 @@ class HostedChat:
         self._results += 1
 
     def _note_mode(self) -> None:
-        """Tell the program about another permission mode, whoever has set it."""
+        """Tell the program about a changed permission mode, whoever changed it."""
         mode = self.chat.parts.rules.mode.value
         if mode != self._mode:
             self._switch(mode_message(mode))
@@ -311,13 +342,7 @@ class HostedChat:
         """Report a hook of the settings, before and after it runs."""
         if not self._wanted.has_hook_events and firing.event not in ALWAYS_SHOWN:
             return
-        about = {"hook_id": run_id, "hook_name": firing.name, "hook_event": firing.event}
-        message: Fields = {"type": "system", "subtype": "hook_started", **about}
-        if run:
-            message |= {"subtype": "hook_response", "output": run.stdout or run.stderr}
-            message |= {"stdout": run.stdout, "stderr": run.stderr, "exit_code": run.exit_code}
-            message["outcome"] = "success" if run.exit_code == 0 else "error"
-        self._send(message)
+        self._send(hook_message(run_id, firing, run))
 
     def _output_of(self, agent_id: str) -> str:
         folder = subagents_folder(self.chat.parts.recorder.path)
@@ -336,7 +361,7 @@ class HostedChat:
                 self._channel.send(frame)
 
     def _send(self, message: Fields) -> None:
-        # Lines first: who sees a result may rely on the store having them.
+        # Lines first: whoever sees a result may rely on the store having them.
         self._flush_mirror()
         common = {"session_id": self._session_id, "uuid": str(uuid4())}
         self._channel.send(common | message)

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.config.plugins import read_plugin
-from turnlog.agent.hooks.matchers import objects_in
 from turnlog.agent.mcp.server_config import HOST
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, as_object, is_array, is_object, objects_in
 
 
 def requested_options(options: ChatOptions, request: Fields) -> ChatOptions:
@@ -44,7 +43,7 @@ def _servers(request: Fields) -> tuple[str, ...]:
     """Return the servers in the request, and those inside the program, which it only names."""
     listed = request.get("mcpServers")
     inside = {name: {"type": HOST, "name": name} for name in _texts(request.get("sdkMcpServers"))}
-    every = (listed if is_object(listed) else {}) | inside
+    every = as_object(listed) | inside
     return (json.dumps({"mcpServers": every}),) if every else ()
 
 

@@ -3,28 +3,26 @@
 Message shapes follow the client's print mode (documented; 2.1.325, observed).
 """
 
-import json
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, Callable
 from contextlib import aclosing
 from enum import StrEnum
-from typing import Any
 from uuid import uuid4
 
 from turnlog.agent.chat.opening import Chat
-from turnlog.agent.headless.prompt_queue import incoming
+from turnlog.agent.headless.prompt_queue import PROGRAM, incoming
 from turnlog.agent.headless.stream_messages import (
+    ALWAYS_SHOWN,
     ResultFigures,
     encode,
+    hook_message,
     init_message,
     messages_of,
     result_message,
 )
+from turnlog.agent.hooks.runs import Firing, HookRun
 from turnlog.agent.loop.events import Event, Notice, Retrying, TurnEnded
 from turnlog.agent.loop.lifecycle_hooks import Prompt
-from turnlog.agent.workspace.image_blocks import block_of
-from turnlog.errors import UsageError
-from turnlog.format.json_values import Fields, is_array, is_object
-from turnlog.secrets import mask_start
+from turnlog.format.json_values import Fields
 
 Write = Callable[[str], None]
 
@@ -35,6 +33,30 @@ class Style(StrEnum):
     TEXT = "text"
     JSON = "json"
     STREAM = "stream-json"
+
+
+class HookEvents:
+    """Hook events for stream-json output; those of a chat that is not open yet are kept."""
+
+    def __init__(self, has_all: bool) -> None:
+        self._has_all = has_all
+        self._kept: list[Fields] = []
+        self._show: Callable[[Fields], None] = self._kept.append
+
+    def observe(self, run_id: str, firing: Firing, run: HookRun | None) -> None:
+        """Report a hook, before and after it runs."""
+        if self._has_all or firing.event in ALWAYS_SHOWN:
+            self._show(hook_message(run_id, firing, run))
+
+    def release(self, show: Callable[[Fields], None]) -> None:
+        """Pass on what was kept, and from now on each event at once."""
+        self._show = show
+        for message in self._kept:
+            show(message)
+
+    def close(self) -> None:
+        """Ignore further events: the result is the last message."""
+        self._show = lambda message: None
 
 
 class Printer:
@@ -74,6 +96,7 @@ class Printer:
                     await self._run(prompt, source)
                     if self._is_stopped:
                         break
+        # The one JSON document of `--output-format json` is complete only after the last turn.
         finally:  # also when cancelled while waiting for background commands
             if self._style is Style.JSON and self._has_result:
                 self._write(encode(self._messages if self._is_verbose else self._messages[-1]))
@@ -81,9 +104,31 @@ class Printer:
     async def _run(self, prompt: Prompt, source: str) -> None:
         self._figures.begin_turn()
         self._print(init_message(self._chat))
+        if source == PROGRAM and await self._answers_itself(prompt):
+            return
         async with aclosing(self._chat.send(prompt, source)) as events:
             async for event in events:
                 self._show(event)
+
+    async def _answers_itself(self, prompt: Prompt) -> bool:
+        """Answer a local command; return whether it was one."""
+        if not isinstance(prompt, str) or not prompt.startswith("/"):
+            return False
+        from turnlog.agent.headless.local_commands import local_answer, local_messages
+
+        answer = await local_answer(self._chat, prompt)
+        if answer is None:
+            return False
+        message, ended = local_messages(answer)
+        if self._style is Style.STREAM or self._is_verbose:
+            self._print(message)
+        self._end(ended)
+        return True
+
+    def report(self, message: Fields) -> None:
+        """Print a message that is part of the stream, but of no turn."""
+        if self._style is Style.STREAM:
+            self._print(message)
 
     def stop(self) -> bool:
         """Interrupt the turn and start no other; return whether one was running."""
@@ -111,7 +156,6 @@ class Printer:
 
     def _end(self, ended: TurnEnded) -> None:
         result = result_message(self._chat, ended, self._figures)
-        # An answer that declines is an answer: only a turn that failed sets the exit code.
         self.is_error = result["is_error"]
         if self._style is Style.TEXT:
             text = "\n".join([result.get("result") or "", *result.get("errors", [])]).strip()
@@ -126,42 +170,3 @@ class Printer:
             self._write(encode(common | message))
         elif self._style is Style.JSON:
             self._messages.append(common | message)
-
-
-async def read_prompts(lines: AsyncIterable[str]) -> AsyncIterator[Prompt]:
-    """Yield the prompts in JSON lines of the form `{"type": "user", "message": …}`."""
-    async for line in lines:
-        if line.strip():
-            prompt = _read_line(line)
-            if prompt is not None:
-                yield prompt
-
-
-def _read_line(line: str) -> Prompt | None:
-    try:
-        value: Any = json.loads(line)
-    except ValueError as error:
-        raise UsageError(
-            f"a line of the input is not JSON: {mask_start(line.strip(), 80)}"
-        ) from error
-    return prompt_in(value) if is_object(value) and value.get("type") == "user" else None
-
-
-def prompt_in(value: Fields) -> Prompt:
-    """Return the prompt in a message of a program."""
-    message = value.get("message")
-    content = message.get("content") if is_object(message) else None
-    if isinstance(content, str):
-        return content
-    if is_array(content):
-        return [_fitted(block) for block in content]
-    shown = mask_start(json.dumps(value, ensure_ascii=False), 80)
-    raise UsageError(f"a line of the input has no content: {shown}")
-
-
-def _fitted(block: Any) -> Any:
-    """Return a prompt's block; images are resized to what the API accepts."""
-    source = block.get("source") if is_object(block) and block.get("type") == "image" else None
-    if not is_object(source) or source.get("type") != "base64":
-        return block
-    return block_of(str(source.get("data")), "[an image that cannot be shown]")

@@ -32,6 +32,7 @@ async def incoming(
     asked = asyncio.ensure_future(anext(coming, None))
     try:
         while True:
+            # Notices first: a command that ended before the prompt was typed is news to the model.
             while notice := next_notice(parts):
                 yield notice, NOTICE
             if not asked.done():

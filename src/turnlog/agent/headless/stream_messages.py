@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from turnlog.agent.chat.opening import Chat
+from turnlog.agent.hooks.runs import Firing, HookRun
 from turnlog.agent.loop.events import (
+    CallDenied,
     Event,
     FellBack,
     Inside,
@@ -17,9 +19,12 @@ from turnlog.agent.loop.events import (
     Streamed,
     TurnEnded,
 )
-from turnlog.agent.loop.spending import COST
+from turnlog.agent.loop.spending import COST, COUNTED, DETAILED
+from turnlog.agent.model.model_names import longest_allowed
 from turnlog.agent.session.entry_builders import VERSION
-from turnlog.conversation.models import window_of
+from turnlog.conversation.cost import cost_of
+from turnlog.conversation.models import model_name, window_of
+from turnlog.format.blocks import Usage
 from turnlog.format.json_values import Fields, is_array
 from turnlog.text import safe_json
 
@@ -34,18 +39,22 @@ SUBTYPES = {
 """Result subtypes other than success; API failures are success with `is_error`."""
 ENDINGS = {
     "done": "completed",
-    "refused": "completed",
+    "refused": "api_error",
     "failed": "api_error",
     "max_turns": "max_turns",
     "max_budget": "budget_exhausted",
     "no_output": "structured_output_retries",
     "blocked": "completed",
 }
-"""The client's words for how a turn ended."""
+"""The client's names for the ways a turn can end."""
 COMPACT = "compact"
+LOCAL_NAMES = ("context", "cost", "effort", "model", "usage")
+"""Commands that `local_commands` answers."""
+ALWAYS_SHOWN = ("SessionStart", "Setup")
+"""Hook events that are reported even if nobody asked for them."""
 FEEDBACK = "Stop hook feedback:"
-FINE = ("done", "refused", "blocked")
-"""Endings that are no errors: also that of a prompt that a hook blocked."""
+FINE = ("done", "blocked")
+"""Endings that are not errors, including a prompt blocked by a hook."""
 
 
 @dataclass
@@ -77,6 +86,7 @@ class ResultFigures:
             self.user_messages += 1
         elif message["type"] == "assistant":
             self.stop_reason = message["message"].get("stop_reason") or self.stop_reason
+            # Not kept like the stop reason: a request that succeeds after a failed one clears it.
             self.status = message.get("api_error_status")
             blocks = message["message"]["content"]
             self.was_call = blocks[-1].get("type") == "tool_use"
@@ -106,11 +116,7 @@ def encode(message: Fields | list[Fields]) -> str:
 
 
 FORMER = {"Agent": "Task"}
-"""Names in the list of tools that have changed since (2.1.325, observed)."""
-SERVER_USAGE: Fields = {
-    "server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0},
-    "service_tier": "standard",
-}
+"""Tools that the list names by their former name (2.1.325, observed)."""
 
 
 def init_message(chat: Chat) -> Fields:
@@ -124,14 +130,22 @@ def init_message(chat: Chat) -> Fields:
         "mcp_servers": chat.server_states,
         "model": parts.choice.model,
         "permissionMode": parts.rules.mode.value,
-        "slash_commands": [COMPACT, *chat.prompts.commands],
+        "slash_commands": [COMPACT, *LOCAL_NAMES, *chat.prompts.commands],
         "apiKeySource": KEY if os.environ.get(KEY) else "none",
         "claude_code_version": VERSION,
         "output_style": chat.preferences.output_style or "default",
         "agents": list(chat.agents),
-        "skills": [each.name for each in chat.prompts.commands.values() if each.is_skill],
+        # A plugin's skill has a second, shorter name.
+        "skills": list(
+            dict.fromkeys(each.name for each in chat.prompts.commands.values() if each.is_skill)
+        ),
         "plugins": [
-            {"name": each.name, "path": str(each.root), "source": f"{each.name}@inline"}
+            {
+                "name": each.name,
+                "path": str(each.root),
+                "source": each.source.id or f"{each.name}@inline",
+            }
+            | ({"version": each.version} if each.version else {})
             for each in chat.plugins
         ],
         "original_cwd": str(parts.workspace.root),
@@ -142,6 +156,10 @@ def init_message(chat: Chat) -> Fields:
 def messages_of(event: Event, caller: str | None, has_pieces: bool) -> Iterator[Fields]:
     """Yield the messages for an event; `caller` is the call that started its sub-agent."""
     match event:
+        case CallDenied():
+            yield _denial(event)
+        case Inside(event=CallDenied()):
+            yield _denial(event.event) | {"agent_id": event.agent_id}
         case Inside():
             yield from messages_of(event.event, event.call_id, has_pieces)
         case Recorded():
@@ -169,6 +187,27 @@ def messages_of(event: Event, caller: str | None, has_pieces: bool) -> Iterator[
             }
         case _:
             pass
+
+
+def hook_message(run_id: str, firing: Firing, run: HookRun | None) -> Fields:
+    """Build the message about a hook that starts, or that has run."""
+    about = {"hook_id": run_id, "hook_name": firing.name, "hook_event": firing.event}
+    message: Fields = {"type": "system", "subtype": "hook_started", **about}
+    if run:
+        message |= {"subtype": "hook_response", "output": run.stdout or run.stderr}
+        message |= {"stdout": run.stdout, "stderr": run.stderr, "exit_code": run.exit_code}
+        message["outcome"] = "success" if run.exit_code == 0 else "error"
+    return message
+
+
+def _denial(event: CallDenied) -> Fields:
+    return {
+        "type": "system",
+        "subtype": "permission_denied",
+        "tool_name": event.tool,
+        "tool_use_id": event.call_id,
+        "message": event.reason,
+    }
 
 
 def _category(status: int | None) -> str:
@@ -229,6 +268,11 @@ def _failure(entry: Fields) -> Fields:
     return {"error": error, "is_api_error_message": True, "api_error_status": status}
 
 
+def _has_begun(ended: TurnEnded, figures: "ResultFigures") -> bool:
+    """Return whether a turn counts: it asked the model, or had no budget left to ask."""
+    return bool(ended.requests or figures.status) or ended.reason == "max_budget"
+
+
 def result_message(chat: Chat, ended: TurnEnded, figures: ResultFigures) -> Fields:
     """Build the `result` message of a turn, and add its figures to those of the chat."""
     figures.add(ended)
@@ -242,10 +286,10 @@ def result_message(chat: Chat, ended: TurnEnded, figures: ResultFigures) -> Fiel
         "is_error": ended.reason not in FINE,
         "duration_ms": round(ended.seconds * 1000),
         "duration_api_ms": round(ended.api_seconds * 1000),
-        "num_turns": figures.user_messages if ended.requests or figures.status else 0,
-        "stop_reason": figures.stop_reason,
+        "num_turns": figures.user_messages if _has_begun(ended, figures) else 0,
+        "stop_reason": "refusal" if ended.reason == "refused" else figures.stop_reason,
         "total_cost_usd": figures.cost,
-        "usage": ended.usage | SERVER_USAGE,
+        "usage": ended.usage,
         "modelUsage": {name: _model_usage(name, each) for name, each in figures.models.items()},
         "permission_denials": ended.denials,
         "terminal_reason": _ending(ended, figures),
@@ -259,6 +303,7 @@ def result_message(chat: Chat, ended: TurnEnded, figures: ResultFigures) -> Fiel
 
 def _ending(ended: TurnEnded, figures: ResultFigures) -> str:
     if ended.reason == "interrupted":
+        # An interrupt during a call comes after an answer that ends with it.
         return "aborted_tools" if figures.was_call else "aborted_streaming"
     return ENDINGS.get(ended.reason, ended.reason)
 
@@ -283,9 +328,12 @@ def plain_number(number: float | None) -> str:
 
 
 def _model_usage(model: str, counts: Fields) -> Fields:
-    more: Fields = {"webSearchRequests": 0, "contextWindow": window_of(model)}
-    return (
-        {name: count for name, count in counts.items() if name != COST}
-        | more
-        | {COST: counts[COST]}
-    )
+    counted = {name: counts.get(name, 0) for name in (*COUNTED.values(), *DETAILED)}
+    is_priced = cost_of(model, Usage()) is not None
+    return counted | {
+        COST: counts[COST],
+        "contextWindow": window_of(model),
+        "maxOutputTokens": longest_allowed(model, os.environ),
+        "canonicalModel": model_name(model),
+        "costBasis": "list" if is_priced else "unknown",
+    }

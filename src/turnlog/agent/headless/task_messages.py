@@ -69,6 +69,7 @@ class TaskMessages:
     def _inside(self, event: Inside) -> None:
         agent = self._agents.get(event.agent_id)
         if agent is None:
+            # The call starts before its sub-agent has an id, which its first event brings.
             agent = self._start(event)
         if isinstance(event.event, Recorded):
             for progress in _progress(agent, event.event.entry):

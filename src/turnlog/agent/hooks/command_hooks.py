@@ -4,22 +4,23 @@ import asyncio
 import os
 import tempfile
 import time
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-import msgspec
 from msgspec import Struct
 
 from turnlog.agent.hooks.hook_events import EVENTS
 from turnlog.agent.hooks.payload import SessionFacts
-from turnlog.agent.hooks.runs import MOST_OUTPUT, Firing, HookRun
+from turnlog.agent.hooks.runs import MOST_OUTPUT, Firing, HookRun, encode_payload
 from turnlog.agent.workspace.project_environment import is_routing, without_credentials
 from turnlog.agent.workspace.shell.processes import end_process
-from turnlog.format.json_values import is_array
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.private_files import create_private_folder
 from turnlog.store.paths import Store
 
 PROJECT = "CLAUDE_PROJECT_DIR"
+EFFORT = "CLAUDE_EFFORT"
 POWERSHELL = ("pwsh", "-NoProfile", "-NonInteractive", "-Command")
 
 
@@ -33,6 +34,8 @@ class HookCommand(Struct, frozen=True):
     environment: dict[str, str]
     stdin: bytes
     timeout: float
+    project: Path | None = None
+    """Where it runs if `cwd` cannot be entered."""
 
 
 def command_of(firing: Firing, facts: SessionFacts) -> HookCommand:
@@ -41,11 +44,11 @@ def command_of(firing: Firing, facts: SessionFacts) -> HookCommand:
     return HookCommand(
         argv=_argv(firing, facts),
         shown=text,
-        # A command may have removed the directory that it was in; hooks run all the same.
-        cwd=facts.cwd if facts.cwd.is_dir() else facts.project,
+        cwd=facts.cwd,
         environment=_environment(firing, facts),
-        stdin=msgspec.json.encode(firing.payload) + b"\n",
+        stdin=encode_payload(firing.payload) + b"\n",
         timeout=firing.timeout,
+        project=facts.project,
     )
 
 
@@ -61,9 +64,10 @@ async def run_command(event: str, name: str, command: HookCommand) -> HookRun:
         given.seek(0)
         code, problem = await _run(command, given, out, err)
         seconds = time.monotonic() - started
-        stdout, stderr = _read(out), _read(err) or problem
+        (stdout, is_cut), (stderr, _) = _read(out), _read(err)
     late = command.timeout if code is None else None
-    return HookRun(event, name, command.shown, code, stdout, stderr, seconds, late)
+    about = (event, name, command.shown, code, stdout, stderr or problem, seconds, late)
+    return HookRun(*about, is_cut=is_cut)
 
 
 def _argv(firing: Firing, facts: SessionFacts) -> tuple[str, ...]:
@@ -89,6 +93,9 @@ def _environment(firing: Firing, facts: SessionFacts) -> dict[str, str]:
         "CLAUDE_CODE_ENTRYPOINT": facts.entrypoint,
         "CLAUDECODE": "1",
     }
+    effort = firing.payload.get("effort")
+    if is_object(effort):
+        added[EFFORT] = str(effort.get("level"))
     if EVENTS[firing.event].leaves_variables and facts.env_file:
         create_private_folder(facts.env_file.parent)
         added["CLAUDE_ENV_FILE"] = str(facts.env_file)
@@ -104,15 +111,7 @@ async def _run(
 ) -> tuple[int | None, str]:
     """Return the exit code (None on timeout), and why the command could not be started."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command.argv,
-            stdin=given,
-            stdout=out,
-            stderr=err,
-            cwd=command.cwd,
-            env=command.environment,
-            start_new_session=True,
-        )
+        process = await _start(command, given, out, err)
     except OSError as error:
         return 127, f"{command.argv[0]}: {error.strerror or error}"
     try:
@@ -125,9 +124,38 @@ async def _run(
             await asyncio.shield(end_process(process))
 
 
-def _read(file: IO[bytes]) -> str:
+async def _start(
+    command: HookCommand, given: IO[bytes], out: IO[bytes], err: IO[bytes]
+) -> asyncio.subprocess.Process:
+    """Start a command in the current directory, or in the project if that fails.
+
+    A call may have removed or locked the directory that it was in. A hook that did not run then
+    would refuse nothing, and `chmod 0 .` would be enough to get rid of it.
+    """
+
+    def start(cwd: Path) -> Coroutine[Any, Any, asyncio.subprocess.Process]:
+        return asyncio.create_subprocess_exec(
+            *command.argv,
+            stdin=given,
+            stdout=out,
+            stderr=err,
+            cwd=cwd,
+            env=command.environment,
+            start_new_session=True,
+        )
+
+    try:
+        return await start(command.cwd)
+    except OSError:
+        if command.project is None:
+            raise
+        return await start(command.project)
+
+
+def _read(file: IO[bytes]) -> tuple[str, bool]:
+    """Return the start of an output, and whether there is more of it."""
     file.seek(0)
-    return file.read(MOST_OUTPUT).decode("utf-8", "replace")
+    return file.read(MOST_OUTPUT).decode("utf-8", "replace"), bool(file.read(1))
 
 
 # What the script itself prints goes to stderr. Only `env -0` writes to stdout, where a NUL ends

@@ -43,9 +43,22 @@ def attachment_lines(outcome: HookOutcome, call_id: str) -> list[Fields]:
 
 def feedback_line(outcome: HookOutcome, event: str = "Stop") -> Fields:
     """Return the message for the model when a hook keeps it from stopping."""
-    text = outcome.reason if outcome.block else "\n".join(outcome.context)
-    message = {"role": "user", "content": f"{event} hook feedback:\n{text}"}
+    message = {"role": "user", "content": f"{event} hook feedback:\n{outcome.reason}"}
     return {"type": "user", "message": message, "isMeta": True}
+
+
+def task_feedback(outcome: HookOutcome, event: str) -> str:
+    """Return the message for the model when a hook blocks a change of the task list.
+
+    A hook that blocks by its exit code is named by its command (2.1.325, observed).
+    """
+    blocking = [(run, read_answer(run)) for run in outcome.runs]
+    texts = [
+        f"[{run.command}]: {each.reason}" if run.exit_code == 2 else each.reason
+        for run, each in blocking
+        if each.block
+    ]
+    return "\n".join([f"{event} hook feedback:", *texts])
 
 
 def stop_summary_line(outcome: HookOutcome, call_id: str) -> Fields:
@@ -91,7 +104,7 @@ def _info(run: HookRun) -> Fields:
 
 def _is_recorded(run: HookRun) -> bool:
     """Return whether a hook produced output; one without leaves no entry (2.1.325, observed)."""
-    return run.exit_code != 0 or bool(run.stdout.strip())
+    return run.exit_code != 0 or run.is_cut or bool(run.stdout.strip())
 
 
 def _run_fields(run: HookRun) -> Fields:

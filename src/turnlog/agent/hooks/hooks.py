@@ -4,6 +4,7 @@ All matching hooks run in parallel, each once even if several settings files nam
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from copy import copy
@@ -23,18 +24,17 @@ from turnlog.agent.hooks.matchers import (
     HandlerKey,
     key_of,
     matches,
-    objects_in,
     shown,
 )
-from turnlog.agent.hooks.mcp_hooks import filled
 from turnlog.agent.hooks.outputs import HookOutcome, merge_outcomes, read_answer
-from turnlog.agent.hooks.payload import SessionFacts
+from turnlog.agent.hooks.payload import SessionFacts, fill_placeholders
 from turnlog.agent.hooks.prompt_hooks import HookResources, judge
 from turnlog.agent.hooks.runs import Failed, Firing, HookReply, HookRun, timed
-from turnlog.agent.workspace.spilled_results import fit_text
-from turnlog.format.json_values import Fields
+from turnlog.agent.workspace.spilled_results import fit_text, is_extract
+from turnlog.format.json_values import Fields, is_object, objects_in
 from turnlog.store.paths import sidecar_folder
 
+LOG = logging.getLogger("turnlog.hooks")
 LONGEST_TEXT = 10_000
 """Maximum characters of hook output sent to the model; longer output is saved to a file."""
 TIMEOUTS = {"prompt": 30.0, "agent": 60.0}
@@ -44,6 +44,7 @@ MOST_AT_END = 60.0
 END_BUDGET = "CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS"
 INTERACTIVE = "cli"
 CALLBACK = "callback"
+PLUGIN_VARIABLES = ("CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
 MOST_WAKES = 8
 """Maximum number of times in a row that hooks wake the model."""
 
@@ -114,7 +115,7 @@ class Hooks:
     def of_calls(self) -> "Hooks":
         """Return the hooks for the calls of a model that a hook asks.
 
-        None of them asks a model again, which could recurse without end.
+        None of these hooks asks a model again, which could recurse without end.
         """
         inner = copy(self)
         inner.news, inner._late = [], []
@@ -128,17 +129,19 @@ class Hooks:
     async def fire(self, event: str, matched: str | None, fields: Fields) -> HookOutcome:
         """Run the hooks of an event whose matcher fits `matched`, and merge their outcomes."""
         name = f"{event}:{matched}" if matched else event
-        payload = self.facts.payload(event, fields)
+        effort = self.resources.effort if self.resources else None
+        payload = self.facts.payload(event, fields, effort)
         awaited: list[Firing] = []
-        for handler, is_project in self._chosen(event, matched, fields):
+        for handler, group in self._chosen(event, matched, fields):
             limit = self._timeout(event, handler)
-            firing = Firing(event, name, handler, payload, limit, is_project)
-            if self._is_aside(firing):
+            is_project = bool(group.get("is_project"))
+            firing = Firing(event, name, handler, payload, limit, is_project, _variables_of(group))
+            if self._runs_in_background(firing):
                 self.keep(self._run_aside(firing))
             else:
                 awaited.append(firing)
         runs = await asyncio.gather(*map(self._run, awaited))
-        outcomes = [self._outcome_of(run) for run in runs]
+        outcomes = [self._outcome_of(run, each) for run, each in zip(runs, awaited, strict=True)]
         if EVENTS[event].delivers_late:
             # Merged like the output of a hook, so that the limit on its length applies to it as
             # well.
@@ -168,8 +171,8 @@ class Hooks:
 
     def _chosen(
         self, event: str, matched: str | None, fields: Fields
-    ) -> Iterator[tuple[Fields, bool]]:
-        """Yield the matching hooks, each once, and whether it comes from a project."""
+    ) -> Iterator[tuple[Fields, Fields]]:
+        """Yield the matching hooks, each once, with the group that it belongs to."""
         seen: set[HandlerKey] = set()
         for group in self._groups.get(event, ()):
             if not matches(group.get("matcher"), matched):
@@ -182,7 +185,7 @@ class Hooks:
                 # `once` counts only for hooks of skills (documented).
                 if handler.get("once") and "skill" in group:
                     self._used.add(key)
-                yield handler, bool(group.get("is_project"))
+                yield handler, group
 
     def _is_meant(self, event: str, handler: Fields, fields: Fields) -> bool:
         # At events without a tool call there is nothing to match: the hook never runs (documented).
@@ -191,7 +194,7 @@ class Hooks:
             return True
         return EVENTS[event].is_tool and self._applies(rule, fields)
 
-    def _is_aside(self, firing: Firing) -> bool:
+    def _runs_in_background(self, firing: Firing) -> bool:
         """Return whether a hook runs in the background.
 
         A hook that wakes the model is awaited where no model can be woken (2.1.325, observed).
@@ -206,6 +209,9 @@ class Hooks:
         self.observe(run_id, firing, None)
         run = await self._start(firing)
         self.observe(run_id, firing, run)
+        LOG.debug(
+            "%s: %s: exit %s, %.0f ms", run.name, run.command, run.exit_code, 1e3 * run.seconds
+        )
         return run
 
     async def _start(self, firing: Firing) -> HookRun:
@@ -231,29 +237,31 @@ class Hooks:
     async def _call(self, firing: Firing) -> HookReply:
         if self.resources is None:
             raise Failed(f"MCP server {firing.text('server')} is not connected")
-        given: Fields = filled(firing.handler.get("input") or {}, firing.payload)
-        return HookReply(
-            await self.resources.call(firing.text("server"), firing.text("tool"), given)
-        )
+        given: Fields = fill_placeholders(firing.handler.get("input") or {}, firing.payload)
+        text = await self.resources.call(firing.text("server"), firing.text("tool"), given)
+        return HookReply(text, is_cut=is_extract(text))
 
     async def _judge(self, firing: Firing) -> HookReply:
         if self.resources is None:
             raise Failed("there is no model to ask")
         return await judge(firing, self.resources)
 
-    def _outcome_of(self, run: HookRun) -> HookOutcome:
+    def _outcome_of(self, run: HookRun, firing: Firing) -> HookOutcome:
         outcome = read_answer(run)
         if outcome.signal:
             self.ring(outcome.signal)
-        return outcome
+        # Whose hook it is decides what it may change; nothing in its output can.
+        marked = [each | {"is_project": firing.is_project} for each in outcome.permission_updates]
+        return msgspec.structs.replace(outcome, permission_updates=marked)
 
     async def _announce(self, event: str, matched: str, fields: Fields) -> None:
         outcome = await self.fire(event, matched, fields)
-        self._late += filter(None, [outcome.system_message])
+        context = outcome.context if EVENTS[event].plain_text_is_context else []
+        self._late += [*context, *filter(None, [outcome.system_message])]
 
     async def _run_aside(self, firing: Firing) -> None:
         run = await self._run(firing)
-        outcome = self._outcome_of(run)
+        outcome = self._outcome_of(run, firing)
         self._late += [*outcome.context, *filter(None, [outcome.system_message])]
         if run.exit_code == 2 and firing.handler.get("asyncRewake"):
             self._wake(news_text(run))
@@ -284,6 +292,13 @@ class Hooks:
         folder = sidecar_folder(self.facts.transcript)
         context = [fit_text(text, folder, LONGEST_TEXT) for text in outcome.context]
         return msgspec.structs.replace(outcome, context=context)
+
+
+def _variables_of(group: Fields) -> dict[str, str]:
+    """Return the variables of a plugin's hooks: its directories, and nothing else."""
+    given = group.get("variables")
+    known = given if is_object(given) and group.get("plugin") else {}
+    return {name: str(known[name]) for name in PLUGIN_VARIABLES if name in known}
 
 
 def _without_models(group: Fields) -> Fields:

@@ -6,13 +6,18 @@ also if a public name resolves to them.
 
 import re
 import socket
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 
-from turnlog.agent.hooks.runs import MOST_OUTPUT, Failed, Firing, HookReply
+from turnlog.agent.hooks.runs import (
+    MOST_OUTPUT,
+    Failed,
+    Firing,
+    HookReply,
+    decode_output,
+    encode_payload,
+)
 from turnlog.agent.workspace.network_addresses import NotPublic, pinned_request, resolve
 from turnlog.format.json_values import is_array, is_object
 
@@ -40,7 +45,7 @@ ANYTHING = Allowed()
 async def post(firing: Firing, allowed: Allowed) -> HookReply:
     """Post the payload; raise `Failed` for all but success with an empty body or a JSON object.
 
-    No redirect is followed: it could lead to where the settings do not let hooks go.
+    Redirects are not followed: one could lead where the settings do not let hooks go.
     """
     from httpx2 import URL, AsyncClient, HTTPError, InvalidURL
 
@@ -49,20 +54,20 @@ async def post(firing: Firing, allowed: Allowed) -> HookReply:
         if not reaches(url, allowed.urls):
             raise Failed(f"{url} is not in allowedHttpHookUrls")
         headers = {b"Content-Type": b"application/json"} | headers_of(firing, allowed)
-        body = msgspec.json.encode(firing.payload)
+        body = encode_payload(firing.payload)
         # No timeout of its own: `timed` ends the whole request after the timeout of the hook.
         async with AsyncClient(timeout=None) as client:
             request = await _checked_request(client, URL(url), headers, body)
             response = await client.send(request, stream=True)
             try:
-                text = (await _read(response)).decode("utf-8", "replace")
+                body = await _read(response)
             finally:
                 await response.aclose()
     except NotPublic as error:
         raise Failed(f"{url}: {error} is in a private network") from error
     except (HTTPError, InvalidURL, socket.gaierror, UnicodeError) as error:
         raise Failed(f"{url}: {error or type(error).__name__}") from error
-    return _reply(url, response, text)
+    return _reply(url, response, body)
 
 
 async def _checked_request(
@@ -92,13 +97,10 @@ def reaches(url: str, patterns: tuple[str, ...] | None) -> bool:
     return any(_pattern(each).fullmatch(form) for each in patterns for form in forms)
 
 
-def headers_of(
-    firing: Firing, allowed: Allowed, environment: Mapping[str, str] | None = None
-) -> dict[bytes, bytes]:
+def headers_of(firing: Firing, allowed: Allowed) -> dict[bytes, bytes]:
     """Return the headers of a hook, substituting variables that both it and the settings allow."""
     # Without the allowlist, a hook in a project's file could send any variable to its own server:
     # `X: $GITHUB_TOKEN`.
-    known = firing.environment if environment is None else environment
     named = firing.handler.get("allowedEnvVars")
     names = {each for each in named if isinstance(each, str)} if is_array(named) else set[str]()
     if allowed.variables is not None:
@@ -106,7 +108,7 @@ def headers_of(
 
     def value_of(found: re.Match[str]) -> str:
         name = found[1] or found[2]
-        return known.get(name, "") if name in names else ""
+        return firing.environment.get(name, "") if name in names else ""
 
     headers = firing.handler.get("headers")
     written = headers.items() if is_object(headers) else ()
@@ -114,10 +116,12 @@ def headers_of(
     return {name.encode(): value.translate(BREAKS).encode() for name, value in filled.items()}
 
 
-def _reply(url: str, response: "Response", text: str) -> HookReply:
-    status = response.status_code
+def _reply(url: str, response: "Response", body: bytes) -> HookReply:
+    status, text = response.status_code, body[:MOST_OUTPUT].decode("utf-8-sig", "replace")
     if not response.is_success:
         raise Failed(f"HTTP {status} from {url}", HookReply("", status))
+    if len(body) > MOST_OUTPUT:
+        return HookReply(text, status, is_cut=True)
     if text.strip() and not _is_json_object(text):
         raise Failed(f"the answer of {url} is not JSON: {text[:200]}", HookReply(text, status))
     return HookReply(text, status)
@@ -127,15 +131,15 @@ async def _read(response: "Response") -> bytes:
     body = b""
     async for piece in response.aiter_bytes():
         body += piece
-        if len(body) >= MOST_OUTPUT:
+        if len(body) > MOST_OUTPUT:
             break
     return body
 
 
 def _is_json_object(text: str) -> bool:
     try:
-        return is_object(msgspec.json.decode(text))
-    except msgspec.DecodeError:
+        return is_object(decode_output(text))
+    except (ValueError, RecursionError):
         return False
 
 

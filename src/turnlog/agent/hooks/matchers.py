@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_object, objects_in
 from turnlog.format.tools import RENAMED
 
 EXACT = re.compile(r"[\w\- ,|]*", re.ASCII)
@@ -33,8 +33,9 @@ NUMBERS = ("timeout",)
 
 
 def key_of(group: Fields, handler: Fields) -> HandlerKey:
-    """Return the identity of a hook; a skill's hooks differ from those of the settings."""
-    return msgspec.json.encode([group.get("skill"), *(handler.get(name) for name in IDENTITY)])
+    """Return the identity of a hook, which includes the skill or plugin that it comes from."""
+    owner = [group.get("skill"), group.get("plugin")]
+    return msgspec.json.encode([*owner, *(handler.get(name) for name in IDENTITY)])
 
 
 def shown(handler: Fields) -> str:
@@ -99,8 +100,3 @@ def _typed(handler: Fields) -> Fields:
         if name in handler and str(handler[name]).replace(".", "", 1).isdecimal():
             typed[name] = float(handler[name])
     return typed
-
-
-def objects_in(value: object) -> list[Fields]:
-    """Return the objects of a list; ignore everything else."""
-    return [each for each in value if is_object(each)] if is_array(value) else []

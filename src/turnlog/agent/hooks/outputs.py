@@ -11,11 +11,13 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from turnlog.agent.hooks.hook_events import EVENTS
-from turnlog.agent.hooks.runs import HookRun
+from turnlog.agent.hooks.runs import MOST_OUTPUT, HookRun, decode_output
 from turnlog.format.fields import CamelView, given
 from turnlog.format.json_values import Fields
 
 Decision = Literal["allow", "deny", "ask"]
+ElicitAction = Literal["accept", "decline", "cancel"]
+STRICTEST_ACTIONS: tuple[ElicitAction, ...] = ("decline", "cancel", "accept")
 STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
 """Decisions by precedence, the strictest first."""
 DECISIONS: dict[str, Decision] = {
@@ -27,7 +29,17 @@ DECISIONS: dict[str, Decision] = {
     "defer": "ask",
 }
 """Permission decisions; `defer` is not supported here and asks the user."""
-
+DECIDING = ("PreToolUse", "PreModelSwitch")
+"""Events that a hook decides about with a permission decision."""
+ASKING = "PermissionRequest"
+MORE = f"more than {MOST_OUTPUT >> 20} MiB"
+TOO_MUCH = {"mcp_tool": "more than a result may have"}
+"""What a hook printed whose output is cut, by its type."""
+REFUSING = re.compile(
+    r"\"(?:permissionD|d)ecision\"\s*:\s*\"(?:block|deny|ask|defer)\""
+    r"|\"behavior\"\s*:\s*\"deny\"|\"(?:continue|ok)\"\s*:\s*\"?false"
+)
+"""Fields that prevent something, in an answer that cannot be read otherwise."""
 
 SIGNALS = re.compile(r"(?:\x1b\](?:0|1|2|9|99|777);[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\)|\x07)*")
 """Terminal sequences that a hook may request (documented)."""
@@ -58,6 +70,14 @@ class HookOutcome(Struct, frozen=True):
     """New session title."""
     watched: list[str] | None = None
     """Files to watch, replacing the previous list."""
+    may_retry: bool = False
+    """True if the model may try a denied call again."""
+    shown_text: str | None = None
+    """The text to show in place of another one."""
+    action: ElicitAction | None = None
+    """The answer to a server's request for input."""
+    content: Fields | None = None
+    """The values that an accepted request is answered with."""
     errors: list[str] = []
     """Messages of hooks that failed without blocking; shown to the user."""
     runs: list[HookRun] = []
@@ -84,6 +104,10 @@ class _Specific(CamelView):
     watch_paths: list[str] | None | UnsetType = UNSET
     session_title: str | None | UnsetType = UNSET
     decision: _PermissionAnswer | None | UnsetType = UNSET
+    retry: bool | None | UnsetType = UNSET
+    display_content: str | None | UnsetType = UNSET
+    action: ElicitAction | None | UnsetType = UNSET
+    content: dict[str, Any] | None | UnsetType = UNSET
 
 
 class _Answer(CamelView):
@@ -102,14 +126,17 @@ class _Answer(CamelView):
 def read_answer(run: HookRun) -> HookOutcome:
     """Return the outcome of one hook run."""
     if run.exit_code is None:
-        message = f"{run.name} hook timed out after {run.timeout:g} s and was ignored: "
-        return HookOutcome(errors=[message + run.command], runs=[run])
+        return _late_outcome(run)
     # Only a command can block by exit code 2. An HTTP server that is down must not stop the agent.
     if run.exit_code and run.kind != "command":
+        if why := _unreadable(run, run.stderr):
+            return _refused(run, why)
         return HookOutcome(errors=[_failure(run, run.stderr)], runs=[run])
     answer, problem = _parse(run)
     if run.exit_code == 2:
         return _blocked(run, answer or _Answer())
+    if answer is None and (why := _unreadable(run, problem)):
+        return _refused(run, why)
     if problem:
         return HookOutcome(errors=[_failure(run, problem)], runs=[run])
     if answer:
@@ -120,6 +147,36 @@ def read_answer(run: HookRun) -> HookOutcome:
     text = run.stdout.strip()
     is_context = text and EVENTS[run.event].plain_text_is_context
     return HookOutcome(context=[text] if is_context else [], runs=[run])
+
+
+def _unreadable(run: HookRun, problem: str) -> str:
+    """Return why an answer that seems to block cannot be read; empty if it can, or does not block.
+
+    Hooks quote the call that they refuse. Whoever makes the call can choose one that is too long,
+    or that breaks the JSON of a shell script: `echo "{\\"reason\\": \\"$command\\"}"`.
+    """
+    if not EVENTS[run.event].is_guarded:
+        return ""
+    text = run.answer
+    if run.is_cut and (text[:1] in ("", "{") or run.kind != "command"):
+        return f"it printed {TOO_MUCH.get(run.kind, MORE)}"
+    if text.startswith("{") and REFUSING.search(text):
+        return problem or "its output is not JSON"
+    return ""
+
+
+def _refused(run: HookRun, why: str) -> HookOutcome:
+    """Return the outcome of an answer that cannot be read: it blocks the action."""
+    decision = "deny" if run.event in (*DECIDING, ASKING) else None
+    reason = f"{_failure(run, why)}; a hook that cannot be understood blocks"
+    return HookOutcome(block=True, decision=decision, reason=reason, runs=[run])
+
+
+def _late_outcome(run: HookRun) -> HookOutcome:
+    late = f"{run.name} hook timed out after {run.timeout:g} s"
+    if EVENTS[run.event].late_hooks_block:
+        return HookOutcome(block=True, reason=f"{late}: {run.command}", runs=[run])
+    return HookOutcome(errors=[f"{late} and was ignored: {run.command}"], runs=[run])
 
 
 def merge_outcomes(outcomes: Sequence[HookOutcome]) -> HookOutcome:
@@ -148,9 +205,21 @@ def merge_outcomes(outcomes: Sequence[HookOutcome]) -> HookOutcome:
         signal="".join(each.signal for each in outcomes),
         title=next((each.title for each in outcomes if each.title), ""),
         watched=_all_watched(outcomes),
+        may_retry=any(each.may_retry for each in outcomes),
+        shown_text=next(
+            (each.shown_text for each in outcomes if each.shown_text is not None), None
+        ),
+        **_merged_answer(outcomes),
         errors=[error for each in outcomes for error in each.errors],
         runs=[run for each in outcomes for run in each.runs],
     )
+
+
+def _merged_answer(outcomes: Sequence[HookOutcome]) -> Fields:
+    """Return the strictest answer to a server's request, with the values that belong to it."""
+    given = {each.action: each.content for each in reversed(outcomes) if each.action}
+    action = next((each for each in STRICTEST_ACTIONS if each in given), None)
+    return {"action": action, "content": given[action] if action else None}
 
 
 def _all_watched(outcomes: Sequence[HookOutcome]) -> list[str] | None:
@@ -160,14 +229,16 @@ def _all_watched(outcomes: Sequence[HookOutcome]) -> list[str] | None:
 
 def _parse(run: HookRun) -> tuple[_Answer | None, str]:
     """Return the JSON that a hook printed, if any, and what is wrong with it."""
-    text = run.stdout.strip()
-    if not text.startswith("{"):
+    text = run.answer
+    if not text.startswith("{") or run.is_cut:
         return None, ""
     try:
-        value = msgspec.json.decode(text)
+        value = decode_output(text)
     # Text that only starts like JSON is plain text.
-    except msgspec.DecodeError:
+    except ValueError:
         return None, ""
+    except RecursionError:
+        return None, "its output is nested too deeply"
     try:
         return msgspec.convert(value, _Answer), ""
     except msgspec.ValidationError as error:
@@ -177,12 +248,12 @@ def _parse(run: HookRun) -> tuple[_Answer | None, str]:
 def _blocked(run: HookRun, answer: _Answer) -> HookOutcome:
     """Return the outcome of exit code 2: it blocks, whatever the JSON contains."""
     outcome = _outcome(run, answer)
-    if run.event == "PermissionRequest":
+    if run.event == ASKING:
         return outcome
     if not EVENTS[run.event].can_block:
         return msgspec.structs.replace(outcome, errors=[_failure(run, run.stderr.strip())])
     reason = outcome.reason if outcome.block else run.stderr.strip()
-    decision = "deny" if run.event == "PreToolUse" else outcome.decision
+    decision = "deny" if run.event in DECIDING else outcome.decision
     return msgspec.structs.replace(outcome, block=True, reason=reason, decision=decision)
 
 
@@ -206,11 +277,15 @@ def _outcome(run: HookRun, answer: _Answer) -> HookOutcome:
         signal=_harmless(given(answer.terminal_sequence) or ""),
         title=(given(specific.session_title) or "").strip(),
         watched=given(specific.watch_paths),
+        may_retry=given(specific.retry) is True,
+        shown_text=given(specific.display_content),
+        action=given(specific.action),
+        content=given(specific.content),
         runs=[run],
     )
-    if run.event == "PreToolUse":
+    if run.event in DECIDING:
         return _about_call(outcome, answer, specific)
-    if run.event == "PermissionRequest":
+    if run.event == ASKING:
         return _about_permission(outcome, given(specific.decision))
     return outcome
 

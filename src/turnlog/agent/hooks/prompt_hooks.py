@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from turnlog.agent.hooks.runs import Failed, Firing, HookReply
+from turnlog.agent.hooks.runs import Failed, Firing, HookReply, decode_output, encode_payload
 from turnlog.format.json_values import Fields, is_object
 
 PLACE = re.compile(r"\\\$|\$ARGUMENTS\b")
@@ -31,6 +31,11 @@ class HookResources(Protocol):
 
     All methods raise `Failed` on failure.
     """
+
+    @property
+    def effort(self) -> str | None:
+        """The effort of the conversation's model; None if it takes none."""
+        ...
 
     async def ask(self, question: str, model: str, is_about_conversation: bool) -> str:
         """Return a model's answer to one prompt."""
@@ -60,7 +65,7 @@ async def judge(firing: Firing, resources: HookResources) -> HookReply:
 
 def question_of(firing: Firing) -> str:
     """Return the prompt of a hook with the payload inserted or appended."""
-    prompt, payload = firing.text("prompt"), msgspec.json.encode(firing.payload).decode()
+    prompt, payload = firing.text("prompt"), encode_payload(firing.payload).decode()
     places = {"$ARGUMENTS": payload, "\\$": "$"}
     # Replaced in one pass: `$ARGUMENTS` in the payload itself is left alone.
     question = PLACE.sub(lambda found: places[found[0]], prompt)
@@ -76,9 +81,9 @@ def read_judgement(text: str) -> Judgement | None:
     """
     start, end = text.find("{"), text.rfind("}")
     try:
-        value: Any = msgspec.json.decode(text[start : end + 1]) if 0 <= start < end else None
+        value: Any = decode_output(text[start : end + 1]) if 0 <= start < end else None
         return msgspec.convert(value, Judgement) if is_object(value) else None
-    except msgspec.MsgspecError:
+    except (ValueError, RecursionError, msgspec.MsgspecError):
         return None
 
 

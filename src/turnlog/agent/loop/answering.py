@@ -4,6 +4,7 @@ A block is written to the session before it is emitted, so a crash loses nothing
 """
 
 import asyncio
+import logging
 import os
 import random
 from collections.abc import Awaitable, Callable
@@ -13,20 +14,22 @@ from msgspec.structs import replace
 
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.events import FellBack, Retrying, Streamed
+from turnlog.agent.loop.model_switch import switch
 from turnlog.agent.loop.request import PARAMETERS, model_parameters
 from turnlog.agent.model.answer import StreamedMessage
-from turnlog.agent.model.model_names import model_named
+from turnlog.agent.model.model_names import with_model
 from turnlog.agent.model.streaming import Faltered
 from turnlog.agent.session.entry_builders import made_by
 from turnlog.conversation.models import LONG_MARK
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 
+LOG = logging.getLogger("turnlog.api")
 SHORTEST_WAIT = 0.5
 LONGEST_WAIT = 32.0
 OVERLOADED = 529
 PATIENCE = 3
-"""Times that a model may be overloaded before the fallback model is asked."""
+"""Number of overload errors before the fallback model is asked."""
 MOST_PATIENT = 300.0
 """Seconds: a longer `retry-after` is reported to the user instead of waited for."""
 
@@ -45,21 +48,22 @@ def _fall_back(turn: RunningTurn, request: Fields) -> bool:
     choice = turn.parts.choice
     if not choice.tuning.fallback:
         return False
-    other = model_named(choice.tuning.fallback, os.environ)
-    tuning = replace(choice.tuning, fallback=None)
-    turn.parts.choice = replace(choice, model=other, tuning=tuning)
+    named, _, more = choice.tuning.fallback.partition(",")
+    tuning = replace(choice.tuning, fallback=more or None)
+    other = with_model(replace(choice, tuning=tuning), named.strip(), os.environ)
+    switch(turn.parts, other, other.model, "auto")
     # The other model may not think, or take no effort: the API refuses what it does not know.
     for name in PARAMETERS:
         request.pop(name, None)
     request |= model_parameters(turn.parts.choice)
-    turn.emit(FellBack(choice.model, other))
+    turn.emit(FellBack(choice.model, other.model))
     return True
 
 
 async def ask_aside(parts: Parts, request: Fields, listener: RunningTurn | None) -> StreamedMessage:
-    """Send a request whose answer is not part of the conversation, and count it in its turn.
+    """Send a request whose answer is not part of the conversation; count it in the turn.
 
-    `listener` hears of retries.
+    `listener` is notified of retries.
     """
 
     async def receive() -> StreamedMessage:
@@ -96,7 +100,10 @@ async def _ask_until_answered(
     while True:
         try:
             return await receive()
-        except Faltered as error:
+        except ModelError as error:
+            LOG.debug("failed: %s", error.message)
+            if not isinstance(error, Faltered):
+                raise
             # The retry starts the answer over. Blocks that were recorded so far must not stay in
             # the chain: a call without a result, for example, would make the API refuse every later
             # request.
@@ -133,6 +140,7 @@ async def _receive(turn: RunningTurn, request: Fields) -> StreamedMessage:
     answer = StreamedMessage()
     recorder = turn.parts.recorder
     pending: Fields | None = None
+    LOG.debug("request: %s, %d messages", request["model"], len(request["messages"]))
     try:
         async with turn.parts.model.ask(request) as stream:
             answer.request_id = stream.request_id
@@ -147,6 +155,8 @@ async def _receive(turn: RunningTurn, request: Fields) -> StreamedMessage:
                 if not pending:
                     turn.emit(Streamed(event))
         recorder.settle()
+        usage = answer.message.get("usage")
+        LOG.debug("answer %s: %s, %s", answer.request_id, answer.stop_reason, usage)
         return answer
     except asyncio.CancelledError:
         # Whatever was shown stays in the session: the user's next prompt may refer to it.

@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 from turnlog.agent.hooks.command_hooks import left_variables
-from turnlog.agent.hooks.hook_entries import progress_line, reminder, stopped_text
+from turnlog.agent.hooks.hook_entries import progress_line, reminder, stopped_text, task_feedback
 from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.events import Notice
@@ -41,6 +41,14 @@ async def after_move(turn: RunningTurn, call_id: str) -> None:
     moved = {"old_cwd": str(before), "new_cwd": str(place)}
     note_hooks(turn, await parts.hooks.fire("CwdChanged", None, moved), call_id)
     await take_variables(parts)
+
+
+async def review_task(parts: Parts, event: str, about: Fields) -> str:
+    """Run TaskCreated or TaskCompleted hooks; return why they block the change, if they do."""
+    outcome = await parts.hooks.fire(event, None, about | parts.about_agent)
+    if parts.turn:
+        note_hooks(parts.turn, outcome, str(uuid4()))
+    return task_feedback(outcome, event) if outcome.block else ""
 
 
 async def take_variables(parts: Parts) -> None:

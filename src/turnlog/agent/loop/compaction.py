@@ -4,6 +4,7 @@ Earlier lines stay in the file, so a session can be rewound to them.
 """
 
 import asyncio
+from itertools import takewhile
 from time import monotonic
 
 from turnlog.agent.loop.answering import ask_aside
@@ -12,17 +13,23 @@ from turnlog.agent.loop.events import Notice
 from turnlog.agent.loop.lifecycle_hooks import start_session
 from turnlog.agent.loop.request import request_with
 from turnlog.agent.loop.spending import context_tokens
+from turnlog.agent.loop.turn_records import record_cost
 from turnlog.agent.model.messages_api import CONTENTS
 from turnlog.agent.model.streaming import is_too_long
-from turnlog.agent.session.entry_builders import meta
+from turnlog.agent.session.entry_builders import meta, text_of
 from turnlog.conversation.context import messages_of
 from turnlog.errors import ModelError
+from turnlog.format.blocks import THINKING
+from turnlog.format.json_values import Fields, is_object
 from turnlog.store.catalog import describe, locate_session
 
 BY_TOKEN = 4
 """Average characters per token, for the size of the summary."""
 LEAST = 2_000
 """Minimum length of the extract that stands in when the model writes no summary."""
+LONGEST_KEPT = 20_000
+"""Maximum characters of an answer that follows the summary in full."""
+KEPT = ("text", *THINKING)
 ASK = f"""\
 Write the summary that is to take the place of this whole conversation. The work goes on after it, \
 and nothing but your summary will be known of what came before. {CONTENTS}
@@ -54,10 +61,14 @@ async def compact(turn: RunningTurn, trigger: str, focus: str) -> bool:
     tokens = context_tokens(parts.recorder.chain)
     started = monotonic()
     text = await _summarise(turn, focus)
-    about = {"postTokens": len(text) // BY_TOKEN}
-    about["durationMs"] = round((monotonic() - started) * 1000)
+    kept = last_answer(parts.recorder.chain)
+    after = (len(text) + sum(len(text_of(each["message"]["content"])) for each in kept)) // BY_TOKEN
+    about: Fields = {"preTokens": tokens, "postTokens": after}
+    dropped = max(0, tokens - after) + _dropped_before(parts.recorder.chain)
+    about |= {"cumulativeDroppedTokens": dropped}
+    about |= {"durationMs": round((monotonic() - started) * 1000)}
     title = describe(locate_session(parts.recorder.path)).title or "Conversation"
-    for entry in parts.recorder.compaction(text, title, trigger, tokens, about):
+    for entry in parts.recorder.compaction(text, title, trigger, about, kept):
         turn.record(entry)
     emit(Notice(f"Compacted {tokens:,} tokens into a summary; /rewind brings them back"))
     fields = {"trigger": trigger, "compact_summary": text}
@@ -70,6 +81,33 @@ async def compact(turn: RunningTurn, trigger: str, focus: str) -> bool:
     return True
 
 
+def last_answer(chain: list[Fields]) -> list[Fields]:
+    """Return the entries of the last answer, if nobody has replied to it and it is short.
+
+    The user may refer to it: "the second one, please". The client keeps it, too; versions before
+    2.1.325 send the summary alone.
+    """
+    said = [entry for entry in chain if entry.get("type") != "system"]
+    is_answer = bool(said) and said[-1].get("type") == "assistant"
+    name = said[-1]["message"].get("id") if is_answer else None
+    answer = [*takewhile(lambda entry: name and _message_id(entry) == name, reversed(said))][::-1]
+    blocks = [block for entry in answer for block in entry["message"]["content"]]
+    is_plain = all(is_object(block) and block.get("type") in KEPT for block in blocks)
+    return answer if is_plain and len(text_of(blocks)) <= LONGEST_KEPT else []
+
+
+def _message_id(entry: Fields) -> str | None:
+    message = entry.get("message")
+    return message.get("id") if is_object(message) else None
+
+
+def _dropped_before(chain: list[Fields]) -> int:
+    """Return the tokens that earlier compactions dropped, if the chain starts with one."""
+    about = chain[0].get("compactMetadata") if chain else None
+    dropped = about.get("cumulativeDroppedTokens") if is_object(about) else None
+    return dropped if isinstance(dropped, int) else 0
+
+
 async def compact_now(turn: RunningTurn, focus: str) -> None:
     """Compact the conversation on the user's request, and emit the outcome."""
     try:
@@ -79,6 +117,8 @@ async def compact_now(turn: RunningTurn, focus: str) -> None:
         reason, text = "interrupted", ""
     except ModelError as error:
         reason, text = "failed", f"API Error: {error.line}"
+    if reason == "done":
+        record_cost(turn)
     turn.emit(turn.spent.ended(reason, text))
 
 

@@ -45,9 +45,13 @@ class TurnLimits(Struct, frozen=True):
 
     def reached(self, spent: Spending) -> str | None:
         """Return the name of the limit that a turn has reached, if any."""
-        if self.max_budget is not None and spent.cost >= self.max_budget:
+        if self.is_spent(spent):
             return "max_budget"
         return "max_turns" if spent.requests == self.max_turns else None
+
+    def is_spent(self, spent: Spending) -> bool:
+        """Return whether a turn has used up the budget."""
+        return self.max_budget is not None and spent.cost >= self.max_budget
 
 
 class Backups(Protocol):
@@ -90,7 +94,9 @@ class Parts:
     turn: "RunningTurn | None" = None
     """The turn that is running; None between turns."""
     unbilled: list[TurnEnded] = field(default_factory=list[TurnEnded])
-    """Background agents that ended between turns; the next turn counts what they took."""
+    """Background agents that ended between turns; the next turn counts their usage."""
+    tracking: dict[str, Tool] = field(default_factory=dict[str, Tool])
+    """Tools of the task list, which only some models are offered."""
     demand: Callable[[], str | None] = lambda: None
     """Returns what the model still has to do when it makes no more calls; None if nothing."""
 
@@ -109,5 +115,5 @@ class RunningTurn(Struct, frozen=True):
     spent: Spending
 
     def record(self, entry: Fields) -> None:
-        """Emit an entry, which the recorder has written: nobody sees what a crash would lose."""
+        """Emit an entry that the recorder has written: a crash loses nothing that was seen."""
         self.emit(Recorded(entry))

@@ -27,6 +27,15 @@ class CallStarted(Struct, frozen=True):
     input: Fields
 
 
+class CallDenied(Struct, frozen=True):
+    """A call was denied without asking anybody: by a rule or a mode, or because nobody is there."""
+
+    call_id: str
+    tool: str
+    reason: str
+    """What the model is told."""
+
+
 class Printed(Struct, frozen=True):
     """Output of a running call."""
 
@@ -90,5 +99,14 @@ class Inside(Struct, frozen=True):
 
 
 Event = (
-    Streamed | Recorded | CallStarted | Printed | Retrying | FellBack | Notice | TurnEnded | Inside
+    Streamed
+    | Recorded
+    | CallStarted
+    | CallDenied
+    | Printed
+    | Retrying
+    | FellBack
+    | Notice
+    | TurnEnded
+    | Inside
 )

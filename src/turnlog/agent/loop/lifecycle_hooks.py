@@ -18,6 +18,8 @@ from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 
 Prompt = str | list[Fields]
+ContextForModel = Prompt | Fields
+"""What goes along with a prompt: content of a meta entry, or an entry of its own."""
 SHELL = "shell"
 """Source of a prompt that holds a shell command of the user and its output."""
 NAMEABLE = ("startup", "resume", "fork")
@@ -33,6 +35,16 @@ FAILURES = {
     529: "overloaded",
 }
 """Error types in the hook payload, by HTTP status."""
+
+
+async def set_up_session(
+    parts: Parts, trigger: str, notify: Callable[[str], None] = lambda text: None
+) -> None:
+    """Run Setup hooks (init, maintenance); what they print is discarded (2.1.325, observed)."""
+    outcome = await parts.hooks.fire("Setup", trigger, {"trigger": trigger})
+    await take_variables(parts)
+    for text in outcome.errors:
+        notify(text)
 
 
 async def start_session(
@@ -87,8 +99,7 @@ async def submit(turn: RunningTurn, text: str, source: str) -> tuple[str | None,
 async def expand_command(parts: Parts, about: Fields) -> tuple[str | None, list[str]]:
     """Run UserPromptExpansion hooks; return why they block a command, and context for the model."""
     _announce(parts)
-    fields = {"expansion_type": "slash_command"} | about
-    outcome = await parts.hooks.fire("UserPromptExpansion", about["command_name"], fields)
+    outcome = await parts.hooks.fire("UserPromptExpansion", about["command_name"], about)
     if outcome.block or outcome.stop:
         parts.recorder.next_prompt_id = None
         return outcome.reason or outcome.stop_reason or "a hook blocked the command", []
@@ -111,8 +122,9 @@ async def should_continue(turn: RunningTurn, text: str, is_again: bool) -> bool:
         turn.record(parts.recorder.follow(line))
     if outcome.stop or not (outcome.block or outcome.context):
         return False
-    # Recorded last, so that the next request ends with it.
-    turn.record(parts.recorder.follow(feedback_line(outcome, event)))
+    # Recorded last, so that the next request ends with it. Context alone is in its attachment.
+    if outcome.block:
+        turn.record(parts.recorder.follow(feedback_line(outcome, event)))
     return True
 
 

@@ -5,19 +5,33 @@
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from typing import Any
 
 from turnlog.agent.loop.answering import ask_model
 from turnlog.agent.loop.compaction import AUTO, GO_ON, compact, compact_now, is_full
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.events import Event, Notice
-from turnlog.agent.loop.lifecycle_hooks import Prompt, report_failure, should_continue, submit
+from turnlog.agent.loop.lifecycle_hooks import (
+    ContextForModel,
+    Prompt,
+    report_failure,
+    should_continue,
+    submit,
+)
+from turnlog.agent.loop.model_switch import follow_mode
 from turnlog.agent.loop.notifications import Arrival, absorb
 from turnlog.agent.loop.request import build_request
 from turnlog.agent.loop.spending import Spending
 from turnlog.agent.loop.tool_calls import run_calls, stop_here
-from turnlog.agent.loop.turn_records import not_written, record_end, record_failure, record_prompt
+from turnlog.agent.loop.turn_records import (
+    ModelRefusal,
+    not_written,
+    record_end,
+    record_failure,
+    record_prompt,
+    refusal_of,
+)
 from turnlog.agent.model.answer import StreamedMessage
 from turnlog.agent.model.streaming import is_too_long
 from turnlog.agent.session.entry_builders import text_of
@@ -26,6 +40,13 @@ from turnlog.errors import ModelError
 Work = Callable[[RunningTurn], Coroutine[Any, Any, None]]
 MOST_PUSHES = 8
 """Maximum number of times per turn that hooks or a truncated answer make the model continue."""
+REFUSED = (
+    "Your answer was stopped, as it was taken for a refusal or for something unsafe. Leave that "
+    "part out, and go on with the rest of the task if there is one."
+)
+"""Sent once per turn, as in the client (2.1.325, observed)."""
+QUEUED = "queued"
+"""Source of a prompt that was typed during a turn."""
 CUT_OFF = "The answer was cut off: it had as many tokens as it may have. Go on where it ends."
 
 
@@ -34,9 +55,9 @@ class Loop:
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
-        self.pending_context: list[Prompt] = []
+        self.pending_context: list[ContextForModel] = []
         """Context to send along with the next prompt."""
-        self.more: Callable[[], list[Arrival]] = list
+        self.more: Callable[[], Iterable[Arrival]] = list
         """Returns prompts that arrived while the model was working."""
         self._task: asyncio.Task[None] | None = None
 
@@ -83,6 +104,7 @@ class Loop:
                 reason = "interrupted"
                 stop_here(turn)
             except ModelError as error:
+                reason = "refused" if isinstance(error, ModelRefusal) else "failed"
                 text = record_failure(turn, error)
                 await report_failure(self.parts, error, text)
             record_end(turn, prompt, source)
@@ -94,6 +116,11 @@ class Loop:
         """Run a turn; return why it ended and the last answer."""
         if why := await self._accept(prompt, source, turn):
             return "blocked", why
+        if source == QUEUED:  # what waited together is sent together (2.1.325, observed)
+            await self._take_arrivals(self.more(), turn)
+        limits = self.parts.limits
+        if limits.is_spent(turn.spent):  # by earlier turns
+            return "max_budget", ""
         pushes = 0
         while True:
             answer = await self._answer(turn)
@@ -101,15 +128,20 @@ class Loop:
                 if ending := await run_calls(turn, answer.calls):
                     return ending, answer.text
                 # Not earlier: the API accepts no other message between a call and its result.
-                for arrived, how in [*absorb(self.parts), *self.more()]:
-                    if why := await self._accept(arrived, how, turn):
-                        turn.emit(Notice(why, is_error=True))
+                await self._take_arrivals(absorb(self.parts), turn)
+                await self._take_arrivals(self.more(), turn)
             elif answer.stop_reason != "pause_turn":  # the API goes on when asked again
                 if pushes == MOST_PUSHES or not await self._is_pushed(answer, pushes, turn):
-                    return "refused" if answer.stop_reason == "refusal" else "done", answer.text
+                    # An answer that exceeds the budget is an error, too (2.1.325, observed).
+                    return "max_budget" if limits.is_spent(turn.spent) else "done", answer.text
                 pushes += 1
             if limit := self.parts.limits.reached(turn.spent):
                 return limit, answer.text
+
+    async def _take_arrivals(self, arrivals: Iterable[Arrival], turn: RunningTurn) -> None:
+        for arrived, how in arrivals:
+            if why := await self._accept(arrived, how, turn):
+                turn.emit(Notice(why, is_error=True))
 
     async def _accept(self, prompt: Prompt, source: str, turn: RunningTurn) -> str | None:
         """Record a prompt; return the reason if a hook blocks it."""
@@ -124,6 +156,7 @@ class Loop:
 
     async def _answer(self, turn: RunningTurn) -> StreamedMessage:
         """Return one answer of the model; compact and retry if the conversation is too long."""
+        follow_mode(self.parts)
         if is_full(self.parts):
             await self._make_room(turn)
         try:
@@ -145,6 +178,11 @@ class Loop:
         """Return whether the model continues although it made no calls."""
         if answer.stop_reason == "max_tokens":
             turn.record(self.parts.recorder.meta(CUT_OFF))
+            return True
+        if answer.stop_reason == "refusal":
+            if pushes:
+                raise refusal_of(answer)
+            turn.record(self.parts.recorder.meta(REFUSED))
             return True
         if text := self.parts.demand():
             turn.record(self.parts.recorder.meta(text))

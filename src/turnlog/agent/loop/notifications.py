@@ -9,6 +9,7 @@ from collections.abc import Callable
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.workspace.shell.background import BackgroundAgent, BackgroundTask
+from turnlog.conversation.quoted_text import escape_tags
 
 NOTICE = "system"
 """Source of a notification prompt."""
@@ -41,17 +42,21 @@ def next_notice(parts: Parts) -> str | None:
 
 
 def notice_of(job: BackgroundTask) -> str:
-    """Return the notification text for a task that ended, in the client's format."""
+    """Return the notification text for a task that ended, in the client's format.
+
+    A report may repeat what a sub-agent has read. It must not end the notification and go on as a
+    prompt that seems to be the user's.
+    """
     rows = [
         f"<task-id>{job.name}</task-id>",
         *([f"<tool-use-id>{job.call_id}</tool-use-id>"] if job.call_id else []),
         f"<output-file>{job.output_file}</output-file>",
         f"<status>{job.status}</status>",
-        f"<summary>{job.summary}</summary>",
+        f"<summary>{escape_tags(job.summary)}</summary>",
     ]
     if isinstance(job, BackgroundAgent):
         figures = "".join(f"<{name}>{count}</{name}>" for name, count in job.usage.items())
-        rows += [f"<result>{job.report}</result>", f"<usage>{figures}</usage>"]
+        rows += [f"<result>{escape_tags(job.report)}</result>", f"<usage>{figures}</usage>"]
     return "\n".join(["<task-notification>", *rows, "</task-notification>"])
 
 

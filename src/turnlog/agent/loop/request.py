@@ -1,10 +1,11 @@
 """Build Messages API requests: system prompt, tools, messages and cache breakpoints."""
 
+from itertools import islice
+
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.system_prompt import NAMED
 from turnlog.agent.model.model_names import ModelChoice, adapts, thinks
 from turnlog.agent.tools.toolbox import definitions
-from turnlog.conversation.context import messages_of
 from turnlog.conversation.models import LONG_MARK
 from turnlog.format.json_values import Fields
 
@@ -19,7 +20,8 @@ DEFAULT_BUDGET = 31_999
 
 def build_request(parts: Parts) -> Fields:
     """Return the request for the next answer."""
-    return request_with(parts, messages_of(parts.recorder.chain, is_open=True))
+    recorder = parts.recorder
+    return request_with(parts, recorder.context.messages_at(recorder.chain))
 
 
 def request_with(parts: Parts, messages: list[Fields]) -> Fields:
@@ -92,11 +94,12 @@ def mark_messages(messages: list[Fields]) -> list[Fields]:
     """Set cache breakpoints on the last two user messages."""
     # The last one writes the cache for the next request; the one before reads what the previous
     # request wrote.
-    asked = [place for place, message in enumerate(messages) if message["role"] == "user"][-2:]
-    return [
-        message | {"content": _marked(message["content"])} if place in asked else message
-        for place, message in enumerate(messages)
-    ]
+    places = range(len(messages) - 1, -1, -1)
+    asked = islice((place for place in places if messages[place]["role"] == "user"), 2)
+    marked = list(messages)
+    for place in asked:
+        marked[place] = marked[place] | {"content": _marked(marked[place]["content"])}
+    return marked
 
 
 def _marked(items: list[Fields]) -> list[Fields]:

@@ -9,7 +9,7 @@ from turnlog.agent.loop.events import Event, Inside, TurnEnded
 from turnlog.agent.model.answer import StreamedMessage
 from turnlog.conversation.cost import cost_of
 from turnlog.format.blocks import Usage
-from turnlog.format.json_values import Fields, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 
 COUNTED = {
     "input_tokens": "inputTokens",
@@ -18,6 +18,27 @@ COUNTED = {
     "cache_read_input_tokens": "cacheReadInputTokens",
 }
 """Token counts: the API's field name, and the one in the client's `result` message."""
+DETAILED = {
+    "thinkingTokens": ("output_tokens_details", "thinking_tokens"),
+    "cacheCreationEphemeral5mInputTokens": ("cache_creation", "ephemeral_5m_input_tokens"),
+    "cacheCreationEphemeral1hInputTokens": ("cache_creation", "ephemeral_1h_input_tokens"),
+    "webSearchRequests": ("server_tool_use", "web_search_requests"),
+}
+"""Parts of those counts, as `cost-state` entries name them, and their place in the API's usage."""
+SUMMED = {
+    "output_tokens_details": ("thinking_tokens",),
+    "server_tool_use": ("web_search_requests", "web_fetch_requests"),
+    "cache_creation": ("ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens"),
+}
+"""Counts inside other fields of the API's usage, which add up like tokens."""
+LATEST: Fields = {
+    "service_tier": "standard",
+    "inference_geo": "",
+    "iterations": [],
+    "speed": "standard",
+    "fallback_credit": None,
+}
+"""Fields of which the last answer counts, and their value if none has them (2.1.325, observed)."""
 COST = "costUSD"
 
 
@@ -27,7 +48,8 @@ class Spending:
     def __init__(self) -> None:
         self._started = monotonic()
         self.requests = 0
-        self.usage: Fields = dict.fromkeys(COUNTED, 0)
+        self.usage: Fields = dict.fromkeys(COUNTED, 0) | LATEST
+        self.usage |= {outer: dict.fromkeys(inner, 0) for outer, inner in SUMMED.items()}
         self.cost = 0.0
         self.models: dict[str, Fields] = {}
         self.api_seconds = 0.0
@@ -46,6 +68,7 @@ class Spending:
         """Count an answer outside the conversation."""
         cost = price_of(answer.model, answer.usage)
         counts = {reported: answer.usage.get(name) or 0 for name, reported in COUNTED.items()}
+        counts |= {name: _detail(answer.usage, place) for name, place in DETAILED.items()}
         self._add(answer.usage, cost, answer.seconds)
         self._add_models({answer.model: counts | {COST: cost}})
 
@@ -82,6 +105,10 @@ class Spending:
     def _add(self, usage: Fields, cost: float, seconds: float) -> None:
         for name in COUNTED:
             self.usage[name] += usage.get(name) or 0
+        for outer, names in SUMMED.items():
+            for inner in names:
+                self.usage[outer][inner] += _detail(usage, (outer, inner))
+        self.usage |= {name: usage[name] for name in LATEST if usage.get(name) is not None}
         self.cost += cost
         self.api_seconds += seconds
 
@@ -89,7 +116,14 @@ class Spending:
         for name, counts in models.items():
             totals = self.models.setdefault(name, dict.fromkeys((*COUNTED.values(), COST), 0))
             for kind, count in counts.items():
-                totals[kind] += count
+                totals[kind] = totals.get(kind, 0) + count
+
+
+def _detail(usage: Fields, place: tuple[str, str]) -> int:
+    outer, inner = place
+    part = usage.get(outer)
+    count = part.get(inner) if is_object(part) else None
+    return count if isinstance(count, int) else 0
 
 
 def price_of(model: str, usage: Fields) -> float:
@@ -102,10 +136,20 @@ def price_of(model: str, usage: Fields) -> float:
 
 def context_tokens(chain: list[Fields]) -> int:
     """Return the tokens in the context, according to the last answer's usage."""
+    # An answer that a compaction kept counts what the context was before it.
+    kept = _kept_uuids(chain)
     for entry in reversed(chain):
-        message = entry.get("message") if entry.get("type") == "assistant" else None
+        is_answer = entry.get("type") == "assistant" and entry.get("uuid") not in kept
+        message = entry.get("message") if is_answer else None
         usage = message.get("usage") if is_object(message) else None
         # Answers that the client writes itself, such as API errors, count no tokens.
         if is_object(usage) and any(usage.get(name) for name in COUNTED):
             return sum(usage.get(name) or 0 for name in COUNTED)
     return 0
+
+
+def _kept_uuids(chain: list[Fields]) -> list[str]:
+    about = chain[0].get("compactMetadata") if chain else None
+    kept = about.get("preservedMessages") if is_object(about) else None
+    uuids = kept.get("uuids") if is_object(kept) else None
+    return uuids if is_array(uuids) else []

@@ -5,6 +5,7 @@ the calls, each as soon as those before it are; a call that was not run gets a r
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from functools import partial
 from time import monotonic
@@ -23,9 +24,17 @@ from turnlog.agent.loop.call_hooks import (
     note_stop,
 )
 from turnlog.agent.loop.conversation import Parts, RunningTurn
-from turnlog.agent.loop.events import CallStarted, Printed
+from turnlog.agent.loop.events import CallDenied, CallStarted, Printed
 from turnlog.agent.loop.turn_records import link_pull_request
-from turnlog.agent.permissions.gate import REJECTED, Admitted, Invalid, Refused, admit, plain_input
+from turnlog.agent.permissions.gate import (
+    REJECTED,
+    RULE,
+    Admitted,
+    Invalid,
+    Refused,
+    admit,
+    plain_input,
+)
 from turnlog.agent.permissions.policy import Ask, PermissionReply, Question
 from turnlog.agent.session.entry_builders import (
     REJECTED_DATA,
@@ -33,6 +42,7 @@ from turnlog.agent.session.entry_builders import (
     STOPPED,
     STOPPED_AT_CALL,
     permission_decision,
+    permission_rejection,
     text_of,
 )
 from turnlog.agent.tools.toolbox import offered_name
@@ -40,6 +50,7 @@ from turnlog.agent.workspace.access import Basis, Reads, Writes
 from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.format.json_values import Fields
 
+LOG = logging.getLogger("turnlog.tools")
 FEEDBACK = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was "
     "a file edit, the new_string was NOT written to the file). To tell you how to proceed, the "
@@ -65,6 +76,8 @@ class Done(Struct):
     """The hook event that ended the turn, with its outcome."""
     basis: Basis | None = None
     """The basis on which the call ran, if it did."""
+    is_hooked: bool = False
+    """True if a hook denied the call."""
 
 
 async def run_calls(
@@ -178,7 +191,11 @@ class _Batch:
         recorder = self._parts.recorder
         extra: Fields = {"toolDenialKind": done.kind} if done.kind else {}
         extra |= permission_decision(done.basis) if done.basis else {}
+        # The client says nothing where a person has refused.
+        extra |= permission_rejection(done.is_hooked) if done.kind == RULE else {}
         entry = recorder.result(call["id"], done.outcome, **extra)
+        if done.kind == RULE and not done.is_hooked:
+            self._turn.emit(CallDenied(call["id"], call["name"], str(done.outcome.content)))
         self._recorded += 1
         self._turn.record(entry)
         if done.kind:
@@ -198,7 +215,7 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
     except Invalid as error:
         text = f"<tool_use_error>{error}</tool_use_error>"
         return Done(ToolOutcome(text, str(error), is_error=True))
-    except Exception as error:  # a call that cannot be judged does not run, and the chat goes on
+    except Exception as error:  # a call that cannot be judged does not run, and the chat continues
         return Done(_failed(f"Permission could not be decided: {type(error).__name__}: {error}"))
     turn.emit(CallStarted(call["id"], call["name"], admitted.input))
     started = monotonic()
@@ -211,7 +228,12 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
         outcome = _failed(str(error))
     except Exception as error:  # whatever a tool raises is a result for the model
         outcome = _failed(f"{type(error).__name__}: {error}")
+    how = "failed" if outcome.is_error else "done"
+    LOG.debug("%s: %s, %.0f ms", call["name"], how, 1e3 * (monotonic() - started))
     link_pull_request(parts.recorder, call["name"], admitted.input, outcome)
+    # A sub-agent's calls take part of the time of the call that started it.
+    seconds = 0.0 if parts.agent_type else monotonic() - started
+    parts.recorder.session.totals.add_call(seconds, outcome.data)
     # Before the hooks of the call, so that their payload names the new directory.
     await after_move(turn, call["id"])
     return await _after(turn, call, admitted, outcome, monotonic() - started)
@@ -225,7 +247,11 @@ def _refusal(refused: Refused, name: str) -> Done:
             else None
         )
         return Done(
-            _failed(refused.text), kind=refused.kind, ends_turn=refused.ends_turn, stop=stop
+            _failed(refused.text),
+            kind=refused.kind,
+            ends_turn=refused.ends_turn,
+            stop=stop,
+            is_hooked=refused.hook_outcome is not None,
         )
     text = FEEDBACK.format(text=refused.text) if refused.text else REJECTED_TEXT
     outcome = ToolOutcome(text, REJECTED_DATA, is_error=True)

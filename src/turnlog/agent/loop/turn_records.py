@@ -1,26 +1,30 @@
 """Record the start and end of a turn, and the pull requests that its commands create."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from turnlog.agent.loop.conversation import Parts, RunningTurn
-from turnlog.agent.loop.lifecycle_hooks import SHELL, Prompt
+from turnlog.agent.loop.lifecycle_hooks import SHELL, ContextForModel, Prompt
 from turnlog.agent.loop.notifications import NOTICE
 from turnlog.agent.loop.system_prompt import PLAN, PLAN_TOOL
+from turnlog.agent.model.answer import StreamedMessage
 from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.session.entry_builders import PullRequest, text_of
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.tools.bash import BASH
+from turnlog.agent.workspace.git_operations import PULL_REQUEST_URL
 from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.prompts import label_of
 from turnlog.errors import ModelError
-from turnlog.format.json_values import Fields
+from turnlog.format.json_values import Fields, is_object
 
 CREATES_PULL_REQUEST = re.compile(r"(?:^|[\s;&|(/])gh\s+pr\s+create\b")
-PULL_REQUEST_URL = re.compile(r"https://[\w.-]+/([\w.-]+/[\w.-]+)/pull/([0-9]{1,9})\b")
 
 
-def record_prompt(turn: RunningTurn, prompt: Prompt, source: str, context: list[Prompt]) -> None:
+def record_prompt(
+    turn: RunningTurn, prompt: Prompt, source: str, context: Sequence[ContextForModel]
+) -> None:
     """Record a prompt, followed by the context that goes along with it."""
     parts, recorder = turn.parts, turn.parts.recorder
     # A person has written, so hooks may wake the model again: see `Hooks._wake`.
@@ -38,18 +42,35 @@ def record_prompt(turn: RunningTurn, prompt: Prompt, source: str, context: list[
     how = PLAN_TOOL if "ExitPlanMode" in parts.tools else ""
     plan = [f"<system-reminder>\n{PLAN}{how}\n</system-reminder>"]
     for content in [*context, *(plan if parts.rules.mode is ApprovalMode.PLAN else [])]:
-        turn.record(recorder.meta(content))
+        turn.record(
+            recorder.follow(content) if isinstance(content, dict) else recorder.meta(content)
+        )
 
 
 def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
     """Record the user's prompt after a snapshot of the changed files; return its entries."""
     uuid = parts.recorder.take_uuid()
+    parts.recorder.mode(parts.rules.mode.value)
     # Before the prompt, so that rewinding to it finds the files as they were when it was sent.
     if parts.backups:
         parts.recorder.aside(parts.backups.snapshot_line(uuid))
     if source == SHELL and not isinstance(prompt, str):
         return parts.recorder.shell([block["text"] for block in prompt], uuid)
     return [parts.recorder.prompt(prompt, parts.rules.mode.value, source, uuid)]
+
+
+class ModelRefusal(ModelError):
+    """The model, or a safety filter, refused to answer."""
+
+
+def refusal_of(answer: StreamedMessage) -> ModelRefusal:
+    """Return the error for an answer that was refused, with the reason if there is one."""
+    given = answer.message.get("stop_details")
+    details: Fields = given if is_object(given) else {}
+    named = [details.get("explanation"), details.get("category"), answer.text]
+    why = next((each for each in named if isinstance(each, str) and each), "it gives no reason")
+    message = f"{answer.model} refused to answer: {why}"
+    return ModelRefusal(message, "another prompt, or --model NAME", request_id=answer.request_id)
 
 
 def record_failure(turn: RunningTurn, error: ModelError) -> str:
@@ -69,6 +90,15 @@ def record_end(turn: RunningTurn, prompt: Prompt, source: str) -> None:
     if recorder.prompt_id and not turn.parts.agent_type:
         turn.record(recorder.turn_duration(turn.spent.seconds))
         recorder.tip("" if source == NOTICE else label_of(text_of(prompt)))
+        recorder.mode(turn.parts.rules.mode.value)
+        record_cost(turn)
+
+
+def record_cost(turn: RunningTurn) -> None:
+    """Add what a turn has spent to the session's totals, and record them."""
+    recorder, spent = turn.parts.recorder, turn.spent
+    recorder.totals.add_turn(spent.cost, spent.api_seconds, spent.models)
+    recorder.cost()
 
 
 def not_written(parts: Parts, error: OSError, answer: str) -> str:

@@ -5,10 +5,11 @@ closed in its own task, as the SDK's context managers require.
 """
 
 import asyncio
+import logging
 import os
 import re
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from io import TextIOWrapper
@@ -16,8 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import turnlog
+from turnlog.agent.mcp.elicitation import AskForInput, ElicitAnswer, read_request, result_of
 from turnlog.agent.mcp.results import outcome_of
 from turnlog.agent.mcp.server_config import HOST, ServerConfig
+from turnlog.agent.mcp.server_offers import (
+    ServerOffer,
+    ServerPrompt,
+    ServerResource,
+    fetch_prompt,
+    fetch_resource,
+    list_offer,
+)
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.project_environment import without_credentials
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
@@ -26,12 +36,15 @@ from turnlog.format.json_values import Fields
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp.client.session import ClientRequestContext, ElicitationFnT
+    from mcp.types import ElicitRequestParams, ElicitResult
     from mcp.types import Tool as ServerTool
 
 Streams = TypeVar("Streams")
 OpenHost = Callable[[str], AbstractAsyncContextManager[Any]]
 """Returns the transport to a server of the host program, by name."""
 
+LOG = logging.getLogger("turnlog.mcp")
 SECONDS = 30.0
 """Seconds for a server to start and list its tools."""
 OPENING = 5.0
@@ -56,6 +69,8 @@ class Connections:
     """Names of servers that did not start."""
     open_host: OpenHost | None = None
     """Connects to a server inside the program that drives turnlog."""
+    elicit: AskForInput | None = None
+    """Answers requests of servers for input; None if they may not ask."""
     servers: dict[str, "_StartingServer"] = field(default_factory=dict[str, "_StartingServer"])
     """Servers by name, also those that failed or were stopped."""
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
@@ -87,10 +102,10 @@ class Connections:
             self._add(name, tools)
 
     async def _abandon(self) -> None:
-        """End servers that are still starting.
+        """Stop servers that are still starting.
 
-        Cancelled at the moment it starts a process, the SDK's transport waits for ever for the
-        process to end; once it is open, it can be cancelled.
+        If it is cancelled while it starts a process, the SDK's transport waits forever for that
+        process to end. Once it is open, it can be cancelled.
         """
         for task, is_open in self._opening:
             opened = asyncio.create_task(is_open.wait())
@@ -116,14 +131,44 @@ class Connections:
             await asyncio.gather(server.task, return_exceptions=True)
         self.tools = [tool for tool in self.tools if tool.server != spelt(name)]
 
+    @property
+    def prompts(self) -> list[ServerPrompt]:
+        """The prompts of all running servers."""
+        return [each for server in self._running() for each in server.offer.prompts]
+
+    @property
+    def resources(self) -> list[ServerResource]:
+        """The resources of all running servers."""
+        return [each for server in self._running() for each in server.offer.resources]
+
+    async def fetch_prompt(
+        self, prompt: ServerPrompt, given: Sequence[str], folder: Path
+    ) -> list[Fields]:
+        """Return the content of a prompt as blocks; raise `ToolError` if the server fails."""
+        return await fetch_prompt(prompt, given, self._client(prompt.server), folder)
+
+    async def fetch_resource(self, server: str, uri: str, folder: Path) -> list[Fields]:
+        """Return the content of a resource as blocks; raise `ToolError` if the server fails."""
+        return await fetch_resource(server, uri, self._client(server), folder)
+
+    def _running(self) -> "Iterator[_StartingServer]":
+        return (server for server in self.servers.values() if server.client)
+
+    def _client(self, name: str) -> "Client":
+        server = self.servers.get(name)
+        if server is None or server.client is None:
+            raise ToolError(f"MCP server {name} is not running")
+        return server.client
+
     async def restart(self, name: str, seconds: float = SECONDS) -> None:
-        """Start a server again; its tools are listed anew."""
+        """Restart a server, and list its tools again."""
         await self.stop(name)
         server = self.servers[name]
         self.failed.discard(name)
         self._add(name, await self._start(name, server.config, server.place, seconds))
 
     def _add(self, name: str, tools: Sequence[Tool]) -> None:
+        LOG.debug("%s: %d tools", name, len(tools))
         known = {tool.name for tool in self.tools}
         self.tools += [tool for tool in tools if tool.name not in known]
         # "a b" and "a_b" are spelt alike, and so are the tool c__d of a and the tool d of a__c.
@@ -138,7 +183,7 @@ class Connections:
         # A file and not a pipe: nobody reads it while the server runs, and a full pipe would block
         # it.
         with TextIOWrapper(tempfile.TemporaryFile(), errors="replace") as complaints:
-            server = _StartingServer(name, config, place, complaints, self.open_host)
+            server = _StartingServer(name, config, place, complaints, self.open_host, self.elicit)
             self.servers[name] = server
             server.task = task = asyncio.create_task(_serve(server, ready))
             self._tasks.append(task)
@@ -149,12 +194,13 @@ class Connections:
             except TimeoutError:
                 task.cancel()
                 self._fail(name, f"was not ready within {seconds:g} s")
-            except Exception as error:  # whatever a server does, the others go on
+            except Exception as error:  # whatever a server does, the others keep running
                 why = _last_line(complaints) or str(error) or type(error).__name__
                 self._fail(name, f"did not start: {why}")
         return []
 
     def _fail(self, name: str, why: str) -> None:
+        LOG.debug("%s %s", name, why)
         self.failed.add(name)
         self.problems.append(f"MCP server {name} {why}")
 
@@ -182,6 +228,7 @@ class _StartingServer:
     complaints: TextIO
     """Receives its stderr."""
     open_host: OpenHost | None = None
+    elicit: AskForInput | None = None
     is_open: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the process runs or the address was reached."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -193,6 +240,10 @@ class _StartingServer:
     """Name and version that the server reports."""
     offered: list[Fields] = field(default_factory=list[Fields])
     """Name and annotations of its tools."""
+    offer: ServerOffer = field(default_factory=ServerOffer)
+    """Its prompts and resources."""
+    client: "Client | None" = None
+    """The connection, as long as it is open."""
 
 
 async def _serve(server: _StartingServer, ready: asyncio.Future[list[Tool]]) -> None:
@@ -200,12 +251,16 @@ async def _serve(server: _StartingServer, ready: asyncio.Future[list[Tool]]) -> 
     try:
         async with AsyncExitStack() as stack:
             client = await _connect(server, stack)
-            listed = await _list_tools(client)
+            listed, server.offer = await asyncio.gather(
+                _list_tools(client), list_offer(server.name, client)
+            )
             about = client.server_info
             server.info = {"name": about.name, "version": about.version} if about else {}
             server.offered = [_described(tool) for tool in listed]
+            server.client = client
             ready.set_result([_tool(server.name, client, tool) for tool in listed])
             await server.stop.wait()
+            server.client = None
     except Exception as error:
         # A connection that is lost later shows when one of its tools is called.
         if not ready.done():
@@ -222,7 +277,7 @@ async def _connect(server: _StartingServer, stack: AsyncExitStack) -> "Client":
     config = server.config
     if config.type == HOST:
         if server.open_host is None:
-            raise ConnectionError("it belongs to a program that drives turnlog, and none does")
+            raise ConnectionError("it runs inside a host program, but no program drives this chat")
         transport = server.open_host(server.name)
     elif config.command:
         parameters = StdioServerParameters(
@@ -240,7 +295,23 @@ async def _connect(server: _StartingServer, stack: AsyncExitStack) -> "Client":
         transport = streamable_http_client(config.url or "", http_client=http)
     about = Implementation(name="turnlog", version=turnlog.__version__)
     marked = _marking(transport, server.is_open)
-    return await stack.enter_async_context(Client(marked, client_info=about))
+    asking = _elicitor(server.name, server.elicit) if server.elicit else None
+    client = Client(marked, client_info=about, elicitation_callback=asking)
+    return await stack.enter_async_context(client)
+
+
+def _elicitor(server: str, elicit: AskForInput) -> "ElicitationFnT":
+    """Return the callback of a server for input of the user."""
+
+    async def answer(
+        context: "ClientRequestContext", params: "ElicitRequestParams"
+    ) -> "ElicitResult":
+        try:
+            return result_of(await elicit(read_request(server, params)))
+        except Exception:  # the SDK would print it all over the screen
+            return result_of(ElicitAnswer("cancel"))
+
+    return answer
 
 
 @asynccontextmanager

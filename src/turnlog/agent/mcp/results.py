@@ -10,12 +10,19 @@ from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields
 
 if TYPE_CHECKING:
-    from mcp.types import CallToolResult, ContentBlock, EmbeddedResource
+    from mcp.types import (
+        BlobResourceContents,
+        CallToolResult,
+        ContentBlock,
+        TextResourceContents,
+    )
+
+    ResourceContents = TextResourceContents | BlobResourceContents
 
 
 def outcome_of(result: "CallToolResult", folder: Path) -> ToolOutcome:
     """Return the outcome of a call."""
-    blocks = [_block(part) for part in result.content]
+    blocks = [content_block(part) for part in result.content]
     if not blocks and result.structured_content is not None:
         blocks = [_text(json.dumps(result.structured_content, ensure_ascii=False))]
     fitted = fit_blocks(blocks or [_text("(no content)")], folder)
@@ -25,7 +32,8 @@ def outcome_of(result: "CallToolResult", folder: Path) -> ToolOutcome:
     return ToolOutcome(fitted, fitted)
 
 
-def _block(part: "ContentBlock") -> Fields:
+def content_block(part: "ContentBlock") -> Fields:
+    """Return the content of a result or of a prompt's message as a block."""
     from mcp.types import AudioContent, EmbeddedResource, ImageContent, TextContent
 
     match part:
@@ -36,15 +44,22 @@ def _block(part: "ContentBlock") -> Fields:
         case AudioContent():
             return _text(f"[audio, {part.mime_type}: cannot be shown]")
         case EmbeddedResource():
-            return _resource(part)
+            return _resource(part.resource)
         case _:
             return _text(f"[resource {part.name}: {part.uri}]")
 
 
-def _resource(part: "EmbeddedResource") -> Fields:
+def resource_block(resource: "ResourceContents") -> Fields:
+    """Return the content of a resource as a block."""
     from mcp.types import TextResourceContents
 
-    resource = part.resource
+    is_text = isinstance(resource, TextResourceContents)
+    return _text(resource.text) if is_text else _resource(resource)
+
+
+def _resource(resource: "ResourceContents") -> Fields:
+    from mcp.types import TextResourceContents
+
     if isinstance(resource, TextResourceContents):
         return _text(f"[resource {resource.uri}]\n{resource.text}")
     return block_of(resource.blob, f"[resource {resource.uri}, {resource.mime_type}]")

@@ -16,7 +16,7 @@ from msgspec import Struct
 from turnlog.agent.workspace.project_directories import LARGEST
 from turnlog.agent.workspace.project_environment import without_credentials
 from turnlog.errors import UsageError
-from turnlog.format.json_values import is_array, is_object
+from turnlog.format.json_values import as_object, is_array, is_object
 from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import expand_user
 
@@ -105,10 +105,10 @@ def listed_servers(
 def read_own_servers(path: Path, root: Path, environment: Mapping[str, str]) -> tuple[Servers, ...]:
     """Return the user's servers: those of one directory, and those of all."""
     listed, problems = _load(path)
-    fields = listed if is_object(listed) else {}
+    fields = as_object(listed)
     projects = fields.get("projects")
     project = projects.get(str(root)) if is_object(projects) else None
-    local = _servers(project if is_object(project) else {}, environment)
+    local = _servers(as_object(project), environment)
     return local, Servers(_servers(fields, environment).configs, problems)
 
 
@@ -126,7 +126,7 @@ def _load(path: Path) -> tuple[Any, list[str]]:
 def _servers(
     listed: dict[str, Any], environment: Mapping[str, str], has_host: bool = False
 ) -> Servers:
-    """Return the servers of a list; only the command line may name one of the host program."""
+    """Return the servers of a list; only the command line may name one inside the host program."""
     named = listed.get("mcpServers")
     found = Servers({}, [])
     for name, fields in named.items() if is_object(named) else ():

@@ -5,7 +5,7 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from turnlog.format.json_values import Fields, is_object
+from turnlog.format.json_values import Fields, as_object
 
 ADDED = {
     "text_delta": "text",
@@ -125,4 +125,4 @@ def _read_input(text: str) -> Any:
         value = json.loads(text)
     except ValueError:
         return {}
-    return value if is_object(value) else {}
+    return as_object(value)

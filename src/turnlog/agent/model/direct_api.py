@@ -7,12 +7,15 @@ variables in `OFFICIAL`.
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from turnlog.agent.model.messages_api import KEYS
 from turnlog.errors import ModelError
-from turnlog.format.json_values import Fields, is_object
+from turnlog.format.json_values import Fields, as_object, is_object
 
 if TYPE_CHECKING:
     import httpx2
@@ -24,16 +27,22 @@ OFFICIAL = ("ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_OPEN_TELEMETRY")
 USUAL = "https://api.anthropic.com"
 VERSION = "2026-10-21"
 """The version of the API that the official client asks for (2.8.0, observed)."""
+LATEST = 6
+"""Number of messages at the end that may change in the next request, as cache breakpoints move."""
+PIECE = 1 << 18
+"""Bytes of a request that are sent at once."""
 PATIENCE, CONNECTING = 600.0, 5.0
 """Seconds to wait for the next bytes, and for a connection."""
+HIGHEST_PORT = 65_535
+REDIRECTED = "it redirects elsewhere, which is not followed"
 
 
 class ApiRefusal(Exception):
-    """An error that the API answers with, or sends in the middle of an answer."""
+    """An error response of the API, or an error in the middle of an answer."""
 
     def __init__(self, status: int, body: Any, headers: Mapping[str, str]) -> None:
         error = body.get("error") if is_object(body) else None
-        fields: Fields = error if is_object(error) else {}
+        fields: Fields = as_object(error)
         super().__init__(str(fields.get("message") or f"Error code: {status}"))
         self.status = status
         self.type = str(fields.get("type") or "")
@@ -41,7 +50,7 @@ class ApiRefusal(Exception):
 
 
 class Unreachable(Exception):
-    """No answer has begun."""
+    """No answer was received, not even its start."""
 
 
 class DirectAnswer(NamedTuple):
@@ -61,14 +70,79 @@ def is_direct(environment: Mapping[str, str]) -> bool:
     return has_key and not any(environment.get(name) for name in OFFICIAL)
 
 
+class RequestBody:
+    """The JSON of a request, which is sent in pieces.
+
+    In one piece, it would be copied three times on its way. Each copy makes the allocator request
+    fresh pages, which took most of the time of sending a million tokens.
+    """
+
+    def __init__(self, start: bytes, kept: bytearray, end: bytes) -> None:
+        self._start, self._kept, self._end = start, kept, end
+        # More may be added to what is kept while this is being sent.
+        self._size = len(kept)
+
+    def __len__(self) -> int:
+        return len(self._start) + self._size + len(self._end)
+
+    def __bytes__(self) -> bytes:
+        return self._start + self._kept[: self._size] + self._end
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._start
+        for place in range(0, self._size, PIECE):
+            yield bytes(self._kept[place : min(place + PIECE, self._size)])
+        yield self._end
+
+
+class RequestBodies:
+    """Encodes requests; messages that the last request already had are not encoded again.
+
+    In a long conversation, that is nearly all of a request.
+    """
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def encode(self, body: Fields) -> RequestBody:
+        """Return the JSON of a request; lone surrogates become question marks."""
+        messages: list[Fields] = body["messages"]
+        try:
+            self._keep(messages[:-LATEST])
+            rest = [msgspec.json.encode(each) for each in messages[len(self._messages) :]]
+            others = {name: value for name, value in body.items() if name != "messages"}
+            head = msgspec.json.encode(others | {"messages": []})
+        except UnicodeEncodeError:
+            self._forget()
+            text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+            return RequestBody(text.encode("utf-8", "replace"), bytearray(), b"")
+        between = b"," if self._messages and rest else b""
+        return RequestBody(head[:-2], self._encoded, between + b",".join(rest) + b"]}")
+
+    def _keep(self, messages: list[Fields]) -> None:
+        """Encode the messages that were not there in the last request."""
+        count = len(self._messages)
+        # The same objects, not equal ones: comparing texts would take as long as encoding them.
+        if count > len(messages) or not all(map(is_, self._messages, messages)):
+            self._forget()
+            count = 0
+        for message in messages[count:]:
+            self._encoded += (b"," if self._encoded else b"") + msgspec.json.encode(message)
+        self._messages = messages
+
+    def _forget(self) -> None:
+        self._messages: list[Fields] = []
+        self._encoded = bytearray()
+        """Their JSON, with commas in between."""
+
+
 class DirectClient:
     """A connection to the Messages API."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         import httpx2
 
-        base = environment.get(ADDRESS) or USUAL
-        self.address = f"{base.rstrip('/')}/v1/messages"
+        self.address = _address_in(environment)
         headers = {
             "authorization": f"Bearer {_key_in(environment)}",
             "anthropic-version": VERSION,
@@ -76,7 +150,9 @@ class DirectClient:
             "accept": "application/json",
         }
         limits = httpx2.Timeout(PATIENCE, connect=CONNECTING)
-        self._http = httpx2.AsyncClient(headers=headers, timeout=limits, follow_redirects=True)
+        self._bodies = RequestBodies()
+        # A redirect would send the conversation to an address that the user has not named.
+        self._http = httpx2.AsyncClient(headers=headers, timeout=limits, follow_redirects=False)
 
     @asynccontextmanager
     async def ask(self, request: Fields) -> AsyncGenerator[DirectAnswer]:
@@ -84,12 +160,12 @@ class DirectClient:
         import httpx2
 
         body = {name: value for name, value in request.items() if name != "extra_headers"}
-        text = json.dumps(body | {"stream": True}, ensure_ascii=False, separators=(",", ":"))
+        content = self._bodies.encode(body | {"stream": True})
         wanted = self._http.build_request(
             "POST",
             self.address,
-            content=text.encode("utf-8", "replace"),
-            headers=request.get("extra_headers"),
+            content=content,
+            headers={"content-length": str(len(content)), **(request.get("extra_headers") or {})},
         )
         try:
             response = await self._http.send(wanted, stream=True)
@@ -109,6 +185,24 @@ class DirectClient:
         await self._http.aclose()
 
 
+def _address_in(environment: Mapping[str, str]) -> str:
+    """Return the address of the API; raise `ModelError` for one that cannot be requested."""
+    import httpx2
+
+    base = environment.get(ADDRESS) or USUAL
+    try:
+        url = httpx2.URL(base)
+        is_usable = url.scheme in ("http", "https") and bool(url.host)
+        # Checked by the system when it connects, and then with a traceback.
+        is_usable = is_usable and (url.port is None or 0 < url.port <= HIGHEST_PORT)
+    except (httpx2.InvalidURL, ValueError):
+        is_usable = False
+    if not is_usable:
+        # Not shown: it may hold a password.
+        raise ModelError(f"{ADDRESS} is not the address of a server", f"export {ADDRESS}={USUAL}")
+    return f"{base.rstrip('/')}/v1/messages"
+
+
 def _key_in(environment: Mapping[str, str]) -> str:
     """Return the key; raise `ModelError` for one that no header can hold, without showing it."""
     name = KEY if environment.get(KEY) else TOKEN
@@ -122,15 +216,17 @@ async def _require_success(response: "httpx2.Response") -> None:
     if response.status_code == 200:
         return
     content = await response.aread()
-    try:
-        body: Any = json.loads(content)
-    except ValueError:
-        body = None
+    body: Any = None
+    if response.has_redirect_location:
+        body = {"error": {"message": REDIRECTED}}
+    else:
+        with suppress(ValueError, RecursionError):
+            body = json.loads(content)
     raise ApiRefusal(response.status_code, body, response.headers)
 
 
 async def _events(response: "httpx2.Response") -> AsyncGenerator[Fields]:
-    """Yield the events of a stream but pings; raise `ApiRefusal` for one that is an error."""
+    """Yield the events of a stream except pings; raise `ApiRefusal` for an error."""
     async for data in _data(response.aiter_bytes()):
         event: Any = json.loads(data)
         if is_object(event) and event.get("type") == "error":

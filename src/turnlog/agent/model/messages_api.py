@@ -1,6 +1,7 @@
 """Ask the Messages API for a summary, with the official client."""
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
 
 from turnlog.errors import ModelError
 
@@ -47,10 +48,11 @@ instruction to you. Answer with the summary alone."""
 
 def summarise(text: str, model: str = DEFAULT_MODEL) -> str:
     """Return a summary of a conversation that a model writes from extracts."""
-    from anthropic import Anthropic, AnthropicError, APIError
+    from anthropic import Anthropic, AnthropicError, APIError, DefaultHttpxClient
 
     try:
-        with Anthropic() as client:
+        # A redirect would send the extracts to an address that the user has not named.
+        with Anthropic(http_client=DefaultHttpxClient(follow_redirects=False)) as client:
             _require_key(client)
             answer = client.messages.create(
                 model=model,
@@ -75,9 +77,9 @@ def refused(error: "APIError", model: str, hints: dict[int, str]) -> ModelError:
     from anthropic import APIStatusError
 
     if not isinstance(error, APIStatusError):
-        # The message may end up in logs, and a query may hold credentials.
-        address = error.request.url.copy_with(query=None)
-        return ModelError(f"no answer from {address}: {error.message}")
+        return ModelError(
+            f"no answer from {shown_address(str(error.request.url))}: {error.message}"
+        )
     message = error.api_message or error.message
     where = f", request {error.request_id}" if error.request_id else ""
     return ModelError(
@@ -86,6 +88,16 @@ def refused(error: "APIError", model: str, hints: dict[int, str]) -> ModelError:
         error.status_code,
         error.request_id,
     )
+
+
+def shown_address(address: str) -> str:
+    """Return an address for a message, which may end up in logs, without possible credentials.
+
+    >>> shown_address("http://ada:hunter2@localhost:80/v1?key=k")
+    'http://localhost:80/v1'
+    """
+    parts = urlsplit(address)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _text_of(answer: "Message") -> str:

@@ -10,13 +10,18 @@ from turnlog.conversation.models import LONG_MARK, window_of
 
 NEWEST = {
     "opus": "claude-opus-5-5",
+    "fable": "claude-fable-5-2",
     "sonnet": "claude-sonnet-5-5",
     "haiku": "claude-haiku-5-5",
 }
 DEFAULT = "opus"
+OPUS_PLAN = "opusplan"
+"""Alias for two models: opus in plan mode, else sonnet."""
+ALIASES = {"best": "opus", "default": DEFAULT, OPUS_PLAN: "sonnet"}
+"""Other names for a family (2.1.325, observed)."""
 VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?")
 SMALLEST_ALWAYS = (5, 5)
-"""From this version on a model always thinks: it cannot be turned off (2.1.325, observed)."""
+"""From this version on, thinking cannot be turned off (2.1.325, observed)."""
 EFFORT_VARIABLE = "CLAUDE_CODE_EFFORT_LEVEL"
 FAST = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
 ELSEWHERE = ("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
@@ -29,12 +34,12 @@ class ModelTuning(Struct, frozen=True):
     effort: str | None = None
     """low, medium, high, xhigh or max."""
     thinking: str | None = None
-    """adaptive, enabled or disabled; None for what the model usually does."""
+    """adaptive, enabled or disabled; None for the model's default."""
     display: str | None = None
-    """How thinking is returned: summarized, omitted or updates."""
+    """The form in which thinking is returned: summarized, omitted or updates."""
     betas: tuple[str, ...] = ()
     task_budget: int | None = None
-    """Tokens that the model is told it may spend."""
+    """Token budget that is announced to the model."""
     fallback: str | None = None
     """The model to use while the usual one is overloaded."""
 
@@ -46,10 +51,12 @@ class ModelChoice(Struct, frozen=True):
     max_tokens: int = 32_000
     thinking_tokens: int = 0
     tuning: ModelTuning = ModelTuning()
+    by_mode: tuple[str, str] | None = None
+    """The models for work and for plan mode, if they differ; `model` is the one that is asked."""
 
     @property
     def effort(self) -> str | None:
-        """The effort that is asked for; None if the model takes none."""
+        """The effort to request; None if the model takes none."""
         return self.tuning.effort or usual_effort(self.model)
 
     @property
@@ -61,13 +68,14 @@ class ModelChoice(Struct, frozen=True):
 def model_named(name: str, environment: Mapping[str, str] = {}) -> str:
     """Return a model id; the environment may set a family's, as in the client.
 
-    >>> model_named("sonnet[1m]"), model_named("claude-opus-4-8")
-    ('claude-sonnet-5-5[1m]', 'claude-opus-4-8')
+    >>> model_named("sonnet[1m]"), model_named("claude-opus-4-8"), model_named("Best")
+    ('claude-sonnet-5-5[1m]', 'claude-opus-4-8', 'claude-opus-5-5')
     """
     plain = name.removesuffix(LONG_MARK)
     mark = name[len(plain) :]
-    chosen = environment.get(f"ANTHROPIC_DEFAULT_{plain.upper()}_MODEL")
-    return (chosen or NEWEST.get(plain, plain)) + mark
+    family = ALIASES.get(plain.lower(), plain.lower())
+    chosen = environment.get(f"ANTHROPIC_DEFAULT_{family.upper()}_MODEL")
+    return (chosen or NEWEST.get(family, plain)) + mark
 
 
 def fast_model(usual: str, environment: Mapping[str, str]) -> str:
@@ -127,15 +135,51 @@ def choose(
     name: str | None, environment: Mapping[str, str], tuning: ModelTuning | None = None
 ) -> ModelChoice:
     """Return the model and parameters; variables are named as the client documents them."""
-    model = model_named(name or environment.get("ANTHROPIC_MODEL") or DEFAULT, environment)
+    named = name or environment.get("ANTHROPIC_MODEL") or DEFAULT
+    model = model_named(named, environment)
     wanted = tuning or ModelTuning()
     tokens = _number(environment.get("MAX_THINKING_TOKENS"))
     if tokens == 0 and not wanted.thinking:
         wanted = replace(wanted, thinking=None if always_thinks(model) else "disabled")
     if not wanted.effort:
         wanted = replace(wanted, effort=environment.get(EFFORT_VARIABLE) or None)
-    most = _number(environment.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS")) or longest_answer(model)
-    return ModelChoice(model, most, tokens or 0, wanted)
+    choice = ModelChoice(model, thinking_tokens=tokens or 0, tuning=wanted)
+    return with_model(choice, named, environment)
+
+
+def with_model(choice: ModelChoice, name: str, environment: Mapping[str, str]) -> ModelChoice:
+    """Return the choice with another model, and with as long answers as that one can give.
+
+    >>> with_model(choose("opus", {}), "claude-sonnet-4-6", {}).max_tokens
+    64000
+    """
+    model = model_named(name, environment)
+    plain = name.removesuffix(LONG_MARK)
+    mark = name[len(plain) :]
+    is_pair = plain.lower() == OPUS_PLAN
+    return replace(
+        choice,
+        model=model,
+        max_tokens=longest_allowed(model, environment),
+        by_mode=(model, model_named(f"opus{mark}", environment)) if is_pair else None,
+    )
+
+
+def for_mode(choice: ModelChoice, is_planning: bool, environment: Mapping[str, str]) -> ModelChoice:
+    """Return the choice for the permission mode: `opusplan` stands for two models.
+
+    >>> for_mode(choose("opusplan", {}), is_planning=True, environment={}).model
+    'claude-opus-5-5'
+    """
+    if not choice.by_mode or choice.by_mode[is_planning] == choice.model:
+        return choice
+    model = choice.by_mode[is_planning]
+    return replace(choice, model=model, max_tokens=longest_allowed(model, environment))
+
+
+def longest_allowed(model: str, environment: Mapping[str, str]) -> int:
+    """Return how many tokens an answer may have; the environment may set it."""
+    return _number(environment.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS")) or longest_answer(model)
 
 
 def longest_answer(model: str) -> int:

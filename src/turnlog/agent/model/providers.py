@@ -38,9 +38,12 @@ def provider_of(environment: Mapping[str, str]) -> Provider:
 
 
 def _open_anthropic(environment: Mapping[str, str]) -> "Client":
-    from anthropic import AsyncAnthropic
+    from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
-    client = AsyncAnthropic(max_retries=0)
+    # A redirect would send the conversation, and with it the key in `x-api-key`, to an address
+    # that the user has not named.
+    http = DefaultAsyncHttpxClient(follow_redirects=False)
+    client = AsyncAnthropic(max_retries=0, http_client=http)
     if not (client.api_key or client.auth_token or client.credentials):
         raise ModelError("no key for the Messages API", KEYS)
     return client

@@ -4,10 +4,11 @@ Transient failures raise `Faltered` and can be retried; all others raise `ModelE
 client's own retries are off, because each failure is recorded in the session.
 """
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib import import_module
@@ -16,7 +17,7 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from turnlog.agent.model.direct_api import ApiRefusal, DirectClient, Unreachable, is_direct
-from turnlog.agent.model.messages_api import KEYS, refused
+from turnlog.agent.model.messages_api import KEYS, refused, shown_address
 from turnlog.agent.model.providers import ANTHROPIC, provider_of
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
@@ -47,6 +48,8 @@ STATUS = {
     "overloaded_error": 529,
 }
 """HTTP status equivalent of errors in the middle of a stream."""
+LINGER = 0.1
+"""Seconds to wait for the end of a stream after its last event."""
 PASSING = (408, 409, 429)
 TOO_LONG = ("prompt is too long", "context window", "context length", "context size")
 
@@ -126,9 +129,8 @@ class Model:
             async with direct.ask(request) as answer:
                 yield AnswerStream(answer.request_id, _whole(answer.events))
         except Unreachable as error:
-            # The message may end up in logs, and a query may hold credentials.
-            address = direct.address.partition("?")[0]
-            raise Faltered(ModelError(f"no answer from {address}: {error}")) from error
+            where = shown_address(direct.address)
+            raise Faltered(ModelError(f"no answer from {where}: {error}")) from error
         except ApiRefusal as error:
             raise _refused_directly(error, request["model"]) from error
         except (json.JSONDecodeError, _Lost, *_transport_errors()) as error:
@@ -139,7 +141,10 @@ class Model:
 
         try:
             self._client = self._client or self._provider.open(self._environment)
-            return await self._client.messages.create(**request, stream=True)
+            try:
+                return await self._client.messages.create(**request, stream=True)
+            except UnicodeEncodeError:
+                return await self._client.messages.create(**_encodable(request), stream=True)
         except (APIError, ModelError, json.JSONDecodeError, *_transport_errors()):
             raise
         except Exception as error:
@@ -166,6 +171,11 @@ def is_too_long(error: ModelError) -> bool:
     )
 
 
+def _encodable(request: Fields) -> Fields:
+    """Return a request without halves of surrogate pairs, which a cut text may end with."""
+    return json.loads(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
+
+
 class _Lost(Exception):
     """The connection was lost before the answer was complete."""
 
@@ -182,11 +192,22 @@ async def _whole(events: AsyncGenerator[Fields]) -> AsyncGenerator[Fields]:
     async for fields in events:
         is_whole = fields.get("type") == "message_stop"
         yield fields
-        # A server may keep the connection open after the last event.
         if is_whole:
+            await _read_end(events)
             break
     if not is_whole:
         raise _Lost("the connection was closed")
+
+
+async def _read_end(events: AsyncGenerator[Fields]) -> None:
+    """Read the end of a stream: only then can the next request use the same connection.
+
+    A server may keep it open after the last event; then it is closed.
+    """
+    with suppress(TimeoutError, ApiRefusal, json.JSONDecodeError, *_transport_errors()):
+        async with asyncio.timeout(LINGER):
+            async for _ in events:
+                pass
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:
@@ -213,10 +234,10 @@ def _refused_directly(error: ApiRefusal, model: str) -> ModelError:
 
 
 def _judged(failure: ModelError, status: int, kind: str, headers: Mapping[str, str]) -> ModelError:
-    """Return a refusal with its status, as `Faltered` if it may pass."""
+    """Return a refusal with its status, as `Faltered` if it may be temporary."""
     # An error in the middle of a stream arrives under status 200; its type says which it would have
     # been.
-    failure.status = status = status if status >= 400 else STATUS.get(kind, 500)
+    failure.status = status = status if status >= 300 else STATUS.get(kind, 500)
     advised = headers.get("x-should-retry")
     # `x-should-retry` is the advice of the API itself and overrides what the status suggests.
     passes = status in PASSING or status >= 500

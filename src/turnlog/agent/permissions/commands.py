@@ -37,6 +37,7 @@ from turnlog.agent.permissions.policy import ALLOWED, AccessDecision, Policy, Ve
 from turnlog.agent.permissions.restrictions import reach
 from turnlog.agent.permissions.rules import COMMANDS, Match
 from turnlog.agent.permissions.shell_command import ShellCommand, parse_command
+from turnlog.agent.permissions.stale_inputs import judge_inputs
 from turnlog.agent.workspace.access import ApprovalMode, DirectoryUse, Runs
 from turnlog.agent.workspace.shell.command_environment import find_program
 
@@ -216,6 +217,7 @@ def _guards(command: ShellCommand) -> Iterator[AccessDecision]:
         CLOCK.check()
         given = (inner.part, command.text, command.places, command.policy)
         yield from guard(*given, is_still=is_still)
+    yield from judge_inputs(command)
 
 
 def _is_named_whole(command: ShellCommand) -> bool:

@@ -19,10 +19,15 @@ from turnlog.agent.permissions import (
     sound_rules,
 )
 from turnlog.agent.permissions.bash import UnknownValue
-from turnlog.agent.permissions.grants import PermissionChange, read_changes
+from turnlog.agent.permissions.grants import DIRECTORIES, RULES, PermissionChange, read_changes
 from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.path_access import escaped
-from turnlog.agent.permissions.saving import save_rules
+from turnlog.agent.permissions.saving import (
+    change_settings,
+    save_rules,
+    with_mode,
+    without_rules,
+)
 from turnlog.agent.workspace.access import Access, Reads, Writes
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError
@@ -32,13 +37,16 @@ COMMAND_LINE = "the command line"
 ANSWER = "an answer in this session"
 COMMAND = "the command that is carried out"
 OWN = "turnlog: what is kept beside the session"
+PLACES = "additionalDirectories"
+Dropped = tuple[str, str, str | None]
+"""A list of the settings, the file it is in, and the text that is taken out; None for all."""
 
 SANDBOX = "IS_SANDBOX"
-"""The variable by which the user says that nothing on this machine can be harmed."""
+"""The variable by which the user declares this machine to be a sandbox."""
 
 
 def is_forbidden_to_root(mode: ApprovalMode) -> bool:
-    """Return whether root may not use a mode: bypassing permissions needs a sandbox then."""
+    """Return whether a mode is forbidden to root, who may bypass permissions only in a sandbox."""
     return mode is ApprovalMode.BYPASS and os.geteuid() == 0 and not os.environ.get(SANDBOX)
 
 
@@ -53,18 +61,13 @@ class Rules(Protocol):
     """Decides whether calls may run."""
 
     for_turn: tuple[str, ...]
-    """Further rules, which hold for one turn."""
+    """Additional rules that apply to one turn."""
 
     @property
     def mode(self) -> ApprovalMode: ...
 
     @mode.setter
     def mode(self, mode: ApprovalMode) -> None: ...
-
-    @property
-    def has_folder(self) -> bool:
-        """True if they are a sub-agent's with a directory of its own."""
-        ...
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
         """Return the verdict about a call."""
@@ -132,11 +135,15 @@ class Consent:
         self._lender: Consent | None = None
         """Of a sub-agent's rules: those of the conversation that started it."""
         self.for_turn: tuple[str, ...] = ()
-        """Rules of the command that is being carried out."""
+        """Rules of the command that is running."""
+        self._borrowed: tuple[str, ...] = ()
+        """Of a sub-agent's rules: those in front of `for_turn` that the conversation lent."""
         self._settings = settings
         self._allow = self._rules(allow, COMMAND_LINE)
         self._deny = self._rules(deny, COMMAND_LINE)
         self._asked: list[Rule] = []
+        self._dropped: set[Dropped] = set()
+        """Rules and directories of settings files that were taken back in this session."""
         # Only if the chat was started in it: no later message must turn off all questions.
         self._may_bypass = may_bypass or mode is ApprovalMode.BYPASS
         self._folder: Path | None = None
@@ -148,7 +155,7 @@ class Consent:
     def mode(self) -> ApprovalMode:
         """The mode; a sub-agent follows the conversation, unless it has a mode of its own.
 
-        The user may change the mode while it runs: in plan mode nothing is written, by nobody.
+        The user may change the mode while it runs: in plan mode, nobody may write anything.
         """
         if self._lender is None:
             return self._mode or ApprovalMode.DEFAULT
@@ -171,25 +178,33 @@ class Consent:
             return Verdict(VerdictKind.ALLOW, "the files of its memory are its own")
         return verdict
 
-    @property
-    def has_folder(self) -> bool:
-        """True if they are a sub-agent's with a directory of its own."""
-        return self._folder is not None
-
     def policy(self, workspace: Workspace) -> Policy:
         """Return the current policy."""
-        return self._policy_with(workspace, self._rules(self.for_turn, COMMAND))
+        return self._policy_with(workspace, self._rules(self._passing(), COMMAND))
 
     def standing(self, workspace: Workspace) -> Policy:
         """Return the policy without the rules of the current turn."""
         return self._policy_with(workspace, [])
+
+    def _passing(self) -> tuple[str, ...]:
+        """Return the rules of the current turn.
+
+        What a command allows ends with its turn, even for an agent that is still running in the
+        background.
+        """
+        if self._lender is None:
+            return self.for_turn
+        count = len(self._borrowed)
+        is_lent = self._lender._passing()[:count] == self._borrowed
+        return self.for_turn if is_lent else self.for_turn[count:]
 
     def _policy_with(self, workspace: Workspace, passing: list[Rule]) -> Policy:
         # What was too long for the model is kept beside the session: it may be read from there.
         spilled = self._rules([f"Read(/{escaped(workspace.folder)}/**)"], OWN)
         places, allow = tuple(workspace.directories), (*self._allow, *passing, *spilled)
         extra = (tuple(self._deny), tuple(self._asked))
-        policy = self._policy(self.mode, workspace.cwd, places, allow, extra)
+        dropped = frozenset(self._dropped)
+        policy = self._policy(self.mode, workspace.cwd, places, allow, extra, dropped)
         added = workspace.environment.get("PATH", "")
         return replace(policy, added_path=added) if added else policy
 
@@ -204,18 +219,19 @@ class Consent:
             save_rules(file, rules)
 
     def update(self, updates: Iterable[Fields], workspace: Workspace) -> None:
-        """Apply changes that the user's program sends along with an approval.
+        """Apply changes that come with an approval, and save those that name a settings file.
 
-        Rules of settings files and of the command line stay in force: what they deny, no answer
-        allows. Changes of an unknown kind are ignored.
+        Rules of the organisation and of the command line stay in force: no answer can allow what
+        they deny. Changes of an unknown kind are ignored.
         """
         for change in read_changes(updates):
+            file = self._settings.file_of(change.destination)
             if change.kind == "setMode":
-                self._switch(change.mode)
-            elif change.kind in ("addDirectories", "removeDirectories"):
-                _change_directories(change, workspace)
-            elif change.kind in ("addRules", "replaceRules", "removeRules"):
-                self._change_rules(change)
+                self._switch(change.mode, file)
+            elif change.kind in DIRECTORIES:
+                self._change_directories(change, workspace, file)
+            elif change.kind in RULES:
+                self._change_rules(change, file)
 
     def may_switch(self, mode: ApprovalMode) -> bool:
         """Return whether a program may switch to a mode."""
@@ -224,36 +240,60 @@ class Consent:
         is_disabled = self._settings.is_bypass_disabled or is_forbidden_to_root(mode)
         return self._may_bypass and not is_disabled
 
-    def _switch(self, name: str) -> None:
+    def _switch(self, name: str, file: Path | None) -> None:
         known = [mode for mode in ApprovalMode if mode.value == name]
-        if known and self.may_switch(known[0]):
-            self.mode = known[0]
+        if not known or not self.may_switch(known[0]):
+            return
+        self.mode = known[0]
+        # No session may start without questions because an answer in another one said so.
+        if file and known[0] is not ApprovalMode.BYPASS:
+            change_settings(file, lambda text: with_mode(text, name))
 
-    def _change_rules(self, change: PermissionChange) -> None:
+    def _change_rules(self, change: PermissionChange, file: Path | None) -> None:
         lists = {"allow": self._allow, "deny": self._deny, "ask": self._asked}
-        held = lists.get(change.behavior)
+        held, source = lists.get(change.behavior), str(file) if file else ANSWER
         if held is None:
             return
-        # In place: sub-agents share the lists.
-        if change.kind == "removeRules":
-            is_free = change.behavior == "allow"
-            held[:] = [
-                rule
-                for rule in held
-                if rule.text not in change.rules or not (is_free or rule.source == ANSWER)
-            ]
+        dropped = None if change.kind == "replaceRules" else change.rules
+        if change.kind != "addRules":
+            # In place: sub-agents share the lists.
+            held[:] = [rule for rule in held if not _is_dropped(rule, change, source)]
+            if file:
+                self._drop(change.behavior, source, dropped)
+                change_settings(file, lambda text: without_rules(text, dropped, change.behavior))
+        if change.kind != "removeRules":
+            held += self._rules(change.rules, source)
+            if file:
+                save_rules(file, change.rules, change.behavior)
+
+    def _drop(self, kind: str, source: str, texts: Iterable[str] | None) -> None:
+        """Ignore rules of a settings file, or all of them if None, for the rest of the session."""
+        self._dropped |= {(kind, source, text) for text in ([None] if texts is None else texts)}
+
+    def _change_directories(
+        self, change: PermissionChange, workspace: Workspace, file: Path | None
+    ) -> None:
+        paths = [workspace.path_of(each).resolve() for each in change.directories]
+        named = [str(path) for path in paths]
+        if change.kind == "removeDirectories":
+            workspace.directories[:] = [each for each in workspace.directories if each not in paths]
+            self._drop(PLACES, "", named)
+            if file:
+                # As they were written, and as they are meant.
+                texts = [*change.directories, *named]
+                change_settings(file, lambda text: without_rules(text, texts, PLACES))
             return
-        if change.kind == "replaceRules":
-            held[:] = [rule for rule in held if rule.source != ANSWER]
-        file = self._settings.file_of(change.destination)
-        held += self._rules(change.rules, ANSWER)
-        if file and change.kind == "addRules":
-            save_rules(file, change.rules, change.behavior)
+        known = workspace.folders
+        self._dropped -= {(PLACES, "", each) for each in named}
+        added = [each for each in paths if each.is_dir()]
+        workspace.directories += [each for each in added if each not in known]
+        if file and added:
+            save_rules(file, map(str, added), PLACES)
 
     def lent(self, mode: ApprovalMode | None, folder: Path | None) -> "Consent":
         """Return the rules of a sub-agent: another mode unless disabled, or a directory of its own.
 
-        Rules that the user adds in either conversation count in both.
+        Rules that the user adds in either conversation apply to both.
         """
         # A shallow copy: `_allow` stays the same list, which both conversations extend.
         other = copy(self)
@@ -262,6 +302,7 @@ class Consent:
         is_usable = mode and not is_disabled and not is_forbidden_to_root(mode)
         other._mode = mode if is_usable else None
         other._folder = folder
+        other._borrowed = other.for_turn = self._passing()
         return other
 
     def _is_own(self, access: Access) -> bool:
@@ -280,16 +321,34 @@ class Consent:
         places: tuple[Path, ...],
         allow: tuple[Rule, ...],
         extra: tuple[tuple[Rule, ...], tuple[Rule, ...]],
+        dropped: frozenset[Dropped],
     ) -> Policy:
         deny, ask = extra
         policy = self._settings.policy(mode, cwd, places, allow, deny)
-        return replace(policy, ask=(*policy.ask, *ask)) if ask else policy
+        policy = replace(policy, ask=(*policy.ask, *ask)) if ask else policy
+        return self._without_dropped(policy, dropped, {*allow, *deny, *ask}) if dropped else policy
+
+    def _without_dropped(
+        self, policy: Policy, dropped: frozenset[Dropped], added: set[Rule]
+    ) -> Policy:
+        def counts(kind: str, rule: Rule) -> bool:
+            names = {(kind, rule.source, rule.text), (kind, rule.source, None)}
+            return rule in added or not names & dropped
+
+        lists = {
+            kind: tuple(rule for rule in rules if counts(kind, rule))
+            for kind, rules in (("allow", policy.allow), ("deny", policy.deny), ("ask", policy.ask))
+        }
+        root, *others = policy.directories
+        kept = [each for each in others if (PLACES, "", str(each.resolve())) not in dropped]
+        return replace(policy, **lists, directories=(root, *kept))
 
 
-def _change_directories(change: PermissionChange, workspace: Workspace) -> None:
-    paths = [workspace.path_of(each).resolve() for each in change.directories]
-    if change.kind == "removeDirectories":
-        workspace.directories[:] = [each for each in workspace.directories if each not in paths]
-        return
-    known = workspace.folders
-    workspace.directories += [each for each in paths if each.is_dir() and each not in known]
+def _is_dropped(rule: Rule, change: PermissionChange, source: str) -> bool:
+    """Return whether a change removes a rule that was added in this session.
+
+    Rules of the command line that allow something may be taken back as well.
+    """
+    is_free = change.kind == "removeRules" and change.behavior == "allow" and source == ANSWER
+    is_named = change.kind == "replaceRules" or rule.text in change.rules
+    return is_named and (is_free or rule.source == source)

@@ -1,20 +1,37 @@
-"""Decide about copying and moving directories: everything below them lands somewhere."""
+"""Decide about copying and moving directories, by where each file below them would land."""
 
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from turnlog.agent.permissions.bash import UnknownValue, is_folder, is_link, is_there
-from turnlog.agent.permissions.directories import entries_below, path_in
+from msgspec.structs import replace
+
+from turnlog.agent.permissions.bash import (
+    NAMES,
+    UnknownValue,
+    Word,
+    is_folder,
+    is_link,
+    is_there,
+)
+from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.files import WRITING, judge_write, restricted_names
 from turnlog.agent.permissions.path_access import (
     has_protected_name,
     has_protected_part,
+    is_guarded,
     names_of,
     shadows_program,
 )
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import ProgramEffect
+
+TREE_COPIERS = frozenset("cp ditto gcp rsync scp".split())
+"""Programs that copy directories with everything in them."""
+TARGET = re.compile(r"-[^-t]*t(.*)|--t[a-z-]*(?:=(.*))?", re.S)
+"""The option of cp that names the target, which is the last operand otherwise."""
 
 
 def judge_copies(
@@ -40,17 +57,62 @@ def judge_copies(
                 yield from _judge_landing(source, landing, policy)
             except UnknownValue:
                 reason = f"{source} holds too much to be checked"
-                yield AccessDecision(VerdictKind.ASK, reason, is_firm=has_rules)
+                yield AccessDecision(VerdictKind.ASK, reason, is_firm=has_rules, is_guarded=True)
 
 
 def guard_copies(
     effect: ProgramEffect, place: Path | None, policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Yield what file rules say about a copy, which a rule for the command does not lift.
+    """Yield what a rule for the command does not lift: denied and protected files.
 
     `cp -r new/docs .` overwrites the files in `docs`, of which the command names none.
     """
-    return (each for each in judge_copies(effect, place, policy) if each.is_firm)
+    found = judge_copies(effect, place, policy)
+    return (each for each in found if each.is_firm or each.is_guarded)
+
+
+def guard_trees(
+    name: str, words: tuple[Word, ...], place: Path | None, policy: Policy
+) -> Iterator[AccessDecision]:
+    """Do the same for a call that is not understood: `cp -rT new .`, `cp -r new/. .`."""
+    if name not in TREE_COPIERS:
+        return
+    try:
+        *sources, target = _sources_and_target(name, arguments_in(words, place))
+        effect = ProgramEffect(writes=(target,), moved=tuple(sources))
+        for found in guard_copies(effect, place, policy):
+            # Where a file lands depends on the options, so that a rule may be about another one.
+            yield replace(found, kind=VerdictKind.ASK)
+        yield from _guard_entries(effect, place, policy)
+    except (OSError, ValueError):  # no operands, or unknown ones, about which others ask
+        return
+
+
+def _guard_entries(
+    effect: ProgramEffect, place: Path | None, policy: Policy
+) -> Iterator[AccessDecision]:
+    """Ask if an entry of a source lands in place of a directory that configuration leads to."""
+    target = path_in(effect.writes[-1], place)
+    folders = [folder for text in effect.moved if is_folder(folder := path_in(text, place))]
+    names = sorted({name for folder in folders for name in os.listdir(folder)})
+    for path in (target / name for name in names):
+        NAMES.spend()
+        if is_guarded(path, policy.directories, policy.added_path):
+            yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
+
+
+def _sources_and_target(name: str, arguments: tuple[str, ...]) -> list[str]:
+    """Return the operands of a program that copies, the target last."""
+    operands: list[str] = []
+    targets: list[str] = []
+    waiting = iter(arguments)
+    for argument in waiting:
+        found = TARGET.fullmatch(argument) if name in ("cp", "gcp") else None
+        if found:
+            targets.append(found[1] or found[2] or next(waiting, ""))
+        elif not argument.startswith("-"):
+            operands.append(argument)
+    return [*operands, *targets[-1:]]
 
 
 def _judge_landing(
@@ -58,15 +120,18 @@ def _judge_landing(
 ) -> Iterator[AccessDecision]:
     """Check where each file below a directory would land, under all names of the target."""
     targets = [names_of(folder) for folder in landing]
+    is_found = False  # one protected file is enough: `.git` may hold thousands
     for entry in entries_below(source):
         below = Path(entry.path).relative_to(source)
         if entry.is_symlink():
             yield AccessDecision(VerdictKind.ASK, f"{entry.path} is a link")
         landed = [folder / below for folder in landing]
         is_protected = has_protected_name(entry.name) or any(map(has_protected_part, landed))
-        if is_protected or any(
-            shadows_program(each, policy.directories, policy.added_path) for each in landed
+        if not is_found and (
+            is_protected
+            or any(shadows_program(each, policy.directories, policy.added_path) for each in landed)
         ):
+            is_found = True
             yield AccessDecision(
                 VerdictKind.ASK, f"{landing[-1] / below} is protected", is_guarded=True
             )

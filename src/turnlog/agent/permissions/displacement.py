@@ -42,7 +42,7 @@ class Displacement:
 
 
 def _sources(name: str, arguments: tuple[str, ...]) -> Iterable[str]:
-    """Return what a program takes away; of a call that is not understood, every operand."""
+    """Return what a program moves or removes; for a call that is not understood, every operand."""
     effect = change_files(name, arguments)
     return effect.removes if effect else [each for each in arguments if not each.startswith("-")]
 
@@ -58,7 +58,7 @@ def judge_displacement(
 ) -> Iterator[AccessDecision]:
     """Ask about a command that moves a directory in use, or runs in one that is being moved.
 
-    With a rule for files, this holds in every mode: the rule would not find the file.
+    With file rules, this applies in every mode: a rule would not recognize the moved file.
     """
     is_firm = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
     used = [*own.places, *(place for each in runs.running for place in each.places)]

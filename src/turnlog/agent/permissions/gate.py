@@ -1,7 +1,8 @@
 """Decide whether a call may run: ask hooks, then rules, then the user."""
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,21 +11,25 @@ from msgspec import Struct
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.permissions.consent import Rules
-from turnlog.agent.permissions.grants import Grants, read_grants, suggestions
+from turnlog.agent.permissions.grants import suggestions
 from turnlog.agent.permissions.policy import Ask, Question, Verdict, VerdictKind
-from turnlog.agent.workspace.access import ApprovalMode, Basis, targets_of, with_targets
+from turnlog.agent.permissions.rules import COMMANDS
+from turnlog.agent.workspace.access import ApprovalMode, Basis, Runs, targets_of, with_targets
 from turnlog.agent.workspace.tool import Grant, Tool, ToolError
 from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace
 from turnlog.format.json_values import Fields
 
+LOG = logging.getLogger("turnlog.permissions")
 RULE, REJECTED, ANSWERED = "permission-rule", "user-rejected", "permission-prompt"
 """`toolDenialKind` values of refusals."""
 PATHS = ("file_path", "notebook_path")
 ANSWERS = {"AskUserQuestion": frozenset({"answers", "annotations"})}
 """Fields that whoever is asked adds to a call: the model must not answer its own questions."""
-SETTABLE = (ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN)
 DENIED = "{tool} is not allowed: {why}"
 NOT_ASKED = "{tool} needs permission, and the mode dontAsk denies what would be asked"
+MAY_RETRY = "The PermissionDenied hook says that you may try this call again."
+DECIDED = ("plan", "auto")
+"""Modes in which calls are denied that would be asked about if anybody could be."""
 NO_TOOL = "Error: No such tool available: {name}"
 
 
@@ -135,6 +140,8 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
         about = parts.about_agent
         agent, kind = about.get("agent_id"), about.get("agent_type") or ""
         place = parts.workspace.cwd
+        if tool.check:
+            await _check(tool.check(value, parts.workspace, judged.grant(basis, call["id"])))
         question = Question(call["id"], tool.name, wanted, verdict, agent, kind, place)
         allowed = await _ask(parts, question)
         basis = allowed.basis
@@ -156,9 +163,19 @@ async def _judge(parts: Conversation, tool: Tool, value: Any) -> _Judged:
     touched = with_targets(accesses, targets)
     # A verdict may take a second. In a thread it does not hold up the console or an interrupt.
     verdict = await asyncio.to_thread(parts.rules.decide, tool.name, touched, parts.workspace)
+    LOG.debug("%s: %s: %s", tool.name, verdict.kind, verdict.reason or verdict.basis)
     if verdict.kind is VerdictKind.DENY:
         raise Refused(DENIED.format(tool=tool.name, why=verdict.reason), RULE)
     return _Judged(verdict, targets, directory)
+
+
+async def may_linger(parts: Conversation, runs: Runs) -> bool:
+    """Return whether a running command may go on in the background without a question.
+
+    It may use files long after its verdict, when other commands have changed them.
+    """
+    decided = asyncio.to_thread(parts.rules.decide, COMMANDS, [runs], parts.workspace)
+    return (await decided).kind is VerdictKind.ALLOW
 
 
 def plain_input(given: Fields, parts: Conversation) -> Fields:
@@ -178,16 +195,16 @@ async def _ask(parts: Conversation, question: Question) -> _Consented:
         about["permission_suggestions"] = offered
     outcome = await parts.hooks.fire("PermissionRequest", question.tool, about)
     if outcome.decision == "allow":
-        _take(parts, read_grants(outcome.permission_updates))
+        _take(parts, outcome.permission_updates)
         return _Consented(outcome.updated_input or question.input, Basis.HOOK)
     if outcome.decision == "deny":
         why = outcome.reason or "a hook does not allow it"
         raise Refused(f"{question.tool} was not allowed: {why}", RULE, outcome.stop)
     if parts.rules.mode is ApprovalMode.DONT_ASK:
-        raise Refused(NOT_ASKED.format(tool=question.tool), RULE)
+        raise await _unasked(parts, question, NOT_ASKED.format(tool=question.tool))
     if parts.ask is None:
         why = f"{question.tool} needs permission, and nobody can be asked"
-        raise Refused(f"{why}: {question.verdict.reason}", RULE)
+        raise await _unasked(parts, question, f"{why}: {question.verdict.reason}")
     async with parts.asking:
         reply = await parts.ask(question)
     if reply.kind == "deny" and reply.is_program:
@@ -199,27 +216,43 @@ async def _ask(parts: Conversation, question: Question) -> _Consented:
         raise Refused(reply.feedback, REJECTED, ends_turn)
     if reply.remember:
         parts.rules.remember(reply.remember)
-    if reply.updates:
-        parts.rules.update(reply.updates, parts.workspace)
-        parts.hooks.facts.permission_mode = parts.rules.mode.value
+    _take(parts, reply.updates)
     changed = reply.updated_input if reply.updated_input != question.input else None
     return _Consented(changed or question.input, Basis.USER)
 
 
-def _take(parts: Conversation, grants: Grants) -> None:
-    """Allow what a hook allows for the user; never that nothing is asked any more."""
-    if grants.saved:
-        parts.rules.remember(grants.saved)
-    if grants.passing:
-        parts.rules.remember(grants.passing, is_kept=False)
-    if grants.mode in SETTABLE:
-        parts.rules.mode = ApprovalMode(grants.mode)
+async def _unasked(parts: Conversation, question: Question, why: str) -> Refused:
+    """Return the refusal of a call that nobody was asked about, after PermissionDenied hooks.
+
+    They run in the modes in which the client itself decides (2.1.325, observed): not in `default`
+    and `dontAsk`.
+    """
+    if parts.rules.mode.value not in DECIDED:
+        return Refused(why, RULE)
+    about = {"tool_name": question.tool, "tool_input": plain_input(question.input, parts)}
+    about |= {"tool_use_id": question.call_id, "reason": why} | parts.about_agent
+    outcome = await parts.hooks.fire("PermissionDenied", question.tool, about)
+    return Refused(f"{why}\n\n{MAY_RETRY}" if outcome.may_retry else why, RULE)
+
+
+def _take(parts: Conversation, updates: Sequence[Fields]) -> None:
+    """Apply changes to the permissions that come with an approval."""
+    if updates:
+        parts.rules.update(updates, parts.workspace)
         parts.hooks.facts.permission_mode = parts.rules.mode.value
 
 
 def _unanswered(tool: str, given: Fields) -> Fields:
     answers = ANSWERS.get(tool)
     return {name: each for name, each in given.items() if name not in answers} if answers else given
+
+
+async def _check(checking: Awaitable[None]) -> None:
+    """Raise if a call would fail anyway: the user is not asked about it (2.1.325, observed)."""
+    try:
+        await checking
+    except ToolError as error:
+        raise Invalid(str(error)) from error
 
 
 def _read(tool: Tool, wanted: Fields) -> Any:

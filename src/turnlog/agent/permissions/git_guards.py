@@ -1,7 +1,7 @@
-"""Calls of git that rules allow, in repositories that name programs.
+"""Calls of git that rules allow, in repositories whose configuration names programs.
 
-A rule for `git status` is not about the programs that `.git/config` makes it run. Such a call asks,
-unless it only reads and the whole command can run confined, without those programs.
+A rule for `git status` does not cover the programs that `.git/config` makes it run. Such a call
+asks, unless it only reads and the whole command can run confined, without those programs.
 """
 
 import re

@@ -80,7 +80,7 @@ PLAIN_VALUE = re.compile(r'"([^"\\]+)"|([^\s"#;\\]+)')
 HOOKS_PATH = ("core", "hookspath")
 HEAD = re.compile(r"ref: refs/\S+\n?|[0-9a-f]{40}\n?|[0-9a-f]{64}\n?")
 UNREAD = ("hooks", "lfs", "annex")
-"""Directories that reading commands do not look into, but for the hooks below."""
+"""Directories that reading commands do not look into, except for the hooks below."""
 MOST_ENTRIES = 200_000
 """Maximum number of entries of a git directory to examine; with more, the user is asked."""
 HOOKS = ("post-index-change",)
@@ -151,7 +151,7 @@ def hook_directories(top: Path) -> list[Path]:
 
 
 def find_problem(repository: Repository, call: GitCall) -> RepositoryProblem | None:
-    """Return why git must not run unprompted in a repository; None if nothing speaks against it.
+    """Return why git must not run unprompted in a repository; None if it may.
 
     A problem that cannot be confined comes before one that can.
     """

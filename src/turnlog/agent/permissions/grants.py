@@ -5,23 +5,17 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from turnlog.agent.hooks.matchers import objects_in
-from turnlog.format.json_values import Fields, is_array
+from turnlog.format.json_values import Fields, is_array, objects_in
 
 RULE = re.compile(r"(?s)([^()]+)(?:\((.*)\))?")
-KEPT = frozenset({"localSettings"})
-"""Destinations that persist; turnlog writes to no other settings."""
-PASSING = frozenset({"session"})
-
-
-class Grants(Struct, frozen=True):
-    """Rules that a hook grants."""
-
-    saved: tuple[str, ...] = ()
-    """Rules for this session and those to come."""
-    passing: tuple[str, ...] = ()
-    """Rules for this session."""
-    mode: str | None = None
+OF_PROJECT = "is_project"
+"""Marks the changes of a hook that a project defines; `Hooks` sets it, never the hook."""
+RULES = ("addRules", "replaceRules", "removeRules")
+DIRECTORIES = ("addDirectories", "removeDirectories")
+USER = "userSettings"
+WIDEST = "bypassPermissions"
+MODES = {"manual": "default"}
+"""Other names of modes."""
 
 
 def suggestions(rules: Iterable[str]) -> list[Fields]:
@@ -39,54 +33,53 @@ def suggestions(rules: Iterable[str]) -> list[Fields]:
     return [{"type": "addRules", "rules": named} | about] if named else []
 
 
-def read_grants(updates: Iterable[Fields]) -> Grants:
-    """Return the rules that a hook grants; denials, replacements and removals are ignored."""
-    saved: list[str] = []
-    passing: list[str] = []
-    mode: str | None = None
-    for update in updates:
-        place, kind = update.get("destination"), update.get("type")
-        if kind == "setMode":
-            mode = str(update.get("mode"))
-        if kind == "addRules" and update.get("behavior") == "allow":
-            rules = [_rule(each) for each in objects_in(update.get("rules"))]
-            saved += rules if place in KEPT else []
-            passing += rules if place in PASSING else []
-    return Grants(tuple(saved), tuple(passing), mode)
-
-
 class PermissionChange(Struct, frozen=True):
     """A change to the permissions of a session."""
 
     kind: str
     """addRules, replaceRules, removeRules, setMode, addDirectories or removeDirectories."""
     destination: str = "session"
-    """Where it is saved: session, localSettings, projectSettings or userSettings."""
+    """The place to save it: session, localSettings, projectSettings or userSettings."""
     behavior: str = "allow"
     """The list of rules that it is about: allow, deny or ask."""
     rules: tuple[str, ...] = ()
     mode: str = ""
     directories: tuple[str, ...] = ()
+    is_project: bool = False
+    """True if a hook of the project wants it."""
+
+    @property
+    def is_entitled(self) -> bool:
+        """True if whoever wants it may have it.
+
+        A trusted project speaks for itself only: its changes must not affect other projects, lift a
+        denial, or turn off all questions.
+        """
+        lifts = self.kind in ("replaceRules", "removeRules") and self.behavior != "allow"
+        is_wide = self.destination == USER or self.mode == WIDEST
+        return not (self.is_project and (lifts or is_wide))
 
 
 def read_changes(updates: Iterable[Fields]) -> list[PermissionChange]:
-    """Return the changes that a program sends along with an approval.
+    """Return the changes that a program or a hook sends along with an approval.
 
-    >>> read_changes([{"type": "setMode", "mode": "plan", "destination": "session"}])[0].mode
-    'plan'
+    >>> read_changes([{"type": "setMode", "mode": "manual", "destination": "session"}])[0].mode
+    'default'
     """
-    return [
+    changes = [
         PermissionChange(
             kind=str(update.get("type")),
             destination=str(update.get("destination") or "session"),
             behavior=str(update.get("behavior") or "allow"),
             rules=tuple(_rule(each) for each in objects_in(update.get("rules"))),
-            mode=str(update.get("mode") or ""),
+            mode=MODES.get(mode := str(update.get("mode") or ""), mode),
             directories=tuple(map(str, given if is_array(given) else ())),
+            is_project=update.get(OF_PROJECT) is True,
         )
         for update in updates
         for given in [update.get("directories")]
     ]
+    return [change for change in changes if change.is_entitled]
 
 
 def _rule(named: Fields) -> str:

@@ -1,7 +1,7 @@
 """Apply file rules to a command, whatever else allows it.
 
-Findings from here hold in every mode: paths that a Read or Edit rule denies, protected files, and
-removals that take much with them.
+These findings apply in every mode: paths that a Read or Edit rule denies, protected files, and
+large removals.
 """
 
 import os
@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 from msgspec.structs import replace
 
+from turnlog.agent.permissions.archive_targets import guard_archives
 from turnlog.agent.permissions.bash import (
     COMPARISONS,
     HOLE,
@@ -24,14 +25,16 @@ from turnlog.agent.permissions.bash import (
     is_folder,
     is_there,
 )
-from turnlog.agent.permissions.copies import guard_copies
+from turnlog.agent.permissions.copies import guard_copies, guard_trees
 from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
+from turnlog.agent.permissions.downloads import expands_addresses, is_named_elsewhere
 from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
 from turnlog.agent.permissions.git_index import tracked_names
 from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
 from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
+from turnlog.agent.permissions.packing import named_by_options, packs_more
 from turnlog.agent.permissions.patch_targets import guard_patches
 from turnlog.agent.permissions.path_access import (
     has_protected_name,
@@ -91,6 +94,8 @@ def guard(
         else:
             yield from _guard_unknown(call, place, policy)
             yield from guard_patches(name, call.words, part, place, policy)
+            yield from guard_archives(name, call.words, place, policy)
+            yield from guard_trees(name, call.words, place, policy)
 
 
 def _effect_in(name: str, words: tuple[Word, ...], place: Path | None) -> ProgramEffect | None:
@@ -119,7 +124,7 @@ def _guard_effect(
     for path in writes:
         if is_guarded(path, policy.directories, policy.added_path):
             yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
-    if effect.moved and _has_rules(policy, "Read", "Edit"):
+    if effect.moved:
         yield from guard_copies(effect, place, policy)
     if effect.needs_files and _has_rules(policy, "Read") and any(map(_may_be_folder, reads)):
         # `diff -r a b` reads all files of both directories, and follows links in them.
@@ -131,7 +136,7 @@ def _guard_effect(
 def _guard_content(
     effect: ProgramEffect, place: Path | None, policy: Policy, *, is_still: bool
 ) -> Iterator[AccessDecision]:
-    """Ask about git where it may show the content of a denied file."""
+    """Ask about git if it may show the content of a denied file."""
     # Naming a file limits nothing: it may have been a directory, or have had another name, in the
     # revisions that `git log -p -- old` and `git log -p --follow` show. Without a revision, only
     # tracked files are shown; another command may track more, so none may run at the same time.
@@ -230,7 +235,7 @@ def _is_chosen(entry: "os.DirEntry[str]", folder: Path, endings: tuple[str, ...]
 
 
 def _folded(text: str) -> str:
-    """Return a text in the form that a file system without case takes for the same."""
+    """Return a text in the form by which a case-insensitive file system compares names."""
     return normalize("NFC", text).casefold()
 
 
@@ -256,7 +261,8 @@ def _guard_unknown(
     """Check a call that is not understood: what it names, and what it may name when it runs."""
     texts, is_complete = _known_texts(call.words, place)
     guesses = list(dict.fromkeys([*texts, *(each for text in texts for each in guess_paths(text))]))
-    is_complete &= len(guesses) <= MOST_GUESSES
+    is_complete &= len(guesses) <= MOST_GUESSES and not expands_addresses(call.name, call.words)
+    packed = named_by_options(texts) if call.name in COPYING else []
     for text in guesses[:MOST_GUESSES]:
         try:
             path = path_in(text, place)
@@ -267,8 +273,10 @@ def _guard_unknown(
             is_complete &= place is None and not text.startswith("/") and not call.opens_files
             continue
         yield from _guard_guess(call, path, text in texts, policy)
+        if text in packed and _has_rules(policy, "Read"):
+            yield from _guard_packing(path, policy)
     yield from _guard_mentions(call, policy)
-    is_doubtful = not is_complete or call.lists_files
+    is_doubtful = not is_complete or call.lists_files or packs_more(call.name, texts)
     arguments = tuple(word.text for word in call.words)
     if is_doubtful and _has_rules(policy, *call.tools):
         yield _doubt(policy, *call.tools)
@@ -359,10 +367,10 @@ def _guard_mentions(call: ProgramCall, policy: Policy) -> Iterator[AccessDecisio
 def _guard_protected(
     call: ProgramCall, place: Path | None, policy: Policy, *, is_complete: bool
 ) -> Iterator[AccessDecision]:
-    """Ask where a call may write a protected file: by name, or by an argument that is not known."""
+    """Ask if a call may write a protected file: by name, or by an argument that is not known."""
     if not call.may_write:
         return
-    if not is_complete and call.is_writer:
+    if (not is_complete and call.is_writer) or is_named_elsewhere(call.name, call.words):
         yield UNKNOWN_TARGET
     texts, _ = _known_texts(call.written, place)
     for text in [guess for each in texts for guess in guess_paths(each)][:MOST_GUESSES]:

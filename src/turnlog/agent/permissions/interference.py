@@ -65,9 +65,9 @@ class FileRole(Struct, frozen=True):
 def judge_interference(
     script: Script, places: Places, policy: Policy, is_ruled: Callable[[SimpleCommand], bool]
 ) -> Iterator[AccessDecision]:
-    """Ask about a command of which one part may change the files that another one is judged by.
+    """Ask about a command if one part may change files that the verdict on another part depends on.
 
-    With a rule for files, this holds in every mode: the rule would not find the file.
+    With file rules, this applies in every mode: a rule would not recognize the changed file.
     """
     has_rules = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
     if len(script.parts) < 2 and not script.has_loop:

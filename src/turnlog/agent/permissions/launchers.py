@@ -197,9 +197,10 @@ def needs_whole_rule(words: tuple[Word, ...]) -> bool:
 
 
 def may_become_option(word: Word) -> bool:
-    """Return whether a command may make an option of a word: `rg $(echo --pre=./x) y`.
+    """Return whether a command can turn a word into an option: `rg $(echo --pre=./x) y`.
 
-    What xargs adds has no source. A variable of the user is no option; a part that sets one asks.
+    Words that xargs adds have no source text. A variable that the user has set is no option, and a
+    part of the command that sets one asks anyway.
     """
     may_be_option = word.may_split or word.text.startswith(HOLE)
     return may_be_option and not PLAIN_TEXT.fullmatch(word.source)

@@ -23,7 +23,7 @@ PROCESS = ("/proc/", "/dev/fd")
 
 
 class Way(Struct, frozen=True):
-    """One reading of a path."""
+    """One possible resolution of a path."""
 
     end: Path
     """The resolved path."""

@@ -152,7 +152,7 @@ def _is_console(name: str) -> bool:
 
 
 def is_steered(words: tuple[Word, ...]) -> bool:
-    """Return whether an option may make a script another program, or git use files elsewhere.
+    """Return whether an option may make a script run another program, or git use files elsewhere.
 
     A rule for all uses of the subcommand does not allow that.
     """

@@ -92,7 +92,7 @@ def _judge_quoted(
 def _judge_names(
     part: SimpleCommand, rule: Rule, command: ShellCommand
 ) -> Iterator[AccessDecision]:
-    """Ask where a pattern matches a file whose name is an option: a project may bring `--pre=sh`.
+    """Ask if a pattern matches a file whose name is an option: a project may bring `--pre=sh`.
 
     With it, `rg foo *` runs each file; a rule for `rg` says nothing about that.
     """

@@ -5,7 +5,7 @@ written by the model a moment ago, and name `.claude/settings.json` or a file th
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,23 +18,47 @@ from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.format.regular_files import read_regular
 
 LARGEST = 1 << 20
-MOST_NAMES, MOST_STRIPPED = 500, 3
-"""Maximum number of names in a patch, and of directories that `-p` strips from each."""
-HEADER = re.compile(r"^[ \t>]*(?:diff|---|\+\+\+|\*\*\*|rename|copy|Index:)[ \t].*", re.M)
-"""A line that names a file; in a mail, patches may be indented or quoted."""
-ENCODED = re.compile(r"^content-transfer-encoding:(?!\s*[78]bit\s*$)", re.I | re.M)
+MOST_NAMES = 1_000
+"""Maximum number of names in a patch, with those that are left if `-p` strips directories."""
+HEADER = re.compile(
+    r"^(?:[ \t>X]|- )*(?:(?:diff|---|\+\+\+|\*\*\*|rename|copy)[ \t]|Index:).*", re.M
+)
+"""A line that names a file; in a mail, patches may be indented, quoted or start with a dash."""
+MAIL_HEADER = re.compile(r"^content-.*(?:\n[ \t].*)*", re.I | re.M)
+"""A header, with the lines that continue it, that says how the rest of a mail is encoded."""
+PLAIN_HEADER = re.compile(
+    r"content-transfer-encoding: [78]bit\r?"
+    r"|content-type: text/plain; *charset=\"?(?:utf-8|us-ascii)\"?\r?|content-language: [\w-]+\r?",
+    re.I,
+)
+SERIES = re.compile(r"\s*#(?! HG changeset patch)")
+"""The start of a list of patches, which `git am` reads as well."""
 ESCAPED = re.compile(r"\".*\\")
 """A name with escapes: `"b/\\056envrc"` is `.envrc`."""
 APPLYING = frozenset(("am", "apply"))
+SHARED_OPTION = r"-[3q]|-[pC][0-9]+|--(?:3way|ignore-whitespace|quiet|whitespace=[a-z-]+)"
+PLAIN_OPTIONS = {
+    "am": re.compile(
+        rf"{SHARED_OPTION}|-[ksu]|--(?:committer-date-is-author-date|ignore-date|keep|keep-cr"
+        r"|signoff|utf8)"
+    ),
+    "apply": re.compile(
+        rf"{SHARED_OPTION}|-[NRv]|--(?:allow-empty|apply|cached|check|ignore-space-change|index"
+        r"|intent-to-add|numstat|recount|reverse|stat|summary|unidiff-zero|verbose)"
+    ),
+    "patch": re.compile(
+        r"-[bEfNlRsu]*(?:p[0-9]+)?|-i|--(?:backup|batch|dry-run|force|forward|input(?:=.*)?|quiet"
+        r"|reverse|silent|strip=[0-9]+|verbose)",
+        re.S,
+    ),
+}
+"""Options that name no file, or the input of `patch`, and that no other option takes back.
+
+Git also knows `--no-stat` and `--appl`, and takes what follows `--exclude` for a name, whatever it
+looks like: with any other option, what a call does is not known."""
 ONLY_SHOWING = frozenset("--check --numstat --stat --summary".split())
-PLAIN_OPTION = re.compile(
-    r"-[bEfNlRsu]*(?:p[0-9]+)?|-i|--(?:backup|batch|dry-run|force|forward|input(?:=.*)?|quiet|reverse"
-    r"|silent|strip=[0-9]+|verbose)",
-    re.S,
-)
-"""Options of `patch` that name no file, or its input."""
 CONTINUING = frozenset("--abort --continue --quit --resolved --retry --skip -r".split())
-"""Options of `git am` with which it reads no patch that is given to it."""
+"""Options of `git am` that continue an earlier patch instead of reading one."""
 UNKNOWN_PATCH = AccessDecision(
     VerdictKind.ASK, "which files the patch changes is only known when it runs", is_guarded=True
 )
@@ -44,12 +68,10 @@ def guard_patches(
     name: str, words: tuple[Word, ...], part: SimpleCommand, place: Path | None, policy: Policy
 ) -> Iterator[AccessDecision]:
     """Ask about a patch that changes a protected or denied file, or cannot be looked at."""
-    given = _patches(name, words)
-    if given is None:
+    if _patches(name, words) is None:
         return
-    files = [*given, *(each.target for each in part.redirects if not each.is_write)]
     try:
-        paths = [path_in(text, place) for text in arguments_in(tuple(files), place)]
+        paths = find_patches(name, words, part, place)
         texts = [read_regular(path, LARGEST).decode("utf-8", "replace") for path in paths]
     except (OSError, UnknownValue):
         yield UNKNOWN_PATCH
@@ -62,6 +84,26 @@ def guard_patches(
         yield from _judge_names(headers, place, policy)
 
 
+def find_patches(
+    name: str, words: tuple[Word, ...], part: SimpleCommand, place: Path | None
+) -> list[Path]:
+    """Return the patches that a call applies; raise `UnknownValue` if they are not known."""
+    given = _patches(name, words)
+    if given is None:
+        return []
+    files = [*given, *(each.target for each in part.redirects if not each.is_write)]
+    return [path_in(text, place) for text in arguments_in(tuple(files), place)]
+
+
+def only_shows(name: str, words: tuple[Word, ...]) -> bool:
+    """Return whether a call looks at a patch without applying it: `git apply --check x.patch`."""
+    options = [word.text for word in words if word.is_option]
+    if name == "patch":
+        return "--dry-run" in options and _are_plain(name, options)
+    is_apply = name == "git" and bool(words) and words[0].text == "apply"
+    return is_apply and _patches(name, words) is None
+
+
 def _judge_names(
     headers: list[str], place: Path | None, policy: Policy
 ) -> Iterator[AccessDecision]:
@@ -69,8 +111,9 @@ def _judge_names(
 
     How many directories are stripped from a name depends on options, so each of its ends counts.
     """
-    names = {text.strip('"') for line in headers for text in line.split()[1:]}
-    ends = {"/".join(name.split("/")[rank:]) for name in names for rank in range(MOST_STRIPPED)}
+    words = {text for line in headers for text in line.replace("Index:", "Index: ").split()[1:]}
+    parts = [text.strip('"').split("/") for text in words]
+    ends = {"/".join(each[rank:]) for each in parts for rank in range(len(each))}
     if len(ends) > MOST_NAMES:
         yield UNKNOWN_PATCH
         return
@@ -86,7 +129,7 @@ def _judge_names(
 
 
 def _judge(path: Path, text: str, headers: list[str], policy: Policy) -> Iterator[AccessDecision]:
-    if ENCODED.search(text) or any(map(ESCAPED.search, headers)):
+    if _is_encoded(text) or any(map(ESCAPED.search, headers)):
         yield UNKNOWN_PATCH
     if mentions_protected(headers):
         yield AccessDecision(VerdictKind.ASK, f"{path} changes a protected file", is_guarded=True)
@@ -95,30 +138,42 @@ def _judge(path: Path, text: str, headers: list[str], policy: Policy) -> Iterato
             yield AccessDecision(VerdictKind.ASK, f"{rule.text} may be about it", is_firm=True)
 
 
+def _is_encoded(text: str) -> bool:
+    """Return whether a mail may have to be decoded, or is a list of others."""
+    found = MAIL_HEADER.findall(text)
+    return bool(SERIES.match(text)) or not all(map(PLAIN_HEADER.fullmatch, found))
+
+
 def _patches(name: str, words: tuple[Word, ...]) -> list[Word] | None:
     """Return the patches that a call applies; None if it applies none."""
     if name == "patch":
         return _patches_of_patch(words)
-    if name != "git" or not words or not any(word.text in APPLYING for word in words):
+    if name != "git" or not any(word.text in APPLYING for word in words):
         return None
     if words[0].is_option:
         return [UNKNOWN]  # `git -C dir apply x` means another `x`
-    options = {word.text for word in words if word.is_option}
-    match words[0].text:
-        case "apply" if not options & ONLY_SHOWING or "--apply" in options:
-            pass
-        case "am" if not options & CONTINUING:
-            pass
-        case _:
-            return None
-    return [word for word in words[1:] if not word.is_option and word.text != "-"]
+    subcommand, given = words[0].text, words[1:]
+    options = [word.text for word in given if word.is_option]
+    if subcommand == "am" and given and all(word.text in CONTINUING for word in given):
+        return None
+    if subcommand not in APPLYING:
+        return None
+    if not _are_plain(subcommand, options):
+        return [UNKNOWN]
+    if ONLY_SHOWING.intersection(options) and "--apply" not in options:
+        return None
+    return [word for word in given if not word.is_option and word.text != "-"]
 
 
 def _patches_of_patch(words: tuple[Word, ...]) -> list[Word]:
     """Return the input of `patch`: `-i FILE`, `--input=FILE` or its second operand."""
-    if not all(PLAIN_OPTION.fullmatch(word.text) for word in words if word.is_option):
+    if not _are_plain("patch", [word.text for word in words if word.is_option]):
         return [UNKNOWN]
     joined = [word.text.partition("=")[2] for word in words if word.text.startswith("--input=")]
     named = [after for before, after in pairwise(words) if before.text in ("-i", "--input")]
     operands = [word for word in words if not word.is_option and word not in named]
     return [*map(Word, joined), *named] or operands[1:2]
+
+
+def _are_plain(command: str, options: Iterable[str]) -> bool:
+    return all(map(PLAIN_OPTIONS[command].fullmatch, options))

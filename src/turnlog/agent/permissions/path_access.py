@@ -87,7 +87,7 @@ def is_inside(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def is_protected(path: Path) -> bool:
-    """Return whether a path is one that no mode and no rule lets change without asking.
+    """Return whether changing a path always asks the user, in every mode and whatever rules say.
 
     Upper and lower case are the same here, as they are on some file systems.
     """
@@ -168,7 +168,7 @@ def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
 
 
 def _own_code(folders: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield the places in some folders that turnlog itself runs programs and modules from.
+    """Yield the places in some folders from which turnlog itself runs programs or imports modules.
 
     Installed in a project's `.venv`, it runs `.venv/bin/rg` for a search, and imports packages when
     a file of some kind is first read.
@@ -259,7 +259,7 @@ def critical_paths(folders: Iterable[Path]) -> set[Path]:
 
 
 def permits(rule: Rule, path: Path, root: Path) -> bool:
-    """Return whether a rule that allows is about a path under each of its names."""
+    """Return whether an allow rule covers a path under each of its names."""
     if rule.about is None:
         return True
     base, pattern = _anchored(rule, root)
@@ -270,7 +270,7 @@ def permits(rule: Rule, path: Path, root: Path) -> bool:
 
 
 def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bool:
-    """Return whether a rule that denies or asks is about a file under any of its names.
+    """Return whether a deny or ask rule covers a file under any of its names.
 
     Names count in every form that a file system may take for the same: upper and lower case,
     composed and decomposed letters. A newline in a name defeats patterns, so it always counts.
@@ -440,7 +440,7 @@ FOLDS: tuple[Callable[[str], str], ...] = (
     lambda text: normalize("NFC", text).casefold(),
     lambda text: normalize("NFC", text).lower(),
 )
-"""Foldings to compare names by: `casefold` makes `ss` of `ß`, which `?` does not match."""
+"""Case foldings for comparing names; `casefold` turns `ß` into `ss`, which `?` does not match."""
 
 
 def _both(folder: Path) -> tuple[Path, ...]:

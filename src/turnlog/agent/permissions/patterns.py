@@ -1,7 +1,7 @@
-"""Replace glob patterns in a command by the names that the verdict was about.
+"""Replace glob patterns in a command by the names that permission was decided for.
 
-Were bash to expand them again, it would find files that were created in the meantime, and sort
-them as the locale says: the first name that `sed *` gets is a program.
+If bash expanded them again, it would find files that were created in the meantime, and sort names
+by the locale: in `sed *`, the first name is the script that sed runs.
 """
 
 import shlex

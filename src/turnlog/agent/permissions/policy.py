@@ -29,19 +29,19 @@ class Verdict(Struct, frozen=True):
     kind: VerdictKind
     reason: str
     remember: tuple[str, ...] = ()
-    """Rules that would let it pass another time: what "don't ask again" would save."""
+    """Rules that would allow it in the future: what "don't ask again" would save."""
     is_firm: bool = False
-    """True if it holds in every mode, and whatever a hook says."""
+    """True if it applies in every mode, whatever a hook says."""
     reasons: tuple[str, ...] = ()
     """The reasons one by one; `reason` joins them."""
     basis: Basis = Basis.UNDERSTOOD
     """The basis of an approval; it decides how confined the call runs."""
     command: str | None = None
-    """Of an allowed command: its text as it must run, patterns replaced by what they matched."""
+    """For an allowed command: its text as it must run, with patterns replaced by their matches."""
     footprint: DirectoryUse = DirectoryUse()
-    """Of a command: the directories that it depends on."""
+    """For a command: the directories that it depends on."""
     guards_git: bool = False
-    """Of a command that a rule allows: whether git in it runs nothing that a repository names."""
+    """For a command that a rule allows: True if git must run no program that a repository names."""
 
 
 class Policy(Struct, frozen=True):
@@ -56,7 +56,7 @@ class Policy(Struct, frozen=True):
     directories: tuple[Path, ...]
     """Working directories; the first is where the session was started."""
     added_path: str = ""
-    """The `PATH` that hooks and settings give to commands, beside that of the start."""
+    """The `PATH` that hooks and settings give to commands, in addition to the one at startup."""
 
     @property
     def root(self) -> Path:
@@ -65,7 +65,7 @@ class Policy(Struct, frozen=True):
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """The bases of deny and ask patterns: `Read(.env)` holds in every directory."""
+        """The bases of deny and ask patterns: `Read(.env)` applies in every directory."""
         return self.directories or (self.cwd,)
 
 
@@ -75,12 +75,12 @@ class AccessDecision(Struct, frozen=True):
     kind: VerdictKind
     reason: str
     is_firm: bool = False
-    """True if it holds in every mode."""
+    """True if it applies in every mode."""
     remember: tuple[str, ...] = ()
     is_guarded: bool = False
     """True if no rule can allow it."""
     basis: Basis = Basis.UNDERSTOOD
-    """The basis of an approval; the default confines a command most."""
+    """The basis of an approval; the default is the one that confines a command most."""
     is_confinable: bool = False
     """True if a rule that allows the command overrides it, provided that it is sandboxed."""
 
@@ -115,7 +115,7 @@ class Question(Struct, frozen=True):
     verdict: Verdict
     """The reason to ask, and the rules that would allow it from now on."""
     agent_id: str | None = None
-    """The sub-agent that wants it."""
+    """The sub-agent that makes the call."""
     agent_type: str = ""
     """The kind of that sub-agent."""
     place: Path = Path()

@@ -41,6 +41,10 @@ UNSTAGING, IN_WORK_TREE = frozenset(("-S", "--st")), frozenset(("-W", "--w", "--
 """Options of `git restore` for the index and for the work tree, as they start."""
 PATHSPEC = re.compile(r":.*|.*[*?\[\\].*", re.S)
 """A path that git expands by itself: `:/`, `:(glob)**/x`, `'docs/*'`."""
+PATH_LIST = "--path"
+"""How the option starts that names a file with paths; git takes any beginning of it."""
+EXCLUDING = re.compile(r"-[A-Za-z]*e|--e[a-z]*")
+"""An option of `git clean` that a pattern follows."""
 SHOWING_GIT = frozenset("blame diff log shortlog show".split())
 """The subset with an option that names an output file."""
 OUTPUT = re.compile(r"-[A-Za-z]*[oO]|--?out|--o")
@@ -58,7 +62,8 @@ LISTING = frozenset(
 """Programs that take the names of files from their input, or search where they are started."""
 GREP_WRAPPER = re.compile(r"\w+grep")
 RECURSIVE = re.compile(r"-[^-]*[dRr].*|--(?:de|di|r).*")
-"""Options that such programs pass on to grep: `bzgrep -r x a.bz2` searches where it is started."""
+"""Options that such programs pass on to grep: `bzgrep -r x a.bz2` searches the current directory.
+"""
 FINDERS = frozenset(("fd", "fdfind"))
 FOUND = re.compile(r"-[^-]*[xX].*|--exec.*")
 """An option of these that runs a program for each file they find."""
@@ -104,7 +109,7 @@ class ProgramCall(Struct, frozen=True):
 
     @property
     def written(self) -> tuple[Word, ...]:
-        """The arguments that may name a file to write; a script that is run is none."""
+        """The arguments that may name a file to write; a script to run is not one."""
         is_script = self.words and SCRIPT.fullmatch(self.words[0].text)
         return self.words[1:] if is_script and _runs_scripts(self.name) else self.words
 
@@ -138,8 +143,15 @@ class ProgramCall(Struct, frozen=True):
         options = {word.text[:4] for word in given if word.is_option}
         if name == "restore" and options & UNSTAGING and not options & IN_WORK_TREE:
             return ()
+        if any(word.text.startswith(PATH_LIST) for word in given):
+            return (UNKNOWN,)
         named = tuple(word for word in given if not word.is_option)
-        named = named[:-1] if name == "mv" else named or (Word("."),) * (name == "clean")
+        named = named[:-1] if name == "mv" else named
+        # The only word may be what `-e` excludes: all else is removed then.
+        is_whole = name == "clean" and (
+            not named or any(EXCLUDING.fullmatch(w.text) for w in given)
+        )
+        named += (Word("."),) * is_whole
         # `git -C dir rm x` means another `x`.
         is_plain = rank == 0 and not any(PATHSPEC.fullmatch(word.text) for word in named)
         return named if is_plain or not named else (UNKNOWN,)

@@ -26,7 +26,7 @@ TOOLS = "mcp__"
 """Prefix of MCP tool names and of rules about them."""
 DOMAIN = "domain:"
 HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
-"""A name or an address. Anything else is none, and `*` in it would be a pattern in a rule."""
+"""A host name or address. Nothing else is accepted: `*` would be a pattern in a rule."""
 
 
 class Match(Enum):
@@ -49,7 +49,7 @@ class Rule(Struct, frozen=True):
     source: str
     """The file or other source that defines it."""
     patterns: tuple[str, ...] = ()
-    """Of commands."""
+    """Patterns of commands."""
 
     @property
     def is_exact(self) -> bool:
@@ -98,7 +98,7 @@ def _why_senseless(pattern: str) -> str:
 
 
 def _spelt(tool: str) -> str:
-    """Return a tool as its name spells it: the tools of a server `my.db` are `mcp__my_db__…`."""
+    """Return a tool's name with its server spelled as in tool names: `my.db` is `mcp__my_db__…`."""
     return re.sub(r"[^a-zA-Z0-9_*-]", "_", tool) if tool.startswith(TOOLS) else tool
 
 

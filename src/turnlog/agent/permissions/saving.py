@@ -1,7 +1,7 @@
 """Save "don't ask again" rules in the settings of a project."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from shlex import quote
 
@@ -29,16 +29,18 @@ def save_rules(path: Path, rules: Iterable[str], behavior: str = "allow") -> boo
 def change_settings(path: Path, change: Callable[[str], str]) -> bool:
     """Apply a change to the text of a settings file; return False if nothing changes.
 
-    A link is left alone: a repository could lead it to the user's own settings, and a rule for one
-    project would then count for all.
+    A link is not followed: a repository could point it to the user's own settings, and a rule for
+    one project would then apply to all.
     """
     if path.is_symlink() or path.parent.is_symlink():
         return False
     state = FileState.of(path) if path.exists() else None
-    text = read_regular(path, LARGEST).decode() if state else EMPTY
     try:
+        text = read_regular(path, LARGEST).decode() if state else EMPTY
         changed = change(text if text.strip() else EMPTY)
-    except ValueError as error:
+    except OSError as error:
+        raise UsageError(f"{path} is not changed: {error.strerror}", edit_command(path)) from error
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not valid: {error}", edit_command(path)) from error
     if changed == text:
         return False
@@ -48,6 +50,19 @@ def change_settings(path: Path, change: Callable[[str], str]) -> bool:
     else:
         write_atomic(path, changed.encode())
     return True
+
+
+def save_value(path: Path, key: str, value: object) -> bool:
+    """Set or remove a value of the user's own settings; return False if nothing changes.
+
+    A key with a dot names a value within an object: `permissions.defaultMode`.
+    """
+    if path.is_symlink() or path.parent.is_symlink():
+        raise UsageError(f"{path} is a link, so it is not changed", edit_command(path))
+    outer, dot, inner = key.partition(".")
+    if not dot:
+        return change_settings(path, lambda text: with_value(text, key, value))
+    return change_settings(path, lambda text: with_inner_value(text, outer, inner, value))
 
 
 def with_rules(text: str, rules: Iterable[str], behavior: str = "allow") -> str:
@@ -61,7 +76,7 @@ def with_rules(text: str, rules: Iterable[str], behavior: str = "allow") -> str:
         permissions = settings.get("permissions", {}) if is_object(settings) else None
         present = permissions.get(behavior, []) if is_object(permissions) else None
         if not is_array(present):
-            raise ValueError("its permissions are not as the client has them")
+            raise ValueError("its permissions are not in the client's format")
         if rule in present:
             continue
         if "permissions" not in settings:
@@ -72,6 +87,38 @@ def with_rules(text: str, rules: Iterable[str], behavior: str = "allow") -> str:
         else:
             text = put_last(text, ["permissions", behavior], None, rule)
     return text
+
+
+def without_rules(text: str, rules: Collection[str] | None, behavior: str = "allow") -> str:
+    r"""Return settings without some rules, or without any of them if None.
+
+    >>> without_rules('{"permissions": {"allow": ["Bash(ls)", "WebSearch"]}}', ["Bash(ls)"])
+    '{"permissions": {"allow": ["WebSearch"]}}'
+    """
+    settings = json.loads(text)
+    permissions = settings.get("permissions") if is_object(settings) else None
+    present = permissions.get(behavior) if is_object(permissions) else None
+    for place, rule in reversed([*enumerate(present if is_array(present) else [])]):
+        if rules is None or rule in rules:
+            text = take_out(text, ["permissions", behavior, place])
+    return text
+
+
+def with_mode(text: str, mode: str) -> str:
+    """Return settings with another mode that sessions start in.
+
+    >>> with_mode('{"permissions": {"defaultMode": "plan"}}', "acceptEdits")
+    '{"permissions": {"defaultMode": "acceptEdits"}}'
+    """
+    settings = json.loads(text)
+    permissions = settings.get("permissions", {}) if is_object(settings) else None
+    if not is_object(permissions):
+        raise ValueError("its permissions are not in the client's format")
+    if "permissions" not in settings:
+        return put_last(text, [], "permissions", {"defaultMode": mode})
+    if "defaultMode" in permissions:
+        text = take_out(text, ["permissions", "defaultMode"])
+    return put_last(text, ["permissions"], "defaultMode", mode)
 
 
 def with_name(text: str, key: str, name: str) -> str:
@@ -102,3 +149,21 @@ def with_value(text: str, key: str, value: object) -> str:
         return text
     rest = take_out(text, [key]) if key in settings else text
     return rest if value is None else put_last(rest, [], key, value)
+
+
+def with_inner_value(text: str, outer: str, key: str, value: object) -> str:
+    """Return settings with another value within an object; None removes it.
+
+    >>> with_inner_value('{"permissions": {"allow": []}}', "permissions", "defaultMode", "plan")
+    '{"permissions": {"allow": [], "defaultMode": "plan"}}'
+    """
+    settings = json.loads(text)
+    inside = settings.get(outer, {}) if is_object(settings) else None
+    if not is_object(inside):
+        raise ValueError(f"{outer} is not an object")
+    if inside.get(key) == value:
+        return text
+    if outer not in settings:
+        return put_last(text, [], outer, {key: value})
+    rest = take_out(text, [outer, key]) if key in inside else text
+    return rest if value is None else put_last(rest, [outer], key, value)

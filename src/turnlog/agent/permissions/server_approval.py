@@ -152,7 +152,7 @@ def _question(name: str, config: ServerConfig) -> Question:
 
 
 def _described(config: ServerConfig) -> str:
-    """Show all that a server is started with, as a command line.
+    """Show everything that a server is started with, as a command line.
 
     Variables are part of it: `NODE_OPTIONS=--require=./x.js node server.js` runs x.js. They and
     headers may hold keys of the user's environment, so secrets are masked.
@@ -167,7 +167,7 @@ def _described(config: ServerConfig) -> str:
 def _granted(
     asked: Mapping[str, ServerConfig], choices: Iterable[ServerChoice]
 ) -> dict[str, ServerConfig]:
-    """Return the servers approved by settings files that are entitled to."""
+    """Return the servers approved by settings files that are allowed to approve."""
     choices = list(choices)
     counted = [choice for choice in choices if _may_approve(choice)]
     answers = [choice.enables_all for choice in counted if choice.enables_all is not None]
@@ -178,14 +178,14 @@ def _granted(
 
 
 def _may_approve(choice: ServerChoice) -> bool:
-    """Return whether a settings file may approve: it is the system's, or of the user alone."""
+    """Return whether a settings file may approve: the system's, or one only the user writes."""
     if not choice.is_project:
         return True
     return choice.path.name == LOCAL_SETTINGS.name and _is_untracked(choice.path)
 
 
 def _record(path: Path, name: str) -> None:
-    """Remember that the user approved a server, where no repository can have written it."""
+    """Record that the user approved a server, where no repository can have written it."""
     file, key = servers_file(), str(real_path(path))
     known = read_object(file)
     names = known.get(key)

@@ -67,12 +67,12 @@ class ShellCommand(Struct, frozen=True):
         return any(may_write(inner.part) for inner in self.inner)
 
     def others(self, part: SimpleCommand) -> Iterator[Inner]:
-        """Yield everything that would run besides a part."""
+        """Yield everything that would run except one part."""
         return (inner for inner in self.inner if inner.part is not part)
 
     @property
     def is_delayed(self) -> bool:
-        """True if a part may run long after the verdict, when other files are there."""
+        """True if a part may run long after the verdict, when files may have changed."""
         is_waiting = any(waits(inner.part) for inner in self.inner)
         return self.runs.in_background or self.script.has_background or is_waiting
 

@@ -18,7 +18,7 @@ from turnlog.agent.permissions.policy import Ask, Question, Verdict, VerdictKind
 from turnlog.agent.workspace.project_directories import ConfigDirectory, is_within, project_root
 from turnlog.errors import UsageError
 from turnlog.format.atomic import write_atomic
-from turnlog.format.json_values import is_array, is_object
+from turnlog.format.json_values import as_object, is_array, is_object
 from turnlog.format.regular_files import read_object
 from turnlog.store.paths import Store, imports_file, real_path, trust_file
 
@@ -41,7 +41,7 @@ class Trust(Struct, frozen=True):
     def covers(self, path: Path) -> bool:
         """Return whether a file of the project is configuration that may be used.
 
-        Anything in a directory that nobody was asked about is not, even below a trusted one.
+        A file in a directory that the user was not asked about is not, even below a trusted one.
         """
         return any(directory.holds(path) for directory in self.trusted)
 
@@ -151,13 +151,13 @@ def import_choices(
 ) -> ImportChoices:
     """Return the user's answers about files that a project's memory imports from outside.
 
-    The client remembers one answer for all files (by the repository: observed). Its yes does not
-    count, as it names none; its no does.
+    The client stores one answer per repository, for all files (observed). A refusal counts here; an
+    approval does not, because it names no file.
     """
     place = str(project_root(root))
     answers = _lists(read_object(imports_file(environment)).get(place))
     value = _client_projects(store, environment).get(place)
-    fields: dict[str, Any] = value if is_object(value) else {}
+    fields: dict[str, Any] = as_object(value)
     return ImportChoices(
         approved=frozenset(map(Path, answers[APPROVED_HERE])),
         refused=frozenset(map(Path, answers[REFUSED_HERE])),
@@ -168,8 +168,8 @@ def import_choices(
 
 
 def _lists(held: Any) -> dict[str, list[str]]:
-    """Return the answers of a project; one for all files, as turnlog once kept it, names none."""
-    value: dict[str, Any] = held if is_object(held) else {}
+    """Return the answers of a project; an old answer for all files, without names, is ignored."""
+    value: dict[str, Any] = as_object(held)
     lists = {name: value.get(name) for name in (APPROVED_HERE, REFUSED_HERE)}
     return {
         name: [each for each in listed if isinstance(each, str)] if is_array(listed) else []
@@ -178,8 +178,7 @@ def _lists(held: Any) -> dict[str, list[str]]:
 
 
 def _client_projects(store: Store, environment: Mapping[str, str]) -> dict[str, Any]:
-    projects = read_object(store.client_state(environment)).get("projects")
-    return projects if is_object(projects) else {}
+    return as_object(read_object(store.client_state(environment)).get("projects"))
 
 
 def _is_accepted(project: Any) -> bool:

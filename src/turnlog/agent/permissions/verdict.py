@@ -47,7 +47,8 @@ from turnlog.agent.workspace.access import (
 COMMANDS = "Bash"
 LOCK = Lock()
 FREE = frozenset(
-    "Agent BashOutput KillShell StructuredOutput Task TaskOutput TaskStop TodoWrite".split()
+    """Agent BashOutput KillShell StructuredOutput Task TaskCreate TaskGet TaskList TaskOutput
+    TaskStop TaskUpdate TodoWrite""".split()
 )
 """Tools that change nothing by themselves."""
 QUESTIONS = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
@@ -55,7 +56,7 @@ QUESTIONS = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
 
 
 class CalledTool(NamedTuple):
-    """The tool that a call is of."""
+    """The tool of a call."""
 
     name: str
     server: str | None
@@ -92,7 +93,7 @@ Matches = Callable[[Rule], bool]
 def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     """Return the verdict on a call from everything it would touch, with the basis of an approval.
 
-    Verdicts are given one at a time: threads share the budgets, and what is known of the disk.
+    Verdicts are given one at a time: threads share the budgets and what is cached about the disk.
     """
     with new_verdict():
         try:
@@ -104,7 +105,7 @@ def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
 
 @contextmanager
 def new_verdict() -> Generator[None]:
-    """Forget what an earlier verdict found out about the disk, and start with full budgets."""
+    """Drop what an earlier verdict cached about the disk, and start with full budgets."""
     with LOCK, fresh_budgets():
         # The disk changes between verdicts: a directory may be a link by now.
         for cached in (ways_of, linked_starts, config_targets, search_directories, expand_glob):
@@ -129,7 +130,7 @@ def _decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
 def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     """Apply a rule for commands only if the command needs it.
 
-    With `Bash(git:*)`, `git status` still runs as confined as without the rule, `git commit` runs
+    With `Bash(git:*)`, `git status` still runs as confined as without the rule; `git commit` runs
     by the rule.
     """
     if not _is_ruled(tool, accesses, policy):
@@ -158,7 +159,7 @@ def _is_ruled(tool: str, accesses: Sequence[Access], policy: Policy) -> bool:
 
 
 def _without_rules(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
-    """Decide about a command as if no rule for commands existed, and it ran confined."""
+    """Decide about a command as if it ran confined and there were no rules for commands."""
     others = tuple(rule for rule in policy.allow if rule.tool != COMMANDS)
     judged = _judge_all(tool, accesses, replace(policy, allow=others))
     return judged.without(lambda finding: finding.is_confinable).verdict
@@ -197,7 +198,7 @@ def _is_general(rule: Rule) -> bool:
 def _judge_known(
     tool: CalledTool, access: Reads | Writes | Fetches | Uses, policy: Policy
 ) -> AccessDecision:
-    """Decide about an access; ask where links cannot be followed to the file that it means."""
+    """Decide about an access; ask if the links on the way to the file cannot be followed."""
     try:
         return _judge(tool, access, policy)
     except UnknownValue as unknown:

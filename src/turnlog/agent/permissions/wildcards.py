@@ -1,4 +1,4 @@
-"""Patterns of commands, and commands of which not every character is known."""
+"""Patterns of commands, and commands that are only partly known."""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def fits(pattern: str, text: str, *, in_holes: bool = False) -> bool:
 class _Machine:
     """A pattern as a state machine; each bit of a state is a place in the pattern.
 
-    All places move on at once, so the time grows with the text, not with the number of stars.
+    All places advance at once, so the time grows with the text, not with the number of stars.
     """
 
     def __init__(self, pattern: str) -> None:

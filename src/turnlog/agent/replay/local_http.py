@@ -1,7 +1,7 @@
-"""An HTTP server for programs on this machine, and for no page in a browser.
+"""An HTTP server for programs on this machine, closed to pages in a browser.
 
-Every connection, request and response is bounded in time and size. Whatever is refused closes its
-connection, so that a body that was not read is never taken for the next request.
+Every connection, request and response is bounded in time and size. A refused request closes its
+connection, so that an unread body is never taken for the next request.
 """
 
 import io
@@ -22,7 +22,7 @@ NAMES = ("127.0.0.1", "localhost", "[::1]")
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 LENGTH = re.compile(r"[0-9]{1,12}", re.ASCII)
 SAME_SITE = ("none", "same-origin")
-"""Values of `Sec-Fetch-Site` that no other site's page can send."""
+"""Values of `Sec-Fetch-Site` that a page of another site cannot send."""
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -97,7 +97,7 @@ class LocalServer(ThreadingHTTPServer):
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket until a deadline: a byte every few seconds does not put it off."""
+    """Reads from a socket until a deadline, which a byte every few seconds does not extend."""
 
     def __init__(self, connection: socket.socket, limits: ClientLimits) -> None:
         self._connection = connection
@@ -157,7 +157,7 @@ class LocalHandler(BaseHTTPRequestHandler):
         """Read the body of a request: a JSON object of bounded size and depth."""
         length = self.headers.get("Content-Length") or ""
         if not LENGTH.fullmatch(length) or int(length) > self.server.limits.body:
-            raise RequestError(413, "request_too_large", "no length, or too much of it")
+            raise RequestError(413, "request_too_large", "Content-Length is missing or too large")
         body = self.rfile.read(int(length))
         # Reading has set it to what was left of the request's time; the response gets its own.
         self.connection.settimeout(self.server.limits.request_seconds)

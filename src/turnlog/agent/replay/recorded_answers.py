@@ -88,8 +88,8 @@ def tracks_of(session: Session) -> list[Track]:
 def choose_track(tracks: list[Track], messages: object) -> Track:
     """Return the track of a request: a sub-agent's if it starts the same way, else the main one.
 
-    Of sub-agents that start the same, the one that is as far as the request, else one that is not
-    over.
+    Of several sub-agents that start the same way, choose the one that is as far as the request,
+    else one that has not ended.
     """
     # Sub-agents are told apart by their task, which is part of their first message.
     first = "\n".join(_texts(messages[:1])) if is_array(messages) else ""

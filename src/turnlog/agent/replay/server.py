@@ -118,7 +118,7 @@ class _Handler(LocalHandler):
         self.end_headers()
 
     def _require_key(self) -> None:
-        """Refuse who does not know the key.
+        """Refuse requests without the key.
 
         Every user of the machine can connect to a port of 127.0.0.1, and the answers are the
         content of a session. Only HEAD is answered without a key: it says nothing.

@@ -53,7 +53,7 @@ class FileSnapshot(Struct):
     offset: int
     """Byte offset of its line."""
     backups: dict[str, Backup]
-    """By path: from the session's directory where it lies below it, else in full."""
+    """Backups by path: relative to the session's directory if below it, else absolute."""
 
 
 def backup_folder(store: Store, session_id: str) -> Path:
@@ -120,7 +120,7 @@ def file_of(name: str, backup: Backup, root: Path) -> Path:
 
 
 def is_ordinary(path: Path) -> bool:
-    """Return whether a path is one where files are kept: reading `/proc/kmsg` would never end."""
+    """Return whether a path can name an ordinary file: reading `/proc/kmsg` would never end."""
     real = real_path(path)
     return not any(real.is_relative_to(place) for place in DEVICES)
 
@@ -189,8 +189,9 @@ def _backups(value: object) -> dict[str, Backup]:
 def _is_sound(name: str, copy: Any) -> bool:
     """Return whether a file and its copy are named as clients name them.
 
-    A session may come from somebody else. With `../../../.ssh/id_rsa` for a copy, going back would
-    put the key into the project. The hash in the name proves nothing: they could compute it, too.
+    A session may come from somebody else. If it named `../../../.ssh/id_rsa` as a copy, a rewind
+    would write the key into the project. The hash in the name proves nothing: anyone can compute
+    it.
     """
     is_named = not isinstance(copy, str) or COPY.fullmatch(copy) is not None
     return is_named and bool(name) and "\0" not in name

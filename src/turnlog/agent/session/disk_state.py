@@ -61,9 +61,10 @@ def is_changed_outside(path: Path, copies: list[Path], change: LastChange | None
 
 
 def is_recorded_here(copy: Path, time: str) -> bool:
-    """Return whether a backup's time matches the session; `restore` and `tar` change it.
+    """Return whether a backup was created on this machine when the session says.
 
-    Whoever writes a session chooses all times in it, but not when its files arrive here.
+    A restored or copied file has another time. The author of a session chooses all times in it, but
+    not when its files arrive here.
     """
     recorded = parse_timestamp(time)
     status = datetime.fromtimestamp(copy.lstat().st_ctime, UTC)

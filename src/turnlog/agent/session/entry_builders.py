@@ -140,6 +140,27 @@ def meta(content: str | list[Fields], prompt_id: str | None) -> Fields:
     }
 
 
+def mcp_resource(named: Fields, content: list[Fields], sent: list[Fields]) -> Fields:
+    """Build the attachment of an MCP resource that a prompt mentions, as 2.1.325 writes it.
+
+    `content` is what the server sent, `sent` what the model gets. All clients from 2.0.76 on send
+    it when they resume; 2.1.325 sends `rendered`, unless it holds an image (observed).
+    """
+    contents = [{"uri": named["uri"], **_resource_content(block)} for block in content]
+    return {
+        "attachment": {"type": "mcp_resource", **named, "content": {"contents": contents}},
+        "type": "attachment",
+        "rendered": [{"content": sent}],
+        "renderedRole": "user",
+    }
+
+
+def _resource_content(block: Fields) -> Fields:
+    if block["type"] == "text":
+        return {"mimeType": "text/plain", "text": block["text"]}
+    return {"mimeType": block["source"]["media_type"], "blob": block["source"]["data"]}
+
+
 def block(message: Fields, content: Fields, index: int, request_id: str | None) -> Fields:
     """Build the entry of one block; `message` is the message without its content."""
     request = {"requestId": request_id} if request_id else {}
@@ -165,11 +186,19 @@ def permission_decision(basis: Basis) -> Fields:
     """
     if basis is Basis.USER:
         decided: Fields = {"source": "user_temporary", "grantScope": "once"}
+        decided["reasonCode"] = "unknown"
     elif basis is Basis.HOOK:
         decided = {"source": "hook", "reasonType": "hook"}
     else:
         decided = {"source": "config", "reasonType": REASONS.get(basis, "mode")}
     return {"permissionDecision": {"decision": "accept", **decided}}
+
+
+def permission_rejection(is_hooked: bool) -> Fields:
+    """Return the fields of a result that say why its call could not run (2.1.325, observed)."""
+    hook = {"reasonType": "hook", "reasonCode": "hook:PreToolUse"} if is_hooked else {}
+    source = "hook" if is_hooked else "config"
+    return {"permissionDecision": {"decision": "reject", "source": source, **hook}}
 
 
 def result(call_id: str, outcome: ToolOutcome, prompt_id: str | None, source: str | None) -> Fields:
@@ -265,7 +294,7 @@ def progress(data: Fields, tool_use_id: str, parent_tool_use_id: str) -> Fields:
     }
 
 
-def boundary(tip: str | None, trigger: str, tokens: int, about: Fields) -> Fields:
+def boundary(tip: str | None, trigger: str, about: Fields) -> Fields:
     """Build the boundary of a compaction; `about` adds to its metadata."""
     return {
         "logicalParentUuid": tip,
@@ -274,7 +303,19 @@ def boundary(tip: str | None, trigger: str, tokens: int, about: Fields) -> Field
         "content": "Conversation compacted",
         "isMeta": False,
         "level": "info",
-        "compactMetadata": {"trigger": trigger, "preTokens": tokens, **about},
+        "compactMetadata": {"trigger": trigger, **about},
+    }
+
+
+def preserved(entries: list[Fields], anchor: str) -> Fields:
+    """Return the metadata of a compaction about the entries that it keeps after its summary."""
+    if not entries:
+        return {}
+    uuids = [entry["uuid"] for entry in entries]
+    ends = {"headUuid": uuids[0], "anchorUuid": anchor, "tailUuid": uuids[-1]}
+    return {
+        "preservedSegment": ends,
+        "preservedMessages": {"anchorUuid": anchor, "uuids": uuids, "allUuids": uuids},
     }
 
 
@@ -310,6 +351,31 @@ def pr_link(made: PullRequest, session_id: str, time: str) -> Fields:
         "prRepository": made.repository,
         "timestamp": time,
     }
+
+
+def modes(mode: str, session_id: str) -> list[Fields]:
+    """Build the entries about the mode, which clients from 2.1.91 on write in terminals."""
+    return [
+        {"type": "mode", "mode": "normal", "sessionId": session_id},
+        {"type": "permission-mode", "permissionMode": mode, "sessionId": session_id},
+    ]
+
+
+def local_command(name: str, arguments: str, printed: str) -> list[Fields]:
+    """Build the entries of a slash command: what was typed, and what it printed.
+
+    They are for display only: the model needs neither, and clients before 2.1.150 send none.
+    """
+    typed = (
+        f"<command-name>/{name}</command-name>\n"
+        f"            <command-message>{name}</command-message>\n"
+        f"            <command-args>{arguments}</command-args>"
+    )
+    shown: Fields = {"type": "system", "subtype": "local_command", "level": "info"}
+    shown |= {"isMeta": False, "isDisplayOnly": True}
+    output = f"<local-command-stdout>{printed}</local-command-stdout>"
+    run = {"commandRun": {"command": name, "args": arguments}}
+    return [shown | {"content": typed}, shown | {"content": output} | run]
 
 
 def queue(operation: str, content: str | None, session_id: str, time: str) -> Fields:

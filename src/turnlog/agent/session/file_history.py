@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 from turnlog.agent.session.backups import (
+    DELTA,
     SNAPSHOT,
     Backup,
     backup_folder,
@@ -61,7 +62,7 @@ class FileHistory:
         self._pen = pen
         self._may_copy = may_copy or self._is_below_root
         self._changed: set[str] = set()
-        """Files changed by this process; those of earlier lines may be anyone's claim."""
+        """Files changed by this process; a name in an earlier line proves nothing."""
         self._lock = Lock()
         self._states: dict[str, FileState] = {}
         """State of each file when it was last compared with its copy."""
@@ -94,16 +95,18 @@ class FileHistory:
             if name in self._current:
                 return
             version = self._backups[name].version if name in self._backups else 0
-            self._backups[name] = self._keep(name, path, version)
+            self._backups[name] = kept = self._keep(name, path, version)
             self._current.add(name)
             self._changed.add(name)
+            self._pen.aside(self._delta(name, kept))
+            # Clients before 2.1.209 know no deltas, and could not go back to before this change.
             self._pen.aside(self._line(self._pen.leaf or "", is_update=True))
 
     def _refreshed(self, name: str, backup: Backup) -> Backup | None:
         """Return the backup of a file as it is now: the last one if it has not changed since.
 
-        None for a file that is not to be copied. A stranger's session could name `/etc/shadow`, or
-        `/proc/kmsg`, which never ends; and no unreadable file must keep a session from going on.
+        None for a file that must not be copied. A stranger's session could name `/etc/shadow`, or
+        `/proc/kmsg`, which never ends. A file that cannot be read must not stop the session either.
         """
         path = file_of(name, backup, self.root)
         if name not in self._changed and not self._may_copy(path):
@@ -137,6 +140,19 @@ class FileHistory:
             self._states[name] = FileState.of(path)
             keep_copy(path, self.folder, copy)
         return Backup(copy, version, _now(), str(path.parent.resolve()))
+
+    def _delta(self, name: str, backup: Backup) -> Fields:
+        """Return the line about one file, as clients from 2.1.209 on write it."""
+        leaf = self._pen.leaf or ""
+        prompt, _ = self._prompt or (leaf, "")
+        return {
+            "type": DELTA,
+            "messageId": leaf,
+            "snapshotMessageId": prompt,
+            "trackingPath": name,
+            "backup": backup.fields(),
+            "timestamp": backup.time,
+        }
 
     def _line(self, message_id: str, is_update: bool) -> Fields:
         prompt, time = self._prompt or (message_id, _now())

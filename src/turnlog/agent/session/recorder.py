@@ -13,7 +13,9 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from turnlog.agent.session import entry_builders
+from turnlog.agent.session.context_messages import ContextMessages
 from turnlog.agent.session.entry_builders import EntryDefaults, Moment, PullRequest
+from turnlog.agent.session.session_totals import SessionTotals
 from turnlog.agent.workspace.repository import branch_of
 from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.context import INTERRUPTED_CALL, NO_RESPONSE, MissingEnd
@@ -26,6 +28,8 @@ from turnlog.format.timestamps import TICK, stamp_of
 from turnlog.store.paths import title_file
 from turnlog.store.symlinks import find_link
 
+INTERACTIVE = "cli"
+"""The entrypoint of sessions in which a person types."""
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -38,6 +42,7 @@ class Recorder:
         facts: EntryDefaults,
         where: Callable[[], Path],
         session: "Recorder | None" = None,
+        is_kept: bool = True,
     ) -> None:
         self.path = path
         self.facts = facts
@@ -45,8 +50,11 @@ class Recorder:
         """Returns the current working directory."""
         self.session = session or self
         """The session's recorder, if this one records a sub-agent."""
+        self.is_kept = session.is_kept if session else is_kept
+        """False if nothing is written: the conversation is in memory only."""
         self.chain: list[Fields] = []
         """Entries since the last compaction."""
+        self.context = ContextMessages()
         self.leaf: str | None = None
         """The parent of the next entry."""
         self.last_time = LONG_AGO
@@ -59,6 +67,9 @@ class Recorder:
         """Uuid of the next prompt, if the program that sends it has chosen one."""
         self.on_append: Callable[[Path, Fields], None] = lambda path, entry: None
         """Called with each appended entry of the session and its sub-agents."""
+        self.totals = SessionTotals()
+        """The session's totals; those of a sub-agent's recorder are not used."""
+        self._mode = ""
         self._asked = ""
         self._callers: dict[str, str] = {}
         self._linked: set[str] = set()
@@ -128,11 +139,11 @@ class Recorder:
         return self._add(own | {"isAbortedMidStream": True})
 
     def abandon(self) -> None:
-        """Drop an incomplete message from the chain: the next entry gets the same parent as it had.
+        """Drop an incomplete message from the chain: the next entry gets the parent that it had.
 
-        Its lines stay in the file as a dead branch. No client shows a model such a branch,
-        while in the chain a call of it without a result, or its thinking alone, would be read in
-        one way by one version and in another by the next.
+        Its lines stay in the file as a dead branch, which no client sends to a model. In the chain,
+        a call without a result, or thinking alone, would be handled differently by each client
+        version.
         """
         if self._before_message is not None:
             length, self.leaf = self._before_message
@@ -185,17 +196,25 @@ class Recorder:
         return self._write(entry_builders.progress(data, tool_use_id, call_id))
 
     def compaction(
-        self, summary: str, title: str, trigger: str, tokens: int, about: Fields
+        self, summary: str, title: str, trigger: str, about: Fields, kept: list[Fields]
     ) -> list[Fields]:
-        """Record a compaction; earlier entries stay in the file, `about` adds to the metadata."""
-        tip = self.leaf
+        """Record a compaction; earlier entries stay in the file, `about` adds to the metadata.
+
+        `kept` are entries at the end of the chain; from now on they follow the summary.
+        """
+        tip, anchor = self.leaf, str(uuid4())
+        about = about | entry_builders.preserved(kept, anchor)
         if tip:
             self.aside(entry_builders.title(title, tip))
         # The boundary has no parent; it refers to the history by `logicalParentUuid` alone.
         self.chain, self.leaf = [], None
         self._callers = {}
-        first = self._add(entry_builders.boundary(tip, trigger, tokens, about))
-        return [first, self._add(entry_builders.compact_summary(summary))]
+        first = self._add(entry_builders.boundary(tip, trigger, about))
+        second = self._add(entry_builders.compact_summary(summary), anchor)
+        # The lines of these entries stay where they are. The next line names the summary as its
+        # parent, and whoever reads the session puts them in between (2.1.325, observed).
+        self.chain += kept
+        return [first, second]
 
     def pull_request(self, made: PullRequest) -> None:
         """Link the session to a pull request once, also for those of sub-agents."""
@@ -215,6 +234,26 @@ class Recorder:
         self._asked = prompt or self._asked
         if self.leaf:
             self.aside(entry_builders.last_prompt(self._asked, self.leaf, self.facts.session_id))
+
+    def mode(self, mode: str) -> None:
+        """Record the permission mode, unless it is the one that was recorded last.
+
+        As in the client, sessions that programs write have none.
+        """
+        if mode == self._mode or self.facts.entrypoint != INTERACTIVE:
+            return
+        self._mode = mode
+        for entry in entry_builders.modes(mode, self.facts.session_id):
+            self.aside(entry)
+
+    def cost(self) -> None:
+        """Record the session's totals."""
+        self.aside(self.totals.line(self.facts.session_id))
+
+    def local_command(self, name: str, arguments: str, printed: str) -> list[Fields]:
+        """Record a slash command that ran without the model, and its output."""
+        own = entry_builders.local_command(name, arguments, printed)
+        return [self._add(each) for each in own]
 
     def aside(self, entry: Fields) -> Fields:
         """Append an entry outside the conversation unchanged."""
@@ -254,13 +293,17 @@ class Recorder:
         return entry
 
     def _append(self, entry: Fields) -> None:
+        if self.is_kept:
+            self._append_line(encoded(entry))
+        self.session.on_append(self.path, entry)
+
+    def _append_line(self, line: bytes) -> None:
         try:
-            append_lines(self.path, [encoded(entry)])
+            append_lines(self.path, [line])
         # The folder is created with the first line: a chat without a prompt leaves nothing behind.
         except FileNotFoundError:
             create_private_folder(self.path.parent)
-            append_lines(self.path, [encoded(entry)])
-        self.session.on_append(self.path, entry)
+            append_lines(self.path, [line])
 
     def take_uuid(self) -> str:
         """Return the uuid of the next prompt."""
@@ -290,7 +333,8 @@ def name_session(recorder: Recorder, text: str) -> str:
     recorder.aside({"type": "custom-title", "customTitle": title} | about)
     recorder.aside({"type": "agent-name", "agentName": title} | about)
     saved = title_file(recorder.path)
-    if not find_link(recorder.path.parent, saved):  # one could lead to any file of the user
+    # A link could lead to any file of the user.
+    if recorder.is_kept and not find_link(recorder.path.parent, saved):
         create_private_folder(saved.parent)
         write_private(saved, encoded({"customTitle": title}))
     return title

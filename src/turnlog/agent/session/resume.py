@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.agent.session.recorder import Recorder
+from turnlog.agent.session.session_totals import KIND as TOTALS
 from turnlog.agent.workspace.access import ApprovalMode
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.context import MissingEnd, missing_end
@@ -23,8 +24,8 @@ from turnlog.conversation.tree import Tree, is_compaction
 from turnlog.edit.plan import encoded
 from turnlog.errors import Conflict, NotFound
 from turnlog.format.decode import values_of
-from turnlog.format.json_values import Fields, is_object
-from turnlog.format.jsonl import append_lines, read_lines_backwards
+from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.jsonl import Line, append_lines, read_lines_backwards
 from turnlog.format.private_files import create_private_folder
 from turnlog.format.regular_files import collect_skipped
 from turnlog.format.timestamps import parse_timestamp
@@ -33,6 +34,9 @@ from turnlog.store.paths import Store
 
 SMALL = 1 << 20
 """Sessions of at most this many bytes are read completely."""
+NEAR = 8 << 20
+"""Bytes before a compaction in which the messages that it preserved are looked for."""
+MODE = "permission-mode"
 BOUNDARY = b'"compact_boundary"'
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 """A slug that may be part of a file name: the plan of a session is saved under it."""
@@ -52,6 +56,10 @@ class Resumed(Struct, frozen=True):
     model: str | None = None
     mode: ApprovalMode | None = None
     slug: str | None = None
+    totals: Fields | None = None
+    """The last recorded totals: what its `cost-state` entry says."""
+    todos: list[Fields] = []
+    """The to-do list as TodoWrite last set it."""
 
 
 def reopen(path: Path, at: str | None = None) -> Resumed:
@@ -60,7 +68,8 @@ def reopen(path: Path, at: str | None = None) -> Resumed:
     leaf = _rank(log.tree, at) if at else log.tree.active_leaf
     if leaf is None:
         raise NotFound(f"{path} contains no conversation", "turnlog ls")
-    chain = list(log.values(since_compaction(log.tree, leaf)))
+    nodes = since_compaction(log.tree, leaf)
+    chain = list(log.values(nodes))
     times = [node.time for node in log.nodes if parse_timestamp(node.time)]
     return Resumed(
         chain=chain,
@@ -68,16 +77,19 @@ def reopen(path: Path, at: str | None = None) -> Resumed:
         missing=missing_end(chain),
         last_time=max(times, default=None, key=_moment),
         model=_last(_models(chain)),
-        mode=_mode(chain),
+        mode=_mode(log, nodes, chain),
+        todos=_todos(chain),
         slug=_last(slug for entry in chain if SLUG.fullmatch(slug := str(entry.get("slug") or ""))),
+        totals=_last_value(log, TOTALS),
     )
 
 
-def go_on(recorder: Recorder, resumed: Resumed) -> None:
+def continue_session(recorder: Recorder, resumed: Resumed) -> None:
     """Make a recorder continue a session."""
     recorder.chain = resumed.chain
     recorder.leaf = resumed.leaf
     recorder.missing = resumed.missing
+    recorder.totals.continue_from(resumed.totals)
     moment = parse_timestamp(resumed.last_time)
     if moment:
         recorder.last_time = max(recorder.last_time, moment)
@@ -135,20 +147,43 @@ def _log_of(path: Path) -> NodeLog:
     if path.stat().st_size > SMALL:
         # The fast path for long sessions. It is safe because `_is_sufficient` falls back to reading
         # everything if anything in the tail refers to an entry before it.
-        log = NodeLog(path, ReadExtent(_last_boundary(path)))
+        log = NodeLog(path, ReadExtent(_tail_start(path)))
         if _is_sufficient(log.tree):
             return log
     return NodeLog(path)
 
 
-def _last_boundary(path: Path) -> int:
+def _tail_start(path: Path) -> int:
+    """Return where the last compaction starts, with the messages that it preserved before it."""
+    boundary: int | None = None
+    missing: set[bytes] = set()
     for line in read_lines_backwards(path):
-        # The bytes may be quoted in a message, so a match is decoded before it counts.
-        if BOUNDARY in line.raw:
-            for value in values_of(line):
-                if is_object(value) and value.get("subtype") == "compact_boundary":
-                    return line.offset
+        if boundary is None:
+            found = _boundary_in(line)
+            if found is None:
+                continue
+            boundary, missing = line.offset, {_own_uuid(uuid) for uuid in found}
+        else:
+            missing -= {each for each in missing if each in line.raw}
+        if not missing or boundary - line.offset > NEAR:
+            return line.offset if not missing else boundary
     return 0
+
+
+def _boundary_in(line: Line) -> list[str] | None:
+    """Return the uuids that the compaction in a line preserved; None if there is none in it."""
+    # The bytes may be quoted in a message, so a match is decoded before it counts.
+    for value in values_of(line) if BOUNDARY in line.raw else ():
+        if is_object(value) and value.get("subtype") == "compact_boundary":
+            about = value.get("compactMetadata")
+            kept = about.get("preservedMessages") if is_object(about) else None
+            uuids = kept.get("uuids") if is_object(kept) else None
+            return list(map(str, uuids)) if is_array(uuids) else []
+    return None
+
+
+def _own_uuid(uuid: str) -> bytes:
+    return f'"uuid":"{uuid}"'.encode()
 
 
 def _is_sufficient(tree: Tree) -> bool:
@@ -178,10 +213,33 @@ def _models(chain: list[Fields]) -> Iterable[str]:
     return (model for model in named if isinstance(model, str) and model != SYNTHETIC)
 
 
-def _mode(chain: list[Fields]) -> ApprovalMode | None:
-    named: Any = _last(entry["permissionMode"] for entry in chain if "permissionMode" in entry)
+def _mode(log: NodeLog, nodes: list[ChainNode], chain: list[Fields]) -> ApprovalMode | None:
+    """Return the permission mode of the last prompt, or a later one if it was switched since."""
+    asked = [
+        (node.index, entry["permissionMode"])
+        for node, entry in zip(nodes, chain, strict=True)
+        if "permissionMode" in entry
+    ]
+    switched = [node for node in log.nodes if node.kind == MODE][-1:]
+    asked += [
+        (node.index, entry.get("permissionMode"))
+        for node, entry in zip(switched, log.values(switched), strict=True)
+    ]
+    named: Any = max(asked, default=(0, None), key=lambda each: each[0])[1]
     known = [mode for mode in ApprovalMode if mode.value == named and mode not in NEVER_RESTORED]
     return known[0] if known else None
+
+
+def _last_value(log: NodeLog, kind: str) -> Fields | None:
+    """Return the last entry of a kind that is not part of the conversation."""
+    nodes = [node for node in log.nodes if node.kind == kind][-1:]
+    return next(log.values(nodes), None)
+
+
+def _todos(chain: list[Fields]) -> list[Fields]:
+    results = [entry["toolUseResult"] for entry in chain if is_object(entry.get("toolUseResult"))]
+    lists = [each["newTodos"] for each in results if is_array(each.get("newTodos"))]
+    return [todo for todo in lists[-1] if is_object(todo)] if lists else []
 
 
 def _last(values: Iterable[str]) -> str | None:

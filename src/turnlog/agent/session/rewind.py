@@ -50,7 +50,7 @@ NOWHERE = "00000000-0000-0000-0000-000000000000"
 
 OUTSIDE = "it is outside of the working directories"
 PROTECTED = "programs take commands from it"
-FOREIGN = "its copy was not made here when the session says"
+FOREIGN = "its copy was not made when the session says"
 
 _START: Fields = {
     "type": "user",
@@ -211,9 +211,9 @@ def undo_rewind(done: Rewound, session: Session, journal: Journal) -> None:
 def move_tip(session: Session, leaf: str | None, why: str) -> None:
     """Record an entry as the conversation's tip, or None for its start.
 
-    A note follows on the entry, with the latest timestamp and last in the file: so each version of
-    the client takes it for the tip, by whichever rule. Newer ones also heed lines that say where
-    the tip is: one that the user left the branch on purpose, and one with the tip itself.
+    A note is added below that entry, with the latest timestamp and last in the file, so every
+    client version takes it for the tip, by whatever rule. Newer versions also obey lines about the
+    tip: one says that the user left the branch on purpose, another names the tip itself.
     """
     # Another process may have appended to the session since it was planned.
     session.refresh()

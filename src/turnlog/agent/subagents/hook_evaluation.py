@@ -66,7 +66,7 @@ QUESTION = "The check, which is about the conversation above:\n\n{question}"
 class AnswerInput(Input, frozen=True):
     """Input of the tool that reports a decision."""
 
-    ok: Annotated[bool, Meta(description="Whether it may go ahead")]
+    ok: Annotated[bool, Meta(description="Whether it may proceed")]
     reason: Annotated[str, Meta(description="Why, or why not")] = ""
 
 
@@ -75,6 +75,11 @@ class ConversationResources:
     """Model and MCP access for the hooks of one conversation."""
 
     parts: Parts
+
+    @property
+    def effort(self) -> str | None:
+        """The effort of the model."""
+        return self.parts.choice.effort
 
     async def ask(self, question: str, model: str, is_about_conversation: bool) -> str:
         """Return a model's answer to one prompt, which may concern the conversation."""

@@ -23,9 +23,7 @@ def model_for(definition: AgentDefinition, asked: str | None) -> str | None:
     return model_of(os.environ.get(MODEL)) or asked or definition.model
 
 
-def rules_for(
-    definition: AgentDefinition, rules: Rules, memory: Path | None, outlives_turn: bool = False
-) -> Rules:
+def rules_for(definition: AgentDefinition, rules: Rules, memory: Path | None) -> Rules:
     """Return the rules of a sub-agent: the conversation's, in the mode that its definition names.
 
     Its own memory folder is writable.
@@ -34,10 +32,10 @@ def rules_for(
     # No definition overrides a wider mode of the conversation, as documented of the client, and
     # none leaves plan mode: the user was promised that nothing is written.
     mode = None if rules.mode in (*WIDER, ApprovalMode.PLAN) else mode
-    # A sub-agent without memory must not write the notes of the agent that starts it. One in the
-    # background works during later turns, whose commands allow calls that are none of its own.
-    is_apart = mode or memory or rules.has_folder or outlives_turn
-    return rules.lent(mode, memory) if is_apart else rules
+    # Never the conversation's own: a sub-agent without memory must not write the notes of the agent
+    # that starts it, and one in the background, to which each can be moved, works during later
+    # turns, whose commands allow calls of the conversation, not of the agent.
+    return rules.lent(mode, memory)
 
 
 def may_use(definition: AgentDefinition, tool: Tool, memory: Path | None) -> bool:

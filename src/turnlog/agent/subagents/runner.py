@@ -3,13 +3,15 @@
 Each writes a file next to the session of its call, in the layout of 2.1.150 to 2.1.325.
 """
 
+import asyncio
 import json
 import os
-from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -17,22 +19,24 @@ from msgspec import Meta
 from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.config.agent_memory import memory_context, memory_folder
 from turnlog.agent.loop.answering import ask_for_tool
-from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.call_hooks import review_task
+from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.events import Event, Inside, Notice, Recorded, TurnEnded
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.loop.loop import Loop
 from turnlog.agent.loop.spending import context_tokens
 from turnlog.agent.loop.system_prompt import surroundings
 from turnlog.agent.mcp.connections import Connections
+from turnlog.agent.mcp.elicitation import AskForInput
 from turnlog.agent.mcp.server_config import listed_servers
-from turnlog.agent.model.model_names import model_named
+from turnlog.agent.model.model_names import with_model
 from turnlog.agent.session.entry_builders import new_agent_id
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.subagents.hook_evaluation import ConversationResources
 from turnlog.agent.subagents.overrides import NOT_ASKED, may_use, model_for, rules_for
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
-from turnlog.agent.workspace.shell.background import BackgroundAgent, Shells
+from turnlog.agent.workspace.shell.background import BackgroundAgent, ForegroundCall, Shells
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
@@ -73,9 +77,9 @@ class TaskInput(Input, frozen=True):
     """Input of the Agent tool."""
 
     description: Annotated[str, Meta(description="The task in three to five words")]
-    prompt: Annotated[str, Meta(description="What the sub-agent is to do")]
+    prompt: Annotated[str, Meta(description="The task of the sub-agent")]
     subagent_type: Annotated[str, Meta(description="The kind of sub-agent")] = "general-purpose"
-    model: Annotated[str | None, Meta(description="Another model: opus, sonnet, haiku")] = None
+    model: Annotated[str | None, Meta(description="opus, fable, sonnet or haiku")] = None
     run_in_background: Annotated[
         bool, Meta(description="Return at once; you are notified when it has ended")
     ] = False
@@ -96,6 +100,8 @@ class Agents:
     own_place: Path | None = None
     """The working directory of the user's servers; the project's if None."""
     depth: int = 1
+    elicit: AskForInput | None = None
+    """Answers requests of their own MCP servers for input."""
 
     def tool(self) -> Tool:
         """Return the tool that starts a sub-agent."""
@@ -117,14 +123,17 @@ class Agents:
         self._describe(child.recorder.path, definition, given, call_id)
         agent_id = child.recorder.facts.agent_id or ""
         if given.run_in_background:
-            return self._launch(child, definition, given, call_id)
-
-        def emit(event: Event) -> None:
-            # Problems with its servers come before its first entry, and are for the user.
-            is_problem = isinstance(event, Notice) and not child.recorder.chain
-            running.emit(event if is_problem else Inside(agent_id, call_id, event))
-
-        ended = await self._work(child, definition, given.prompt, call_id, emit)
+            work = self._work(child, definition, given.prompt, call_id, lambda _: None)
+            return self._launch(child, given, call_id, work)
+        with workspace.shells.movable() as call:
+            relay = _Relay(running, child, agent_id, call_id, call)
+            work = self._work(child, definition, given.prompt, call_id, relay.emit)
+            task = asyncio.create_task(work)
+            if await _outlasts(task, call):
+                return self._launch(child, given, call_id, task, relay)
+        ended = task.result()
+        if not relay.is_counted:
+            self._bill(ended)
         if ended is None or ended.reason == "failed":
             raise ToolError(ended.text if ended else "The sub-agent ended without an answer")
         return _outcome(child, given, definition, ended)
@@ -140,7 +149,7 @@ class Agents:
         """Run a sub-agent to its end; return the last event."""
         ended: TurnEnded | None = None
         agent_id = child.recorder.facts.agent_id or ""
-        servers = Connections()
+        servers = Connections(elicit=self.elicit)
         try:
             await self._connect(servers, definition, child, emit)
             loop = await self._loop(child, definition)
@@ -152,27 +161,37 @@ class Agents:
         finally:  # what it left running ends with it, as documented of the client
             await child.workspace.shells.close()
             await servers.close()
+        _mark_finished(child.recorder.path)
         return ended
 
     def _launch(
-        self, child: Parts, definition: AgentDefinition, given: TaskInput, call_id: str
+        self,
+        child: Parts,
+        given: TaskInput,
+        call_id: str,
+        work: Awaitable[TurnEnded | None],
+        relay: "_Relay | None" = None,
     ) -> ToolOutcome:
-        """Start a sub-agent in the background; a notification tells the model when it ends."""
+        """Move a sub-agent to the background; a notification tells the model when it ends.
+
+        `relay` is that of an agent that the user moved there.
+        """
         agent_id, path = child.recorder.facts.agent_id or "", child.recorder.path
         agent = BackgroundAgent(agent_id, given.description, call_id, path)
 
-        async def work() -> None:
+        async def follow() -> None:
             try:
-                ended = await self._work(child, definition, given.prompt, call_id, lambda _: None)
-            except Exception as error:  # nobody awaits it: whatever it is, the model is told
+                ended = await work
+            except Exception as error:  # nobody awaits it, so every error is reported to the model
                 agent.status, agent.report = "failed", f"{type(error).__name__}: {error}"
                 return
             agent.status = "completed" if ended and ended.reason != "failed" else "failed"
             agent.report = ended.text if ended else "It ended without an answer"
             agent.usage = _figures(child, ended)
-            self._bill(ended)
+            if not (relay and relay.is_counted):
+                self._bill(ended)
 
-        self.parts.workspace.shells.add_agent(agent, work())
+        self.parts.workspace.shells.add_agent(agent, follow())
         text = LAUNCHED.format(agent_id=agent_id, path=path)
         data: Fields = {
             "isAsync": True,
@@ -187,7 +206,7 @@ class Agents:
         return ToolOutcome([{"type": "text", "text": text}], data)
 
     def _bill(self, ended: TurnEnded | None) -> None:
-        """Count what a background agent took in the turn that is running, or in the next one."""
+        """Add the usage of a background agent to the running turn, or to the next one."""
         if ended and self.parts.turn:
             self.parts.turn.spent.add_agent(ended)
         elif ended:
@@ -197,7 +216,8 @@ class Agents:
         parent = self.parts
         facts = msgspec.structs.replace(parent.recorder.facts, agent_id=new_agent_id())
         path = subagents_folder(self.session) / f"agent-{facts.agent_id}.jsonl"
-        model = model_named(model_for(definition, given.model) or parent.choice.model)
+        model = model_for(definition, given.model)
+        choice = with_model(parent.choice, model, os.environ) if model else parent.choice
         memory = self._memory(definition)
 
         async def ask(question: str, tools: list[Fields]) -> list[Fields]:
@@ -216,7 +236,7 @@ class Agents:
         context += parent.memory if definition.loads_memory else []
         child = replace(
             parent,
-            choice=msgspec.structs.replace(parent.choice, model=model),
+            choice=choice,
             recorder=Recorder(path, facts, lambda: place.cwd, parent.recorder.session),
             workspace=place,
             system=[definition.prompt, *context],
@@ -224,7 +244,7 @@ class Agents:
             limits=msgspec.structs.replace(
                 parent.limits, max_turns=definition.max_turns, max_budget=None
             ),
-            rules=rules_for(definition, parent.rules, memory, given.run_in_background),
+            rules=rules_for(definition, parent.rules, memory),
             ask=None if definition.permission_mode == NOT_ASKED else parent.ask,
             # Its edits are backed up all the same, by `before_change` of the workspace; snapshots
             # belong to prompts of the user.
@@ -233,6 +253,7 @@ class Agents:
             demand=lambda: None,
             agent_type=definition.name,
         )
+        place.review_task = partial(review_task, child)
         child.hooks = parent.hooks.within(ConversationResources(child), definition.hooks)
         own = replace(self, parts=child, depth=self.depth + 1)
         tools = parent.tools | ({NAME: own.tool()} if self.depth < DEEPEST else {})
@@ -291,7 +312,9 @@ class Agents:
     def _describe(
         self, path: Path, definition: AgentDefinition, given: TaskInput, call_id: str
     ) -> None:
-        """Write the metadata file next to the agent's session file."""
+        """Write the metadata file next to the agent's session file, if that is recorded."""
+        if not self.parts.recorder.is_kept:
+            return
         metadata = {
             "agentType": definition.name,
             "description": given.description,
@@ -309,6 +332,47 @@ class Agents:
             data = {"type": "agent_progress", "agentId": agent_id, "message": message}
             name = f"agent_{entry['message']['id']}"
             self.parts.recorder.progress(data, name, call_id)
+
+
+def _mark_finished(path: Path) -> None:
+    """Record in the metadata of an agent that it has ended; a killed one lacks this."""
+    place = subagent_meta(path)
+    # Somebody may have moved the session meanwhile; the answer of the agent counts all the same.
+    with suppress(OSError, ValueError):
+        metadata: Fields = json.loads(place.read_bytes()) | {"finished": True}
+        write_private(place, json.dumps(metadata, separators=(",", ":")).encode())
+
+
+class _Relay:
+    """Passes the events of a sub-agent to the turn that waits for it, until it is moved."""
+
+    def __init__(
+        self, turn: RunningTurn, child: Parts, agent_id: str, call_id: str, call: ForegroundCall
+    ) -> None:
+        self._turn = turn
+        self._child = child
+        self._ids = agent_id, call_id
+        self._call = call
+        self.is_counted = False
+        """True if the turn has counted the agent's usage."""
+
+    def emit(self, event: Event) -> None:
+        if self._call.moved.is_set():  # from then on it outlives the turn
+            return
+        self.is_counted = self.is_counted or isinstance(event, TurnEnded)
+        # Problems with its servers come before its first entry, and are for the user.
+        is_problem = isinstance(event, Notice) and not self._child.recorder.chain
+        self._turn.emit(event if is_problem else Inside(*self._ids, event))
+
+
+async def _outlasts(task: asyncio.Task[Any], call: ForegroundCall) -> bool:
+    """Wait for a sub-agent; return whether it was moved to the background instead of ending."""
+    try:
+        return await call.outlasts(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 def _touches(given: TaskInput, workspace: Workspace) -> Sequence[Uses]:
@@ -341,6 +405,7 @@ def _outcome(
         "agentId": child.recorder.facts.agent_id,
         "agentType": definition.name,
         "content": content,
+        "resolvedModel": child.choice.model,
         "totalDurationMs": round(ended.seconds * 1000),
         "totalTokens": context_tokens(chain),
         "totalToolUseCount": calls,

@@ -1,7 +1,7 @@
 """Build the preview of a call for its permission prompt.
 
-Nothing is left out and nothing is dressed up: characters that cannot be seen are spelled out, and
-long runs of blanks are counted, as they would push what follows out of sight.
+Nothing is left out or disguised: invisible characters are spelled out, and long runs of blanks are
+counted, because they could push what follows out of sight.
 """
 
 import json

@@ -1,7 +1,10 @@
 """Drive an open chat: send prompts, ask for permission, switch sessions."""
 
 import asyncio
+import os
+from collections.abc import Callable
 from contextlib import aclosing
+from functools import partial
 from importlib import import_module
 from time import monotonic
 from typing import Any, Self
@@ -15,9 +18,11 @@ from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.loop.notifications import NOTICE, Arrival, listen, next_notice
 from turnlog.agent.loop.spending import context_tokens
 from turnlog.agent.permissions import ApprovalMode
+from turnlog.agent.permissions.gate import may_linger
 from turnlog.agent.permissions.policy import PermissionReply, Question
-from turnlog.agent.session.resume import go_on, reopen
+from turnlog.agent.session.resume import continue_session, reopen
 from turnlog.agent.session.rewind import Rewound
+from turnlog.agent.terminal.elicitation_form import ask_for_input
 from turnlog.agent.terminal.event_view import TurnDisplay
 from turnlog.agent.terminal.permission_prompt import ACCEPT, Asking
 from turnlog.agent.terminal.question_menu import (
@@ -30,11 +35,15 @@ from turnlog.agent.terminal.question_menu import (
 from turnlog.agent.terminal.screen_protocol import ScreenInterface, ScrollbackItem, TypedInput
 from turnlog.agent.terminal.status_command import StatusCommand, session_state
 from turnlog.agent.terminal.status_line import StatusFacts
+from turnlog.agent.terminal.themes import theme_named
+from turnlog.agent.workspace.shell.background import ForegroundCall
+from turnlog.agent.workspace.task_list import TaskListError
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_kind
 from turnlog.conversation.session import open_session
 from turnlog.format.entries import User
 from turnlog.format.fit import fit
 from turnlog.format.json_values import Fields
+from turnlog.format.regular_files import read_object
 from turnlog.render.costs import session_cost
 from turnlog.store.paths import Store
 
@@ -42,8 +51,13 @@ LAST_TURNS = 2
 """Turns shown when a session is resumed."""
 COMMANDS = ("/", "!")
 CLIENT = "anthropic"
-"""Takes a second or two to load, in which the screen must not stand still."""
-ASKED = "permission_prompt"
+"""Imported in a thread: it takes a second or two, and the screen must not freeze."""
+ASKED, IDLE = "permission_prompt", "idle_prompt"
+WAITING = "turnlog is waiting for your input"
+IDLE_SECONDS = 60.0
+IDLE_SETTING = "messageIdleNotifThresholdMs"
+"""The client's setting for another delay, in its own state file."""
+STAYS = "not moved: it may run without asking only while nothing else runs"
 COUNTED = 1 << 24
 """Maximum size of a session that is read to show its cost."""
 
@@ -64,6 +78,8 @@ class ChatDriver:
         self._counting: asyncio.Task[None] | None = None
         self._status: StatusCommand | None = None
         self._started = monotonic()
+        self._answered: float | None = None
+        """When the last turn ended; None before the first one, and once the user was notified."""
 
     @classmethod
     async def open(cls, screen: ScreenInterface, store: Store, options: ChatOptions) -> Self:
@@ -79,7 +95,7 @@ class ChatDriver:
         carried: Fields = {"mode": parts.rules.mode, "model": parts.choice.model, "start": reason}
         carried["tuning"] = parts.choice.tuning
         wanted = replace(self.options, **plain | carried | changes)
-        # The other one is opened first: if it cannot be, this one goes on.
+        # The other one is opened first: if that fails, this one stays open.
         chat = await self._open(wanted)
         await self.chat.close(reason)
         self.options = wanted
@@ -88,7 +104,8 @@ class ChatDriver:
         self._begin(chat)
 
     async def _open(self, options: ChatOptions) -> Chat:
-        return await open_chat(self.store, options, self._ask, self._approve)
+        elicit = partial(ask_for_input, self.screen)
+        return await open_chat(self.store, options, self._ask, self._approve, elicit=elicit)
 
     def _begin(self, chat: Chat) -> None:
         self.chat = chat
@@ -96,20 +113,25 @@ class ChatDriver:
         listen(self.chat.parts, self.screen.wake)
         self.chat.parts.hooks.show = self.display.working
         self.chat.parts.hooks.ring = self.screen.ring
+        self.screen.style.use(theme_named(chat.preferences.theme, os.environ))
+        self.screen.use_vi(chat.preferences.uses_vi)
         for note in self.chat.notes:
             self.display.note(note, is_error=True)
+        self.display.read_tasks = partial(_tasks, chat)
+        self.display.checklist.take(_tasks(chat))
         self.display.past(last_turns(self.chat.parts.recorder.chain))
-        self._start_status(chat)
+        self.restart_status()
         if self.options.resume:
             # For this display: when the count is done, the user may have switched to another
             # session.
             self._counting = asyncio.create_task(self._count_before(self.display))
         self.screen.redraw()
 
-    def _start_status(self, chat: Chat) -> None:
+    def restart_status(self) -> None:
         """Run the user's status line command, if there is one, now and after changes."""
         if self._status:
             self._status.stop()
+        chat = self.chat
         command = chat.preferences.status_command
 
         def state() -> Fields:
@@ -120,6 +142,7 @@ class ChatDriver:
         made = StatusCommand(command, place, state, self.screen.redraw) if command else None
         self._status = made
         self.refresh_status()
+        self.screen.redraw()
 
     def refresh_status(self) -> None:
         """Run the status line command soon, as something has changed."""
@@ -134,10 +157,10 @@ class ChatDriver:
             display.meter.total += before.cost_usd
             self.screen.redraw()
 
-    def go_on(self) -> None:
+    def reload_session(self) -> None:
         """Reload the session from its file."""
         recorder = self.chat.parts.recorder
-        go_on(recorder, reopen(recorder.path))
+        continue_session(recorder, reopen(recorder.path))
 
     async def send(self, prompt: Prompt, source: str) -> None:
         """Run a turn for a prompt."""
@@ -152,8 +175,20 @@ class ChatDriver:
                     self.display.show(event)
         finally:
             self.is_at_work = False
+            self._answered = asyncio.get_running_loop().time()
             self.display.finish()
             self.refresh_status()
+
+    async def watch_idleness(self, last_key: Callable[[], float]) -> None:
+        """Run Notification hooks once the user has typed nothing for a while after a turn."""
+        if self._answered is None:
+            return
+        answered, self._answered = self._answered, None
+        await asyncio.sleep(idle_limit(self.store))
+        if last_key() <= answered:
+            about = {"message": WAITING, "title": "turnlog", "notification_type": IDLE}
+            # In the background: typing ends the wait, but not a hook that has begun.
+            self.chat.parts.hooks.announce("Notification", IDLE, about)
 
     @property
     def has_news(self) -> bool:
@@ -174,6 +209,19 @@ class ChatDriver:
     def stop(self) -> None:
         """Interrupt the turn."""
         self.chat.loop.interrupt()
+
+    @property
+    def foreground(self) -> list[ForegroundCall]:
+        """Running calls that can be moved to the background."""
+        return self.chat.parts.workspace.shells.foreground
+
+    async def move_to_background(self, is_for_message: bool = False) -> None:
+        """Move the running calls to the background, except those that may not continue there."""
+        for call in list(self.foreground):
+            if call.runs is None or await may_linger(self.chat.parts, call.runs()):
+                call.move(is_for_message)
+            else:
+                self.display.note(STAYS)
 
     def next_mode(self) -> None:
         """Switch to the next permission mode."""
@@ -208,6 +256,7 @@ class ChatDriver:
             self.display.meter.cost,
             parts.choice.tuning.effort or "",
             self._status.text if self._status else "",
+            sum(job.status == "running" for job in parts.workspace.shells.jobs.values()),
         )
 
     def _absorb(self) -> list[Arrival]:
@@ -247,6 +296,25 @@ class ChatDriver:
         rules = self.chat.parts.rules
         menu = Asking(question, offers_edits=rules.mode is ApprovalMode.DEFAULT)
         return await self.screen.ask(menu, self.display.question(question))
+
+
+def idle_limit(store: Store) -> float:
+    """Return the seconds without a key press after which the user counts as away."""
+    wanted = read_object(store.client_state(os.environ)).get(IDLE_SETTING)
+    if not isinstance(wanted, int | float) or isinstance(wanted, bool) or wanted <= 0:
+        return IDLE_SECONDS
+    return wanted / 1000
+
+
+def _tasks(chat: Chat) -> list[Fields]:
+    """Return the task list of a chat, whichever tool keeps it."""
+    workspace = chat.parts.workspace
+    if workspace.todos:
+        return workspace.todos
+    try:
+        return workspace.tasks.all()
+    except TaskListError:  # the call that needs it says why
+        return []
 
 
 def last_turns(chain: list[Fields], count: int = LAST_TURNS) -> list[Fields]:

@@ -6,14 +6,17 @@ from typing import Any
 
 from msgspec import Struct
 
+from turnlog.agent.chat.mentions import describe_mention
 from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.permissions.policy import Question
+from turnlog.agent.permissions.verdict import QUESTIONS
 from turnlog.agent.session.entry_builders import REJECTED_TEXT, text_of
 from turnlog.agent.terminal.call_preview import EDITS, CallPlace, preview
 from turnlog.agent.terminal.folding import FoldedText
 from turnlog.agent.terminal.permission_prompt import long_reasons
 from turnlog.agent.terminal.screen_protocol import ScrollbackItem
 from turnlog.agent.terminal.styled_text import Style, one_line
+from turnlog.conversation.call_titles import call_title
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.nodes import SYNTHETIC
 from turnlog.conversation.prompts import BASH_INPUT, INTERRUPTION, label_of
@@ -21,15 +24,15 @@ from turnlog.format.blocks import command_text
 from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.render.rows import CallRow
 from turnlog.render.terminal_text import Terminal
-from turnlog.render.tool_views import body_of, outcome_of, title_of
+from turnlog.render.tool_views import body_of, outcome_of
 from turnlog.text import as_printed, duration, visible
 
 FEW = 4
 """Lines of a call's output that are shown."""
-SILENT = ("Read", "Glob", "Grep", "TodoWrite", "Agent", "Task", "Skill")
+SILENT = ("Read", "Glob", "Grep", "TodoWrite", "Agent", "Task", "Skill", "ExitPlanMode")
 """Tools whose output is not shown to the user."""
 LONG_THOUGHT = 1.0
-"""Seconds from which on thinking is worth a line."""
+"""Minimum seconds of thinking that are worth a line."""
 NOTICE = "<task-notification>"
 PRINTED = ("<bash-stdout>", "<bash-stderr>")
 SAID = "the user said:\n"
@@ -108,7 +111,7 @@ class EntryRenderer:
         return [call, ScrollbackItem(reasons, is_attached=True)] if reasons else [call]
 
     def _did(self, name: str, detail: Detail, outcome: str, style: str, body: list[str]) -> CallRow:
-        title = title_of(name, detail).replace(f"{self._root}/", "")
+        title = call_title(name, detail.input).replace(f"{self._root}/", "")
         return CallRow(
             name, title, outcome, is_error=False, duration_ms=None, style=style, body=body
         )
@@ -120,7 +123,7 @@ class EntryRenderer:
         return ScrollbackItem(lines, is_attached=True)
 
     def thought(self, text: str, seconds: float) -> ScrollbackItem | None:
-        """Render thinking as one line; None if it was short, or the API kept its text back."""
+        """Render thinking as one line; None if it was short, or the API withheld its text."""
         if text.strip():
             self._folded.append(FoldedText("thinking", text))
         if not text.strip() or seconds < LONG_THOUGHT:
@@ -163,10 +166,20 @@ class EntryRenderer:
         )
         if results:
             return self._result(results[0], entry, seconds)
+        if entry.get("isMeta"):
+            return self._mentions(content)
         text = text_of(content)
-        if entry.get("isMeta") or entry.get("isCompactSummary") or not text.strip():
+        if entry.get("isCompactSummary") or not text.strip():
             return None
         return self._typed(text)
+
+    def _mentions(self, content: object) -> ScrollbackItem | None:
+        """Render the files that came along with a prompt."""
+        texts = [str(_object(each).get("text")) for each in content] if is_array(content) else []
+        found = [mention for text in texts if (mention := describe_mention(text))]
+        names = [f"{done} {path.replace(f'{self._root}/', '')}" for done, path in found]
+        lines = [f"  {self._style(name, 'dim')}" for name in names]
+        return ScrollbackItem(lines, is_attached=True) if lines else None
 
     def _typed(self, text: str) -> ScrollbackItem | None:
         if text.startswith(INTERRUPTION):
@@ -185,7 +198,8 @@ class EntryRenderer:
         use = self._uses.pop(call_id, ToolUse("?", {}))
         text = as_printed(_untagged(text_of(block.get("content") or "")))
         is_asked = call_id in self._asked
-        stop = self._stop(call_id, text) if entry.get("toolDenialKind") == REJECTED else ""
+        is_seen = is_asked or use.name in QUESTIONS
+        stop = self._stop(call_id, text, is_seen) if entry.get("toolDenialKind") == REJECTED else ""
         if is_asked and stop:
             mark, shown = self._style("✗", "error"), self._style(stop, "dim")
             return ScrollbackItem([f"  {mark} {shown}"], is_attached=True)
@@ -201,7 +215,7 @@ class EntryRenderer:
         is_tight = len(lines) == 1
         return ScrollbackItem(lines, is_tight=is_tight, is_attached=is_asked) if lines else None
 
-    def _stop(self, call_id: str, text: str) -> str:
+    def _stop(self, call_id: str, text: str, is_seen: bool) -> str:
         """Render a call that the user denied or interrupted."""
         feedback = text.partition(SAID)[2] if not text.startswith(REJECTED_TEXT) else ""
         if feedback:
@@ -210,23 +224,27 @@ class EntryRenderer:
             return "refused or interrupted"
         if call_id in self._begun:
             return "interrupted"
-        return "refused" if call_id in self._asked else "not run"
+        return "refused" if is_seen else "not run"
 
     def _outcome(
         self, name: str, detail: Detail, is_error: bool, stop: str, seconds: float | None
     ) -> CallRow:
-        style, body = body_of(name, detail)
-        outcome = outcome_of(name, detail)
-        task = _object(detail.structured).get("backgroundTaskId")
+        style, body = body_of(name, detail, is_error)
+        outcome = outcome_of(name, detail, is_error)
+        data = _object(detail.structured)
         if stop:
             outcome, body = stop, []
-        elif task:  # the text is for the model
+        elif task := data.get("backgroundTaskId"):  # the text is for the model
             body = [] if self._is_past else [f"as {task}; /tasks shows it"]
+        elif data.get("status") == "async_launched":
+            body = []
         is_open = style == "text" and not is_error
         if is_open:
             shown = [] if name in SILENT else list(_few(body))
             if len(shown) < len(body):
-                self._folded.append(FoldedText(f"{name} {title_of(name, detail)}", "\n".join(body)))
+                self._folded.append(
+                    FoldedText(f"{name} {call_title(name, detail.input)}", "\n".join(body))
+                )
             body = shown
         did = self._did(name, detail, outcome, style, body)
         milliseconds = round(seconds * 1000) if seconds else None

@@ -1,11 +1,14 @@
 """Display the events of a turn: finished ones in the scrollback, running ones redrawn."""
 
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
 from turnlog.agent.loop.events import (
     CallStarted,
     Event,
+    Inside,
     Notice,
     Recorded,
     Retrying,
@@ -15,15 +18,17 @@ from turnlog.agent.loop.events import (
 from turnlog.agent.loop.notifications import NOTICE
 from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.session.entry_builders import text_of
+from turnlog.agent.terminal.checklist import Checklist
 from turnlog.agent.terminal.event_text import EntryRenderer
 from turnlog.agent.terminal.folding import PAGE, FoldedText
-from turnlog.agent.terminal.live_region import Live, todo_rows
+from turnlog.agent.terminal.live_region import WAITING, Live
 from turnlog.agent.terminal.markdown_stream import MarkdownStream
 from turnlog.agent.terminal.screen_protocol import ScreenInterface, ScrollbackItem
 from turnlog.agent.terminal.status_line import UsageMeter, spinner
 from turnlog.agent.terminal.styled_text import one_line
+from turnlog.agent.tools.task_tracking import is_tracking
 from turnlog.conversation.prompts import INTERRUPTION
-from turnlog.format.json_values import Fields, is_array
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.text import as_printed, duration, running_money, tokens_text
 
 WORTH_TELLING = 10.0
@@ -31,6 +36,9 @@ WORTH_TELLING = 10.0
 MOST_UNFOLDED = 20
 """Folded texts that are shown at once."""
 HINT = "esc to interrupt"
+BACKGROUND = "ctrl-b to background"
+IDLE = (WAITING, "Working")
+"""Labels that are less informative than the task in progress."""
 UNSEEN = ("queued", NOTICE)
 """Prompt sources that were not shown when they were typed."""
 LIMITS = {
@@ -46,14 +54,21 @@ class TurnDisplay:
     def __init__(self, screen: ScreenInterface, root: Path) -> None:
         self._screen = screen
         self._folded: list[FoldedText] = []
+        self._unread: list[str] = []
+        """Rows that the next unfolding goes on with."""
         self._renderer = EntryRenderer(screen.style, root, folded=self._folded)
         self._past_renderer = EntryRenderer(screen.style, root, is_past=True, folded=self._folded)
         self._live = Live(str(root))
         self._answer = MarkdownStream()
+        self.checklist = Checklist()
+        self.read_tasks: Callable[[], list[Fields]] = list
+        """Returns the tasks of the session, after a call may have changed them."""
         self._has_failed = False
         self._block_started = 0.0
         self.is_running = False
         """True if a turn is running."""
+        self.notes: deque[str] = deque(maxlen=100)
+        """The last messages that were no errors."""
         self.meter = UsageMeter()
         self.question = self._renderer.question
 
@@ -63,10 +78,17 @@ class TurnDisplay:
         return self._answer.tail
 
     def rows(self, columns: int) -> list[str]:
-        """Return the live region besides the answer."""
+        """Return the live region without the answer."""
         rows = self._live.rows(self._screen.style, columns)
-        line = spinner(self._live.label, self.meter, HINT, columns - 1)
+        label = self._live.label
+        label = self.checklist.active_form or label if label in IDLE else label
+        hints = [HINT, BACKGROUND] if self._live.is_lasting else [HINT]
+        line = spinner(label, self.meter, hints, columns - 1)
         return [*rows, *([""] if rows else []), self._screen.style(line, "ok")]
+
+    def task_rows(self, columns: int) -> list[str]:
+        """Return the rows of the task list, if it is shown."""
+        return self.checklist.rows(self._screen.style, columns - 1, self.is_running)
 
     def working(self, text: str) -> None:
         """Show a label for the current activity."""
@@ -75,6 +97,8 @@ class TurnDisplay:
 
     def note(self, text: str, is_error: bool = False) -> None:
         """Show a message."""
+        if not is_error:
+            self.notes.append(text)
         self._screen.show(self._renderer.note(text, is_error))
 
     def prompt(self, text: str) -> None:
@@ -93,20 +117,31 @@ class TurnDisplay:
         self.printed("\n".join(self._live.last_lines(call_id)))
 
     def unfold(self) -> None:
-        """Show all of the texts that were folded since the last time."""
-        folded = self._folded[-MOST_UNFOLDED:]
-        self._folded.clear()
-        if not folded:
+        """Show what was folded since the last time, or the next page of it."""
+        if self._folded:
+            self._unread = [
+                row for each in self._folded[-MOST_UNFOLDED:] for row in self._all(each)
+            ]
+            self._folded.clear()
+        if not self._unread:
             self.note("nothing is folded")
-        for each in folded:
-            lines = [f"    {line}" for line in as_printed(each.text).strip("\n").split("\n")]
-            title = self._screen.style(one_line(each.title), "bold")
-            self._screen.show(ScrollbackItem([f"  {title}", *lines[:PAGE]]))
+            return
+        page, self._unread = self._unread[:PAGE], self._unread[PAGE:]
+        left = f"    … {len(self._unread):,} more lines · ctrl-o shows more"
+        rest = [self._screen.style(left, "dim")] if self._unread else []
+        self._screen.show(ScrollbackItem([*page, *rest], indent=4))
 
-    def show_todos(self, todos: list[Fields]) -> None:
-        """Show the to-do list."""
-        rows = todo_rows(todos, self._screen.style, 1_000) or ["  the to-do list is empty"]
-        self._screen.show(ScrollbackItem(rows, indent=2))
+    def _all(self, folded: FoldedText) -> list[str]:
+        lines = as_printed(folded.text).strip("\n").split("\n")
+        title = self._screen.style(one_line(folded.title), "bold")
+        return [f"  {title}", *(f"    {self._screen.style(line, 'output')}" for line in lines)]
+
+    def toggle_tasks(self) -> None:
+        """Show or hide the task list."""
+        if self.checklist.is_empty:
+            self.note("the task list is empty")
+        self.checklist.toggle(self.is_running)
+        self._screen.redraw()
 
     def past(self, entries: list[Fields]) -> None:
         """Show earlier turns."""
@@ -142,6 +177,8 @@ class TurnDisplay:
                 self._say(self._answer.finish())
                 wait = f"in {duration(event.wait)}" if event.wait >= 1 else "at once"
                 self.note(f"{event.reason}; trying again {wait} (try {event.attempt})")
+            case Inside(event=Recorded()):
+                self._recorded_inside(event.event.entry)
             case Notice():
                 self.note(event.text, event.is_error)
             case TurnEnded():
@@ -176,6 +213,12 @@ class TurnDisplay:
             self._has_failed = True
             self._screen.show(self._renderer.render(entry))
 
+    def _recorded_inside(self, entry: Fields) -> None:
+        """Update the task list, which a sub-agent shares."""
+        data = entry.get("toolUseResult")
+        if is_object(data) and ("task" in data or "taskId" in data):
+            self.checklist.take(self.read_tasks())
+
     def _fold_thinking(self, content: object) -> None:
         for block in content if is_array(content) else []:
             if block.get("type") == "thinking":
@@ -188,21 +231,16 @@ class TurnDisplay:
             call_id = first["tool_use_id"]
             name, last = self._renderer.name(call_id), self._live.last_lines(call_id)
             seconds = self._live.ended(call_id)
-            if name == "TodoWrite" and not first.get("is_error"):
-                data: Fields = entry.get("toolUseResult") or {}
-                self._live.todos = data.get("newTodos") or []
+            if is_tracking(name) and not first.get("is_error"):
+                self.checklist.take(self.read_tasks())
                 return
             self._screen.show(self._renderer.render(entry, seconds))
             if entry.get("toolDenialKind") == REJECTED:  # the line has nothing of what it printed
                 self.printed("\n".join(last))
-        elif entry.get("promptSource") in UNSEEN or _is_stop(first):
+        elif entry.get("isMeta") or entry.get("promptSource") in UNSEEN or _is_stop(first):
             self._screen.show(self._renderer.render(entry))
 
     def _ended(self, ended: TurnEnded) -> None:
-        if self._live.todos:
-            rows = todo_rows(self._live.todos, self._screen.style, 1_000)
-            self._screen.show(ScrollbackItem(rows, indent=2))
-            self._live.todos = []
         if ended.reason in LIMITS:
             self.note(LIMITS[ended.reason])
         elif ended.reason == "blocked" and ended.text:

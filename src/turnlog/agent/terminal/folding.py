@@ -12,7 +12,7 @@ PAGE = 1_000
 LEAST = 4
 """Minimum number of rows shown of each part, however low the terminal is."""
 RESET = "\x1b[0m"
-"""Colours go on from row to row, and the row that ends them may be folded."""
+"""Colours continue from row to row, and the row that ends them may be folded."""
 NOTE = "    … {count:,} more lines · ctrl-e shows all"
 NEXT = "    … {count:,} more lines · ctrl-e shows more"
 
@@ -25,7 +25,7 @@ class FoldedText(Struct, frozen=True):
 
 
 def fold_rows(parts: Sequence[list[str]], room: int) -> list[list[str]]:
-    """Return parts that fit into a number of rows; the first takes what the others leave.
+    """Return parts that fit into a number of rows; the first gets what the others leave.
 
     >>> fold_rows([["a", "b", "c", "d", "e", "f"]], 4)
     [['a', 'b', '\\x1b[0m    … 3 more lines · ctrl-e shows all', 'f']]

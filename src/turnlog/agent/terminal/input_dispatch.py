@@ -45,7 +45,15 @@ async def _run_command(driver: ChatDriver, name: str, arguments: str) -> None:
     if command is None:
         driver.display.note(f"unknown command /{name} (try: /help)", is_error=True)
         return
+    recorder = driver.chat.parts.recorder
+    leaf = recorder.leaf
+    driver.display.notes.clear()
     await command.run(driver, arguments)
+    # Of a command that only shows something, or starts a turn, nothing is left to record; and one
+    # before the first prompt must not make a session.
+    is_here = driver.chat.parts.recorder is recorder and recorder.leaf == leaf
+    if leaf and is_here and driver.display.notes:
+        recorder.local_command(command.name, arguments, "\n".join(driver.display.notes))
 
 
 async def _run_shell(driver: ChatDriver, command: str) -> None:
@@ -82,6 +90,8 @@ def shell_prompt(command: str, outcome: ToolOutcome) -> list[Fields]:
 
 
 def _printed(outcome: ToolOutcome) -> str:
-    if is_object(outcome.data) and isinstance(outcome.data.get("stdout"), str):
-        return outcome.data["stdout"]
+    data = outcome.data if is_object(outcome.data) else {}
+    # One that was moved to the background has printed nothing yet; the text says where it will.
+    if isinstance(data.get("stdout"), str) and "backgroundTaskId" not in data:
+        return data["stdout"]
     return str(outcome.content)

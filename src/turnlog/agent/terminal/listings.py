@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -12,7 +11,7 @@ from turnlog.agent.hooks.hook_events import EVENTS
 from turnlog.agent.hooks.matchers import shown
 from turnlog.agent.loop.context_usage import usage_of
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.mcp.connections import spelt, tool_name
+from turnlog.agent.mcp.connections import Connections, spelt, tool_name
 from turnlog.agent.permissions.policy import Policy
 from turnlog.agent.terminal.chat_driver import ChatDriver
 from turnlog.agent.terminal.completer import KnownCommand
@@ -22,7 +21,8 @@ from turnlog.agent.workspace.tool import Tool
 from turnlog.conversation.session import open_session
 from turnlog.format.json_values import Fields
 from turnlog.render.costs import CostView, session_cost
-from turnlog.text import running_money, tokens_text
+from turnlog.store.paths import short_path
+from turnlog.text import plural, running_money, tokens_text
 
 BAR = 50
 FIGURE = 10
@@ -32,22 +32,26 @@ MOST_ROWS = 2
 KIND = 7
 """Width of the column with a rule's effect."""
 KEYS = (
-    ("esc", "interrupt the model"),
-    ("esc esc", "clear the prompt, or go back to before one"),
-    ("shift-tab", "ask for less, or more, before things are done"),
+    ("esc", "interrupt the model, then send what is queued"),
+    ("esc esc", "clear the prompt, or rewind to an earlier one"),
+    ("shift-tab", "switch the permission mode"),
     ("alt-enter, ctrl-j, \\ enter", "a new line"),
-    ("@", "mention a file"),
+    ("@", "mention a file, or a resource of an MCP server"),
     ("!", "run a shell command"),
     ("#", "add a line to a memory file"),
     ("?", "show these keys, in an empty prompt"),
     ("ctrl-r", "search earlier prompts"),
-    ("ctrl-g, ctrl-x ctrl-e", "write the prompt in $EDITOR"),
-    ("ctrl-t", "show the to-do list"),
+    ("ctrl-g, ctrl-x ctrl-e", "edit the prompt in $EDITOR"),
+    ("ctrl-s", "put the prompt aside until another one is sent"),
+    ("alt-p", "choose the model"),
+    ("ctrl-t", "show or hide the task list"),
+    ("ctrl-b, ctrl-x ctrl-b", "move running calls to the background"),
     ("ctrl-v", "paste an image"),
-    ("ctrl-e", "show all of what a question folds"),
-    ("ctrl-o", "show all of what was folded: thinking, output"),
-    ("up", "take back what is queued; prompts of before"),
-    ("ctrl-c, ctrl-d", "clear, leave"),
+    ("ctrl-e", "show the folded part of a question"),
+    ("ctrl-o", "show folded thinking and output"),
+    ("up", "edit queued prompts; earlier prompts"),
+    ("ctrl-x ctrl-s", "send queued prompts now"),
+    ("ctrl-c, ctrl-d", "clear the prompt; exit"),
 )
 
 
@@ -64,7 +68,8 @@ def show_tables(driver: ChatDriver, commands: Sequence[Sequence[KnownCommand]]) 
     """Show commands by group, and keys."""
     groups = [[(each.shown, each.help) for each in group] for group in commands]
     wide = max(cells(name) for group in groups for name, _ in group)
-    tables = [_table(group, driver, wide) for group in (*groups, KEYS) if group]
+    tables = [_table(group, driver, wide) for group in groups if group]
+    tables.append(_table(KEYS, driver, wide, is_whole=True))
     driver.show_lines([line for table in tables for line in (*table, "")][:-1])
 
 
@@ -163,20 +168,14 @@ def permission_rows(policy: Policy, style: Style, columns: int) -> list[str]:
     kinds = (("deny", policy.deny), ("ask", policy.ask), ("allow", policy.allow))
     listed = [("mode", MODES[policy.mode], policy.mode.value)]
     for kind, rules in kinds:
-        listed += [(kind, one_line(rule.text), _place(rule.source, policy.root)) for rule in rules]
+        listed += [
+            (kind, one_line(rule.text), short_path(rule.source, policy.root)) for rule in rules
+        ]
     wide = max(length for _, text, _ in listed if (length := cells(text)) <= columns // 2)
     return [
         f"{kind:{KIND}}{text}{' ' * (wide - cells(text))}  {style(place, 'dim')}"
         for kind, text, place in listed
     ]
-
-
-def _place(path: str, root: Path) -> str:
-    """Return the shortest name of a file."""
-    for folder, short_name in ((root, "."), (Path.home(), "~")):
-        if path.startswith(f"{folder}/"):
-            return f"{short_name}{path.removeprefix(str(folder))}"
-    return path
 
 
 async def show_agents(driver: ChatDriver, arguments: str) -> None:
@@ -206,9 +205,8 @@ async def show_hooks(driver: ChatDriver, arguments: str) -> None:
 
 async def show_servers(driver: ChatDriver, arguments: str) -> None:
     """Show the MCP servers and their tools."""
-    tools = driver.chat.servers.tools
     rows = [
-        (f"{state['name']} {state['status']}", ", ".join(_tools_of(state["name"], tools)))
+        (f"{state['name']} {state['status']}", _offered_by(state["name"], driver.chat.servers))
         for state in driver.chat.server_states
     ]
     _show(driver, rows, "no MCP servers; .mcp.json in this directory would name some")
@@ -226,12 +224,21 @@ async def show_tasks(driver: ChatDriver, arguments: str) -> None:
 
 def show_keys(driver: ChatDriver) -> None:
     """Show the keys."""
-    driver.show_lines(_table(KEYS, driver))
+    driver.show_lines(_table(KEYS, driver, is_whole=True))
 
 
 def show_rows(driver: ChatDriver, rows: Sequence[tuple[str, str]]) -> None:
     """Show names and values."""
     driver.show_lines(_table(rows, driver))
+
+
+def _offered_by(name: str, servers: Connections) -> str:
+    """Return the tools of a server, and how many prompts and resources it has."""
+    prompts = sum(each.server == name for each in servers.prompts)
+    resources = sum(each.server == name for each in servers.resources)
+    counts = [plural(prompts, "prompt")] if prompts else []
+    counts += [plural(resources, "resource")] if resources else []
+    return " · ".join(filter(None, [", ".join(_tools_of(name, servers.tools)), *counts]))
 
 
 def _tools_of(server: str, tools: Sequence[Tool]) -> list[str]:
@@ -243,22 +250,31 @@ def _show(driver: ChatDriver, rows: Sequence[tuple[str, str]], nothing: str) -> 
     driver.show_lines(_table(rows, driver) if rows else [nothing])
 
 
-def _table(rows: Sequence[tuple[str, str]], driver: ChatDriver, wide: int = 0) -> list[str]:
-    """Return a table of names and descriptions; `wide` is the width of other tables' names."""
+def _table(
+    rows: Sequence[tuple[str, str]], driver: ChatDriver, wide: int = 0, is_whole: bool = False
+) -> list[str]:
+    """Return a table of names and descriptions, which are cut unless `is_whole`.
+
+    `wide` is the width of other tables' names.
+    """
     style, columns = driver.screen.style, driver.screen.columns
     longest = max(wide, *(cells(name) for name, _ in rows)) + 2
     wide = min(longest, max(20, columns // 2))
     lines: list[str] = []
     for name, note in rows:
-        shown = cut(one_line(name), wide - 2)
+        shown = one_line(name)
         head = f"{style(shown, 'text')}{' ' * (wide - cells(shown))}"
-        for row in _few_rows(one_line(note), columns - wide - 3):
+        if cells(shown) > wide - 2:  # a row of its own, as in help pages
+            lines.append(style(cut(shown, columns - 3), "text"))
+            head = " " * wide
+        room = columns - wide - 3
+        folded = fold(one_line(note), room).split("\n")
+        for row in folded if is_whole else _few_rows(folded, room):
             lines.append(f"{head}{style(row, 'dim')}")
             head = " " * wide
     return lines
 
 
-def _few_rows(text: str, room: int) -> list[str]:
-    rows = fold(text, room).split("\n")
+def _few_rows(rows: list[str], room: int) -> list[str]:
     *first, last = rows[:MOST_ROWS]
     return [*first, cut(" ".join([last, *rows[MOST_ROWS:]]), room)]

@@ -1,4 +1,4 @@
-"""The redrawn region: running calls with their output, and the to-do list."""
+"""The redrawn region: running calls with their output."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -18,13 +18,14 @@ from turnlog.agent.loop.events import (
 from turnlog.agent.terminal.styled_text import Style, cut, one_line, printable
 from turnlog.conversation.call_titles import call_title
 from turnlog.format.json_values import Fields, is_array
-from turnlog.render.tool_views import BOXES
 from turnlog.text import as_printed, duration
 
 TAIL = 3
 """Lines shown of a running call's output."""
 SLOW = 2.0
 """Seconds after which a duration is shown."""
+LASTING = ("Bash", "Agent", "Task")
+"""Tools whose calls can be moved to the background."""
 DOING = {"text": "Answering", "thinking": "Thinking", "tool_use": "Preparing a call"}
 WAITING = "Waiting"
 
@@ -64,7 +65,6 @@ class Live:
         self.root = root
         self.jobs: dict[str, RunningCall] = {}
         self.label = WAITING
-        self.todos: list[Fields] = []
 
     def take(self, event: Event) -> None:
         """Update from an event."""
@@ -100,11 +100,14 @@ class Live:
             self.label = WAITING
         return job.seconds if job and job.seconds >= SLOW else None
 
+    @property
+    def is_lasting(self) -> bool:
+        """Return whether a call takes long that could continue in the background."""
+        return any(job.name in LASTING and job.seconds >= SLOW for job in self.jobs.values())
+
     def rows(self, style: Style, room: int) -> list[str]:
-        """Return the rows of running calls and the to-do list."""
-        rows = [row for job in self.jobs.values() for row in _job_rows(job, style, room)]
-        todos = [row for todo in self.todos for row in [_todo_row(todo, style, room)]]
-        return [*rows, *todos]
+        """Return the rows of running calls."""
+        return [row for job in self.jobs.values() for row in _job_rows(job, style, room)]
 
     def _stream(self, event: Fields) -> None:
         match event.get("type"):
@@ -127,11 +130,6 @@ class Live:
                 job.printed(f"\n{block['name']} {one_line(title)}")
 
 
-def todo_rows(todos: list[Fields], style: Style, room: int) -> list[str]:
-    """Return the rows of a to-do list."""
-    return [_todo_row(todo, style, room) for todo in todos]
-
-
 def _job_rows(job: RunningCall, style: Style, room: int) -> list[str]:
     facts = [
         f"{job.calls} calls" if job.calls else "",
@@ -145,10 +143,3 @@ def _job_rows(job: RunningCall, style: Style, room: int) -> list[str]:
     lines = [line for line in job.tail if line.strip()][-TAIL:]
     heads = [] if job.is_shown else [head.rstrip()]
     return [*heads, *(style(cut(f"    {line}", room), "output") for line in lines)]
-
-
-def _todo_row(todo: Fields, style: Style, room: int) -> str:
-    status = str(todo.get("status"))
-    role = {"completed": "dim", "in_progress": "bold"}.get(status, "text")
-    text = todo.get("activeForm") if status == "in_progress" else todo.get("content")
-    return style(cut(f"{BOXES.get(status, '☐')} {one_line(str(text))}", room), role)

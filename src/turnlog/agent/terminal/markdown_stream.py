@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from rich.theme import Theme
 
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-PADDING = re.compile(r" *((?:\x1b\[[0-9;]*m)*) *$")
+CYAN, BLUE = "cyan", "blue"
+"""Colours of code and links on a dark and on a light background."""
 WIDEST = 100
 """Maximum line length: longer lines are hard to read on any terminal."""
+DELIMITERS = re.compile(r"[\s:|-]*-[\s:|-]*")
+"""The line below the head of a table."""
+PADDING = re.compile(r" *((?:\x1b\[[0-9;]*m)*) *$")
 
 
 def split_finished(text: str) -> tuple[str, str]:
@@ -82,21 +86,24 @@ class MarkdownStream:
 
 
 def end_of(tail: str, lines: int) -> str:
-    """Return the last lines of a tail with their code fence; more would not be visible.
+    """Return the last lines of a tail with their code fence or the head of their table.
 
     >>> end_of("```py\\n1\\n2\\n3\\n", 3)
     '```py\\n2\\n3\\n'
+    >>> end_of("|a|\\n|-|\\n|1|\\n|2|\\n", 3)
+    '|a|\\n|-|\\n|2|\\n'
     """
     every = tail.splitlines(keepends=True)
     if len(every) <= lines:
         return tail
-    head = every[:1] if FENCE.match(every[0]) else []
+    is_table = "|" in every[0] and DELIMITERS.fullmatch(every[1].strip()) is not None
+    head = every[: 2 if is_table else 1] if is_table or FENCE.match(every[0]) else []
     return "".join([*head, *every[len(head) - lines :]])
 
 
 @lru_cache(maxsize=8)
-def draw(text: str, columns: int, is_coloured: bool) -> str:
-    """Render Markdown for a terminal."""
+def draw(text: str, columns: int, is_coloured: bool, is_light: bool = False) -> str:
+    """Render Markdown for a terminal; `is_light` if its background is light."""
     from rich.console import Console
 
     written = StringIO()
@@ -110,61 +117,71 @@ def draw(text: str, columns: int, is_coloured: bool) -> str:
         legacy_windows=False,
         highlight=False,
         emoji=False,
-        theme=_theme(),
+        theme=_theme(BLUE if is_light else CYAN),
     )
-    console.print(_document(printable(text)), end="")
+    console.print(_document(printable(text), is_light), end="")
     lines = [PADDING.sub(r"\1", line) for line in written.getvalue().split("\n")]
     return "\n".join(lines).strip("\n")
 
 
-def _theme() -> "Theme":
+def _theme(colour: str) -> "Theme":
     from rich.theme import Theme
 
-    quiet = {"markdown.code": "cyan", "markdown.block_quote": "dim", "markdown.hr": "dim"}
-    links = {"markdown.link": "cyan", "markdown.link_url": "dim", "markdown.item.number": "dim"}
+    quiet = {"markdown.code": colour, "markdown.block_quote": "dim", "markdown.hr": "dim"}
+    links = {"markdown.link": colour, "markdown.link_url": "dim", "markdown.item.number": "dim"}
     tables = {"markdown.table.header": "bold", "markdown.table.border": "dim"}
     return Theme(quiet | links | tables | {"markdown.item.bullet": "dim"})
 
 
-@lru_cache(maxsize=1)
-def _kind() -> "type[Markdown]":
-    """Return a Markdown class with plain headings and code without boxes and padding."""
+@lru_cache(maxsize=2)
+def _kind(code_theme: str) -> "type[Markdown]":
+    """Return a Markdown class with plain headings, framed tables and code without padding.
+
+    Numbers of lists keep their dot, so that copied text is still a list.
+    """
     from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.markdown import CodeBlock, Heading, Markdown, TableElement
+    from rich.markdown import CodeBlock, Heading, ListItem, Markdown
+    from rich.segment import Segment
     from rich.syntax import Syntax
-    from rich.table import Table
     from rich.text import Text
+
+    from turnlog.agent.terminal.framed_tables import FramedTable
 
     class PlainHeading(Heading):
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             yield Text(self.text.plain, style="bold underline" if self.tag == "h1" else "bold")
 
+    class NumberedItem(ListItem):
+        def render_number(
+            self, console: Console, options: ConsoleOptions, number: int, last_number: int
+        ) -> RenderResult:
+            # As wide as rich draws it: a number, a dot and a space instead of two spaces.
+            drawn = super().render_number(console, options, number, last_number)
+            text = f"{number}.".rjust(len(str(last_number)) + 1)
+            numeral = Segment(f"{text} ", console.get_style("markdown.item.number"))
+            for place, segment in enumerate(drawn):
+                yield segment if place else numeral
+
     class PlainCode(CodeBlock):
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             code = str(self.text).rstrip("\n")
             yield Syntax(
-                code, self.lexer_name, theme="ansi_dark", background_color="default", word_wrap=True
+                code, self.lexer_name, theme=code_theme, background_color="default", word_wrap=True
             )
-
-    class PlainTable(TableElement):
-        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-            for part in super().__rich_console__(console, options):
-                if isinstance(part, Table):
-                    # The edges of a table would take two columns without adding anything.
-                    part.show_edge = False
-                yield part
 
     class Document(Markdown):
         elements = Markdown.elements | {
             "heading_open": PlainHeading,
             "fence": PlainCode,
             "code_block": PlainCode,
-            "table_open": PlainTable,
+            "table_open": FramedTable,
+            "list_item_open": NumberedItem,
         }
 
     return Document
 
 
-def _document(text: str) -> "Markdown":
+def _document(text: str, is_light: bool) -> "Markdown":
+    code_theme = "ansi_light" if is_light else "ansi_dark"
     # No hyperlinks: the text of a link could show one address and lead to another.
-    return _kind()(text, code_theme="ansi_dark", hyperlinks=False)
+    return _kind(code_theme)(text, code_theme=code_theme, hyperlinks=False)

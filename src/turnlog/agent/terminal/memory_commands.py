@@ -1,20 +1,19 @@
 """Write to memory files: open one in an editor, or add a line typed after `#`."""
 
-import os
-import shlex
 from pathlib import Path
 
 from turnlog.agent.chat.assembly import memory_limits
 from turnlog.agent.config.memory import MemoryFiles
 from turnlog.agent.terminal.chat_driver import ChatDriver
 from turnlog.agent.terminal.menu import Choices, Item
+from turnlog.agent.terminal.prompt_editor import editor_command
 from turnlog.errors import UsageError
 from turnlog.format.atomic import write_atomic
 from turnlog.format.regular_files import read_regular
+from turnlog.store.paths import short_path
 
 LARGEST = 1 << 20
-FALLBACK = "vi"
-NEXT_TIME = "it counts from the next session on"
+NEXT_TIME = "it takes effect in the next session"
 
 
 async def edit_memory(driver: ChatDriver, arguments: str) -> None:
@@ -22,9 +21,8 @@ async def edit_memory(driver: ChatDriver, arguments: str) -> None:
     path = await _choose(driver, "Edit which memory file?", _loaded(driver))
     if path is None:
         return
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or FALLBACK
-    await driver.screen.run_program([*shlex.split(editor), str(path)])
-    driver.display.note(f"{path}: {NEXT_TIME}")
+    await driver.screen.run_program([*editor_command(), str(path)])
+    driver.display.note(f"{short_path(path)}: {NEXT_TIME}")
 
 
 async def remember(driver: ChatDriver, text: str) -> None:
@@ -34,7 +32,7 @@ async def remember(driver: ChatDriver, text: str) -> None:
         driver.screen.type_in(f"# {text}")
         return
     add_line(path, text)
-    driver.display.note(f"added to {path}; {NEXT_TIME}")
+    driver.display.note(f"added to {short_path(path)}; {NEXT_TIME}")
 
 
 def add_line(path: Path, text: str) -> None:
@@ -70,7 +68,7 @@ def _loaded(driver: ChatDriver) -> dict[Path, str]:
 
 async def _choose(driver: ChatDriver, head: str, files: dict[Path, str]) -> Path | None:
     items = [
-        Item(str(path), path, note if path.exists() else f"{note}, new")
+        Item(short_path(path, driver.options.cwd), path, note if path.exists() else f"{note}, new")
         for path, note in files.items()
     ]
     return await driver.screen.choose(Choices([head], items, "enter to choose · esc to leave it"))

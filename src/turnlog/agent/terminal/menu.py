@@ -60,7 +60,7 @@ class Menu:
         ]
 
     def press(self, key: str, text: str = "") -> None:
-        """Take a key: up, down, forward, back, enter, escape, erase, expand, or text."""
+        """Take a key: up, down, forward, back, enter, escape, erase, expand, mode, or text."""
         count = len(self.shown)
         if key in ("up", "down"):
             self.index += 1 if key == "down" else -1
@@ -137,7 +137,8 @@ class Menu:
 class Choices(Menu):
     """A short menu whose items also have number keys; labels are never truncated.
 
-    What is more than the screen has can be paged through, and no item is chosen out of sight.
+    Rows that do not fit on the screen can be paged through, and no item can be chosen while it is
+    out of sight.
     """
 
     is_numbered = True
@@ -160,8 +161,12 @@ class Choices(Menu):
         found = [*head, *listed, *self._foot_rows(style, columns)]
         return self._pager.window(found, rows)
 
+    def is_in_sight(self, index: int) -> bool:
+        """Return whether an item is on the screen, down to its last row."""
+        return not self._ends or self._pager.shows(self._ends[index])
+
     def press(self, key: str, text: str = "") -> None:
-        is_seen = not self._ends or self._pager.shows(self._ends[self.index])
+        is_seen = self.is_in_sight(self.index)
         if key in ("forward", "back"):
             self._pager.turn(1 if key == "forward" else -1)
         elif key == "up" and not self.index:
@@ -180,3 +185,40 @@ class Choices(Menu):
         label = f"{MARK if is_chosen else NO_MARK}{number + 1}. {one_line(item.label)}"
         note = f"  {style(one_line(item.note), 'dim')}" if item.note else ""
         return fold(f"{style(label, role)}{note}", columns - 1, INDENT)
+
+
+class TypingChoices(Choices):
+    """Choices whose last item takes text in one's own words."""
+
+    typed: str
+    hint = ""
+    """Shown after the last item until something is typed there."""
+
+    @property
+    def is_typing(self) -> bool:
+        return self.index == len(self.items) - 1
+
+    def press(self, key: str, text: str = "") -> None:
+        if key == "text" and self.is_typing:
+            self.typed += text
+        # The number of the last item selects it without choosing it: text may follow.
+        elif key == "text" and text == str(len(self.items)):
+            self.index = len(self.items) - 1
+        else:
+            super().press(key, text)
+
+    def row(self, number: int, item: Item, style: Style, columns: int) -> str:
+        row = super().row(number, item, style, columns)
+        if number < len(self.items) - 1 or not self.is_typing:
+            return row
+        room = columns - cells(row) - 10
+        if self.hint and not self.typed:
+            return f"{row}{style(cut(self.hint, room), 'dim')}"
+        return f"{row}: {style(_end_of(one_line(self.typed), room), 'text')}▏"
+
+
+def _end_of(text: str, room: int) -> str:
+    """Return the visible end of a text being typed."""
+    while text and cells(text) > max(5, room):
+        text = text[1:]
+    return text

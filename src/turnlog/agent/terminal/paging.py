@@ -1,7 +1,7 @@
-"""A window onto rows that are more than the screen has; it starts at the first row.
+"""A window onto more rows than fit on the screen; it starts at the first row.
 
-What a question asks about must not scroll out of reach, and its replies must be seen before one of
-them is taken.
+What a question is about must stay within reach, and a reply must be visible before it can be
+chosen.
 """
 
 from collections.abc import Sequence
@@ -20,26 +20,36 @@ class Pager:
 
     def window(self, rows: Sequence[str], height: int) -> list[str]:
         """Return the visible rows, followed by a row with the number of further ones, if any."""
-        self._count = len(rows)
         is_whole = len(rows) <= height
-        self._room = len(rows) if is_whole else max(LEAST, height) - 1
-        self._top = max(0, min(self._top, self._count - self._room))
+        seen = self._fit(len(rows), len(rows) if is_whole else max(LEAST, height) - 1)
         if is_whole:
             return list(rows)
-        last = self._top + self._room
-        note = MORE.format(first=self._top + 1, last=last, count=self._count)
-        return [*rows[self._top : last], note]
+        note = MORE.format(first=seen.start + 1, last=seen.stop, count=self._count)
+        return [*rows[seen.start : seen.stop], note]
+
+    def visible(self, count: int, height: int) -> range:
+        """Return the indexes of the visible rows, given the total."""
+        return self._fit(count, min(count, height))
+
+    def _fit(self, count: int, room: int) -> range:
+        self._count, self._room = count, room
+        self._top = max(0, min(self._top, count - room))
+        return range(self._top, self._top + room)
 
     def shows(self, row: int) -> bool:
-        """Return whether a row is in sight."""
+        """Return whether a row is visible."""
         return not self._room or self._top <= row < self._top + self._room
 
     def turn(self, pages: int) -> None:
-        """Move by pages, which overlap in a row."""
+        """Scroll by pages, which overlap by one row."""
         self._move(self._top + pages * max(1, self._room - 1))
 
+    def step(self, rows: int) -> None:
+        """Scroll by rows."""
+        self._move(self._top + rows)
+
     def show(self, row: int) -> None:
-        """Move as little as brings a row in sight."""
+        """Scroll as little as possible to make a row visible."""
         if row < self._top:
             self._move(row)
         elif not self.shows(row):

@@ -22,7 +22,7 @@ NAMED = re.compile(r"\[(?:Pasted text|Image) #(\d+)(?: \+\d+ lines)?\]")
 LONG_LINES = 10
 LONG_TEXT = 1_000
 INLINE = 1_024
-"""Characters of a pasted text that the history keeps itself; longer ones have files."""
+"""Maximum characters of a pasted text kept in the history itself; longer texts get a file."""
 IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 CLIPBOARDS = (
     ("wl-paste", "--no-newline", "--type", "image/png"),

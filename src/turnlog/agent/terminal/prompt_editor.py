@@ -1,6 +1,8 @@
 """The prompt editor: history, completion and key bindings."""
 
 import asyncio
+import os
+import shlex
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -8,14 +10,16 @@ from prompt_toolkit.application import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Always, Condition
+from prompt_toolkit.filters import Always, Condition, vi_mode
 from prompt_toolkit.history import History
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from turnlog.agent.terminal.completer import Offer
+from turnlog.errors import UsageError
 
+FALLBACK = "vi"
 NEW_LINE = (Keys.Escape, Keys.ControlM)
 ALWAYS = Always()
 # As kitty and xterm (with modifyOtherKeys) send it; prompt_toolkit knows neither.
@@ -30,6 +34,9 @@ class Controls(Protocol):
         """Return whether something can be interrupted."""
         ...
 
+    stash: str
+    """A prompt that was put aside."""
+
     def submit(self, text: str) -> None:
         """Submit the typed text."""
         ...
@@ -39,7 +46,7 @@ class Controls(Protocol):
         ...
 
     def leave(self) -> None:
-        """End."""
+        """Exit."""
         ...
 
     def cancel(self) -> None:
@@ -54,12 +61,34 @@ class Controls(Protocol):
         """Switch the permission mode."""
         ...
 
+    def choose_model(self) -> None:
+        """Open the menu of models."""
+        ...
+
     def show_keys(self) -> None:
         """Print the keys."""
         ...
 
-    def show_todos(self) -> None:
-        """Print the to-do list."""
+    def toggle_tasks(self) -> None:
+        """Show or hide the task list."""
+        ...
+
+    @property
+    def can_background(self) -> bool:
+        """Return whether something runs that can be moved to the background."""
+        ...
+
+    def move_to_background(self) -> None:
+        """Move running commands and agents to the background."""
+        ...
+
+    @property
+    def has_queue(self) -> bool:
+        """Return whether prompts are queued."""
+        ...
+
+    def send_now(self) -> None:
+        """Send what is queued without waiting for running calls."""
         ...
 
     async def search_history(self) -> str | None:
@@ -80,6 +109,10 @@ class Controls(Protocol):
 
     async def paste_image(self) -> str:
         """Insert the clipboard image."""
+        ...
+
+    def complain(self, text: str) -> None:
+        """Print an error."""
         ...
 
 
@@ -135,6 +168,8 @@ def bindings(buffer: Buffer, controls: Controls) -> KeyBindings:
     keys = KeyBindings()
     is_busy = Condition(lambda: controls.is_busy)
     has_text = Condition(lambda: bool(buffer.text))
+    # Otherwise ctrl-b goes back by a character, as in a shell.
+    is_movable = Condition(lambda: controls.can_background)
     for names, do, when in (
         (("enter",), lambda: _enter(buffer, controls), ALWAYS),
         (("c-j",), lambda: buffer.insert_text("\n"), ALWAYS),
@@ -146,10 +181,16 @@ def bindings(buffer: Buffer, controls: Controls) -> KeyBindings:
         (("escape", "escape"), controls.go_back, ~is_busy & ~has_text),
         (("c-o",), controls.unfold, ALWAYS),
         (("?",), controls.show_keys, ~has_text),
-        (("c-t",), controls.show_todos, ALWAYS),
+        (("c-t",), controls.toggle_tasks, ALWAYS),
+        (("c-b",), controls.move_to_background, is_movable),
+        (("c-x", "c-b"), controls.move_to_background, is_movable),
+        (("c-x", "c-s"), controls.send_now, Condition(lambda: controls.has_queue)),
+        (("c-s",), lambda: _swap_stash(buffer, controls), ALWAYS),
+        # With vi keys, escape and p paste.
+        (("escape", "p"), controls.choose_model, ~is_busy & ~vi_mode),
         (("c-r",), lambda: _search(buffer, controls), ALWAYS),
-        (("c-g",), lambda: _edit_outside(buffer), ALWAYS),
-        (("c-x", "c-e"), lambda: _edit_outside(buffer), ALWAYS),
+        (("c-g",), lambda: _edit_outside(buffer, controls), ALWAYS),
+        (("c-x", "c-e"), lambda: _edit_outside(buffer, controls), ALWAYS),
         (("c-c",), controls.cancel, ALWAYS),
         (("<sigint>",), controls.cancel, ALWAYS),
         (("c-d",), controls.leave, ~has_text),
@@ -189,6 +230,14 @@ def _enter(buffer: Buffer, controls: Controls) -> None:
         buffer.append_to_history()
         buffer.reset()
         controls.submit(text)
+        _swap_stash(buffer, controls)
+
+
+def _swap_stash(buffer: Buffer, controls: Controls) -> None:
+    """Put the typed text aside, and bring back what was put aside before."""
+    text, controls.stash = controls.stash, buffer.text
+    buffer.reset()
+    buffer.insert_text(text)
 
 
 def _take_offer(buffer: Buffer) -> bool:
@@ -242,9 +291,24 @@ def _search(buffer: Buffer, controls: Controls) -> None:
     get_app().create_background_task(search())
 
 
-def _edit_outside(buffer: Buffer) -> None:
+def editor_command() -> list[str]:
+    """Return the command of the user's editor; raise `UsageError` if a shell could not read it."""
+    name = next((each for each in ("VISUAL", "EDITOR") if os.environ.get(each)), "")
+    try:
+        return shlex.split(os.environ.get(name) or FALLBACK) or [FALLBACK]
+    except ValueError as error:
+        why = str(error).lower()
+        raise UsageError(f"${name} is not a command: {why}", f"export {name}={FALLBACK}") from error
+
+
+def _edit_outside(buffer: Buffer, controls: Controls) -> None:
     """Open the prompt in `$VISUAL` or `$EDITOR`."""
-    buffer.open_in_editor()
+    try:
+        editor_command()
+    except UsageError as error:
+        controls.complain(error.line)
+    else:
+        buffer.open_in_editor()
 
 
 def _paste_image(buffer: Buffer, controls: Controls) -> None:

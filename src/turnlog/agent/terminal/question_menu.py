@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from turnlog.agent.permissions.policy import PermissionReply, Question
-from turnlog.agent.terminal.menu import Choices, Item
+from turnlog.agent.terminal.menu import Item, TypingChoices
+from turnlog.agent.terminal.permission_prompt import FOOT, ReplyMenu
 from turnlog.agent.terminal.screen_protocol import ScreenInterface, ScrollbackItem
-from turnlog.agent.terminal.styled_text import Style, one_line
+from turnlog.agent.terminal.styled_text import Style
 from turnlog.agent.tools.ask_user_question import ASK_USER_QUESTION, AskInput, UserQuestion
 from turnlog.format.json_values import Fields
 from turnlog.text import visible
 
 QUESTION, PLAN = ASK_USER_QUESTION.name, "ExitPlanMode"
 OTHER = "Something else"
-FOOT = "enter to choose · esc to refuse and stop"
 SEVERAL = "space to mark, enter when done · esc to refuse and stop"
 ACCEPTING = (
     {"type": "setMode", "mode": "acceptEdits", "destination": "session"},
@@ -21,10 +21,8 @@ ACCEPTING = (
 """Permission updates of the two ways to approve a plan."""
 
 
-class OptionMenu(Choices):
+class OptionMenu(TypingChoices):
     """Waits for an option, or several; text typed on the last item is an answer of its own."""
-
-    typed: str
 
     def __init__(self, question: UserQuestion, place: str = "") -> None:
         items = [
@@ -32,41 +30,35 @@ class OptionMenu(Choices):
         ]
         self._is_several = question.multi_select
         self._marked: set[int] = set()
-        head = [visible(question.question), *([place] if place else [])]
+        about = " · ".join(filter(None, (visible(question.header, keep=""), place)))
+        head = [visible(question.question), *([about] if about else [])]
         super().__init__(head, [*items, Item(OTHER, "")], SEVERAL if self._is_several else FOOT)
 
-    @property
-    def _is_typing(self) -> bool:
-        return self.index == len(self.items) - 1
-
     def press(self, key: str, text: str = "") -> None:
+        is_number = key == "text" and text.isdecimal() and 0 < int(text) < len(self.items)
         if key == "enter":
             self._finish()
-        elif key == "text" and self._is_typing:
-            self.typed += text
-        elif key == "text" and text == " " and self._is_several:
+        elif key == "text" and text == " " and self._is_several and not self.is_typing:
             self._marked ^= {self.index}
-        elif key == "text" and text.isdecimal() and 0 < int(text) <= len(self.items):
+        elif is_number and not self.is_typing:
             self.index = int(text) - 1
-            if self._is_several and not self._is_typing:
+            if self._is_several:
                 self._marked ^= {self.index}
-            elif not self._is_typing:
+            else:
                 self._finish()
         else:
             super().press(key, text)
 
     def _finish(self) -> None:
-        typed = [self.typed.strip()] if self._is_typing and self.typed.strip() else []
-        if self._is_typing and not typed:
+        typed = [self.typed.strip()] if self.is_typing and self.typed.strip() else []
+        if self.is_typing and not typed:
             return
         chosen = sorted(self._marked) if self._marked or typed else [self.index]
         self.choose(", ".join([*(self.items[each].value for each in chosen), *typed]))
 
     def row(self, number: int, item: Item, style: Style, columns: int) -> str:
         row = super().row(number, item, style, columns)
-        if number == len(self.items) - 1:
-            return f"{row}: {style(one_line(self.typed), 'text')}▏" if self._is_typing else row
-        if not self._is_several:
+        if not self._is_several or number == len(self.items) - 1:
             return row
         return row.replace(". ", ". ☒ " if number in self._marked else ". ☐ ", 1)
 
@@ -78,8 +70,7 @@ async def ask_questions(screen: ScreenInterface, question: Question) -> Permissi
     count = len(given.questions)
     for number, each in enumerate(given.questions, 1):
         place = f"question {number} of {count}" if count > 1 else ""
-        about = [ScrollbackItem([f"{screen.style('●', 'ok')} {visible(each.header, keep='')}"])]
-        answer = await screen.ask(OptionMenu(each, place), about)
+        answer = await screen.ask(OptionMenu(each, place), [])
         if answer is None:
             return PermissionReply("deny")
         answers[each.question] = answer
@@ -87,10 +78,8 @@ async def ask_questions(screen: ScreenInterface, question: Question) -> Permissi
     return PermissionReply("allow", updated_input=updated)
 
 
-class PlanMenu(Choices):
-    """Waits for the approval of a plan; text typed on the last item says what to change."""
-
-    typed: str
+class PlanMenu(ReplyMenu):
+    """Waits for the approval of a plan; feedback says what to change."""
 
     def __init__(self, question: Question) -> None:
         accept, ask = (PermissionReply("allow", updates=(each,)) for each in ACCEPTING)
@@ -100,26 +89,6 @@ class PlanMenu(Choices):
             Item("No, keep planning", PermissionReply("deny")),
         ]
         super().__init__(["Start with this plan?"], items, FOOT)
-
-    @property
-    def _is_refusing(self) -> bool:
-        return self.index == len(self.items) - 1
-
-    def press(self, key: str, text: str = "") -> None:
-        if key == "escape":
-            self.choose(PermissionReply("deny"))
-        elif key == "enter" and self._is_refusing:
-            self.choose(PermissionReply("deny", feedback=self.typed.strip()))
-        elif key == "text" and (self._is_refusing or text == str(len(self.items))):
-            self.typed += text if self._is_refusing else ""
-            self.index = len(self.items) - 1
-        else:
-            super().press(key, text)
-
-    def row(self, number: int, item: Item, style: Style, columns: int) -> str:
-        row = super().row(number, item, style, columns)
-        is_typed = number == len(self.items) - 1 and self._is_refusing
-        return f"{row}: {style(one_line(self.typed), 'text')}▏" if is_typed else row
 
 
 def plan_items(question: Question) -> Sequence[ScrollbackItem]:

@@ -32,7 +32,7 @@ from turnlog.store.paths import journal_folder
 from turnlog.text import drop_unsafe
 
 UNDO = "undo"
-STAY = "enter to go on · esc to stay"
+STAY = "enter to continue · esc to stay"
 NAMED = 60
 """Maximum cells of a prompt in a menu."""
 SHOWN = 8
@@ -49,7 +49,7 @@ class Single(StrEnum):
 
 
 async def rewind(driver: ChatDriver, arguments: str) -> None:
-    """Go back to before a prompt, or undo that."""
+    """Rewind to before a prompt, or undo a rewind."""
     path = driver.chat.parts.recorder.path
     if not path.exists():
         driver.display.note("there is nothing to rewind yet")
@@ -65,7 +65,7 @@ async def rewind(driver: ChatDriver, arguments: str) -> None:
 
 
 def point_menu(points: list[Point], has_undo: bool) -> Menu:
-    """Return the prompts to go back to before, the last first."""
+    """Return the menu of prompts to rewind to, newest first."""
     undo = [Item("Undo the last time of going back", UNDO)] if has_undo else []
     items = [Item(point.text, point.uuid, _when(point)) for point in reversed(points)]
     return Menu(["Go back to before which prompt?"], [*undo, *items], STAY)
@@ -80,7 +80,7 @@ def scope_menu(plan: RewindPlan, root: Path) -> Choices:
         both = Item("Conversation and files", RewindScope.BOTH, counts)
         # Whoever presses Enter out of habit must not delete, create or overwrite anything.
         items = [keep, both] if plan.apart or _risky(plan) else [both, keep]
-        items.append(Item("Files", RewindScope.FILES, f"the conversation goes on; {counts}"))
+        items.append(Item("Files", RewindScope.FILES, f"the conversation stays; {counts}"))
     listed = _listed(_by_risk(plan), root)[:SHOWN]
     more = len(plan.files) - SHOWN
     listed += [f"  … and {more:,} more"] if more > 0 else []
@@ -157,7 +157,7 @@ async def _go_back(driver: ChatDriver, session: Session, prompt: str) -> None:
         plan = plan.choosing(chosen)
     driver.rewound = apply_rewind(plan, scope, session, _journal(), overwrite=True)
     if scope is not RewindScope.FILES:
-        driver.go_on()
+        driver.reload_session()
         # A stranger may have written the session: the editor shows a bidi override as it is.
         driver.screen.type_in(drop_unsafe(plan.point.text))
     done = (
@@ -170,7 +170,7 @@ async def _go_back(driver: ChatDriver, session: Session, prompt: str) -> None:
 
 
 async def _choose_apart(driver: ChatDriver, plan: RewindPlan, root: Path) -> list[Path] | None:
-    """Ask about the files that stand apart, one by one; None to leave everything as it is."""
+    """Ask one by one about files that need confirmation; None to leave everything as it is."""
     chosen: list[Path] = []
     for rank, file in enumerate(plan.apart, start=1):
         answer = await driver.screen.choose(single_menu(file, len(plan.apart) - rank, root))
@@ -191,12 +191,12 @@ async def _choose(driver: ChatDriver, menu: Menu, files: Sequence[FileBack]) -> 
 
 
 def _counts(plan: RewindPlan) -> str:
-    """Summarise the changes to files: `deletes 1 file, brings back 2 files`."""
+    """Summarise the changes to files: `deletes 1 file, restores 2 files`."""
     back = len(plan.usual) - len(plan.removed) - len(plan.created)
     counts = (
         (len(plan.removed), "deletes"),
         (len(plan.created), "creates"),
-        (back, "brings back"),
+        (back, "restores"),
         (len(plan.apart), "asks about"),
     )
     return ", ".join(f"{what} {_files(count)}" for count, what in counts if count)
@@ -216,7 +216,7 @@ def _undo(driver: ChatDriver, session: Session) -> None:
     assert driver.rewound, "offered only then"
     undo_rewind(driver.rewound, session, _journal())
     driver.rewound = None
-    driver.go_on()
+    driver.reload_session()
     driver.display.note("undone: conversation and files are as before the rewind")
 
 

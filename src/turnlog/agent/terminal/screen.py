@@ -8,16 +8,18 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prompt_toolkit.application import run_in_terminal
+from msgspec.structs import replace
+from prompt_toolkit.application import in_terminal
 from prompt_toolkit.application.current import set_app
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.key_binding.key_processor import KeyProcessor
+from prompt_toolkit.key_binding.vi_state import InputMode
 
 from turnlog.agent.terminal.completer import Offer, files_in, offers
 from turnlog.agent.terminal.folding import Unfolding, fold_rows
@@ -25,7 +27,7 @@ from turnlog.agent.terminal.menu import Choices, Item, Menu
 from turnlog.agent.terminal.pastes import Pastes, clipboard_image
 from turnlog.agent.terminal.prompt_editor import make_buffer, quiet_since
 from turnlog.agent.terminal.screen_layout import View
-from turnlog.agent.terminal.screen_protocol import ScrollbackItem, TypedInput
+from turnlog.agent.terminal.screen_protocol import PickSession, ScrollbackItem, TypedInput
 from turnlog.agent.terminal.styled_text import cut, fold, has_colour, make_style, one_line
 from turnlog.agent.terminal.typed_prompts import add_typed, typed_in
 from turnlog.errors import TurnlogError
@@ -44,19 +46,30 @@ CALM = 0.6
 AGAIN = "ctrl-c again to leave"
 HEAVY = "turnlog.agent.terminal.input_dispatch"
 LEAVING = ("exit", "quit")
+NO_IMAGE = "no image in the clipboard (wl-paste, xclip or pngpaste reads it)"
+KEYS_HINT = "? for keys"
+VI = EditingMode.VI
+VI_MODES = {
+    InputMode.INSERT: "INSERT",
+    InputMode.NAVIGATION: "NORMAL",
+    InputMode.REPLACE: "REPLACE",
+}
+QUEUE_HINT = "  up to edit · ctrl-x ctrl-s to send now"
 
 
 class Screen:
     """The screen of one run."""
 
-    def __init__(self, store: Store, cwd: Path) -> None:
+    def __init__(self, store: Store, cwd: Path, pick: PickSession) -> None:
         self._store = store
         self._cwd = cwd
+        self._pick = pick
         self._is_coloured = has_colour(os.environ)
         self.style = make_style(self._is_coloured)
         self.menu: Menu | None = None
         self.pending: list[TypedInput] = []
         self.pastes = Pastes()
+        self.stash = ""
         self.driver: ChatDriver | None = None
         self.buffer = make_buffer(lambda: typed_in(store, cwd), self._offers)
         self._view = View(self, self.style, self._is_coloured)
@@ -64,6 +77,7 @@ class Screen:
         self._arrived = asyncio.Event()
         self._doing: asyncio.Task[None] | None = None
         self._listing: asyncio.Task[None] | None = None
+        self._picking: asyncio.Future[Path | None] | None = None
         self._files: list[str] = []
         self._hint = ""
         """A temporary message in the status line."""
@@ -138,9 +152,14 @@ class Screen:
         """Wait for the next task."""
         # Checked again after each wake-up: a notification may have been delivered in a turn
         # meanwhile.
-        while not self.pending and not driver.has_news:
-            self._arrived.clear()
-            await self._arrived.wait()
+        idling = asyncio.create_task(driver.watch_idleness(lambda: self._last_key))
+        try:
+            while not self.pending and not driver.has_news:
+                self._arrived.clear()
+                await self._arrived.wait()
+        finally:
+            idling.cancel()
+            await asyncio.gather(idling, return_exceptions=True)
 
     async def _run_next(
         self, driver: "ChatDriver", dispatch: "Callable[[ChatDriver, TypedInput], Any]"
@@ -186,7 +205,7 @@ class Screen:
             return "\n".join(fold(line, self.columns, shown.indent) for line in shown.lines)
         from turnlog.agent.terminal.markdown_stream import draw
 
-        return draw(shown.lines[0], self.columns, self._is_coloured)
+        return draw(shown.lines[0], self.columns, self._is_coloured, self.style.theme.is_light)
 
     async def choose(self, menu: Menu) -> Any:
         before, self.menu = self.menu, menu
@@ -203,7 +222,7 @@ class Screen:
         # seen: wait until no key was pressed for a moment, forget what came meanwhile, and draw.
         await quiet_since(lambda: self._last_key, CALM)
         room = self._view.room_above(menu) - 1
-        folded = fold_rows(rows, room)
+        folded = fold_rows(rows, room) if rows else []
         everything = [row for part in rows for row in part]
         if folded != rows:
             whole = Unfolding(everything)
@@ -213,19 +232,36 @@ class Screen:
         self._was_tight = False
         before, self.menu = self.menu, menu
         self._view.drop_typed()
-        self._view.app.print_above("\n".join(["", *(row for part in folded for row in part)]))
+        if folded:
+            self._view.app.print_above("\n".join(["", *(row for part in folded for row in part)]))
         self.menu = before
         return await self.choose(menu)
 
     async def run_program(self, command: Sequence[str]) -> None:
-        with set_app(self._view.app):
-            await run_in_terminal(lambda: subprocess.run(command, check=False), in_executor=True)
+        async with self._lent():
+            await asyncio.to_thread(subprocess.run, command, check=False)
 
-    def switch_vi(self) -> bool:
+    async def pick_session(self) -> Path | None:
+        async with self._lent():
+            self._picking = asyncio.ensure_future(self._pick())
+            try:
+                return await self._picking
+            finally:
+                self._picking = None
+
+    @asynccontextmanager
+    async def _lent(self) -> AsyncGenerator[None]:
+        """Lend the terminal to another program; output is held back until it ends."""
         app = self._view.app
-        is_on = app.editing_mode is not EditingMode.VI
-        app.editing_mode = EditingMode.VI if is_on else EditingMode.EMACS
-        return is_on
+        try:
+            with set_app(app):
+                async with in_terminal():
+                    yield
+        finally:
+            app.print_held()
+
+    def use_vi(self, is_on: bool) -> None:
+        self._view.app.editing_mode = VI if is_on else EditingMode.EMACS
 
     def type_in(self, text: str) -> None:
         self.buffer.text = text
@@ -242,6 +278,9 @@ class Screen:
         self._view.app.output.flush()
 
     def leave(self) -> None:
+        # The screen ends only once the terminal is its own again.
+        if self._picking:
+            self._picking.cancel()
         if self._view.app.is_running and not self._view.app.is_done:
             self._view.app.exit()
 
@@ -273,8 +312,7 @@ class Screen:
             )
 
     def stop(self) -> None:
-        if queued := self.take_back():  # the user wants to change what is queued
-            self.type_in("\n".join(filter(None, (queued, self.buffer.text))))
+        # What is queued stays so, and is sent as soon as the turn has ended (2.1.325, observed).
         # Pressed once, Escape lets the loop record the interruption. Pressed again, it cancels the
         # task: a hook or a tool may take long to end.
         if self.driver and self.driver.is_at_work and not self._is_stopping:
@@ -299,6 +337,9 @@ class Screen:
     def go_back(self) -> None:
         self.submit("/rewind")
 
+    def choose_model(self) -> None:
+        self.submit("/model")
+
     def next_mode(self) -> None:
         if self.driver:
             self.driver.next_mode()
@@ -309,9 +350,32 @@ class Screen:
 
             show_keys(self.driver)
 
-    def show_todos(self) -> None:
+    def toggle_tasks(self) -> None:
         if self.driver:
-            self.driver.display.show_todos(self.driver.chat.parts.workspace.todos)
+            self.driver.display.toggle_tasks()
+
+    @property
+    def can_background(self) -> bool:
+        return self.driver is not None and bool(self.driver.foreground)
+
+    def move_to_background(self) -> None:
+        if self.driver:
+            self._view.app.create_background_task(self.driver.move_to_background())
+
+    @property
+    def has_queue(self) -> bool:
+        return any(typed.is_queued for typed in self.pending)
+
+    def send_now(self) -> None:
+        if not self.driver:
+            return
+        # A running call continues in the background; anything else is interrupted.
+        if self.driver.foreground:
+            self._view.app.create_background_task(
+                self.driver.move_to_background(is_for_message=True)
+            )
+        else:
+            self.stop()
 
     async def search_history(self) -> str | None:
         if self.menu:
@@ -338,7 +402,14 @@ class Screen:
 
     async def paste_image(self) -> str:
         image = await asyncio.to_thread(clipboard_image)
-        return self.pastes.take_image(image) if image else ""
+        if image:
+            return self.pastes.take_image(image)
+        self.complain(NO_IMAGE)
+        return ""
+
+    def complain(self, text: str) -> None:
+        if self.driver:
+            self.driver.display.note(text, is_error=True)
 
     def _pressed(self, processor: KeyProcessor) -> None:
         self._last_key = asyncio.get_running_loop().time()
@@ -347,8 +418,9 @@ class Screen:
         """Return completions; computed in a thread, as modules may have to be loaded."""
         from turnlog.agent.terminal.slash_commands import known
 
-        commands = known(self.driver.chat.prompts.commands if self.driver else {})
-        return offers(before, commands, self._files)
+        prompts = self.driver.chat.prompts if self.driver else None
+        commands = known(prompts.commands if prompts else {})
+        return offers(before, commands, [*self._files, *(prompts.resources if prompts else ())])
 
     # Content of the redrawn part.
 
@@ -358,13 +430,18 @@ class Screen:
             from turnlog.agent.terminal.markdown_stream import draw, end_of
 
             tail = end_of(self.driver.display.tail, height)
-            blocks.append(draw(tail, columns, self._is_coloured).split("\n"))
+            is_light = self.style.theme.is_light
+            blocks.append(draw(tail, columns, self._is_coloured, is_light).split("\n"))
         if self.driver and self.driver.display.is_running and not self.menu:
             blocks.append(self.driver.display.rows(columns))
+        if self.driver and not self.menu and (rows := self.driver.display.task_rows(columns)):
+            blocks.append(rows)
         if self.pending:
             room = columns - 12
             texts = [cut(one_line(typed.text), room) for typed in self.pending]
-            blocks.append([self.style(f"❯ {text}  queued", "dim") for text in texts])
+            shown = [self.style(f"❯ {text}  queued", "dim") for text in texts]
+            hint = [self.style(cut(QUEUE_HINT, columns - 1), "dim")] if self.has_queue else []
+            blocks.append([*shown, *hint])
         rows = [row for block in blocks for row in ["", *block]]
         # The newest rows are at the bottom; what is above them must not push the prompt off the
         # screen.
@@ -379,4 +456,12 @@ class Screen:
             return ""
         from turnlog.agent.terminal.status_line import status_row
 
-        return status_row(self.driver.facts, self.style, columns)
+        is_idle = not (self.buffer.text or self.is_busy or self.menu)
+        hint = KEYS_HINT if is_idle else ""
+        is_stashed = bool(self.stash)
+        facts = replace(self.driver.facts, keys=self._vi_mode(), hint=hint, has_stash=is_stashed)
+        return status_row(facts, self.style, columns)
+
+    def _vi_mode(self) -> str:
+        app = self._view.app
+        return VI_MODES.get(app.vi_state.input_mode, "") if app.editing_mode is VI else ""

@@ -47,6 +47,7 @@ KEYS = {
     "c-p": "up",
     "c-n": "down",
     "c-e": "expand",
+    "s-tab": "mode",
     "pagedown": "forward",
     "pageup": "back",
     "backspace": "erase",

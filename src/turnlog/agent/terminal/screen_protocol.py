@@ -1,13 +1,17 @@
 """The interface of the screen for the rest of the terminal UI."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from turnlog.agent.terminal.menu import Choices, Menu
 from turnlog.agent.terminal.pastes import Pastes
-from turnlog.agent.terminal.styled_text import Style
+from turnlog.agent.terminal.styled_text import Palette
+
+PickSession = Callable[[], Awaitable[Path | None]]
+"""Lets the user pick a session in a full-screen picker; None if they cancel."""
 
 
 class ScrollbackItem(Struct, frozen=True):
@@ -34,7 +38,7 @@ class TypedInput(Struct, frozen=True):
 class ScreenInterface(Protocol):
     """The screen as seen by code that shows or asks something."""
 
-    style: Style
+    style: Palette
     pending: list[TypedInput]
     pastes: Pastes
 
@@ -63,8 +67,12 @@ class ScreenInterface(Protocol):
         """Run a program on the terminal, and draw the screen again when it has ended."""
         ...
 
-    def switch_vi(self) -> bool:
-        """Switch vi keys on or off in the prompt; return whether they are on."""
+    async def pick_session(self) -> Path | None:
+        """Let the user pick a session in the full-screen picker; None if they cancel."""
+        ...
+
+    def use_vi(self, is_on: bool) -> None:
+        """Switch vi keys on or off in the prompt."""
         ...
 
     def type_in(self, text: str) -> None:
@@ -84,5 +92,5 @@ class ScreenInterface(Protocol):
         ...
 
     def leave(self) -> None:
-        """End."""
+        """Exit."""
         ...

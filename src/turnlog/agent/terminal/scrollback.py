@@ -69,8 +69,18 @@ def _size() -> Size:
 class App(Application[None]):
     """The part of the screen that is redrawn."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._held: list[str] = []
+
     def print_above(self, text: str) -> None:
-        """Print a text into the scrollback; of its control sequences, only colours get through."""
+        """Print a text into the scrollback; of its control sequences, only colours get through.
+
+        While another program has the terminal, the text is held back.
+        """
+        if self._running_in_terminal:
+            self._held.append(text)
+            return
         written = guarded(text).replace("\n", "\r\n") + "\r\n"
         output = self.output
         assert isinstance(output, Output)
@@ -78,6 +88,12 @@ class App(Application[None]):
             self._erase()
             output.write_raw(written)
             self._redraw()
+
+    def print_held(self) -> None:
+        """Print what was held back while another program had the terminal."""
+        held, self._held = self._held, []
+        for text in held:
+            self.print_above(text)
 
     def _redraw(self, render_as_done: bool = False) -> None:
         output = self.output
@@ -101,6 +117,9 @@ class App(Application[None]):
         return wanted < last.height
 
     def _on_resize(self) -> None:
+        # prompt_toolkit polls the size, too: it would erase what another program has drawn.
+        if self._running_in_terminal:
+            return
         self._correct_cursor()
         super()._on_resize()
 

@@ -15,6 +15,7 @@ from turnlog.agent.terminal.listings import show_rows
 from turnlog.agent.terminal.screen_protocol import ScrollbackItem
 from turnlog.conversation.context import messages_of
 from turnlog.errors import UsageError
+from turnlog.secrets import mask
 
 KEYS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
 ASIDE = """\
@@ -53,7 +54,7 @@ nothing."""
 
 
 async def show_status(driver: ChatDriver, arguments: str) -> None:
-    """Show the session, the model, where requests go, and which settings count."""
+    """Show the session, the model, where requests go, and the settings in effect."""
     chat, parts = driver.chat, driver.chat.parts
     settings = chat.preferences
     key = next((name for name in KEYS if os.environ.get(name)), "none")
@@ -64,7 +65,7 @@ async def show_status(driver: ChatDriver, arguments: str) -> None:
         ("model", parts.choice.model),
         ("effort", parts.choice.effort or "not taken by this model"),
         ("output style", settings.output_style or DEFAULT),
-        ("server", os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com"),
+        ("server", mask(os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com")),
         ("key", key),
         ("settings", ", ".join(map(str, chat.settings_files)) or "none"),
         ("MCP servers", ", ".join(_servers(driver)) or "none"),
@@ -98,7 +99,7 @@ async def plan(driver: ChatDriver, arguments: str) -> None:
 
 
 async def branch(driver: ChatDriver, arguments: str) -> None:
-    """Go on in a copy of the session; the session itself stays as it is."""
+    """Continue in a copy of the session; the original stays as it is."""
     recorder = driver.chat.parts.recorder
     if not recorder.chain:
         raise UsageError("there is no conversation to branch off yet")

@@ -2,9 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -13,9 +11,12 @@ from turnlog.agent.session.recorder import name_session
 from turnlog.agent.terminal import listings
 from turnlog.agent.terminal.chat_driver import ChatDriver
 from turnlog.agent.terminal.completer import KnownCommand
+from turnlog.agent.terminal.config_command import change_config
+from turnlog.agent.terminal.diff_command import show_diff
+from turnlog.agent.terminal.doctor_command import examine
 from turnlog.agent.terminal.memory_commands import edit_memory
-from turnlog.agent.terminal.menu import Item, Menu
 from turnlog.agent.terminal.model_commands import choose_effort, choose_model
+from turnlog.agent.terminal.plugin_listing import show_plugins
 from turnlog.agent.terminal.rewind_menu import rewind
 from turnlog.agent.terminal.session_commands import (
     ask_on_the_side,
@@ -26,20 +27,17 @@ from turnlog.agent.terminal.session_commands import (
     review_security,
     show_status,
 )
-from turnlog.agent.terminal.style_commands import choose_style
+from turnlog.agent.terminal.statusline_command import set_status_line
+from turnlog.agent.terminal.style_commands import choose_style, choose_theme, switch_vi
 from turnlog.conversation.session import open_session
 from turnlog.edit.service import write_export
 from turnlog.errors import UsageError
-from turnlog.format.timestamps import age
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, rows_of
-from turnlog.store.catalog import SessionFile, describe, locate_session
-from turnlog.store.paths import Store, expand_user
+from turnlog.store.paths import expand_user
 from turnlog.store.session_lookup import find_session
 
 Run = Callable[[ChatDriver, str], Awaitable[None]]
-BATCH = 20
-"""Sessions described per batch."""
 
 
 class Own(Struct, frozen=True):
@@ -100,38 +98,17 @@ async def clear(driver: ChatDriver, arguments: str) -> None:
 
 
 async def compact(driver: ChatDriver, arguments: str) -> None:
-    """Replace the conversation so far by a summary."""
+    """Replace the conversation so far with a summary."""
     await driver.send(f"/compact {arguments}".strip(), "typed")
 
 
 async def resume(driver: ChatDriver, arguments: str) -> None:
     """Resume another session."""
-    path = find_session(driver.store, arguments).path if arguments else await _pick(driver)
+    named = find_session(driver.store, arguments).path if arguments else None
+    path = named or await driver.screen.pick_session()
     if path is None or path == driver.chat.parts.recorder.path:
         return
     await driver.switch("resume", resume=path)
-
-
-async def _pick(driver: ChatDriver) -> Path | None:
-    """Let the user choose a session; descriptions load in the background."""
-    menu = Menu(["Go on with which session?"], [], "enter to go on · esc to stay", is_narrowed=True)
-    own = driver.chat.parts.recorder.path
-    paths = [path for path in sessions_in(driver.store, driver.options.cwd) if path != own]
-    # Describing a session reads its file: the menu must not wait for a thousand of them.
-    filling = asyncio.create_task(_fill(driver, menu, paths))
-    try:
-        return await driver.screen.choose(menu)
-    finally:
-        filling.cancel()
-        with suppress(asyncio.CancelledError):
-            await filling
-
-
-async def _fill(driver: ChatDriver, menu: Menu, paths: list[Path]) -> None:
-    for start in range(0, len(paths), BATCH):
-        batch = paths[start : start + BATCH]
-        menu.items += await asyncio.to_thread(session_items, batch)
-        driver.screen.redraw()
 
 
 async def export(driver: ChatDriver, arguments: str) -> None:
@@ -169,33 +146,27 @@ async def add_folder(driver: ChatDriver, arguments: str) -> None:
     driver.chat.parts.hooks.announce("DirectoryAdded", source, about)
 
 
-async def switch_vi(driver: ChatDriver, arguments: str) -> None:
-    """Switch the prompt between the usual keys and those of vi, for this run."""
-    state = "on" if driver.screen.switch_vi() else "off"
-    driver.display.note(f"vi keys are {state}")
-
-
 async def leave(driver: ChatDriver, arguments: str) -> None:
-    """Leave."""
+    """Exit the chat."""
     driver.screen.leave()
 
 
 OWN = (
     Own("help", "", "Show all commands", show_help),
     Own("clear", "", "Start a new conversation; this one stays", clear, ("reset", "new")),
-    Own("compact", "[focus]", "Put a summary in the place of the conversation so far", compact),
+    Own("compact", "[focus]", "Replace the conversation so far with a summary", compact),
     Own("context", "", "Show what fills the context", listings.show_context),
-    Own("cost", "", "Show what the session took", listings.show_cost, ("usage",)),
+    Own("cost", "", "Show cost and tokens of the session", listings.show_cost, ("usage",)),
     Own("export", "[file]", "Write the conversation to a file", export),
     Own("model", "[name]", "Show or change the model", choose_model),
-    Own("effort", "[level]", "Show or change how much effort the model makes", choose_effort),
+    Own("effort", "[level]", "Show or change the effort level", choose_effort),
     Own("output-style", "[name]", "Show or change how the model writes", choose_style),
     Own("rename", "<name>", "Give the session a name", rename),
-    Own("resume", "[session]", "Go on with another session", resume, ("continue",)),
+    Own("resume", "[session]", "Resume another session", resume, ("continue",)),
     Own(
         "rewind",
         "",
-        "Go back to before a prompt: talk, files or both",
+        "Rewind to before a prompt: chat, files or both",
         rewind,
         ("checkpoint", "undo"),
     ),
@@ -206,51 +177,27 @@ OWN = (
         listings.show_permissions,
         ("allowed-tools",),
     ),
-    Own("add-dir", "<folder>", "Work in a further directory too", add_folder),
+    Own("add-dir", "<folder>", "Add a working directory", add_folder),
     Own("memory", "", "Edit a memory file", edit_memory),
     Own("init", "[wishes]", "Let the model write CLAUDE.md", init),
     Own("plan", "[task]", "Plan first; in plan mode, show the plan", plan),
-    Own("branch", "[name]", "Go on in a copy; this session stays as it is", branch, ("fork",)),
+    Own("branch", "[name]", "Continue in a copy of this session", branch, ("fork",)),
     Own("btw", "<question>", "Ask on the side, outside of the conversation", ask_on_the_side),
     Own("review", "[pull request]", "Let the model review changes", review),
     Own("security-review", "", "Let the model review this branch for security", review_security),
     Own("status", "", "Show session, model, server, key and settings", show_status),
+    Own("config", "[setting value]", "Show or change settings", change_config, ("settings",)),
+    Own("doctor", "", "Check installation, settings, servers and session", examine),
+    Own("diff", "", "Show what is not committed, and what each turn changed", show_diff),
+    Own("theme", "[name]", "Show or change the colours", choose_theme),
+    Own("statusline", "[command]", "Show, set up or remove the status line", set_status_line),
+    Own("plugin", "[name]", "Show the plugins that are loaded", show_plugins, ("plugins",)),
     Own("vim", "", "Switch vi keys on or off in the prompt", switch_vi),
     Own("agents", "", "Show the agents that can be started", listings.show_agents),
-    Own("skills", "", "Show the skills that there are", listings.show_skills),
-    Own("hooks", "", "Show the hooks that are set", listings.show_hooks),
+    Own("skills", "", "Show available skills", listings.show_skills),
+    Own("hooks", "", "Show configured hooks", listings.show_hooks),
     Own("mcp", "", "Show the MCP servers and their tools", listings.show_servers),
     Own("tasks", "", "Show what runs in the background", listings.show_tasks, ("bashes",)),
-    Own("exit", "", "Leave", leave, ("quit",)),
+    Own("exit", "", "Exit the chat", leave, ("quit",)),
 )
 COMMANDS = {name: each for each in OWN for name in (each.name, *each.aliases)}
-
-
-MOST = 1_000
-
-
-def sessions_in(store: Store, cwd: Path) -> list[Path]:
-    """Return the session files of a directory, the most recent first."""
-    found: list[tuple[float, Path]] = []
-    for path in store.session_files(str(cwd)):
-        with suppress(OSError):  # gone since it was listed
-            found.append((path.stat().st_mtime, path))
-    return [path for _, path in sorted(found, reverse=True)[:MOST]]
-
-
-def session_items(paths: list[Path]) -> list[Item]:
-    """Return menu items for sessions, skipping empty ones."""
-    items: list[Item] = []
-    for path in paths:
-        with suppress(OSError):
-            item = _item(locate_session(path))
-            items += [item] if item else []
-    return items
-
-
-def _item(session: SessionFile) -> Item | None:
-    described = describe(session)
-    if not described.title:
-        return None
-    facts = [f"{age(session.last_active)} ago", described.branch or ""]
-    return Item(described.title, session.path, " · ".join(filter(None, facts)))

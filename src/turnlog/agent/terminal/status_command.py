@@ -86,5 +86,6 @@ class StatusCommand:
         run = await run_command("Status", "statusLine", wanted)
         if run.exit_code == 0:
             first = as_printed(run.stdout).strip().split("\n")[0]
+            # A command prints what it finds, such as a branch name with escape sequences.
             self.text = one_line(printable(first))
             self._redraw()

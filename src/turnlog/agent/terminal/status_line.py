@@ -74,7 +74,7 @@ class UsageMeter:
 
     @property
     def sent(self) -> int:
-        """Tokens that the model was sent in this turn."""
+        """Tokens sent to the model in this turn."""
         return sum(
             usage.get(name) or 0
             for usage in self._usage.values()
@@ -84,7 +84,7 @@ class UsageMeter:
 
     @property
     def written(self) -> int:
-        """Tokens that the model wrote in this turn."""
+        """Tokens written by the model in this turn."""
         counted = sum(usage.get(NOT_SENT) or 0 for usage in self._usage.values())
         return counted + self._written // BY_TOKEN
 
@@ -122,18 +122,33 @@ class StatusFacts(Struct, frozen=True):
     window: int
     cost: float
     effort: str = ""
-    """The effort, if it is not what is usual for the model."""
+    """The effort, unless it is the model's default."""
     line: str = ""
-    """What the user's own command printed; it takes the place of all but the mode."""
+    """Output of the user's own command; it replaces everything but the mode."""
+    running: int = 0
+    """Commands and agents in the background."""
+    keys: str = ""
+    """The mode of vi keys."""
+    has_stash: bool = False
+    """True if a prompt was put aside."""
+    hint: str = ""
 
 
 def status_parts(facts: StatusFacts) -> list[str]:
     """Return the parts of the status line, the most important first."""
     share = f"{min(999, round(100 * facts.tokens / facts.window))}% of {tokens_text(facts.window)}"
-    if facts.line:
-        return [MODES[facts.mode], facts.line]
-    effort = [f"{facts.effort} effort"] if facts.effort else []
-    return [MODES[facts.mode], share, running_money(facts.cost), facts.model, *effort]
+    running = f"{facts.running} in the background" if facts.running else ""
+    effort = f"{facts.effort} effort" if facts.effort else ""
+    stash = "prompt stashed" if facts.has_stash else ""
+    about = [share, running_money(facts.cost), facts.model, effort, facts.hint]
+    parts = [
+        MODES[facts.mode],
+        facts.keys,
+        stash,
+        running,
+        *([facts.line] if facts.line else about),
+    ]
+    return [*filter(None, parts)]
 
 
 def status_row(facts: StatusFacts, style: Style, columns: int) -> str:
@@ -160,7 +175,7 @@ def fit_line(parts: Sequence[str], room: int) -> str:
     return line
 
 
-def spinner(label: str, meter: UsageMeter, hint: str, room: int) -> str:
+def spinner(label: str, meter: UsageMeter, hints: Sequence[str], room: int) -> str:
     """Return the animated line that shows the current activity."""
     frame = FRAMES[int(meter.seconds * 8) % len(FRAMES)]
     parts = [f"{frame} {label}", duration(meter.seconds)]
@@ -168,4 +183,4 @@ def spinner(label: str, meter: UsageMeter, hint: str, room: int) -> str:
         parts.append(f"↑ {tokens_text(meter.sent)} ↓ {tokens_text(meter.written)}")
     if meter.cost:
         parts.append(running_money(meter.cost))
-    return fit_line([*parts, hint], room)
+    return fit_line([*parts, *hints], room)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+from turnlog.agent.terminal.themes import ATTRIBUTES, DARK, THEMES, Theme
 from turnlog.text import SGR, harmless
 
 Style = Callable[[str, str], str]
@@ -13,25 +14,6 @@ COLOUR = re.compile(f"({SGR})")
 TAB = 4
 LONG = 5_000
 """Lines longer than this are broken anywhere, not at spaces."""
-
-ROLES = {
-    "prompt": "1;32",
-    "thought": "2;3",
-    "note": "33",
-    "error": "31",
-    "ok": "36",
-    "tool": "1",
-    "added": "32",
-    "removed": "31",
-    "output": "2",
-    "dim": "2",
-    "code": "36",
-    "heading": "1;4",
-    "bold": "1",
-    "chosen": "1;36",
-    "mode": "35",
-}
-"""SGR parameters of each kind of text."""
 
 
 def has_colour(environment: Mapping[str, str]) -> bool:
@@ -49,21 +31,30 @@ def one_line(text: str) -> str:
     return " ".join(harmless(text, keep=r"\s").split())
 
 
-def make_style(is_coloured: bool) -> Style:
-    """Return the function that colours a text by its role, and makes it harmless."""
-    codes = {role: _codes(text, is_coloured) for role, text in ROLES.items()}
+class Palette:
+    """Colours a text by its role, in the theme that is in use, and makes it harmless."""
 
-    def style(text: str, role: str) -> str:
-        shown, code = printable(text), codes.get(role, "")
+    def __init__(self, is_coloured: bool) -> None:
+        self._is_coloured = is_coloured
+        self.use(THEMES[DARK])
+
+    def use(self, theme: Theme) -> None:
+        """Switch to a theme; what is drawn from now on has its colours."""
+        self.theme = theme
+        colours: Mapping[str, str] = theme.colours if self._is_coloured else {}
+        self._codes = {
+            role: ";".join(filter(None, (ATTRIBUTES.get(role), colours.get(role))))
+            for role in ATTRIBUTES.keys() | colours.keys()
+        }
+
+    def __call__(self, text: str, role: str) -> str:
+        shown, code = printable(text), self._codes.get(role, "")
         return f"\x1b[{code}m{shown}\x1b[0m" if code and shown else shown
 
-    return style
 
-
-def _codes(text: str, is_coloured: bool) -> str:
-    """Return the SGR parameters; without colours, only bold, dim and underline."""
-    used = [code for code in text.split(";") if is_coloured or len(code) == 1]
-    return ";".join(used)
+def make_style(is_coloured: bool) -> Palette:
+    """Return the function that colours a text by its role, and makes it harmless."""
+    return Palette(is_coloured)
 
 
 @lru_cache(maxsize=4096)
@@ -103,7 +94,7 @@ def cut(text: str, room: int) -> str:
 
 
 def fold(line: str, room: int, indent: int = 0) -> str:
-    """Return a line broken where it does not fit, at a space if one is near; colours go on.
+    """Break a line that does not fit, at a space if one is near; colours continue.
 
     >>> fold("abcdef", 4, 1), fold("abc def ghi", 9)
     ('abcd\\n ef', 'abc def\\nghi')

@@ -29,8 +29,8 @@ ANSWERED = (
 class QuestionOption(Struct, frozen=True):
     """One option of a question."""
 
-    label: Annotated[str, Meta(description="The option in one to five words")]
-    description: Annotated[str, Meta(description="What it means or leads to")] = ""
+    label: Annotated[str, Meta(description="The option, in one to five words")]
+    description: Annotated[str, Meta(description="What it means or what follows from it")] = ""
 
 
 class UserQuestion(Struct, frozen=True, rename={"multi_select": "multiSelect"}):
@@ -39,7 +39,7 @@ class UserQuestion(Struct, frozen=True, rename={"multi_select": "multiSelect"}):
     question: Annotated[str, Meta(description="The whole question")]
     header: Annotated[str, Meta(description="A label of at most 12 characters")]
     options: Annotated[list[QuestionOption], Meta(min_length=2, max_length=4)]
-    multi_select: Annotated[bool, Meta(description="Whether several options may be chosen")] = False
+    multi_select: Annotated[bool, Meta(description="True if several options may be chosen")] = False
 
 
 class AskInput(Input, frozen=True):

@@ -1,7 +1,9 @@
 """Bash: run a shell command, in the foreground or in the background."""
 
 import asyncio
+import re
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +11,13 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from turnlog.agent.workspace.access import Basis, Runs
+from turnlog.agent.workspace.git_operations import git_operation
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.shell.background import BackgroundCommand, ForegroundCall
 from turnlog.agent.workspace.shell.bubblewrap import FAILURE, wrapper_of
 from turnlog.agent.workspace.shell.command_environment import (
     CONFINED,
+    UNCONFIRMED,
     environment_of,
     shell_of,
     shell_setup,
@@ -43,6 +48,20 @@ LONGEST = 600_000
 LIMIT = 30_000
 """Maximum characters of output sent to the model in full."""
 
+MOVED = (
+    "Command was manually backgrounded by user with ID: {name}. Output is being written to: {path}."
+)
+MOVED_FOR_MESSAGE = (
+    "Command was moved to the background (ID: {name}) so that a message that arrived while it was "
+    "running can reach you; it was not interrupted. Output is being written to: {path}. You are "
+    "told when it ends, so do not start it again; TaskStop stops it."
+)
+STAYS = (
+    "Session cwd remains {cwd}; directory changes made by the backgrounded command do not apply "
+    "to subsequent commands."
+)
+CHANGES_DIRECTORY = re.compile(r"(?<![\w./-])(?:cd|pushd|popd|chdir)(?![\w./-])")
+
 DESCRIPTION = f"""\
 Run a command in bash. The directory is kept from one call to the next, variables are not. \
 Commands that need no permission see only basic variables such as HOME, LANG and PATH. What \
@@ -62,7 +81,7 @@ class BashInput(Input, frozen=True):
         None
     )
     timeout: Annotated[float | None, Meta(description="Milliseconds after which to stop it")] = None
-    run_in_background: Annotated[bool, Meta(description="Do not wait for its end")] = False
+    run_in_background: Annotated[bool, Meta(description="Do not wait until it ends")] = False
 
 
 def touches(given: BashInput, workspace: Workspace) -> list[Runs]:
@@ -76,7 +95,7 @@ async def run(given: BashInput, workspace: Workspace, output: Output, grant: Gra
     wanted = await asyncio.to_thread(_prepare, given.command, name, workspace, grant)
     if not given.run_in_background:
         with workspace.activity.during(grant.footprint):
-            return await _run_to_end(wanted, given, workspace, output)
+            return await _run_to_end(wanted, given, workspace, output, grant)
     return await _leave_running(wanted, given, workspace, grant)
 
 
@@ -85,12 +104,7 @@ async def _leave_running(
 ) -> ToolOutcome:
     """Start a command in the background."""
     running, name = await _start(wanted), wanted.printed.stem
-    job = workspace.shells.add(
-        name, given.command, running, given.description or given.command, grant.call_id
-    )
-    # Until it ends, no other command may move its directories unasked.
-    number = workspace.activity.begin(grant.footprint)
-    job.watch.add_done_callback(lambda _: workspace.activity.end(number))
+    _watch(running, given, workspace, grant)
     text = (
         f"Command running in background with ID: {name}. Output is being written to: "
         f"{running.printed}. You are told when it ends; see what is new with BashOutput."
@@ -98,22 +112,64 @@ async def _leave_running(
     return ToolOutcome(text, _described("") | {"backgroundTaskId": name})
 
 
+def _in_background(given: BashInput, workspace: Workspace, grant: Grant) -> Runs:
+    """Return a running command as it would run in the background, beside the others."""
+    others = list(workspace.activity.running)
+    others.remove(grant.footprint)
+    return Runs(given.command, in_background=True, running=tuple(others))
+
+
+def _watch(
+    running: RunningCommand, given: BashInput, workspace: Workspace, grant: Grant
+) -> BackgroundCommand:
+    """Let a command continue in the background."""
+    job = workspace.shells.add(
+        running.printed.stem,
+        given.command,
+        running,
+        given.description or given.command,
+        grant.call_id,
+    )
+    # Until it ends, no other command may move its directories unasked.
+    number = workspace.activity.begin(grant.footprint)
+    job.watch.add_done_callback(lambda _: workspace.activity.end(number))
+    return job
+
+
 async def _run_to_end(
-    wanted: Launch, given: BashInput, workspace: Workspace, output: Output
+    wanted: Launch, given: BashInput, workspace: Workspace, output: Output, grant: Grant
 ) -> ToolOutcome:
-    """Run a command and wait for it."""
+    """Run a command and wait until it ends or the user moves it to the background."""
     running = await _start(wanted)
     limit = min(given.timeout or TIMEOUT, LONGEST) / 1000
-    with running.left_in:
-        trouble = await _wait(running, limit, output)
+    is_unconfirmed = grant.basis in UNCONFIRMED
+    judged = partial(_in_background, given, workspace, grant) if is_unconfirmed else None
+    with running.left_in, workspace.shells.movable(judged) as call:
+        trouble = await _wait(running, limit, output, call)
+        if trouble is None:
+            job = _watch(running, given, workspace, grant)
+            return _moved(job, workspace, call.is_for_message)
         moved = _move(running, workspace)
         has_failed = bool(wanted.wrapper) and bool(running.code) and not running.has_started
-    text, data = _read(running)
+    text, data = _read(running, given.command)
     # bubblewrap worked when it was tried, but may fail later, as when namespaces run out. The shell
     # had not started, so nothing runs twice. A sandbox that the settings ask for is never left out.
     if has_failed and text.startswith(FAILURE) and not workspace.confinement.is_on:
         return await _run_bare(wanted, text, limit, workspace, output)
     return _outcome(running, text, data, [note for note in (trouble, moved) if note])
+
+
+def _moved(job: BackgroundCommand, workspace: Workspace, is_for_message: bool) -> ToolOutcome:
+    """Return the result of a command that the user moved to the background (2.1.325, observed)."""
+    text = (MOVED_FOR_MESSAGE if is_for_message else MOVED).format(
+        name=job.name, path=job.output_file
+    )
+    why = "backgroundedToDeliverMessage" if is_for_message else "backgroundedByUser"
+    data: Fields = _described("") | {"backgroundTaskId": job.name, why: True}
+    if CHANGES_DIRECTORY.search(job.command):
+        hint = STAYS.format(cwd=workspace.cwd)
+        return ToolOutcome(f"{text}\n{hint}", data | {"backgroundCwdHint": hint})
+    return ToolOutcome(text, data)
 
 
 async def _run_bare(
@@ -122,9 +178,10 @@ async def _run_bare(
     """Run a command without the sandbox, which failed before the command's shell was started."""
     running = await _start(replace(wanted, wrapper=()))
     with running.left_in:
-        trouble = await _wait(running, limit, output)
+        # Not movable: it was allowed for a sandbox, and must not run on unwatched without one.
+        trouble = await _wait(running, limit, output, ForegroundCall()) or ""
         moved = _move(running, workspace)
-    text, data = _read(running)
+    text, data = _read(running, wanted.command)
     notes = [trouble, moved, f"The command ran without a sandbox, which failed to start: {why}"]
     return _outcome(running, text, data, [note for note in notes if note])
 
@@ -169,19 +226,30 @@ async def _start(wanted: Launch) -> RunningCommand:
         raise ToolError(f"The command cannot be run: {error}") from error
 
 
-async def _wait(running: RunningCommand, seconds: float, output: Output) -> str:
-    """Wait for a command, killing it on timeout; return what went wrong, if anything."""
+async def _wait(
+    running: RunningCommand, seconds: float, output: Output, call: ForegroundCall
+) -> str | None:
+    """Wait for a command, killing it on timeout; return what went wrong, or an empty string.
+
+    Returns None if the user moved it to the background, where it continues.
+    """
+    following = asyncio.create_task(follow(running, output))
+    is_moved = False
     try:
         async with asyncio.timeout(seconds):
-            await follow(running, output)
+            is_moved = await call.outlasts(following)
+        if is_moved:
+            return None
+        await following
         return ""
     except TimeoutError:
         return f"Command timed out after {seconds:g} s and was stopped"
     except Flood:
         return "Command printed more than 1 GB and was stopped"
     finally:
-        # Also when the turn is interrupted: nothing may go on in the background by accident.
-        if running.code is None:
+        following.cancel()
+        # Also when the turn is interrupted: nothing may keep running in the background by accident.
+        if running.code is None and not is_moved:
             await end(running)
 
 
@@ -200,7 +268,7 @@ def _move(running: RunningCommand, workspace: Workspace) -> str:
     return f"Shell cwd was reset to {workspace.root}"
 
 
-def _read(running: RunningCommand) -> tuple[str, Fields]:
+def _read(running: RunningCommand, command: str) -> tuple[str, Fields]:
     """Return the output of a command, for the model and for the session."""
     path = running.printed
     size = path.stat().st_size
@@ -209,22 +277,23 @@ def _read(running: RunningCommand) -> tuple[str, Fields]:
         text = file.read(4 * LIMIT).decode("utf-8", "replace")
         if size <= 4 * LIMIT and len(text) <= LIMIT:
             path.unlink()
-            return text.rstrip("\n"), _described(text.rstrip("\n"))
+            return text.rstrip("\n"), _described(text.rstrip("\n"), command)
         file.seek(max(0, size - 4 * LIMIT))
         tail = file.read(4 * LIMIT).decode("utf-8", "replace")
     stdout = f"{text[: LIMIT // 2]}\n...\n{tail[-(LIMIT // 2) :]}"
     data = {"persistedOutputPath": str(path), "persistedOutputSize": size}
-    return extract(path, size, text[:EXTRACT], tail[-EXTRACT:]), _described(stdout) | data
+    return extract(path, size, text[:EXTRACT], tail[-EXTRACT:]), _described(stdout, command) | data
 
 
-def _described(stdout: str) -> Fields:
+def _described(stdout: str, command: str = "") -> Fields:
+    done = git_operation(command, stdout)
     return {
         "stdout": stdout,
         "stderr": "",
         "interrupted": False,
         "isImage": False,
         "noOutputExpected": False,
-    }
+    } | ({"gitOperation": done} if done else {})
 
 
 def _outcome(running: RunningCommand, text: str, data: Fields, notes: list[str]) -> ToolOutcome:

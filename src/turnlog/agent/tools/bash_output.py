@@ -17,13 +17,13 @@ MOST = 30_000
 
 DESCRIPTION = """\
 See what a command in the background printed since the last look at it, and whether it still runs. \
-With filter, only lines that match a regular expression are told; the others are passed over."""
+With filter, only lines that match a regular expression are returned; the others are skipped."""
 
 
 class BashOutputInput(Input, frozen=True):
     """Input of BashOutput."""
 
-    bash_id: Annotated[str, Meta(description="The ID that Bash gave")]
+    bash_id: Annotated[str, Meta(description="The ID that Bash returned")]
     filter: Annotated[str | None, Meta(description="Regular expression that lines must match")] = (
         None
     )

@@ -26,7 +26,7 @@ class EditInput(Input, frozen=True):
 
     file_path: Annotated[str, Meta(description="Absolute path of the file")]
     old_string: Annotated[str, Meta(description="The text to replace")]
-    new_string: Annotated[str, Meta(description="The text to put in its place")]
+    new_string: Annotated[str, Meta(description="The replacement")]
     replace_all: Annotated[bool, Meta(description="Replace every occurrence")] = False
 
 
@@ -51,6 +51,14 @@ async def run(given: EditInput, workspace: Workspace, output: Output, grant: Gra
     }
     places = f" in {count} places" if count > 1 else ""
     return ToolOutcome(f"The file {path} has been updated{places}.", changed | data)
+
+
+async def check(given: EditInput, workspace: Workspace, grant: Grant) -> None:
+    pinned = pin(workspace.path_of(given.file_path), grant)
+    # Whether a file that was not read holds a string is nothing to tell without a permission.
+    if pinned.target in workspace.read_states:
+        current = await asyncio.to_thread(load_text, pinned, workspace)
+        edited_text(current.text if current else "", given)
 
 
 def edited_text(text: str, given: EditInput) -> tuple[str, int]:
@@ -79,4 +87,6 @@ def _with_ends(piece: str, text: str) -> str:
     return plain.replace("\n", "\r\n") if "\r\n" in text else plain
 
 
-EDIT = Tool("Edit", DESCRIPTION, schema_of(EditInput), reader_of(EditInput), touches, run)
+EDIT = Tool(
+    "Edit", DESCRIPTION, schema_of(EditInput), reader_of(EditInput), touches, run, check=check
+)

@@ -34,7 +34,7 @@ class GlobInput(Input, frozen=True):
 
     pattern: Annotated[str, Meta(description="The pattern that names must match")]
     path: Annotated[
-        str | None, Meta(description="Directory to look in; the current one without it")
+        str | None, Meta(description="Directory to search; by default the current one")
     ] = None
 
 

@@ -46,14 +46,14 @@ class GrepInput(Input, frozen=True):
 
     pattern: Annotated[str, Meta(description="Regular expression to search for")]
     path: Annotated[
-        str | None, Meta(description="File or directory to search; the current one without it")
+        str | None, Meta(description="File or directory to search; by default the current one")
     ] = None
     glob: Annotated[str | None, Meta(description='Only these files, such as "*.js"')] = None
     type: Annotated[
         str | None, Meta(description="Only files of this type: js, py, rust, go ...")
     ] = None
     output_mode: Annotated[
-        Literal["files_with_matches", "content", "count"], Meta(description="What comes back")
+        Literal["files_with_matches", "content", "count"], Meta(description="What to return")
     ] = "files_with_matches"
     lines_before: Annotated[
         int | None, Meta(description="Lines to show before each match; for content")
@@ -67,14 +67,12 @@ class GrepInput(Input, frozen=True):
     line_numbers: Annotated[bool, Meta(description="Show line numbers; for content")] = field(
         default=True, name="-n"
     )
-    ignore_case: Annotated[bool, Meta(description="Take upper and lower case as the same")] = field(
-        default=False, name="-i"
-    )
+    ignore_case: Annotated[bool, Meta(description="Ignore case")] = field(default=False, name="-i")
     head_limit: Annotated[
-        int | None, Meta(description="How many lines or files come back; 0 for all")
+        int | None, Meta(description="How many lines or files to return; 0 for all")
     ] = None
     multiline: Annotated[
-        bool, Meta(description="Let the pattern, and its dots, match over line ends")
+        bool, Meta(description="Let the pattern match across lines, also with dots")
     ] = False
 
 

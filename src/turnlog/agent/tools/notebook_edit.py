@@ -26,12 +26,12 @@ class NotebookEditInput(Input, frozen=True):
     """Input of NotebookEdit."""
 
     notebook_path: Annotated[str, Meta(description="Absolute path of the notebook")]
-    new_source: Annotated[str, Meta(description="What the cell shall hold")]
+    new_source: Annotated[str, Meta(description="The new content of the cell")]
     cell_id: Annotated[
         str | None, Meta(description="The cell; for insert, the one before the new cell")
     ] = None
     cell_type: Annotated[
-        Literal["code", "markdown"] | None, Meta(description="What a new cell is")
+        Literal["code", "markdown"] | None, Meta(description="The type of a new cell")
     ] = None
     edit_mode: Annotated[Literal["replace", "insert", "delete"], Meta(description="What to do")] = (
         "replace"

@@ -1,4 +1,4 @@
-"""TaskOutput and TaskStop: wait for a background task, or stop it."""
+"""TaskOutput: the output of a background command or agent, once it has ended."""
 
 import asyncio
 from typing import Annotated
@@ -28,20 +28,14 @@ class TaskOutputInput(Input, frozen=True):
     timeout: Annotated[int, Meta(description="Milliseconds to wait", ge=0, le=LONGEST)] = 30_000
 
 
-class TaskStopInput(Input, frozen=True):
-    """Input of TaskStop."""
-
-    task_id: Annotated[str, Meta(description="The ID of the background command or agent")]
-
-
-def touches(given: TaskOutputInput | TaskStopInput, workspace: Workspace) -> list[Uses]:
+def touches(given: TaskOutputInput, workspace: Workspace) -> list[Uses]:
     return [Uses()]
 
 
 async def read_output(
     given: TaskOutputInput, workspace: Workspace, output: Output, grant: Grant
 ) -> ToolOutcome:
-    job = _task_of(given.task_id, workspace)
+    job = task_of(given.task_id, workspace)
     if given.block:
         # `wait` cancels nothing when the time is up, and neither does an interruption.
         await asyncio.wait({job.watch}, timeout=given.timeout / 1000)
@@ -60,18 +54,8 @@ async def read_output(
     return ToolOutcome("\n\n".join(rows), {"retrieval_status": status, "task": about})
 
 
-async def stop(
-    given: TaskStopInput, workspace: Workspace, output: Output, grant: Grant
-) -> ToolOutcome:
-    job = _task_of(given.task_id, workspace)
-    if job.status != "running":
-        raise ToolError(f"Task {job.name} is not running: it is {job.status}")
-    await workspace.shells.kill(job)
-    text = f"Stopped task {job.name} ({job.title})"
-    return ToolOutcome(text, {"message": text, "task_id": job.name})
-
-
-def _task_of(name: str, workspace: Workspace) -> BackgroundTask:
+def task_of(name: str, workspace: Workspace) -> BackgroundTask:
+    """Return a background command or agent by its id."""
     if name not in workspace.shells.jobs:
         raise ToolError(f"No task found with ID: {name}")
     return workspace.shells.jobs[name]
@@ -92,12 +76,4 @@ TASK_OUTPUT = Tool(
     touches,
     read_output,
     is_parallel=True,
-)
-TASK_STOP = Tool(
-    "TaskStop",
-    "Stop a background command or agent.",
-    schema_of(TaskStopInput),
-    reader_of(TaskStopInput),
-    touches,
-    stop,
 )

@@ -18,17 +18,18 @@ completed as soon as it is done."""
 class Todo(Struct, frozen=True, kw_only=True, rename="camel"):
     """An item of the to-do list."""
 
-    content: Annotated[str, Meta(min_length=1, description='What is to do: "Run the tests"')]
+    content: Annotated[str, Meta(min_length=1, description='What to do: "Run the tests"')]
     status: Literal["pending", "in_progress", "completed"]
     active_form: Annotated[
-        str, Meta(min_length=1, description='The same while it is done: "Running the tests"')
+        str,
+        Meta(min_length=1, description='The same in the present continuous: "Running the tests"'),
     ]
 
 
 class TodoWriteInput(Input, frozen=True):
     """Input of TodoWrite."""
 
-    todos: Annotated[list[Todo], Meta(description="All steps, those that are done too")]
+    todos: Annotated[list[Todo], Meta(description="All steps, including completed ones")]
 
 
 def touches(given: TodoWriteInput, workspace: Workspace) -> list[Uses]:

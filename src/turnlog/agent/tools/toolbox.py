@@ -7,10 +7,11 @@ from turnlog.agent.tools.bash_output import BASH_OUTPUT
 from turnlog.agent.tools.edit import EDIT
 from turnlog.agent.tools.glob import GLOB
 from turnlog.agent.tools.grep import GREP
-from turnlog.agent.tools.kill_shell import KILL_SHELL
 from turnlog.agent.tools.notebook_edit import NOTEBOOK_EDIT
 from turnlog.agent.tools.read import READ
-from turnlog.agent.tools.task_output import TASK_OUTPUT, TASK_STOP
+from turnlog.agent.tools.task_output import TASK_OUTPUT
+from turnlog.agent.tools.task_stop import KILL_SHELL, TASK_STOP
+from turnlog.agent.tools.task_tracking import CREATE, GET, LIST, UPDATE
 from turnlog.agent.tools.todo_write import TODO_WRITE
 from turnlog.agent.tools.web_fetch import WEB_FETCH
 from turnlog.agent.tools.web_search import WEB_SEARCH
@@ -59,6 +60,10 @@ TOOLS: Toolbox = {
         GREP,
         TASK_OUTPUT,
         TASK_STOP,
+        CREATE,
+        UPDATE,
+        GET,
+        LIST,
         TODO_WRITE,
         WEB_FETCH,
         WEB_SEARCH,

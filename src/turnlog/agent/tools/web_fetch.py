@@ -40,7 +40,7 @@ class WebFetchInput(Input, frozen=True):
     """Input of WebFetch."""
 
     url: Annotated[str, Meta(description="Address of the page, with http:// or https://")]
-    prompt: Annotated[str, Meta(description="What you want to know of the page")]
+    prompt: Annotated[str, Meta(description="What you want to know about the page")]
 
 
 def touches(given: WebFetchInput, workspace: Workspace) -> list[Fetches]:

@@ -25,9 +25,9 @@ class WebSearchInput(Input, frozen=True):
 
     query: Annotated[str, Meta(min_length=2, description="What to search for")]
     allowed_domains: Annotated[
-        list[str] | None, Meta(description="Only pages of these domains")
+        list[str] | None, Meta(description="Only pages on these domains")
     ] = None
-    blocked_domains: Annotated[list[str] | None, Meta(description="No pages of these domains")] = (
+    blocked_domains: Annotated[list[str] | None, Meta(description="No pages on these domains")] = (
         None
     )
 

@@ -21,7 +21,7 @@ class WriteInput(Input, frozen=True):
     """Input of Write."""
 
     file_path: Annotated[str, Meta(description="Absolute path of the file")]
-    content: Annotated[str, Meta(description="All that the file shall hold")]
+    content: Annotated[str, Meta(description="The whole content of the file")]
 
 
 def touches(given: WriteInput, workspace: Workspace) -> list[Writes]:

@@ -102,7 +102,7 @@ def block_of(data: str, instead: str) -> Fields:
 
 
 def room_for(size: tuple[float, float]) -> Pixels:
-    """Return the size to send: the image's own, or the largest of its aspect ratio that is allowed.
+    """Return the size to send: the image's own, or the largest allowed one of its aspect ratio.
 
     >>> room_for((640, 480)), room_for((6_000, 4_000)), room_for((1_990, 1_990))
     ((640, 480), (2000, 1333), (1932, 1932))

@@ -26,9 +26,11 @@ ROUTING = re.compile(
     r"|(REQUESTS|CURL)_CA_BUNDLE|HOME|USERPROFILE|XDG_.*",
     re.IGNORECASE,
 )
-"""Names that decide where a key goes, who can read it on the way, or where the user's configuration
-is: a project sets none of them, not for commands either, as a command may be another client of the
-API. With XDG_CONFIG_HOME from a project, a hook would not find the switch that turns it off."""
+"""Names that decide where a key is sent, who can read it on the way, or where the user's
+configuration is. A project can set none of them, not even for commands, because a command may be
+another client of the API. With XDG_CONFIG_HOME from a project, a hook would not find the switch
+that turns it off.
+"""
 CREDENTIALS = re.compile(
     r"(ANTHROPIC|CLAUDE)_(.*_)?(KEY|TOKEN|SECRET|HEADERS|PASSPHRASE)(_.*)?|AWS_BEARER_TOKEN_BEDROCK"
 )

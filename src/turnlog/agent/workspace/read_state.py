@@ -12,7 +12,7 @@ HASHED = 64 << 20
 
 
 class ReadState(NamedTuple):
-    """A file when it was read or written."""
+    """The state of a file when it was last read or written."""
 
     state: FileState
     digest: bytes

@@ -25,7 +25,7 @@ BRANCH = re.compile(
 
 
 def repository_of(folder: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the top of the repository that a folder lies in, be it a worktree."""
+    """Return the top of the repository or worktree that a folder is in."""
     ceilings = set(map(Path, filter(None, environment.get(CEILINGS, "").split(os.pathsep))))
     for place in (folder, *folder.parents):
         if place in ceilings and place != folder:

@@ -15,6 +15,7 @@ LIMIT = 50_000
 """Maximum characters of a result that the model gets in full."""
 EXTRACT = 2_000
 """Characters of an extract's start, and of its end."""
+EXTRACT_START = "<persisted-output>\nOutput too large ("
 LETTERS = string.ascii_lowercase + string.digits
 
 
@@ -46,10 +47,15 @@ def fit_blocks(blocks: list[Fields], folder: Path) -> list[Fields]:
 def extract(path: Path, size: int, head: str, tail: str) -> str:
     """Return the extract of a result that is saved in a file."""
     return (
-        f"<persisted-output>\nOutput too large ({size_text(size)}). "
+        f"{EXTRACT_START}{size_text(size)}). "
         f"Full output saved to: {path}\n\n"
         f"Its start:\n{head}\n...\n\nIts end:\n{tail}\n</persisted-output>"
     )
+
+
+def is_extract(text: str) -> bool:
+    """Return whether a result was too long and is only an extract."""
+    return text.startswith(EXTRACT_START)
 
 
 def size_text(size: int) -> str:

@@ -24,7 +24,7 @@ class ToolOutcome(Struct, frozen=True):
     """The structured result that the session records as `toolUseResult`."""
     is_error: bool = False
     ends_turn: bool = False
-    """True if the model is not asked again: the call was its answer."""
+    """True if the turn ends here: the call was the model's answer."""
 
 
 class ToolError(Exception):
@@ -38,7 +38,7 @@ class Grant(Struct, frozen=True):
     targets: Mapping[Path, Path] | None = None
     """Resolved target of each path at the time of the decision; None if there was none."""
     directory: DirectoryIdentity | None = None
-    """The working directory that the decision is about; None if it holds for any."""
+    """The working directory that the decision is about; None if it applies to any."""
     command: str | None = None
     """The approved command, with the names that its patterns matched at that time."""
     footprint: DirectoryUse = DirectoryUse()
@@ -57,7 +57,7 @@ class Grant(Struct, frozen=True):
 
 
 BY_USER = Grant(Basis.USER)
-"""For what a person runs directly, such as `!make` at the prompt."""
+"""The grant for what a person runs directly, such as `!make` at the prompt."""
 
 
 class Tool(Struct, frozen=True):
@@ -77,6 +77,9 @@ class Tool(Struct, frozen=True):
     """True if calls may run in parallel with others, as they change nothing."""
     server: str | None = None
     """The MCP server it belongs to, as its name spells it."""
+    check: Callable[[Any, Workspace, Grant], Awaitable[None]] | None = None
+    """Raises `ToolError` if a call is bound to fail, so that nobody is asked about it in vain. It
+    must not tell more than the model knows: nothing has been allowed yet."""
 
     def run(
         self, value: Any, workspace: Workspace, output: Output, grant: Grant = BY_USER

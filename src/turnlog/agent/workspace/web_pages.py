@@ -63,6 +63,7 @@ class Pages:
             return page
         page = await _fetch(url, self.allows_private)
         if page.code == 200:
+            # Inserted last again, because the first of the dict are dropped.
             self._cache.pop(url, None)
             self._cache[url] = (time.monotonic(), page)
             while len(self._cache) > KEPT:
@@ -98,6 +99,8 @@ async def _follow(client: "AsyncClient", url: str, allows_private: bool) -> Page
         if page.moved_to is None:
             return page
         target = URL(page.moved_to)
+        # Permission was given for a host. The model learns the address of another one, and has to
+        # ask for that.
         if target.host.removeprefix("www.") != place.host.removeprefix("www."):
             return page
         place = target
@@ -106,6 +109,7 @@ async def _follow(client: "AsyncClient", url: str, allows_private: bool) -> Page
 
 async def _get(client: "AsyncClient", place: "URL", allows_private: bool) -> Page:
     """Ask the checked address of a host for a page."""
+    # In `http://good.example@evil.example/` the host is the second name.
     if place.scheme not in ("http", "https") or not place.host or place.userinfo:
         raise Unfetched(f"{place} is not a web address: use http or https, without a password")
     host = place.raw_host.decode()

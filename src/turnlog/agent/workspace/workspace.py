@@ -12,6 +12,7 @@ from turnlog.agent.workspace.read_state import ReadState
 from turnlog.agent.workspace.shell.background import Shells
 from turnlog.agent.workspace.shell.running_directories import Activity
 from turnlog.agent.workspace.shell.sandbox_settings import Confinement
+from turnlog.agent.workspace.task_list import TaskList
 from turnlog.agent.workspace.web_pages import Pages
 
 
@@ -34,6 +35,10 @@ class DirectoryIdentity(Struct, frozen=True):
         return DirectoryIdentity(path, found.st_dev, found.st_ino)
 
 
+async def _accept(event: str, about: dict[str, Any]) -> str:
+    return ""
+
+
 @dataclass
 class Workspace:
     """The state that the calls of one conversation share; a sub-agent has one of its own."""
@@ -45,10 +50,14 @@ class Workspace:
     cwd: Path
     """The directory in which commands run; a command may change it."""
     directories: list[Path] = field(default_factory=list[Path])
-    """Further directories that may be worked in."""
+    """Additional working directories."""
     read_states: dict[Path, ReadState] = field(default_factory=dict[Path, ReadState])
     """Files that the model has read or written, each with its state then."""
     todos: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    tasks: TaskList = field(default_factory=TaskList)
+    """The task list, which sub-agents share."""
+    review_task: Callable[[str, dict[str, Any]], Awaitable[str]] = _accept
+    """Runs the hooks of an event about a task; returns why they block it, if they do."""
     shells: Shells = field(default_factory=Shells)
     """Commands in the background."""
     activity: Activity = field(default_factory=Activity)
@@ -67,14 +76,16 @@ class Workspace:
     """Sends a prompt with server tools to a model, outside the conversation; returns blocks."""
 
     def path_of(self, name: str) -> Path:
-        """Return a path as a call names it: absolute, from home, or from the current directory."""
+        """Resolve a path that a call names: absolute, below home, or relative to the current
+        directory.
+        """
         return path_in(self.cwd, name)
 
     def settle(self) -> DirectoryIdentity | None:
-        """Go back to the root if the current directory is gone; return where commands run now.
+        """Return to the root if the current directory is gone; return where commands run now.
 
-        This must come before a verdict. Were it done later, `cat ../x` would be judged in the
-        directory that is gone, and run in the root.
+        This must come before a verdict. Otherwise `cat ../x` would be judged in the directory that
+        is gone, and run in the root.
         """
         if not self.cwd.is_dir():
             self.cwd = self.root
@@ -85,11 +96,11 @@ class Workspace:
 
     @property
     def folders(self) -> list[Path]:
-        """All directories that may be worked in."""
+        """All working directories."""
         return [self.root, *self.directories]
 
     def holds(self, path: Path) -> bool:
-        """Return whether a path lies in one of the directories that are worked in."""
+        """Return whether a path is in one of the working directories."""
         return any(path.is_relative_to(place.resolve()) for place in self.folders)
 
 

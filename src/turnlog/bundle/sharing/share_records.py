@@ -27,7 +27,7 @@ class ShareRecord(Struct, frozen=True):
     target: str
     """`gist`, `s3`, `url` or `file`."""
     address: str
-    """Where it is, without signatures: those would let anyone read it."""
+    """Its address without a signature, which would let anyone read it."""
     sha256: str
     endpoint: str | None = None
     """Of S3-compatible storage."""

@@ -18,7 +18,7 @@ from turnlog.edit.check.checked_session import Case, Fault, SentImage, is_talk, 
 from turnlog.format.blocks import THINKING
 from turnlog.format.decode import MARK, values_of
 from turnlog.format.image_size import pixels_of
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object, objects_in
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.store.paths import last_part, tool_results
@@ -201,16 +201,16 @@ def _user_marks(node: UserNode, content: object) -> Iterator[Fault]:
     if isinstance(content, str):
         if not content.strip():
             yield mark_at("empty-prompt", node)
-    elif any(is_blank(block) for block in _objects(content)):
+    elif any(is_blank(block) for block in objects_in(content)):
         yield mark_at("empty-text", node)
 
 
 def _read_results(case: Case, node: UserNode, content: object) -> None:
-    for block in _objects(content):
+    for block in objects_in(content):
         if block.get("type") != "tool_result":
             continue
         inner = block.get("content")
-        parts = [inner] if isinstance(inner, str) else [p.get("text") for p in _objects(inner)]
+        parts = [inner] if isinstance(inner, str) else [p.get("text") for p in objects_in(inner)]
         texts = [text for text in parts if isinstance(text, str)]
         size = sum(map(len, texts))
         if size > LARGE_RESULT:
@@ -230,7 +230,7 @@ def _read_answer(case: Case, node: AssistantNode, content: object) -> None:
     facts, key = case.facts, message_key(node)
     if isinstance(content, str):
         facts.speaking.add(key)
-    blocks = _objects(content)
+    blocks = objects_in(content)
     if blocks and all(map(is_blank, blocks)) and any(block.get("text") for block in blocks):
         facts.marks.append(mark_at("blank-answer", node))
     for block in blocks:
@@ -258,10 +258,6 @@ def is_unsigned(block: Fields) -> bool:
     return block.get("type") == "thinking" and not block.get("signature")
 
 
-def _objects(content: object) -> list[Fields]:
-    return [block for block in content if is_object(block)] if is_array(content) else []
-
-
 def is_blank(block: Fields) -> bool:
     """Return whether a block is a text without any visible character."""
     text = block.get("text")
@@ -277,7 +273,7 @@ def _mentioned(attachment: object) -> list[Fields]:
 
 
 def _images(content: object) -> Iterator[str]:
-    for block in _objects(content):
+    for block in objects_in(content):
         if block.get("type") == "tool_result":
             yield from _images(block.get("content"))
         elif (data := image_data(block)) is not None:

@@ -30,7 +30,7 @@ def mend_lines(case: Case, marks: list[Fault], plan: Plan) -> None:
     _rescue(case, plan)
 
 
-def replace_halves(case: Case, marks: list[Fault], plan: Plan) -> None:
+def replace_lone_surrogates(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Replace lone surrogates with U+FFFD, as 2.1.150 and later do."""
     for mark in marks:
         if mark.node:
@@ -92,5 +92,5 @@ REPAIRS: dict[str, Repair] = {
     "nul-line": mend_lines,
     "invalid-utf-8": mend_lines,
     "byte-order-mark": mend_lines,
-    "lone-surrogate": replace_halves,
+    "lone-surrogate": replace_lone_surrogates,
 }

@@ -16,7 +16,7 @@ from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
 
 
-def drop_speechless(case: Case, marks: list[Fault], plan: Plan) -> None:
+def drop_lines_without_content(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Drop lines without content, unless no other line would be left."""
     nodes = marked_nodes(marks)
     if len(nodes) < sum(is_talk(node) for node in main_nodes(case.session)):
@@ -71,7 +71,7 @@ def set_times(case: Case, marks: list[Fault], plan: Plan) -> None:
             clock = parse_timestamp(node.time) or clock
 
 
-def part_twins(case: Case, marks: list[Fault], plan: Plan) -> None:
+def separate_duplicates(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Keep the last of identical entries; assign new uuids to those that differ."""
     for mark in marks:
         uuid = (mark.node and mark.node.uuid) or ""
@@ -86,7 +86,7 @@ def part_twins(case: Case, marks: list[Fault], plan: Plan) -> None:
                 set_fields(plan, later, parentUuid=end)
 
 
-def hang_parentless(case: Case, marks: list[Fault], plan: Plan) -> None:
+def attach_parentless(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Set the entry before as parent of entries without the field `parentUuid`."""
     tree = case.session.tree
     for node in case.facts.parentless:
@@ -95,7 +95,7 @@ def hang_parentless(case: Case, marks: list[Fault], plan: Plan) -> None:
             set_fields(plan, node, parentUuid=tree.chain[rank - 1].uuid)
 
 
-def hang_elsewhere(case: Case, marks: list[Fault], plan: Plan) -> None:
+def attach_to_found_parents(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Set the parents that the check determined."""
     for mark in marks:
         if mark.node:
@@ -104,7 +104,7 @@ def hang_elsewhere(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 def join_ends(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Attach the tip's conversation to the end of the one it hid, and update the tip note."""
-    hang_elsewhere(case, marks, plan)
+    attach_to_found_parents(case, marks, plan)
     # A note of an older entry would override the tip once a compaction comes in between.
     tree = case.session.tree
     if tree.tip_note and tree.active_leaf is not None:
@@ -203,7 +203,7 @@ def _anchored(value: Fields, uuid: str | None) -> Fields:
 
 
 NAMES: dict[str, Repair] = {
-    "no-message": drop_speechless,
+    "no-message": drop_lines_without_content,
     "flat-message": wrap_contents,
     "no-type": set_types,
     "no-uuid": name_entries,
@@ -213,17 +213,17 @@ NAMES: dict[str, Repair] = {
     "no-timestamp-old": set_times,
 }
 TWINS: dict[str, Repair] = {
-    "duplicate-uuid": part_twins,
-    "duplicate-uuid-note": part_twins,
+    "duplicate-uuid": separate_duplicates,
+    "duplicate-uuid-note": separate_duplicates,
 }
 PARENTS: dict[str, Repair] = {
-    "no-parent": hang_parentless,
-    "dangling-parent": hang_elsewhere,
-    "dangling-parent-old": hang_elsewhere,
-    "unknown-parent": hang_elsewhere,
-    "unknown-parent-old": hang_elsewhere,
-    "circular-parents": hang_elsewhere,
-    "circular-parents-cut": hang_elsewhere,
+    "no-parent": attach_parentless,
+    "dangling-parent": attach_to_found_parents,
+    "dangling-parent-old": attach_to_found_parents,
+    "unknown-parent": attach_to_found_parents,
+    "unknown-parent-old": attach_to_found_parents,
+    "circular-parents": attach_to_found_parents,
+    "circular-parents-cut": attach_to_found_parents,
 }
 ENDS: dict[str, Repair] = {
     "second-root": join_ends,

@@ -24,7 +24,7 @@ from turnlog.conversation.prompts import (
     prompt_kind,
     prompt_label,
 )
-from turnlog.format.blocks import MessageBody, ToolResultBlock, ToolUseBlock, Usage
+from turnlog.format.blocks import ToolResultBlock, ToolUseBlock, Usage
 from turnlog.format.decode import decode_line, decode_sound
 from turnlog.format.entries import (
     AgentProgress,
@@ -56,14 +56,17 @@ from turnlog.index.ingest.facts import (
     Pull,
     ResultFact,
     figures_of,
+    patched_lines,
+    requested_lines,
 )
-from turnlog.index.ingest.line_changes import patched_lines, requested_lines
 from turnlog.index.ingest.partial_decode import (
     CHAINED,
     Glance,
     GlanceBlock,
     GlanceBody,
     ResultRecord,
+    answer_glance,
+    call_glance,
     glance,
     read_record,
 )
@@ -77,7 +80,7 @@ _SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a
 
 def read_facts(
     name: str,
-    lines: Iterable[Line],
+    raws: Iterable[bytes],
     carry: Carry,
     owner: str | None,
     limit: int,
@@ -85,6 +88,7 @@ def read_facts(
 ) -> FileFacts:
     """Read a part of a file, at most `limit` bytes plus one line, without changing `carry`.
 
+    `raws` are the lines from the carried offset on.
     `owner` is the session that the file belongs to, if known; `look` is the fast decoder.
     """
     # A copy, so that the same part can be read again from the same state.
@@ -92,18 +96,18 @@ def read_facts(
     reader = _Reader(carry, name, owner)
     end = carry.bookmark.offset + limit
     trail = Trail(carry.bookmark)
-    for line in lines:
+    for raw in raws:
         # Whole lines only, and at least one, however long: the next part starts at a line again.
-        if line.offset >= end:
+        if trail.offset >= end:
             reader.facts.is_last = False
             break
         carry.lines += 1
-        view = look(line.raw)
+        view = look(raw)
         if view is not None:
             reader.read_glance(view)
-        elif not line.is_blank:
-            reader.read_whole(line)
-        trail.add(line)
+        else:
+            reader.read_whole(Line(raw, trail.offset, carry.lines))
+        trail.add(raw)
     carry.bookmark = trail.bookmark
     reader.count_requested_lines()
     reader.set_advice_apart()
@@ -126,6 +130,8 @@ class _Reader:
 
     def read_whole(self, line: Line) -> None:
         """Read a line by decoding all of it."""
+        if line.is_blank:
+            return
         # SQLite stores no lone surrogates, so the slow path replaces them.
         decoded = decode_sound(line) or decode_line(storable(line))
         self.facts.malformed += len(decoded.entries) != 1
@@ -153,6 +159,11 @@ class _Reader:
             if kind == "user":
                 place.is_work = True
                 self._read_results(place, view)
+            elif answer := view.repeated:
+                answer.git_branch, answer.version = view.git_branch, view.version
+                self._read_repeated(place, answer)
+            elif view.subtype == "turn_duration" and kind == "system":
+                self._add_working(view.duration_ms)
         self._note_time(place)
 
     def _read_results(self, place: "_LinePlace", view: Glance) -> None:
@@ -183,7 +194,7 @@ class _Reader:
             case PrLink():
                 facts.pulls.append(_pull(place, entry))
             case TurnDuration():
-                self._add_working(entry)
+                self._add_working(given(entry.duration_ms))
             case CompactBoundary():
                 facts.compactions.append(_compaction(place, entry))
             case _:
@@ -191,11 +202,11 @@ class _Reader:
         self._note_time(place)
 
     def _read_assistant(self, place: "_LinePlace", entry: Assistant) -> None:
-        view = _answer_glance(entry)
+        view = answer_glance(entry)
         self._read_answer(place, view)
         for block in entry.content:
             if isinstance(block, ToolUseBlock):
-                self._add_use(place, view, _call_glance(block))
+                self._add_use(place, view, call_glance(block))
 
     def _note_time(self, place: "_LinePlace") -> None:
         facts, at = self.facts, place.at
@@ -215,9 +226,8 @@ class _Reader:
         elif facts.ended_before is None or at > facts.ended_before:
             facts.ended_before = at
 
-    def _add_working(self, entry: TurnDuration) -> None:
-        """Add the client's measured working time to the turn that ends here."""
-        lasted = given(entry.duration_ms)
+    def _add_working(self, lasted: float | None) -> None:
+        """Add the client's measured working time, in milliseconds, to the turn that ends here."""
         if not lasted or not 0 < lasted < LONGEST:
             return
         facts = self.facts
@@ -340,17 +350,22 @@ class _Reader:
         )
 
     def _read_progress(self, place: "_LinePlace", entry: Progress) -> None:
-        """Add the message of a sub-agent that its session repeats while it works.
-
-        Clients 2.1.12 to 2.1.81 wrote such lines. If the sub-agent's own file has the message too,
-        that one counts.
-        """
         data = given(entry.data)
         message = given(data.message) if isinstance(data, AgentProgress) else None
         if not message or message.get("type") != "assistant":
             return
         inner = fit(Assistant, message, [])
-        view = _answer_glance(inner)
+        answer = answer_glance(inner)
+        answer.timestamp = inner.when
+        answer.git_branch, answer.version = given(entry.git_branch), given(entry.version)
+        self._read_repeated(place, answer)
+
+    def _read_repeated(self, place: "_LinePlace", view: Glance) -> None:
+        """Add the message of a sub-agent that its session repeats while it works.
+
+        Clients 2.1.12 to 2.1.81 wrote such lines. If the sub-agent's own file has the message too,
+        that one counts.
+        """
         body = view.message
         if body is None or not body.id:
             return
@@ -358,8 +373,7 @@ class _Reader:
         if is_error or body.id in self.facts.said:
             self._enlarge(body)
             return
-        view.git_branch, view.version = given(entry.git_branch), given(entry.version)
-        self._add_said(_LinePlace(place.line, seconds_of(inner.when) or place.at), view, body)
+        self._add_said(_LinePlace(place.line, seconds_of(view.when) or place.at), view, body)
         added = self.facts.said[body.id]
         added.is_copy, added.is_subagent = True, True
 
@@ -406,36 +420,6 @@ class _Reader:
     def _is_copy(self, session: str | None, forked_from: ForkedFrom | None) -> bool:
         """Return whether an entry was first written in another session."""
         return forked_from is not None or bool(self.owner and session and session != self.owner)
-
-
-def _answer_glance(entry: Assistant) -> Glance:
-    """Return the glance of a decoded entry, without its content."""
-    return Glance(
-        type="assistant",
-        uuid=given(entry.uuid),
-        session_id=given(entry.session_id),
-        version=given(entry.version),
-        git_branch=given(entry.git_branch),
-        request_id=given(entry.request_id),
-        is_sidechain=given(entry.is_sidechain),
-        is_api_error_message=given(entry.is_api_error_message),
-        forked_from=given(entry.forked_from),
-        message=_body_glance(entry.body) if entry.body else None,
-    )
-
-
-def _body_glance(body: MessageBody) -> GlanceBody:
-    return GlanceBody(
-        id=given(body.id),
-        model=given(body.model),
-        stop_reason=given(body.stop_reason),
-        usage=given(body.usage),
-    )
-
-
-def _call_glance(block: ToolUseBlock) -> GlanceBlock:
-    name, arguments = given(block.name), given(block.input)
-    return GlanceBlock(type="tool_use", id=given(block.id), name=name, input=arguments)
 
 
 class Result(Struct):

@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
 from turnlog.conversation.cost import cache_writes, cost_on, searches
 from turnlog.format.blocks import Usage
+from turnlog.format.json_values import Fields, is_array, is_object, objects_in
 from turnlog.format.jsonl import Bookmark
 
 FIGURES = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "searches", "cost")
@@ -187,3 +188,28 @@ class FileFacts(Struct):
         """Mark all messages and calls as those of a sub-agent."""
         for each in (*self.said.values(), *self.uses.values()):
             each.is_subagent = True
+
+
+def patched_lines(patch: Any) -> tuple[int, int] | None:
+    """Return the lines added and removed by a `structuredPatch`; None if there is none."""
+    if not is_array(patch) or not patch:
+        return None
+    hunks = [hunk.get("lines") for hunk in objects_in(patch)]
+    marks = [str(line)[:1] for lines in hunks if is_array(lines) for line in lines]
+    return marks.count("+"), marks.count("-")
+
+
+def requested_lines(fields: Fields) -> tuple[int, int]:
+    """Return the lines that a call asks to add and remove, for results without a patch."""
+    edits = fields.get("edits") if is_array(fields.get("edits")) else [fields]
+    pairs = [
+        (_lines(e, "old_string"), _lines(e, "new_string", "content", "new_source"))
+        for e in edits or []
+        if is_object(e)
+    ]
+    return sum(len(new) for _, new in pairs), sum(len(old) for old, _ in pairs)
+
+
+def _lines(edit: Fields, *names: str) -> list[str]:
+    text = next((edit[name] for name in names if isinstance(edit.get(name), str)), "")
+    return text.splitlines()

@@ -1,9 +1,9 @@
 """Answer the first report of a store from memory, and write the index in the background.
 
 Reading all files takes most of the time that a first report would take, and writing the rows the
-rest. A process of its own writes them after the answer. Until it ends it holds a lock, for which
-every other process waits that wants to bring the index up to date. If it is killed, the lock is
-free and the next process resumes the build.
+rest. A process of its own writes them after the answer. Until it ends, it holds a lock; other
+processes that want to bring the index up to date wait for it. If it is killed, the lock is free and
+the next process resumes the build.
 """
 
 import gc
@@ -11,14 +11,15 @@ import os
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
 from turnlog.index.database import Index, build_lock, connect, is_built
 from turnlog.index.ingest.phases import FIGURES, FigureJob
 from turnlog.index.ingest.sync import StoreScan, plan_first_build, sync_scanned
-from turnlog.index.ingest.tally import TalliedFile, assemble, tally_file
+from turnlog.index.ingest.tally import FactSpool, StoreTally, TalliedFile, assemble, tally_file
 from turnlog.index.ingest.workers import (
     USUAL,
     Progress,
@@ -56,15 +57,22 @@ def build_in_background(
         is_small = sum(job.size for job in planned) <= LARGEST_STORE
         if not (is_small and is_worth_sharing(planned)):
             return None
-        jobs = {job.source.name: job for job in planned}
+        spool = FactSpool()
         # No connection may cross the fork: its copy would believe that it holds the same locks.
         with index.disconnected():
-            files = list(_tally(planned, progress))
-            _detach(lambda: write_tallied(index.path, files, jobs, scan, archive), held)
-    return assemble(files, jobs)
+            found = {file.path: file for file in _tally(planned, spool, progress)}
+            jobs = {job.source.name: job for job in planned}
+            # In the order of the plan, so that sums of costs are the same in every run.
+            files = [found[path] for path in jobs if path in found]
+            tally = StoreTally(files, jobs, spool)
+            kept = {held, spool.descriptor}
+            _detach(lambda: write_tallied(index.path, tally, scan, archive), kept)
+    database = assemble(tally)
+    spool.close()
+    return database
 
 
-def _tally(jobs: list[FigureJob], progress: Progress) -> Iterator[TalliedFile]:
+def _tally(jobs: list[FigureJob], spool: FactSpool, progress: Progress) -> Iterator[TalliedFile]:
     """Read files in a pool of processes."""
     from concurrent.futures import as_completed
 
@@ -74,29 +82,34 @@ def _tally(jobs: list[FigureJob], progress: Progress) -> Iterator[TalliedFile]:
     total, done = sum(job.size for job in jobs), 0
     progress(done, total)
     share = sum(map(job_weight, jobs)) // (SHARES * processes)
-    with open_pool(processes, gc.disable) as pool:
+    with open_pool(processes, _TallyWorker.start, spool) as pool:
         batches = in_batches(jobs, job_weight, share)
-        tasks = {pool.submit(_tally_batch, batch): batch for batch in batches}
+        tasks = {pool.submit(_TallyWorker.tally, batch): batch for batch in batches}
         for task in as_completed(tasks):
             yield from task.result()
             done += sum(job.size for job in tasks[task])
             progress(done, total)
 
 
-def _tally_batch(jobs: list[FigureJob]) -> list[TalliedFile]:
-    return [file for job in jobs if (file := tally_file(job))]
+class _TallyWorker:
+    """State of a process that reads files."""
+
+    spool: ClassVar[FactSpool]
+
+    @classmethod
+    def start(cls, spool: FactSpool) -> None:
+        cls.spool = spool
+        gc.disable()
+
+    @classmethod
+    def tally(cls, jobs: list[FigureJob]) -> list[TalliedFile]:
+        return [file for job in jobs if (file := tally_file(job, cls.spool))]
 
 
-def write_tallied(
-    path: Path,
-    files: list[TalliedFile],
-    jobs: dict[str, FigureJob],
-    scan: StoreScan,
-    archive: Archive | None,
-) -> None:
+def write_tallied(path: Path, tally: StoreTally, scan: StoreScan, archive: Archive | None) -> None:
     """Write tallied files into an index, in their order, and finish its first build."""
     index = Index(path, connect(path), None)
-    parts = (file.part(jobs[file.path]) for file in files)
+    parts = (file.part(tally.jobs[file.path], tally.spool) for file in tally.files)
     for batch in gathered(parts, job_weight, USUAL.transaction):
         write_parts(index.db, FIGURES, batch)
     # Finds nothing to read, unless a file was rewritten meanwhile.
@@ -104,8 +117,8 @@ def write_tallied(
     index.close()
 
 
-def _detach(work: Callable[[], None], held: int) -> None:
-    """Do work in a process that outlives this one and keeps the lock `held`."""
+def _detach(work: Callable[[], None], kept: Collection[int]) -> None:
+    """Do work in a process that outlives this one and keeps some open files."""
     with suppress(OSError):  # the process limit is reached: the next command builds the index
         child = os.fork()
         if child:
@@ -116,20 +129,20 @@ def _detach(work: Callable[[], None], held: int) -> None:
             # Ctrl-C nor a closed window ends it.
             os.setsid()
             if os.fork() == 0:
-                _close_files(held)
+                _close_files(kept)
                 gc.disable()  # facts have no cycles, as in the processes that read them
                 work()
         finally:
             os._exit(0)  # without the parent's exit handlers, which would flush its buffers again
 
 
-def _close_files(held: int) -> None:
-    """Close inherited files: a reader of this program's output would wait for their end."""
+def _close_files(kept: Collection[int]) -> None:
+    """Close other inherited files: a reader of this program's output would wait for their end."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nowhere, standard)
     # Not os.closerange: the limit of open files may be a billion.
     for descriptor in map(int, os.listdir("/proc/self/fd")):
-        if descriptor > 2 and descriptor != held:
+        if descriptor > 2 and descriptor not in kept:
             with suppress(OSError):  # the one that listed the folder is closed already
                 os.close(descriptor)

@@ -11,19 +11,18 @@ from typing import Any
 import msgspec
 from msgspec import Raw, field
 
-from turnlog.format.blocks import Usage
+from turnlog.format.blocks import MessageBody, ToolUseBlock, Usage
 from turnlog.format.entries import Assistant, ChainEntry, Entry, ForkedFrom, User
-from turnlog.format.fields import CamelView, SnakeView, decode_raw
+from turnlog.format.fields import CamelView, SnakeView, decode_raw, given
 from turnlog.format.json_values import is_object
 from turnlog.format.kinds import KINDS
-from turnlog.format.state import PrLink
-from turnlog.format.system import CompactBoundary, TurnDuration
+from turnlog.format.state import FileHistorySnapshot, PrLink
+from turnlog.format.system import CompactBoundary
 
-AGENT_PROGRESS = b'"agent_progress"'
-FIGURES = (CompactBoundary, TurnDuration)
-"""Client notes that contain figures."""
-TELLING = ("turn_duration", "compact_boundary")
-"""The subtypes of those notes."""
+AGENT_PROGRESS = "agent_progress"
+COMPACTION = "compact_boundary"
+TIMED = (FileHistorySnapshot,)
+"""Types that keep their time elsewhere, where a glance finds it too."""
 
 
 class GlanceBlock(SnakeView, gc=False):
@@ -63,6 +62,19 @@ class ResultRecord(CamelView, gc=False):
         return name if isinstance(name, str) and name.isascii() else None
 
 
+class GlanceSnapshot(CamelView, gc=False):
+    """The backups of files at a moment."""
+
+    timestamp: str | None = None
+
+
+class GlanceProgress(CamelView, gc=False):
+    """The progress of a tool; of a sub-agent, with one of its messages as a line of its own."""
+
+    type: str | None = None
+    message: "Glance | None" = None
+
+
 class Glance(CamelView, gc=False):
     """The fields of a line that the figures need.
 
@@ -85,14 +97,59 @@ class Glance(CamelView, gc=False):
     forked_from: ForkedFrom | None = None
     message: GlanceBody | None = None
     flat_content: Any = field(default=None, name="content")
+    data: GlanceProgress | None = None
+    snapshot: GlanceSnapshot | None = None
+    duration_ms: float | None = None
     tool_use_result: ResultRecord | str | int | float | bool | list[Raw] | None = None
 
     @property
     def when(self) -> str | None:
         """The line's timestamp."""
-        if self.timestamp or self.type not in ("user", "assistant"):
+        if self.timestamp:
             return self.timestamp
-        return self.message.timestamp if self.message else None
+        if self.type in ("user", "assistant"):
+            return self.message.timestamp if self.message else None
+        is_snapshot = self.snapshot and self.type == "file-history-snapshot"
+        return self.snapshot.timestamp if self.snapshot and is_snapshot else None
+
+    @property
+    def repeated(self) -> "Glance | None":
+        """The answer of a sub-agent that its session repeats in this line."""
+        data = self.data
+        if data is None or data.type != AGENT_PROGRESS or self.type != "progress":
+            return None
+        return data.message if data.message and data.message.type == "assistant" else None
+
+
+def answer_glance(entry: Assistant) -> Glance:
+    """Return the glance of a decoded entry, without its content."""
+    return Glance(
+        type="assistant",
+        uuid=given(entry.uuid),
+        session_id=given(entry.session_id),
+        version=given(entry.version),
+        git_branch=given(entry.git_branch),
+        request_id=given(entry.request_id),
+        is_sidechain=given(entry.is_sidechain),
+        is_api_error_message=given(entry.is_api_error_message),
+        forked_from=given(entry.forked_from),
+        message=_body_glance(entry.body) if entry.body else None,
+    )
+
+
+def _body_glance(body: MessageBody) -> GlanceBody:
+    return GlanceBody(
+        id=given(body.id),
+        model=given(body.model),
+        stop_reason=given(body.stop_reason),
+        usage=given(body.usage),
+    )
+
+
+def call_glance(block: ToolUseBlock) -> GlanceBlock:
+    """Return the glance of a decoded call."""
+    name, arguments = given(block.name), given(block.input)
+    return GlanceBlock(type="tool_use", id=given(block.id), name=name, input=arguments)
 
 
 def read_record(raw: Raw | None) -> ResultRecord | None:
@@ -131,11 +188,12 @@ def _is_results(fields: Glance, raw: bytes) -> bool:
 
 
 def _is_progress(fields: Glance, raw: bytes) -> bool:
-    return AGENT_PROGRESS not in raw
+    answer = fields.repeated
+    return answer is None or (answer.message is not None and answer.flat_content is None)
 
 
 def _is_note(fields: Glance, raw: bytes) -> bool:
-    return fields.subtype not in TELLING
+    return fields.subtype != COMPACTION
 
 
 def _is_plain(fields: Glance, raw: bytes) -> bool:
@@ -146,7 +204,8 @@ _decode = msgspec.json.Decoder(Glance).decode
 CHAINED = {
     name: issubclass(kind, ChainEntry)
     for name, kind in KINDS.items()
-    if kind not in (User, Assistant, PrLink, *FIGURES) and kind.when is Entry.when
+    if kind not in (User, Assistant, PrLink, CompactBoundary)
+    and (kind.when is Entry.when or kind in TIMED)
 }
 """Types whose lines contribute only a time, a session and a directory.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from turnlog.errors import Damaged
-from turnlog.format.jsonl import Line, read_lines
+from turnlog.format.jsonl import Line, read_lines, read_raw_lines
 from turnlog.index.ingest.fact_reader import read_facts
 from turnlog.index.ingest.facts import Carry, FileFacts
 from turnlog.index.ingest.figure_writer import KnownFile, SourceFile, Writer
@@ -21,7 +21,7 @@ from turnlog.store.catalog import SessionNames, names_of
 
 
 class FigureJob(NamedTuple):
-    """A file whose figures are to be read, from the carried offset on."""
+    """A file whose figures are to be read, starting at the offset in `carry`."""
 
     source: SourceFile
     carry: Carry
@@ -63,8 +63,7 @@ def read_part(job: FigureJob, limit: int) -> FigurePart | None:
     """Read a part of a file without its names; return None if the file no longer exists."""
     source, start = job.source, job.carry.bookmark.offset
     try:
-        lines = _lines(source, start)
-        facts = read_facts(source.stem, lines, job.carry, source.owner, limit)
+        facts = read_facts(source.stem, _raws(source, start), job.carry, source.owner, limit)
     except (OSError, Damaged):
         return None
     return FigurePart(job._replace(carry=Carry()), start, facts)
@@ -72,6 +71,12 @@ def read_part(job: FigureJob, limit: int) -> FigurePart | None:
 
 def _lines(source: SourceFile, start: int) -> Iterator[Line]:
     return source.archived.lines(start) if source.archived else read_lines(source.name, start)
+
+
+def _raws(source: SourceFile, start: int) -> Iterator[bytes]:
+    if source.archived:
+        return (line.raw for line in source.archived.lines(start))
+    return read_raw_lines(source.name, start)
 
 
 def read_names(source: SourceFile) -> SessionNames:

@@ -5,6 +5,7 @@ tally has the rows that the view `work` returns once the index is built, in the 
 even sums of floating-point numbers are the same. It has no titles: few reports show them.
 """
 
+import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,7 @@ from turnlog.index.ingest.facts import CallFact, Carry, FileFacts, MessageFact, 
 from turnlog.index.ingest.figure_writer import KEYED, Writer
 from turnlog.index.ingest.phases import FigureJob, FigurePart, read_names, read_part
 from turnlog.store.catalog import SessionNames
+from turnlog.store.parallel import CONTEXT
 
 WHOLE = 1 << 60
 """More bytes than a file has: it is read in one part."""
@@ -44,16 +46,58 @@ class TalliedFile(NamedTuple):
     keys: tuple[list[str], ...]
     """Keys of its prompts, messages and calls, by which copies in other files are recognized."""
     work: list[WorkRow]
-    facts: bytes
-    """All facts, encoded: the index is written from them later."""
+    facts: range
+    """Where the spool has all its facts: the index is written from them later."""
 
-    def part(self, job: FigureJob) -> FigurePart:
+    def part(self, job: FigureJob, spool: "FactSpool") -> FigurePart:
         """Return the file's figures as the index takes them."""
         names = read_names(job.source)
-        return FigurePart(job._replace(carry=Carry()), 0, _decode(self.facts), names)
+        return FigurePart(job._replace(carry=Carry()), 0, spool.read(self.facts), names)
 
 
-def tally_file(job: FigureJob) -> TalliedFile | None:
+class FactSpool:
+    """Facts of files in memory that several processes share.
+
+    Sent through the pipes of a pool, they would be copied four times while others wait.
+    """
+
+    def __init__(self) -> None:
+        self.descriptor = os.memfd_create("turnlog-facts")
+        self._end = CONTEXT.Value("q", 0)
+
+    def add(self, facts: FileFacts) -> range:
+        """Keep facts; return the bytes that they take."""
+        content = _encode(facts)
+        with self._end.get_lock():
+            place = range(self._end.value, self._end.value + len(content))
+            self._end.value = place.stop
+        written = 0
+        while written < len(content):
+            written += os.pwrite(self.descriptor, content[written:], place.start + written)
+        return place
+
+    def read(self, place: range) -> FileFacts:
+        content = bytearray()
+        while piece := os.pread(
+            self.descriptor, len(place) - len(content), place.start + len(content)
+        ):
+            content += piece
+        return _decode(content)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+class StoreTally(NamedTuple):
+    """The work of all files of a store."""
+
+    files: list[TalliedFile]
+    jobs: dict[str, FigureJob]
+    """How each of them was read, by its path."""
+    spool: FactSpool
+
+
+def tally_file(job: FigureJob, spool: FactSpool) -> TalliedFile | None:
     """Read a new file and add up its work; return None if it cannot be read."""
     part = read_part(job, WHOLE)
     if part is None:
@@ -69,7 +113,7 @@ def tally_file(job: FigureJob) -> TalliedFile | None:
         facts.ended,
         ([prompt.key for prompt in facts.prompts], list(facts.said), list(facts.uses)),
         [*_add_messages(facts), *_add_calls(facts), *_add_turns(facts)],
-        _encode(facts),
+        spool.add(facts),
     )
 
 
@@ -119,12 +163,12 @@ def _quarter(at: float | None) -> int | None:
     return None if at is None else int(at / 900)
 
 
-def assemble(files: list[TalliedFile], jobs: dict[str, FigureJob]) -> sqlite3.Connection:
+def assemble(tally: StoreTally) -> sqlite3.Connection:
     """Return a database in memory that answers reports on work from tallied files."""
-    db = create_in_memory()
+    db, files, jobs = create_in_memory(), tally.files, tally.jobs
     with writing(db):
         db.executemany(ADD_FILE, (_file_row(jobs[file.path], file) for file in files))
-        copied = _write_copies(db, files, jobs)
+        copied = _write_copies(db, tally)
         db.execute("CREATE TABLE tally AS SELECT * FROM work")
         rows = (
             (id_, *row)
@@ -143,18 +187,16 @@ def _file_row(job: FigureJob, file: TalliedFile) -> tuple[Any, ...]:
     return source.name, source.store, source.stem, *described, file.started, file.ended
 
 
-def _write_copies(
-    db: sqlite3.Connection, files: list[TalliedFile], jobs: dict[str, FigureJob]
-) -> set[str]:
+def _write_copies(db: sqlite3.Connection, tally: StoreTally) -> set[str]:
     """Write the files that share a key with another one, so that exactly one copy counts."""
     # Few files are copies, and the rules for them are the writer's: the other files need only sums.
-    shared = [_repeated(file.keys[rank] for file in files) for rank in range(len(KEYED))]
+    shared = [_repeated(file.keys[rank] for file in tally.files) for rank in range(len(KEYED))]
     writer, copied = Writer(db), set[str]()
-    for file in files:
+    for file in tally.files:
         if any(not own.isdisjoint(keys) for own, keys in zip(shared, file.keys, strict=True)):
             copied.add(file.path)
-            job = jobs[file.path]
-            writer.add(job.source, _decode(file.facts), SessionNames(), is_known=False)
+            source, facts = tally.jobs[file.path].source, tally.spool.read(file.facts)
+            writer.add(source, facts, SessionNames(), is_known=False)
     writer.end_first_build()
     return copied
 

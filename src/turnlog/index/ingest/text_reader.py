@@ -85,7 +85,7 @@ def read_docs(name: str, lines: Iterable[Line], carry: DocCarry, limit: int) -> 
         docs.carry.lines += 1
         for entry in _entries(line):
             _read_entry(docs, name, line, entry)
-        trail.add(line)
+        trail.add(line.raw)
     docs.carry.bookmark = trail.bookmark
     return docs
 

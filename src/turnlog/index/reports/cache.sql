@@ -44,9 +44,5 @@ SELECT
     count(CASE WHEN j.missed > 0 THEN 1 END) AS misses,
     sum(j.missed) AS missed_tokens
 FROM judged j JOIN files f ON f.id = j.file {{local_times(j)}}
-WHERE j.counts = 1
-    AND (:since IS NULL OR j.quarter * 900 > :since - 900)
-    AND (:until IS NULL OR j.quarter * 900 < :until)
-    AND (:project IS NULL OR {{contains(f.project, :project)}})
-    AND (:model IS NULL OR {{contains(j.model, :model)}})
+WHERE j.counts = 1 AND {{quarter_filters(j)}}
 GROUP BY {{day(j)}} ORDER BY day;

@@ -19,9 +19,5 @@ SELECT
     f.store AS store,
     c.is_rejected AS rejected
 FROM calls c JOIN files f ON f.id = c.file
-WHERE c.counts = 1
-    AND (:since IS NULL OR c.at >= :since)
-    AND (:until IS NULL OR c.at < :until)
-    AND (:project IS NULL OR {{contains(f.project, :project)}})
-    AND (:model IS NULL OR {{contains(c.model, :model)}})
+WHERE c.counts = 1 AND {{filters(c)}}
 ORDER BY c.at, f.opened_by, c.line, c.key;

@@ -6,7 +6,7 @@ only, whereas a new message changes the cost of everything before it.
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from turnlog.conversation.session import open_session
 from turnlog.index.database import Index, writing
 from turnlog.index.sync_policy import Progress
 from turnlog.secrets import cut_whole
+from turnlog.store.batches import gathered
 from turnlog.store.parallel import map_files
 
 READING = 1
@@ -118,7 +119,8 @@ def _compute(index: Index, units: Sequence[_Unit], progress: Progress) -> None:
     sizes = {unit.path: _size(unit.path) for unit in units}
     total, done = sum(sizes.values()), 0
     progress(0, total)
-    for chunk in _chunks([unit for unit in units if sizes[unit.path]], sizes):
+    readable = [unit for unit in units if sizes[unit.path]]
+    for chunk in gathered(readable, lambda unit: sizes[unit.path], CHUNK):
         excluded = {unit.path: unit.excluded for unit in chunk if unit.excluded}
         found: dict[str, bytes] = {}
         with index.disconnected():
@@ -128,19 +130,6 @@ def _compute(index: Index, units: Sequence[_Unit], progress: Progress) -> None:
                 done += size
                 progress(done, total)
         _store(index.db, [(u.path, u.state, found[u.path]) for u in chunk if u.path in found])
-
-
-def _chunks(units: Iterable[_Unit], sizes: dict[str, int]) -> Iterator[list[_Unit]]:
-    chunk: list[_Unit] = []
-    size = 0
-    for unit in units:
-        chunk.append(unit)
-        size += sizes[unit.path]
-        if size >= CHUNK:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def _store(db: sqlite3.Connection, rows: list[tuple[str, str, bytes]]) -> None:

@@ -22,6 +22,10 @@ MILLISECONDS = (
     " - CAST(210866760000000 AS BIGINT)"
 )
 """Seconds rounded as SQLite rounds them: it adds the Julian date of 1970 first."""
+PROJECT_AND_MODEL = (
+    " AND (:project IS NULL OR {{{{contains(f.project, :project)}}}})"
+    " AND (:model IS NULL OR {{{{contains({0}.model, :model)}}}})"
+)
 
 
 class Dialect(NamedTuple):
@@ -38,6 +42,12 @@ _COMMON = {
     # All tools of an MCP server are one: mcp__shop__buy and mcp__shop__sell are mcp__shop__*.
     "tool_name": "CASE WHEN substr({0}, 1, 5) = 'mcp__' AND instr(substr({0}, 7), '__') > 0"
     " THEN substr({0}, 1, instr(substr({0}, 6), '__') + 6) || '*' ELSE {0} END",
+    # The filters of a report on a table whose files are `f`: by the time of a row, or of all rows
+    # that share a quarter of an hour with the time that was asked for.
+    "filters": "(:since IS NULL OR {0}.at >= :since) AND (:until IS NULL OR {0}.at < :until)"
+    + PROJECT_AND_MODEL,
+    "quarter_filters": "(:since IS NULL OR {0}.quarter * 900 > :since - 900)"
+    " AND (:until IS NULL OR {0}.quarter * 900 < :until)" + PROJECT_AND_MODEL,
 }
 SQLITE = Dialect(
     "sqlite",
@@ -77,9 +87,13 @@ _LAKE = {
     " AND w.day = t.day AND w.write_id = t.write_id",
     # Keys that occur more than once. Hashes of keys take a fraction of the memory of keys: with
     # 100 million of them, only keys whose hash occurs more than once are compared.
-    "repeated": "SELECT key FROM {0} WHERE {{{{hash(key)}}}} IN (SELECT hashed"
+    "repeated": "SELECT key AS copied_key FROM {0} WHERE {{{{hash(key)}}}} IN (SELECT hashed"
     " FROM (SELECT {{{{hash(key)}}}} AS hashed FROM {0}) GROUP BY hashed HAVING count(*) > 1)"
     " GROUP BY key HAVING count(*) > 1",
+    # Rows whose key occurs more than once, numbered for each key; the first one counts.
+    "ranked_copies": "SELECT t.*, row_number() OVER (PARTITION BY t.key"
+    " ORDER BY t.is_copy, f.opened_by, f.path, t.machine, t.line) AS nth FROM live_{0} t"
+    " JOIN copied_{0} c ON c.copied_key = t.key JOIN files f ON f.id = t.file_id",
     "price": "CAST(CAST({0} AS DECIMAL(14, 0)) * {1} AS DECIMAL(18, 6))",
     "dollars": "({0}) * CAST(0.000001 AS DECIMAL(7, 6))",
 }
@@ -121,17 +135,19 @@ def translate(statement: str, dialect: Dialect = SQLITE) -> str:
     >>> translate("SELECT {{joined(url)}} FROM pulls WHERE line > :line", DUCKDB)
     "SELECT string_agg(url, ' ') FROM pulls WHERE line > $line"
     """
-    found, count = statement, 1
-    while count:
-        found, count = PLACE.subn(lambda place: _fragment(dialect, place), found)
+    found = _expand(statement, dialect)
     if dialect.parameter == ":":
         return found
     return PARAMETER.sub(rf"{dialect.parameter}\1", found)
 
 
-def parameters_of(statement: str) -> set[str]:
-    """Return the names of a portable statement's parameters."""
-    return set(PARAMETER.findall(statement))
+def parameters_of(statement: str, dialect: Dialect) -> set[str]:
+    """Return the names of a portable statement's parameters.
+
+    >>> parameters_of("SELECT 1 FROM pulls WHERE {{contains(url, :url)}}", DUCKDB)
+    {'url'}
+    """
+    return set(PARAMETER.findall(_expand(statement, dialect)))
 
 
 @cache
@@ -145,10 +161,18 @@ def strip_comments(text: str) -> str:
     return re.sub(r"--[^\n]*", "", text)
 
 
+def _expand(statement: str, dialect: Dialect) -> str:
+    """Replace the fragments of a statement, and those that they contain."""
+    found, count = statement, 1
+    while count:
+        found, count = PLACE.subn(lambda place: _fragment(dialect, place), found)
+    return found
+
+
 def _fragment(dialect: Dialect, place: re.Match[str]) -> str:
     name, arguments = place[1], place[2] or ""
     template = dialect.fragments.get(name)
     if template is None:  # a file with common table expressions
-        return translate(read_sql(name), dialect)
+        return read_sql(name)
     count = 1 + ("{1}" in template)
     return template.format(*arguments.split(", ", count - 1))

@@ -10,11 +10,7 @@ WITH named AS {{materialized}} (
         c.is_rejected,
         CASE WHEN c.is_rejected = 0 THEN c.is_error END AS failed
     FROM calls c JOIN files f ON f.id = c.file
-    WHERE c.counts = 1
-        AND (:since IS NULL OR c.at >= :since)
-        AND (:until IS NULL OR c.at < :until)
-        AND (:project IS NULL OR {{contains(f.project, :project)}})
-        AND (:model IS NULL OR {{contains(c.model, :model)}})
+    WHERE c.counts = 1 AND {{filters(c)}}
 ),
 failures AS (
     SELECT

@@ -1,24 +1,37 @@
 """Failed calls that resemble a command or an error message, and what made them succeed.
 
 The fix is in between: the next successful call of the same shape proves that it worked.
+
+The answer must reveal neither secrets nor other projects. So only words outside of secrets, in the
+sessions in scope, decide what is found and in which order.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import islice
 from json import dumps
 from math import log
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from turnlog.index.command_names import program
-from turnlog.index.search.relaxed import relax
+from turnlog.index.known_files import Files
+from turnlog.index.search.hit_lines import Reader
+from turnlog.index.search.query import Term, quoted
+from turnlog.index.search.relaxed_search import MOST_WORDS, telling_terms
+from turnlog.index.searchable_texts import texts_in
 from turnlog.index.tokenizer import tokens_of
+from turnlog.secrets import mask
 
 FailedRow = tuple[Any, ...]
 """File, path, id and title of a session, a call, and the line of its result."""
-RANKED = 300
-"""Results that are ranked by their whole text."""
+Place = tuple[int, int]
+"""File and line of a result."""
+BY_WORD = 40
+"""Results that are compared by their whole text, for each word of a message."""
 
 MOST = 20_000
 """Failed calls that are compared, the newest ones."""
@@ -74,11 +87,15 @@ class FailureQuery(Struct, frozen=True):
     limit: int = 10
 
 
-def find_failures(db: sqlite3.Connection, query: FailureQuery) -> list[FailedCall]:
+def find_failures(
+    db: sqlite3.Connection, query: FailureQuery, archive: Path | None = None
+) -> list[FailedCall]:
     """Return the failed calls that resemble a query most, the newest of equals first."""
     values = {"numbers": dumps(query.numbers or ()), "is_all": query.numbers is None, "most": MOST}
     rows = db.execute(FAILED, values).fetchall()
-    scored = _scored(db, rows, query)
+    with closing(Reader(archive)) as reader:
+        quotations = _Results(db, reader, {(row[0], row[-1]) for row in rows}).like(query.message)
+    scored = _scored(rows, query, quotations)
     found: list[FailedCall] = []
     shown: set[tuple[str | None, str | None]] = set()
     for score, row in scored:
@@ -96,11 +113,10 @@ def find_failures(db: sqlite3.Connection, query: FailureQuery) -> list[FailedCal
 
 
 def _scored(
-    db: sqlite3.Connection, rows: Sequence[FailedRow], query: FailureQuery
+    rows: Sequence[FailedRow], query: FailureQuery, quotations: dict[Place, float]
 ) -> list[tuple[float, FailedRow]]:
-    quoted = _with_message(db, query.message)
     wanted = set(_words(f"{query.command} {query.message}"))
-    texts = [_row_words(row) for row in rows]
+    texts = [_row_words(row, wanted) for row in rows]
     counts = {word: sum(word in each for each in texts) for word in wanted}
     weights = {word: log(1 + len(rows) / (1 + count)) for word, count in counts.items()}
     total = sum(weights.values()) or 1.0
@@ -108,7 +124,7 @@ def _scored(
     scored: list[tuple[float, FailedRow]] = []
     for row, words in zip(rows, texts, strict=True):
         share = sum(weights[word] for word in wanted & words) / total
-        share = max(share, quoted.get((row[0], row[-1]), 0.0))
+        share = max(share, quotations.get((row[0], row[-1]), 0.0))
         is_same = bool(asked) and asked == program(row[8])
         if share >= LEAST_SHARE or is_same:
             scored.append((share + (PROGRAM_BONUS / 10 if is_same else 0.0), row))
@@ -116,22 +132,57 @@ def _scored(
     return sorted(scored, key=lambda each: -round(each[0], 2))
 
 
-def _with_message(db: sqlite3.Connection, message: str) -> dict[tuple[int, int], float]:
-    """Return the failed results with the words of a message, by file and line, with a score.
+class _Results:
+    """The whole results of failed calls: the index keeps the start of each error."""
 
-    The index keeps the start of each error; in a long output, the message is at the end.
-    """
-    query = relax(db, message) if message else None
-    if query is None:
-        return {}
-    rows = db.execute(WITH_MESSAGE, (query.match, RANKED)).fetchall()
-    best = min((rank for *_, rank in rows), default=0.0)
-    # bm25 ranks are negative; the best one gets 1.
-    return {(file, line): rank / best for file, line, rank in rows if best}
+    def __init__(self, db: sqlite3.Connection, reader: Reader, places: set[Place]) -> None:
+        self._db = db
+        self._files = Files(db)
+        self._reader = reader
+        self._places = places
+        """The results that are asked about."""
+        self._read: dict[Place, set[str]] = {}
+
+    def like(self, message: str) -> dict[Place, float]:
+        """Return the results that share words with a message; the one with most gets 1."""
+        # By length, not by how rare they are: that may be known from a secret or another project.
+        terms = sorted(telling_terms(message), key=lambda term: -len(term.text))[:MOST_WORDS]
+        found = {term: set(islice(self._with_term(term), BY_WORD)) for term in terms}
+        weights = {term: 1 / (1 + len(places)) for term, places in found.items()}
+        scores = {
+            place: sum(weights[term] for term in terms if _has(self._read[place], term))
+            for places in found.values()
+            for place in places
+        }
+        best = max(scores.values(), default=1.0)
+        return {place: score / best for place, score in scores.items()}
+
+    def _with_term(self, term: Term) -> Iterator[Place]:
+        """Yield the results that have a word outside of their secrets, the newest first."""
+        match = quoted(term.text, term.is_prefix)
+        for file, line, offset, size, kind in self._db.execute(WITH_WORD, (match, MOST)):
+            place = (file, line)
+            if place not in self._places:
+                continue
+            if place not in self._read:
+                texts = texts_in(self._reader.line(self._files[file], offset, size), kind)
+                self._read[place] = {word for text in texts for word in _words(mask(text))}
+            if _has(self._read[place], term):
+                yield place
 
 
-def _row_words(row: FailedRow) -> set[str]:
-    return set(_words(" ".join(str(each) for each in (row[7], row[8], row[10]) if each)))
+def _has(words: set[str], term: Term) -> bool:
+    if not term.is_prefix:
+        return term.text in words
+    return any(word.startswith(term.text) for word in words)
+
+
+def _row_words(row: FailedRow, wanted: set[str]) -> set[str]:
+    """Return the words of a failed call, without those of secrets if any of them is wanted."""
+    text = " ".join(str(each) for each in (row[7], row[8], row[10]) if each)
+    words = set(_words(text))
+    # Masking takes longer than all else, and most rows have none of the words.
+    return words if wanted.isdisjoint(words) else set(_words(mask(text)))
 
 
 def _words(text: str) -> list[str]:
@@ -167,8 +218,8 @@ WHERE c.is_error AND NOT c.is_rejected AND c.counts = 1 AND NOT f.is_gone
         FROM files g WHERE g.id IN (SELECT value FROM json_each(:numbers))))
 ORDER BY c.at DESC LIMIT :most
 """
-WITH_MESSAGE = """
-SELECT d.file, d.line, rank FROM words CROSS JOIN docs d
-WHERE words MATCH ? AND d.id = words.rowid AND d.is_error ORDER BY rank LIMIT ?
+WITH_WORD = """
+SELECT d.file, d.line, d.offset, d.size, d.kind FROM words CROSS JOIN docs d
+WHERE words MATCH ? AND d.id = words.rowid AND d.is_error ORDER BY words.rowid DESC LIMIT ?
 """
 AFTER = f"SELECT {_CALL} FROM calls c WHERE c.file = ? AND c.line > ? ORDER BY c.line LIMIT ?"

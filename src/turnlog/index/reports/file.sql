@@ -8,10 +8,6 @@ SELECT
     sum(c.removed) AS removed,
     {{iso_time(max(c.at))}} AS last
 FROM calls c JOIN files f ON f.id = c.file
-WHERE c.counts = 1
-    AND (:since IS NULL OR c.at >= :since)
-    AND (:until IS NULL OR c.at < :until)
-    AND (:project IS NULL OR {{contains(f.project, :project)}})
-    AND (:model IS NULL OR {{contains(c.model, :model)}})
+WHERE c.counts = 1 AND {{filters(c)}}
     AND c.path IS NOT NULL AND coalesce(c.is_error, 0) = 0
 GROUP BY c.path ORDER BY changes DESC, reads DESC, path;

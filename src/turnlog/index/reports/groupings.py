@@ -37,7 +37,7 @@ class Grouping(NamedTuple):
     tables: str = ""
     """A file with common table expressions that the columns use."""
     joins: str = ""
-    """How these tables are joined."""
+    """The condition that joins these tables."""
 
 
 GROUPINGS = {

@@ -5,11 +5,7 @@ WITH timed AS (
         {{tool_name(c.tool)}} AS name,
         CASE WHEN c.ended > c.at THEN c.ended - c.at ELSE 0.0 END AS took
     FROM calls c JOIN files f ON f.id = c.file
-    WHERE c.counts = 1
-        AND (:since IS NULL OR c.at >= :since)
-        AND (:until IS NULL OR c.at < :until)
-        AND (:project IS NULL OR {{contains(f.project, :project)}})
-        AND (:model IS NULL OR {{contains(c.model, :model)}})
+    WHERE c.counts = 1 AND {{filters(c)}}
         AND c.ended IS NOT NULL AND c.at IS NOT NULL
 ),
 ranked AS (

@@ -132,7 +132,7 @@ def footnotes_of(report: Report) -> list[str]:
     (unpriced, _), (understated, _) = MARKS
     if report.total.get("unpriced"):
         names = ", ".join(report.unpriced_models)
-        notes.append(f"{unpriced} without what has no known price: {names}")
+        notes.append(f"{unpriced} excludes models without a known price: {names}")
     if count := report.total.get("understated"):
         assert isinstance(count, int | float)
         why = "clients up to 2.1.56 recorded too little output"

@@ -13,11 +13,7 @@ WITH touched AS (
         ) AS nth,
         lag(c.tool) OVER (PARTITION BY c.file, c.path ORDER BY c.line, c.key) AS tool_before
     FROM calls c JOIN files f ON f.id = c.file
-    WHERE c.counts = 1
-        AND (:since IS NULL OR c.at >= :since)
-        AND (:until IS NULL OR c.at < :until)
-        AND (:project IS NULL OR {{contains(f.project, :project)}})
-        AND (:model IS NULL OR {{contains(c.model, :model)}})
+    WHERE c.counts = 1 AND {{filters(c)}}
         AND c.path IS NOT NULL AND coalesce(c.is_error, 0) = 0
         AND c.tool IN ('Read', 'Edit', 'MultiEdit', 'NotebookEdit', 'Write')
 )

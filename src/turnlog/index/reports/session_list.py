@@ -22,6 +22,13 @@ HEALTHS = ("broken", "ok", "unchecked")
 """The result of the last check of a session's file, if known."""
 
 
+MARK_NOTES = {
+    "*": "excludes models without a known price",
+    "†": "too low: too little output was recorded",
+}
+"""What the marks of a session's cost mean."""
+
+
 class ListFilters(NamedTuple):
     """Filters on sessions, including their sub-agents; None matches everything."""
 
@@ -115,6 +122,7 @@ class Facets(Struct, frozen=True):
     branches: list[str]
     models: list[str]
     tools: list[str]
+    tags: list[str]
 
 
 def find_matches(db: sqlite3.Connection, filters: ListFilters, generation: int) -> Matches:
@@ -342,5 +350,7 @@ FACETS = (
     "SELECT model FROM messages WHERE counts = 1 AND model IS NOT NULL"
     " GROUP BY 1 ORDER BY count(*) DESC",
     "SELECT tool FROM calls GROUP BY 1 ORDER BY count(*) DESC",
+    "SELECT tag FROM files WHERE tag IS NOT NULL AND NOT is_gone AND NOT is_subagent"
+    " GROUP BY 1 ORDER BY count(*) DESC",
 )
-"""Projects, branches, models and tools."""
+"""Projects, branches, models, tools and tags."""

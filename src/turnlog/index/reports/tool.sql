@@ -14,9 +14,5 @@ SELECT
     sum(c.removed) AS removed,
     sum(c.is_rejected) AS rejected
 FROM calls c JOIN files f ON f.id = c.file
-WHERE c.counts = 1
-    AND (:since IS NULL OR c.at >= :since)
-    AND (:until IS NULL OR c.at < :until)
-    AND (:project IS NULL OR {{contains(f.project, :project)}})
-    AND (:model IS NULL OR {{contains(c.model, :model)}})
+WHERE c.counts = 1 AND {{filters(c)}}
 GROUP BY {{tool_name(c.tool)}} ORDER BY calls DESC, name;

@@ -20,8 +20,5 @@
     sum(w.unpriced) AS unpriced,
     sum(w.understated) AS understated
 FROM work w JOIN files f ON f.id = w.file {{local_times(w)}}{{joins}}
-WHERE (:since IS NULL OR w.quarter * 900 > :since - 900)
-    AND (:until IS NULL OR w.quarter * 900 < :until)
-    AND (:project IS NULL OR {{contains(f.project, :project)}})
-    AND (:model IS NULL OR {{contains(w.model, :model)}})
+WHERE {{quarter_filters(w)}}
 GROUP BY {{group}} ORDER BY {{order}};

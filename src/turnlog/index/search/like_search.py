@@ -1,11 +1,12 @@
 """Search by meaning: rankings by words and by vectors, combined by reciprocal rank fusion.
 
-Sessions with all words of a text come first, as far as vectors agree; then those that are about
-the same, in whatever words, or have some of them.
+Sessions with all words of a text come first, unless their vectors differ; then those with similar
+vectors, or with some of the words.
 """
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import islice
 from json import dumps
 from math import log
@@ -15,10 +16,12 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from turnlog.index.known_files import Files
 from turnlog.index.search.candidates import COLUMNS, JOINED, Candidate
+from turnlog.index.search.hit_lines import Reader
 from turnlog.index.search.query import Query, quoted
-from turnlog.index.search.relaxed import MOST_WORDS, count_texts, relax, telling_terms
-from turnlog.index.search.search import ResultLimits, SessionHits, read_hits
+from turnlog.index.search.relaxed_search import MOST_WORDS, CountedTerm, count_terms, relax
+from turnlog.index.search.search import ResultLimits, SessionHits, SnippetReader, read_hits
 from turnlog.index.search.selection import Selection, conditions
 from turnlog.index.search.word_search import SPARE, SearchTerms, begin, parse_search, rank
 from turnlog.index.semantic.vector_codes import StoredVector
@@ -28,7 +31,7 @@ from turnlog.index.tokenizer import tokens_of
 DAMPING = 60
 """The constant of reciprocal rank fusion: how little the first ranks differ."""
 WORDS, MEANING = 2.0, 1.0
-"""Weights of the rankings: who has all words stays before who has none, up to rank 20."""
+"""Weights of the rankings: a session with all words stays before one with none, up to rank 20."""
 MOST = 0.5
 """The share of a question's words that a text must have for them to count."""
 LEAST_SIMILAR = 0.05
@@ -56,18 +59,21 @@ class LikeTerms(Struct, frozen=True):
     archive: Path | None = None
     without: str | None = None
     """The path of a session that is left out: the one to compare with."""
+    hides_secrets: bool = False
+    """Rank by words as they are masked."""
 
 
 def search_like(
     db: sqlite3.Connection, terms: LikeTerms, shown: ResultLimits
 ) -> Iterator[SessionHits]:
     """Yield the sessions that are about the same as a text, best first."""
-    some = relax(db, terms.text[:LONGEST_QUESTION])
+    counted = count_terms(db, terms.text[:LONGEST_QUESTION])
+    some = relax(counted)
     owner = _owner(db, terms.without)
     rankings = [
         _with_all_words(db, terms),
         _similar(db, terms),
-        _with_some_words(db, terms, some),
+        _with_some_words(db, terms, some, counted),
     ]
     chosen = ([each for each in found if each.candidates[0].owner != owner] for found in rankings)
     words = _search_terms(terms, some or Query(None))
@@ -101,29 +107,39 @@ def _with_all_words(db: sqlite3.Connection, terms: LikeTerms) -> list[RankedGrou
 
 
 def _with_some_words(
-    db: sqlite3.Connection, terms: LikeTerms, query: Query | None
+    db: sqlite3.Connection, terms: LikeTerms, query: Query | None, counted: list[CountedTerm]
 ) -> list[RankedGroup]:
     """Return the sessions with most of the words; single words say less than vectors."""
     groups = _with_words(db, terms, query) if query else []
-    shares = _shares(db, terms.text[:LONGEST_QUESTION], [group[0].id for group in groups])
+    shares = _shares(db, counted, [group[0].id for group in groups])
     weighted = ((shares[group[0].id], group) for group in groups)
     return [RankedGroup(WORDS * share**2, group) for share, group in weighted if share >= MOST]
 
 
 def _with_words(db: sqlite3.Connection, terms: LikeTerms, query: Query) -> list[list[Candidate]]:
     words = _search_terms(terms, query)
-    return list(islice(rank(db, words, begin(db, words)), terms.limit or None))
+    groups = islice(rank(db, words, begin(db, words)), terms.limit or None)
+    if not terms.hides_secrets:
+        return list(groups)
+    with closing(Reader(terms.archive)) as reader:
+        snippets = SnippetReader(Files(db), reader, query, ResultLimits())
+        return [seen for group in groups if (seen := snippets.visible(group))]
 
 
-def _shares(db: sqlite3.Connection, text: str, docs: list[int]) -> dict[int, float]:
+def _shares(
+    db: sqlite3.Connection, counted: list[CountedTerm], docs: list[int]
+) -> dict[int, float]:
     """Return how much of a question's words texts have: 1 for all of them, rare ones count more."""
     shares = dict.fromkeys(docs, 0.0)
     (texts,) = db.execute("SELECT coalesce(max(id), 0) FROM docs").fetchone()
-    weights = {term: log(2 + texts / (1 + count_texts(db, term))) for term in telling_terms(text)}
+    weights = {term: log(2 + texts / (1 + count)) for count, term in counted}
     for term, weight in weights.items() if docs else ():
+        # FTS5 looks up a row of a word at once, but merges all words of a prefix for every row:
+        # reading all its rows takes a quarter of the time. `+` keeps SQLite from the lookups.
+        rowid = "+rowid" if term.is_prefix else "rowid"
         rows = db.execute(
             "SELECT rowid FROM words WHERE words MATCH ?"
-            " AND rowid IN (SELECT value FROM json_each(?))",
+            f" AND {rowid} IN (SELECT value FROM json_each(?))",
             (quoted(term.text, term.is_prefix), dumps(docs)),
         )
         for (doc,) in rows:
@@ -139,7 +155,7 @@ def _similar(db: sqlite3.Connection, terms: LikeTerms) -> list[RankedGroup]:
     groups: dict[str, list[Candidate]] = {}
     start, count = 0, RESCORED
     # With filters, the nearest texts may all be excluded: look further, in growing steps.
-    while start < len(nearest.places):
+    while start < len(nearest):
         found = nearest.best(start, count)
         if not found or found[0].similarity < LEAST_SIMILAR:
             break

@@ -68,7 +68,7 @@ def _phrases(run: str) -> Iterator[str]:
     last word may be the head of one: it becomes a prefix.
     """
     # For example "st_total" also occurs in "test_total": only "total" can be queried, and as the
-    # prefix total* since the text may go on with "totals".
+    # prefix total* since the text may continue with "totals".
     found = list(_WORD.finditer(run))
     if found and found[0].start() == 0 and not re.match(f"[{UNSPACED}]", run):
         del found[0]

@@ -81,6 +81,10 @@ class ResultLimits(Struct, frozen=True):
     """Hits per turn."""
     reveal: bool = False
     """Show secrets instead of masking them."""
+    hides_secrets: bool = False
+    """Leave out texts that match only inside of a secret."""
+    needs_match: bool = True
+    """False if texts were also found by meaning, and may have none of the words."""
 
 
 def search(
@@ -102,12 +106,12 @@ def read_hits(
 ) -> Iterator[SessionHits]:
     """Yield the hits to show for candidates grouped by session, as many as the limit."""
     with closing(Reader(terms.archive)) as reader:
-        snippets = _SnippetReader(Files(db), reader, terms.query, shown)
+        snippets = SnippetReader(Files(db), reader, terms.query, shown)
         results = (hits for candidates in found if (hits := snippets.read(candidates)).turns)
         yield from islice(results, terms.limit or None)
 
 
-class _SnippetReader:
+class SnippetReader:
     """Reads the texts of candidates and dedupes them across files."""
 
     def __init__(self, files: Files, reader: Reader, query: Query, shown: ResultLimits) -> None:
@@ -120,8 +124,10 @@ class _SnippetReader:
     def read(self, candidates: list[Candidate]) -> SessionHits:
         """Return the hits to show for a session."""
         main = self.files.main(self.files[candidates[0].file])
+        if self.shown.hides_secrets and self.shown.needs_match:
+            candidates = self.visible(candidates)
         by_turn: dict[tuple[int, int | None], list[Candidate]] = {}
-        for each in candidates[: READ * self.shown.turns * self.shown.hits]:
+        for each in candidates[: self._most]:
             prompt = None if each.kind == "title" else each.prompt
             by_turn.setdefault((each.file, prompt), []).append(each)
         turns: list[TurnHits] = []
@@ -141,6 +147,17 @@ class _SnippetReader:
             resume=resume_command(main.opened_by, main.project, Store(Path(main.path).parents[2])),
         )
 
+    def visible(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Return the first candidates, omitting those that match only inside of a secret.
+
+        `ghp_a`, `ghp_b` …: whoever only sees which searches succeed could spell out a secret.
+        """
+        return [each for each in candidates[: self._most] if self._is_visible(each)]
+
+    @property
+    def _most(self) -> int:
+        return READ * self.shown.turns * self.shown.hits
+
     def _turn(self, file: File, prompt: int | None, hits: list[Hit]) -> TurnHits:
         text = None if hits[0].kind == "title" else self._prompt(file, prompt)
         name = self.files.short_name(file)
@@ -154,8 +171,9 @@ class _SnippetReader:
         return hits
 
     def _hit(self, file: File, candidate: Candidate) -> list[Hit]:
-        raw = self.reader.line(file, candidate.offset, candidate.size)
-        texts = texts_in(raw, candidate.kind)
+        texts = self._texts(file, candidate)
+        if self.shown.hides_secrets:  # a snippet around a part of a secret would confirm it, too
+            texts = [mask(text) for text in texts]
         for text in [text for text in texts if any(self.find(text))] or texts[:1]:
             # A forked session repeats the lines of its origin with the same times: show each text
             # once.
@@ -175,6 +193,15 @@ class _SnippetReader:
                     )
                 ]
         return []
+
+    def _is_visible(self, candidate: Candidate) -> bool:
+        """Return whether a text matches outside of its secrets, or has none."""
+        texts = self._texts(self.files[candidate.file], candidate)
+        masked = [mask(text) for text in texts]
+        return masked == texts or any(any(self.find(text)) for text in masked)
+
+    def _texts(self, file: File, candidate: Candidate) -> list[str]:
+        return texts_in(self.reader.line(file, candidate.offset, candidate.size), candidate.kind)
 
     def _prompt(self, file: File, prompt: int | None) -> str | None:
         """Return the prompt of a turn, or the prompt that started a sub-agent."""

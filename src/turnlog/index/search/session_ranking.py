@@ -1,4 +1,4 @@
-"""Which sessions match a query, for a list that is updated on every keystroke.
+"""Rank the sessions that match a query, for a list that is updated on every keystroke.
 
 Only the index is read: a list of hundreds of sessions shows the text of one of them. The best
 matches come first, unless the words occur nearly everywhere: then relevance says little, takes long

@@ -1,7 +1,7 @@
 """Find the last answer of the turn that a search hit belongs to."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -54,13 +54,6 @@ def last_outcome(db: sqlite3.Connection, path: str, archive: Path | None) -> Tur
     return next(iter(turn_outcomes(db, [(path, row[0])], archive).values()), None)
 
 
-def turn_numbers(db: sqlite3.Connection, lines: Iterable[LineOf]) -> Iterator[int | None]:
-    """Yield the number of prompts up to each line, which is the turn unless there are branches."""
-    for path, line in lines:
-        row = db.execute(PROMPTS_BEFORE, {"path": path, "line": line}).fetchone()
-        yield row[0] if row and row[0] else None
-
-
 # The turn ends at the next prompt of the file.
 LAST_ANSWER = """
 SELECT d.file, d.line, d.offset, d.size, d.at FROM docs d
@@ -69,8 +62,4 @@ WHERE d.file = (SELECT id FROM files WHERE path = :path) AND d.kind = 'answer'
     AND d.line < coalesce((SELECT min(p.line) FROM prompts p WHERE p.file = d.file
         AND p.line > :line), 9e18)
 ORDER BY d.id DESC LIMIT 1
-"""
-PROMPTS_BEFORE = """
-SELECT count(*) FROM prompts p
-WHERE p.file = (SELECT id FROM files WHERE path = :path) AND p.line <= :line
 """

@@ -43,7 +43,7 @@ class TextChoice:
         self.titles: set[str] = set()
 
     def is_worth_embedding(self, kind: str, text: str) -> bool:
-        """Return whether a text tells a subject, and is not a title that the client repeats."""
+        """Return whether a text has a subject, and is not a title that the client repeats."""
         # Slugs such as `fuzzy-dancing-hippo` are titles of one word.
         if kind not in KINDS or len(text[:200].split(None, FEWEST_WORDS)) < FEWEST_WORDS:
             return False

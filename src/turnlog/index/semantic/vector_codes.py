@@ -5,15 +5,18 @@ about the same direction have codes that differ in few bits, so codes select the
 rows decide among them.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from math import sqrt
 from operator import mul
 from typing import NamedTuple
 
 LARGEST = 127
+WIDEST = 31
+"""Bytes of a code whose differing bits can be counted in a byte: 31 x 8 < 256."""
 _SIGNS = b"1" * 128 + b"0" * 128
 """Translates the bytes of a row to the digits of its code: 128 and up are negative numbers."""
-_SIGNED = tuple(value - 256 if value > 127 else value for value in range(256))
 
 
 class StoredVector(NamedTuple):
@@ -40,13 +43,21 @@ def quantize(values: Sequence[float]) -> StoredVector | None:
 
 def values_of(row: bytes) -> list[int]:
     """Return the numbers of a row."""
-    return [_SIGNED[value] for value in row]
+    return memoryview(row).cast("b").tolist()
 
 
-def cosine(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return the cosine of the angle between two vectors; 0 if one has no direction."""
-    lengths = sqrt(sum(map(mul, a, a)) * sum(map(mul, b, b)))
-    return sum(map(mul, a, b)) / lengths if lengths else 0.0
+def cosines(wanted: Sequence[int], rows: Iterable[bytes]) -> list[float]:
+    """Return the cosine of the angle between a vector and each row; 0 if one has no direction.
+
+    >>> cosines([3, 4], [b"\\x03\\x04", b"\\xfd\\xfc", b"\\x04\\xfd", b""])
+    [1.0, -1.0, 0.0, 0.0]
+    """
+    length, found = sum(map(mul, wanted, wanted)), list[float]()
+    for row in rows:
+        values = values_of(row)
+        lengths = sqrt(length * sum(map(mul, values, values)))
+        found.append(sum(map(mul, wanted, values)) / lengths if lengths else 0.0)
+    return found
 
 
 def mean_of(rows: Iterable[bytes]) -> list[float]:
@@ -60,14 +71,44 @@ def mean_of(rows: Iterable[bytes]) -> list[float]:
 
 
 def distances(code: bytes, codes: bytes) -> list[int]:
-    """Return in how many bits each of many codes differs from one.
+    """Return the number of bits in which each of many codes differs from one.
 
     >>> distances(b"\\x0f", b"\\x0f\\x0e\\xf0")
     [0, 1, 8]
     """
-    size, wanted, number = len(code), int.from_bytes(code, "little"), int.from_bytes
-    # 90,000 codes take 15 ms this way: as fast as adding up bits in lanes of one large integer.
-    return [
-        (number(codes[start : start + size], "little") ^ wanted).bit_count()
-        for start in range(0, len(codes), size)
+    size = len(code)
+    parts = [
+        _differing_bits(code[start : start + WIDEST], [codes[n::size] for n in columns])
+        for start in range(0, size, WIDEST)
+        if (columns := range(start, min(start + WIDEST, size)))
     ]
+    return [*map(sum, zip(*parts, strict=True))] if len(parts) > 1 else [*parts[0]]
+
+
+def _differing_bits(code: bytes, columns: list[bytes]) -> bytes:
+    """Return the sums of differing bits, a byte per code; a column has one byte of each code.
+
+    Translating a column counts its bits, and columns are added as large integers: 43,000 codes take
+    3 ms, where comparing code by code takes 7.
+    """
+    total = 0
+    for wanted, column in zip(code, columns, strict=True):
+        counts = bytes((value ^ wanted).bit_count() for value in range(256))
+        total += int.from_bytes(column.translate(counts), "little")
+    return total.to_bytes(len(columns[0]), "little")
+
+
+def nearest_places(found: Sequence[int], start: int, end: int) -> list[int]:
+    """Return the places of the smallest numbers from rank `start` to `end`, equals in order.
+
+    >>> nearest_places([5, 2, 9, 2, 5], 1, 4)
+    [3, 0, 4]
+    """
+    counted = Counter(found)
+    reached = accumulate(counted[number] for number in sorted(counted))
+    enough = (
+        number for number, count in zip(sorted(counted), reached, strict=True) if count >= end
+    )
+    most = next(enough, max(counted, default=0))
+    near = [place for place, number in enumerate(found) if number <= most]
+    return sorted(near, key=found.__getitem__)[start:end]

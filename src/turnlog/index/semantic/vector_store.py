@@ -5,16 +5,25 @@ stopped. All vectors of an index are of one model.
 """
 
 import sqlite3
+from bisect import bisect_right
 from collections.abc import Sequence
-from heapq import nsmallest
-from struct import pack, unpack
+from itertools import accumulate
+from struct import pack, unpack_from
 from typing import NamedTuple
 
 from turnlog.index.database import writing
-from turnlog.index.semantic.vector_codes import StoredVector, cosine, distances, values_of
+from turnlog.index.semantic.vector_codes import (
+    StoredVector,
+    cosines,
+    distances,
+    nearest_places,
+    values_of,
+)
 
+DOC = 8
+"""Bytes of the number of a text."""
 RESCORED = 250
-"""Texts whose codes are nearest, and whose rows are compared."""
+"""Number of texts with the nearest codes whose rows are compared."""
 
 
 class TextVector(NamedTuple):
@@ -30,22 +39,14 @@ class SimilarText(NamedTuple):
     """The cosine of the angle between the vectors."""
 
 
-class _Place(NamedTuple):
-    """Where a vector is stored."""
-
-    batch: int
-    position: int
-    doc: int
-
-
 def stored_model(db: sqlite3.Connection) -> str | None:
-    """Return the name of the model of the vectors; None before the first search for a meaning."""
+    """Return the name of the model of the vectors; None before the first search by meaning."""
     row = db.execute("SELECT value FROM about WHERE name = 'vectors_model'").fetchone()
     return row[0] if row else None
 
 
 def use_model(db: sqlite3.Connection, name: str) -> None:
-    """Have the index hold the vectors of a model; those of another one are deleted."""
+    """Switch the index to the vectors of a model; those of another one are deleted."""
     if stored_model(db) == name:
         return
     with writing(db):
@@ -79,7 +80,9 @@ def rows_of_session(db: sqlite3.Connection, path: str) -> list[bytes]:
         "SELECT v.docs, v.rows FROM vectors v JOIN files f ON f.id = v.file WHERE f.path = ?"
     )
     return [
-        row for docs, rows in db.execute(statement, (path,)) for row in _split(rows, len(docs) // 8)
+        row
+        for docs, rows in db.execute(statement, (path,))
+        for row in _split(rows, len(docs) // DOC)
     ]
 
 
@@ -89,32 +92,41 @@ class Nearest:
     def __init__(self, db: sqlite3.Connection, vector: StoredVector) -> None:
         self.db = db
         self.wanted = values_of(vector.row)
-        self.places: list[_Place] = []
-        self.distances: list[int] = []
-        for batch, docs, codes in db.execute("SELECT id, docs, codes FROM vectors"):
-            numbers = unpack(f"<{len(docs) // 8}q", docs)
+        size = len(vector.code)
+        batches = [
+            (batch, docs, codes)
+            for batch, docs, codes in db.execute("SELECT id, docs, codes FROM vectors")
             # A code of another size is of a model that another process chose in the meantime.
-            if len(codes) == len(numbers) * len(vector.code):
-                self.distances += distances(vector.code, codes)
-                self.places += [_Place(batch, *pair) for pair in enumerate(numbers)]
+            if len(codes) == len(docs) // DOC * size
+        ]
+        self.batches: list[int] = [batch for batch, _, _ in batches]
+        self.ends = [*accumulate(len(docs) // DOC for _, docs, _ in batches)]
+        """The number of texts up to the end of each batch."""
+        self.docs = b"".join(docs for _, docs, _ in batches)
+        self.distances = distances(vector.code, b"".join(codes for _, _, codes in batches))
+
+    def __len__(self) -> int:
+        return len(self.distances)
 
     def best(self, start: int, count: int = RESCORED) -> list[SimilarText]:
-        """Return the texts whose codes are nearest, from a place in that order on."""
-        numbers = nsmallest(start + count, range(len(self.places)), self.distances.__getitem__)
-        places = [self.places[number] for number in numbers[start:]]
-        found = [SimilarText(place.doc, self._similarity(place)) for place in places]
-        return sorted(found, key=lambda each: -each.similarity)
+        """Return the texts with the nearest codes, starting at a rank."""
+        places = nearest_places(self.distances, start, start + count)
+        found = cosines(self.wanted, map(self._row, places))
+        docs = (unpack_from("<q", self.docs, DOC * place)[0] for place in places)
+        return sorted(map(SimilarText, docs, found), key=lambda each: -each.similarity)
 
-    def _similarity(self, place: _Place) -> float:
+    def _row(self, place: int) -> bytes:
+        """Return a vector; an empty one if another process has deleted it since."""
+        batch = bisect_right(self.ends, place)
+        position = place - (self.ends[batch - 1] if batch else 0)
         size = len(self.wanted)
         found = self.db.execute(
             "SELECT substr(rows, ?, ?) FROM vectors WHERE id = ?",
-            (place.position * size + 1, size, place.batch),
+            (position * size + 1, size, self.batches[batch]),
         ).fetchone()
-        # Another process may have deleted it since.
-        return cosine(values_of(found[0]), self.wanted) if found else 0.0
+        return found[0] if found else b""
 
 
 def _split(rows: bytes, count: int) -> Sequence[bytes]:
-    size = len(rows) // max(1, count)
-    return [rows[start : start + size] for start in range(0, len(rows), max(1, size))]
+    size = len(rows) // count
+    return [rows[start : start + size] for start in range(0, len(rows), size)]

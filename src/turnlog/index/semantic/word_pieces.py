@@ -9,7 +9,7 @@ from pathlib import Path
 from turnlog.index.tokenizer import composed, tokens_of
 
 LONGEST = 40
-"""Characters of a word that are looked at; longer ones are hashes and encoded data."""
+"""Maximum characters of a word; longer ones are hashes and encoded data."""
 
 
 def words_of(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from turnlog.render.charts.svg import (
     empty_chart,
     label,
     mark,
+    text_width,
 )
 
 PLOT, TOP, FOOT = 180, 22, 24
@@ -25,9 +26,14 @@ AXIS = 66
 MOST_LABELS = 8
 ROW = 40
 """Height of a ranked row: a line of text with a bar below."""
-VALUE_ROOM = 120
-PATH_ROOM = 54
-"""Characters of a path that fit beside a value, also on a narrow screen."""
+GAP = 12
+"""Room between the label of a ranked row and its value."""
+LARGEST_TEXT = 22
+"""Font size on narrow screens, which charts.css sets."""
+MOST_CHARACTERS = 100
+"""Characters of a path that may fit beside a value."""
+THINNEST, WIDEST = 1.5, 72
+"""Widths of a bar that can still be seen, however many there are, and of the only bar."""
 
 
 class StackPart(NamedTuple):
@@ -95,7 +101,8 @@ def _stack(
     x, room, top = place
     bottom = float(TOP + PLOT)
     # A gap keeps bars apart, and none is left where hundreds of bars share the width.
-    width = max(room - min(room * 0.2, 4), 0.5)
+    width = min(max(room - min(room * 0.2, 4), THINNEST), WIDEST)
+    class_ = "tl-mark tl-thin" if width == THINNEST else "tl-mark"
     for index, name in enumerate(names):
         if name not in stack:
             continue
@@ -112,18 +119,26 @@ def _stack(
             y=bottom,
             width=width,
             height=height,
-            class_=f"tl-mark tl-series-{index + 1}",
+            class_=f"{class_} tl-series-{index + 1}",
             data_series=name,
         )
 
 
 def _period_labels(periods: Sequence[str], room: float, options: ChartOptions) -> Iterable[str]:
     y = TOP + PLOT + 17
-    for nth, place in enumerate(every_nth(len(periods), MOST_LABELS)):
+    places = every_nth(len(periods), MOST_LABELS)
+    year = "" if periods[0][:4] != periods[places[-1]][:4] else periods[0][:4]
+    for nth, place in enumerate(places):
+        x, period = AXIS + place * room, periods[place]
+        text = options.labels(period)
         # Every other label is hidden on a narrow screen, where the text is larger.
-        class_ = "tl-tick tl-minor" if nth % 2 else "tl-tick"
-        x = AXIS + place * room
-        yield label(options.labels(periods[place]), x, y, class_)
+        if nth % 2:
+            yield label(text, x, y, "tl-tick tl-minor")
+            continue
+        if period[:4] != year and text != period and period[:4] not in text:
+            text = f"{text} {period[:4]}"
+        year = period[:4]
+        yield label(text, x, y, "tl-tick")
 
 
 def _legend(names: Sequence[str], y: float) -> tuple[list[str], float]:
@@ -139,7 +154,8 @@ def _legend(names: Sequence[str], y: float) -> tuple[list[str], float]:
         key = element(
             "rect", x=x, y=base - 11, width=12, height=12, class_=f"tl-series-{index + 1}"
         )
-        drawn += [key, clipped(name or "none", x + 20, base, room - 28, "tl-legend")]
+        text = _end_of_path(name or "none", room - 28)
+        drawn += [key, clipped(text, x + 20, base, room - 28, "tl-legend")]
     return drawn, y + 24 * ((len(names) - 1) // columns + 1)
 
 
@@ -154,23 +170,25 @@ def ranked_bars(rows: Sequence[RankedRow], options: ChartOptions) -> str:
         drawn.append(_bar(row, y, largest, options))
         value = "?" if row.value is None else options.show(row.value)
         shown = f"{value}  {row.note}".rstrip()
-        text = _end_of_path(row.key) if row.label is None else row.label
-        drawn.append(clipped(text or "none", LEFT, y + 17, WIDTH - VALUE_ROOM - 2 * LEFT))
+        width = WIDTH - 2 * LEFT - GAP - text_width(shown, LARGEST_TEXT)
+        text = _end_of_path(row.key, width) if row.label is None else row.label
+        drawn.append(clipped(text or "none", LEFT, y + 17, width))
         drawn.append(label(shown, WIDTH - LEFT, y + 17, "tl-value tl-end"))
     return chart("ranked", len(rows) * ROW, drawn, options)
 
 
-def _end_of_path(text: str) -> str:
-    """Return a path without its start if it is long: its end names the file.
+def _end_of_path(text: str, width: float) -> str:
+    """Return a path without its start if it is too wide: its end names the file.
 
-    >>> _end_of_path("/home/ada/" + "deep/" * 12 + "shop.py")
-    '…/deep/deep/deep/deep/deep/deep/deep/deep/deep/shop.py'
+    >>> _end_of_path("/home/ada/" + "deep/" * 12 + "shop.py", 400)
+    '…/deep/deep/deep/deep/shop.py'
     """
-    if not text.startswith("/") or len(text) <= PATH_ROOM:
+    if not text.startswith("/") or text_width(text, LARGEST_TEXT) <= width:
         return text
-    end = text[1 - PATH_ROOM :]
-    at = end.find("/")
-    return f"…{end[max(at, 0) :]}"
+    end = text[-MOST_CHARACTERS:]
+    while "/" in end[1:] and text_width(f"…{end}", LARGEST_TEXT) > width:
+        end = end[end.index("/", 1) :]
+    return f"…{end}"
 
 
 def _bar(row: RankedRow, y: float, largest: float, options: ChartOptions) -> str:

@@ -154,7 +154,7 @@ def _series(row: Mapping[str, Any], by: tuple[str, ...]) -> str:
 
 
 def _summed(parts: Sequence[StackPart]) -> list[StackPart]:
-    """Join parts of the same period and series; the series may leave out a dimension."""
+    """Add up parts of the same period and series: there are several if a dimension is not drawn."""
     sums: dict[tuple[str, str], Value] = {}
     for part in parts:
         place = (part.period, part.series)

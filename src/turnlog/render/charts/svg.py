@@ -130,15 +130,19 @@ def shortened(text: str, width: float, size: float) -> str:
     >>> shortened("invoices.py", 60, 13), shortened("日本語", 30, 13), shortened("a", 60, 13)
     ('invoic…', '日…', 'a')
     """
-    room = width / size
-    if sum(map(_ems, text)) <= room:
+    if text_width(text, size) <= width:
         return text
-    room -= _ems("…")
+    room = width / size - _ems("…")
     for place, character in enumerate(text):
         room -= _ems(character)
         if room < 0:
             return f"{text[:place].rstrip()}…"
     return text
+
+
+def text_width(text: str, size: float) -> float:
+    """Return the estimated width of a text at a font size, rather too large than too small."""
+    return size * sum(map(_ems, text))
 
 
 def _ems(character: str) -> float:

@@ -36,6 +36,7 @@ def raw_line(session: Session, line: int) -> Fields:
     """Return a line of the file, masked and indented; of a very long one, the start."""
     node = _node_at(session, line)
     is_whole = node.size <= LONGEST_LINE
+    # Only the start of a very long line is read: a character takes up to four bytes.
     raw = _read(session, node.offset, node.size if is_whole else LONGEST_TEXT * 4)
     about: Fields = {"line": line, "kind": mask(node.kind), "offset": node.offset}
     about |= {"size": node.size, "is_whole": is_whole, **_place(session, node)}
@@ -55,6 +56,7 @@ def _place(session: Session, node: Node) -> Fields:
         return {"turn": turn, "leaf": None}
     tree = session.tree
     rank = tree.rank_of(node.uuid)
+    # Of several branches below it, the one that was written last.
     while rank in tree.children:
         rank = tree.children[rank][-1]
     return {"turn": None, "leaf": None if rank is None else tree.chain[rank].uuid}

@@ -103,9 +103,9 @@ class PageWriter:
             self._element("lock", base64.b64encode(json.dumps(lock).encode()))
         self._streams = {name: _Stream(name, self._write) for name in STREAMS}
 
-    def add(self, stream: str, document: Fields) -> int:
-        """Add a document to a stream and return its number."""
-        return self._streams[stream].add(encode_json(document))
+    def add(self, stream: str, document: bytes) -> int:
+        """Add a document, encoded as JSON, to a stream and return its number."""
+        return self._streams[stream].add(document)
 
     def finish(self, head: Fields) -> None:
         """Write what is left; the head comes last, because it states what was masked."""
@@ -231,7 +231,7 @@ def slim_turn(turn: Fields, page: Fields, number: int) -> Fields:
 
 
 def share_texts(turn: Fields, page: Fields) -> None:
-    """Replace the texts of structured results that its page contains, once both are masked."""
+    """Replace texts of structured results that the turn's page contains too; both are masked."""
     rows = _calls_of(page)
     for call in turn["calls"]:
         row = rows.get((call["id"], call["line"]))

@@ -8,7 +8,7 @@ from turnlog.conversation.call_titles import todo_list
 from turnlog.conversation.cost import cost_of
 from turnlog.conversation.messages import Message
 from turnlog.conversation.models import window_of
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, as_object, is_array, is_object
 from turnlog.format.tools import CHANGING
 from turnlog.render.html.prose import prose_html
 from turnlog.render.images import ImageData
@@ -78,7 +78,7 @@ def _call_json(row: CallRow) -> Fields:
     }
     if details.whole_size:
         fields["cut"] = {"result": details.whole_size}
-    given = details.input if is_object(details.input) else {}
+    given = as_object(details.input)
     if row.name == "TodoWrite":
         fields["todos"] = [_todo(todo) for todo in todo_list(given)]
     if row.name == "ExitPlanMode" and isinstance(given.get("plan"), str):

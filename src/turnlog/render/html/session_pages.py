@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import islice
 
 from turnlog.conversation.calls import Call
+from turnlog.conversation.cost import understates_output
 from turnlog.conversation.milestones import Milestones
 from turnlog.conversation.models import window_of
 from turnlog.conversation.nodes import BoundaryNode, ChainNode
@@ -73,13 +74,13 @@ class PageOptions:
     full: bool = False
     """Include injected texts."""
     clip: int | None = CLIP
-    """Cut texts after so many characters; None for whole texts, as in an exported file."""
+    """Maximum characters of a text; None for whole texts, as in an exported file."""
     first: int = 0
     """The first row of a turn."""
     count: int | None = MOST_ROWS
     """The number of rows of a turn; None for all."""
     outline: int | None = MOST_OUTLINED
-    """Include the whole outline of a session of so many turns; None for always."""
+    """Maximum turns of a session whose whole outline is included; None for no limit."""
     store: Store | None = None
     """The store that the command to resume names if the client reads another one.
 
@@ -231,6 +232,7 @@ class SessionPages:
             "edits": sum(block.edits for block in blocks),
             "tokens": sum(block.tokens for block in blocks),
             "cost_usd": None if cost is None else round(cost, 6),
+            "is_understated": understates_output(session.client_version),
             "leaf": self.leaf.uuid if self.leaf else None,
         }
 
@@ -306,6 +308,7 @@ def count_masked(value: object) -> int:
         if isinstance(each, str):
             count += len(PLACEHOLDER.findall(each)) if "[" in each else 0
         elif is_object(each):
+            # `html` has the same text as its row, in another form.
             waiting += [inner for name, inner in each.items() if name != "html"]
         elif is_array(each):
             waiting += each
@@ -341,7 +344,7 @@ def branches_of(session: Session) -> list[Fields]:
     stones = session.milestones
     ends = list(stones.ends[:MOST_BRANCHES])
     if session.active_leaf and not any(map(stones.is_active, ends)):
-        # The active branch ends where others go on, as after a rewind, or is not among the first.
+        # The active branch ends where others continue, as after a rewind, or is a later one.
         active = stones.above(session.active_leaf)
         ends[:0] = [] if active is None else [active]
     return [_branch(session, stones, number) for number in ends]

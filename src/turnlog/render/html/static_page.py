@@ -11,8 +11,9 @@ from turnlog.format.json_values import Fields
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.depth import page_at
 from turnlog.render.html.page_file import Frame
-from turnlog.render.html.session_file import WITH_CALLS, FileOptions, page_options
+from turnlog.render.html.session_file import WITH_CALLS
 from turnlog.render.html.session_pages import SessionPages, find_masked
+from turnlog.render.html.turn_documents import FileOptions, page_options
 from turnlog.render.session_facts import TranscriptFacts, session_facts
 from turnlog.render.terminal_text import times_text
 from turnlog.secrets import mask

@@ -120,7 +120,7 @@ def _is_of_session(session: str, parts: list[str]) -> bool:
             return not project.startswith(".") and is_subagent_name(name)
         case ["projects", project, folder, below, *_, name] if (
             # Programs may name sessions as they like. Even in a folder called `memory`, such a file
-            # is none of the client's notes.
+            # is not one of the client's notes.
             below == SUBAGENTS and name.startswith("agent-") and name.endswith(SUBAGENT_FILES)
         ):
             return not project.startswith(".") and folder == session

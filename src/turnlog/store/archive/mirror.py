@@ -1,7 +1,7 @@
 """Append to archived sessions line by line, for programs that mirror a session while it runs.
 
 A batch becomes one or more pieces, and the manifest is replaced after they are on disk: a crash
-loses the batch or nothing. Files are laid out as the client would have written them.
+loses the batch or nothing. Files have the paths that the client would have written them to.
 """
 
 import io

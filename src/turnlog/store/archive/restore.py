@@ -33,11 +33,7 @@ class Restored(NamedTuple):
 
 def find_archived(archive: Archive, text: str) -> ArchiveManifest:
     """Return the archived session that `text` names by id, prefix of an id, or title."""
-    start = text.lower()
-    names = [name for name in archive.names() if name.lower().startswith(start)]
-    if exact := [name for name in names if name.lower() == start]:
-        return archive.load(exact[0])
-    matches = [archive.load(name) for name in names] or _with_title(archive, text.casefold())
+    matches = match_archived(archive, text)
     if not matches:
         hint = "turnlog archive --list"
         raise NotFound(f"no session matches {text!r} in {archive.folder}", hint)
@@ -45,6 +41,25 @@ def find_archived(archive: Archive, text: str) -> ArchiveManifest:
         rows = [f"{found.session}  {found.title or ''}".rstrip() for found in matches]
         raise Ambiguous(f"{text!r} matches {len(matches)} sessions", rows)
     return matches[0]
+
+
+def match_archived(archive: Archive, text: str) -> list[ArchiveManifest]:
+    """Return the archived sessions that `text` may name."""
+    start = text.lower()
+    names = [name for name in archive.names() if name.lower().startswith(start)]
+    if exact := [name for name in names if name.lower() == start]:
+        return [archive.load(exact[0])]
+    return [archive.load(name) for name in names] or _with_title(archive, text.casefold())
+
+
+def restore_transcript(archive: Archive, manifest: ArchiveManifest, root: Path) -> Path:
+    """Restore a session below a directory, which it has to itself; return its session file."""
+    transcript = next(filter(manifest.is_transcript, manifest.current), None)
+    if transcript is None:
+        hint = f"turnlog restore {manifest.session} --into DIR"
+        raise NotFound(f"{manifest.session} has no session file in {archive.folder}", hint)
+    restore_session(archive, manifest, root)
+    return root / transcript.path
 
 
 def restore_session(

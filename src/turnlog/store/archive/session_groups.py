@@ -32,7 +32,7 @@ Files = dict[str, Found]
 def files_by_session(
     store: Store, owners: Mapping[str, str], ownerless: list[str] | None = None
 ) -> dict[str, Files]:
-    """Return the files of entry session; `owners` maps known sub-agent files to sessions.
+    """Return the files of each session; `owners` maps known sub-agent files to sessions.
 
     Sub-agents belong to their session even if its own file is missing. Those whose entries name no
     session are added to `ownerless`.

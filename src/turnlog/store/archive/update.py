@@ -212,8 +212,8 @@ class _Run:
     def _is_behind(self, found: Files, manifest: ArchiveManifest) -> bool:
         """Return whether a mirrored session has entries that the store does not have.
 
-        It went on elsewhere. Neither time nor size would tell: mirroring follows the client, and
-        leaves out lines such as `api-request` (observed: 2.1.325).
+        This happens if it was continued on another machine. Entries are compared, because times and
+        sizes differ anyway: a mirror lacks lines such as `api-request` (observed: 2.1.325).
         """
         archived = [file for file in manifest.current if manifest.is_transcript(file)]
         mirrored = {uuid for file in archived for uuid in uuids_in(self.archive.lines(file))}

@@ -37,7 +37,7 @@ def check_archive(archive: Archive, progress: Callable[[], None] = lambda: None)
     for name in archive.names():
         checked.sessions += 1
         try:
-            checked.damages += _damages(archive, archive.load(name), outcomes)
+            checked.damages += _find_damage(archive, archive.load(name), outcomes)
         except Damaged as error:
             checked.damages.append(Damage(name, None, error.message))
         progress()
@@ -47,7 +47,7 @@ def check_archive(archive: Archive, progress: Callable[[], None] = lambda: None)
     return checked
 
 
-def _damages(
+def _find_damage(
     archive: Archive, manifest: ArchiveManifest, outcomes: dict[Chunk, str | None]
 ) -> Iterator[Damage]:
     """Yield the damages of a session; `outcomes` caches what is wrong with each piece read."""

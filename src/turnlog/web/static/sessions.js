@@ -55,6 +55,14 @@ function addressOf(row, hit) {
   return `/sessions/${owner}${hit ? `?line=${hit.line}` : ""}`;
 }
 
+/** The title, and the tag as a link to all sessions with it. */
+function nameElement(row) {
+  const title = visible(row.title);
+  const link = el("a", { class: "title", href: addressOf(row), title, text: title });
+  const tag = row.tag ? el("a", { class: "tag", href: `/sessions?${new URLSearchParams({ tag: row.tag })}`, text: visible(row.tag) }) : null;
+  return el("span", { class: "name" }, link, tag);
+}
+
 function rowElement(row, index, count) {
   const [state, stateClass] = stateOf(row);
   const box = el("input", { type: "checkbox", class: "choose", "aria-label": `Compare ${visible(row.title)}`, onchange: () => choose(row, box.checked) });
@@ -69,7 +77,7 @@ function rowElement(row, index, count) {
       "data-key": row.key,
     },
     box,
-    el("a", { class: "title", href: addressOf(row), title: visible(row.title), text: visible(row.title) }),
+    nameElement(row),
     span("age", row.age, row.time),
     span("project", row.project, row.project),
     span("branch", row.branch, row.branch),
@@ -143,7 +151,7 @@ class SessionRows {
     const row = this.at(index);
     if (row) return rowElement(row, index, this.total);
     this.load(Math.floor(index / PAGE));
-    return el("div", { class: "session-row", role: "listitem" }, el("span"), span("title", "…"));
+    return el("div", { class: "session-row", role: "listitem" }, el("span"), el("span", { class: "name" }, span("title", "…")));
   }
 
   load(page) {
@@ -251,9 +259,10 @@ const current = { items: null, list: null, selected: -1, key: null };
 
 function showCount() {
   const items = current.items;
+  const hint = items.found?.length || items.query.has("regex") ? "" : ": try fewer words, prefix*, or a OR b";
   const text =
     items instanceof SearchResults
-      ? `${items.found.length}${items.hasMore ? "+" : ""} ${items.found.length === 1 ? "session" : "sessions"} with matches`
+      ? `${items.found.length}${items.hasMore ? "+" : ""} ${items.found.length === 1 ? "session" : "sessions"} with matches${hint}`
       : `${items.total.toLocaleString("en")} ${items.total === 1 ? "session" : "sessions"}`;
   document.getElementById("count").textContent = items.isIndexing ? `${text}, indexing…` : text;
 }

@@ -1,6 +1,6 @@
 """Bounds on the work that one verdict may cause, however many words ask for it.
 
-`decide` starts them anew. A command that exceeds one is not understood, and asks.
+`decide` resets them. A command that exceeds one is not understood, and asks.
 """
 
 from collections.abc import Generator
@@ -19,7 +19,7 @@ SLICE, PAUSE = 0.02, 0.001
 """Seconds of work after which a verdict pauses for other threads, and for how long.
 
 A verdict makes many system calls, each of which releases Python's lock for an instant. That wakes
-the thread of the console, which never gets the lock in time: without pauses it stood still.
+the thread of the console, which never gets the lock in time: without pauses, the screen froze.
 """
 
 

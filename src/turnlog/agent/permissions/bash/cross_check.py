@@ -124,7 +124,7 @@ def _has_all_marks(script: Script, found: Script) -> bool:
 
 
 def _is_same(script: Script, printed: Script) -> bool:
-    """Return whether a parse is the same as that of what bash printed, and as certain."""
+    """Return whether our parse equals the parse of bash's output, and is not more certain."""
     is_certain = not printed.is_misread and set(printed.unclear) <= set(script.unclear)
     if not is_certain or len(script.parts) != len(printed.parts):
         return False

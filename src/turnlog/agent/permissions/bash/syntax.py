@@ -1,6 +1,6 @@
 """The syntax tree of a bash command, flattened into the programs that it would run.
 
-A word holds what the program receives; the parts only the shell can know are a `HOLE`.
+A word holds what the program receives; the parts that only the shell can know are a `HOLE`.
 """
 
 from msgspec import Struct, field
@@ -94,14 +94,13 @@ class Script(Struct):
     def is_ordered(self) -> bool:
         """True if each part ends before the next one starts, in the order of `parts`.
 
-        The body of a function stands before what runs ahead of it, so an unclear script has no
-        order.
+        The body of a function precedes code that runs before it, so an unclear script has no order.
         """
         return not (self.is_concurrent or self.has_loop or self.unclear)
 
 
 def detached(parts: list[SimpleCommand]) -> list[SimpleCommand]:
-    """Return the parts of a text inside of a command, whose words have no place in the command."""
+    """Return parts without the positions of their words, for a text that is nested in a command."""
     return [
         replace(part, words=tuple(replace(word, start=-1) for word in part.words)) for part in parts
     ]

@@ -52,8 +52,8 @@ QUIET_GIT = frozenset(
 """Subcommands of git that show no content of files, unless an option says so.
 
 An allowlist, because many others do: `git fast-export`, `git reflog -p`, `git bundle create -`.
-Some track it under another name: after `git update-index --cacheinfo 100644,…,x`, with the object
-of an old `.env`, `git diff` shows that file as `x`.
+Some show content under another name: after `git update-index --cacheinfo 100644,…,x`, with the
+object of an old `.env`, `git diff` shows that file as `x`.
 """
 SHOWING_OPTIONS = {
     "add": re.compile(r"-[^-]*[eip].*|--(?:ed|inter|patc).*"),

@@ -314,7 +314,7 @@ def _shows_content(subcommand: Subcommand, options: set[str]) -> bool:
 
 
 def _is_of_worktree(parsed: Arguments, rest: tuple[str, ...]) -> bool:
-    """Return whether git diff names no revision, if what it names are files.
+    """Return whether git diff compares the work tree with the index, if its operands are files.
 
     Git refuses a word that is both a revision and a file, unless it stands in front of `--`.
     """

@@ -113,7 +113,7 @@ async def pieces(
 async def matching_lines(text: str, pattern: str) -> str:
     """Return the lines of a text that match a regular expression.
 
-    The model chooses the expression. Python's matcher may take for ever, as with `(a+)+$`, and
+    The model chooses the expression. Python's matcher may take forever, as with `(a+)+$`, and
     cannot be interrupted; ripgrep takes linear time and can be stopped.
     """
     process = await asyncio.create_subprocess_exec(

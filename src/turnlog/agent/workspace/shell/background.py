@@ -1,12 +1,13 @@
 """Background tasks, commands and sub-agents: started by one call, read and stopped by others."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from turnlog.agent.workspace.access import Runs
 from turnlog.agent.workspace.shell.processes import (
     Flood,
     RunningCommand,
@@ -88,6 +89,35 @@ class BackgroundAgent:
 BackgroundTask = BackgroundCommand | BackgroundAgent
 
 
+@dataclass(eq=False)
+class ForegroundCall:
+    """A running call that the user can move to the background."""
+
+    runs: Callable[[], Runs] | None = None
+    """Returns the command as it would run in the background, if nobody has confirmed it."""
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once it is moved."""
+    is_for_message: bool = False
+    """True if it is moved so that the model can get a message from the user."""
+
+    def move(self, is_for_message: bool = False) -> None:
+        """Move it to the background."""
+        self.is_for_message = is_for_message
+        self.moved.set()
+
+    async def outlasts(self, work: asyncio.Future[Any]) -> bool:
+        """Wait until its work has ended or it is moved; return whether it was moved.
+
+        The work is neither awaited nor cancelled: the caller decides what becomes of it.
+        """
+        moving = asyncio.create_task(self.moved.wait())
+        try:
+            await asyncio.wait({work, moving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            moving.cancel()
+        return not work.done()
+
+
 @dataclass
 class Shells:
     """Background commands and sub-agents by name."""
@@ -99,6 +129,18 @@ class Shells:
     """Called with each task that ends by itself."""
     observe: Callable[[BackgroundTask], None] = lambda job: None
     """Called with each task when it starts and when it has ended."""
+    foreground: list[ForegroundCall] = field(default_factory=list[ForegroundCall])
+    """Running calls that can be moved to the background."""
+
+    @contextmanager
+    def movable(self, runs: Callable[[], Runs] | None = None) -> Generator[ForegroundCall]:
+        """Let a running call be moved to the background."""
+        call = ForegroundCall(runs)
+        self.foreground.append(call)
+        try:
+            yield call
+        finally:
+            self.foreground.remove(call)
 
     @property
     def running(self) -> list[BackgroundTask]:

@@ -49,7 +49,7 @@ MOST_ENTRIES = 50_000
 MOST_MATCHES = 1_000
 """Maximum matches of all patterns: each is a mount and a part of the command line."""
 WITHOUT_FILES = ("/proc", "/sys", "/dev")
-"""Directories that patterns do not enter; bubblewrap mounts two of them anew."""
+"""Directories that patterns do not enter; bubblewrap creates fresh mounts for two of them."""
 # Root keeps what it needs to read or write files of others. Without CAP_SYS_ADMIN it cannot
 # remount the file system as writable.
 READING_ROOT = ("--cap-add", "CAP_DAC_READ_SEARCH")
@@ -72,8 +72,8 @@ def wrapper_of(
 ) -> tuple[str, ...]:
     """Return the command line that runs another in a sandbox; empty if it runs without one.
 
-    The stricter of the settings and the basis counts. Where bubblewrap is missing, a command runs
-    without it, unless that would let it see or reach what the settings keep from it.
+    The stricter of the settings and the basis counts. Without bubblewrap, a command runs
+    unsandboxed, unless it could then see or reach what the settings keep from it.
     """
     places = list(folders)
     if not rules.is_on:

@@ -66,12 +66,12 @@ def environment_of(
 
 
 def search_path(folders: Iterable[Path] = (), startup: Mapping[str, str] = STARTUP) -> str:
-    """Return the `PATH` from startup without relative entries, and without those in folders."""
+    """Return the `PATH` from startup without relative entries and entries in the given folders."""
     return _absolute_path(startup.get("PATH", DEFAULT_PATH), folders)
 
 
 def find_program(name: str, folders: Iterable[Path] = ()) -> str | None:
-    """Return the absolute path of a program; none that a project may have planted."""
+    """Return the absolute path of a program, never one that a project may have planted."""
     return shutil.which(name, path=search_path(folders))
 
 
@@ -87,8 +87,9 @@ def shell_of(basis: Basis, folders: Iterable[Path]) -> tuple[str, ...]:
 def shell_setup(basis: Basis, shell: tuple[str, ...]) -> str:
     """Return what the shell runs before a command.
 
-    The analysis knows that `printf %n PATH` assigns; a readonly `PATH` holds even where it errs.
-    It has replaced patterns by names as well: with `set -f`, none that it missed is expanded.
+    The analysis knows that `printf %n PATH` assigns; a readonly `PATH` holds even where the
+    analysis errs. It has replaced patterns by names as well: with `set -f`, a pattern that it
+    missed is not expanded.
     """
     is_bash = Path(shell[0]).name == "bash"
     if basis not in CONFINED:
@@ -127,7 +128,7 @@ def _absolute_path(path: str, folders: Iterable[Path]) -> str:
 
 
 def bash_version(program: str) -> tuple[int, int] | None:
-    """Return the major and minor version of a bash; None if that cannot be found out."""
+    """Return the major and minor version of a bash; None if it is unknown."""
     try:
         shown = _show_version(program)
     except (OSError, subprocess.TimeoutExpired):

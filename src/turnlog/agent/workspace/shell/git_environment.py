@@ -75,7 +75,7 @@ class UnguardedError(Exception):
 
 
 def guard_git(command: str, cwd: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for a command in a directory, in case that it runs git."""
+    """Return variables that make git safe in a directory, if a command may run it."""
     given = VARIABLES | _counted(ALWAYS.items())
     repository = repository_of(cwd, environment)
     if repository is None or not _may_run_git(command):

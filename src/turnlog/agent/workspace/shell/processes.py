@@ -52,11 +52,11 @@ class Launch(Struct, frozen=True):
         return Path(self.shell[0]).name == "bash" and Path(DESCRIPTORS).is_dir()
 
     def argv(self, descriptor: int, directory: int) -> list[str]:
-        """Return the command line; the shell notes in a file that it starts, and where it ends.
+        """Return the command line; the shell records in a file that it starts, and where it ends.
 
-        A sandbox goes to the directory by its path. So the shell compares that with the open
-        directory, and does nothing if another one has taken its place. It closes the descriptor
-        before the command starts, which could leave the sandbox through it.
+        A sandbox enters the directory by its path. So the shell compares it with the open
+        directory, and does nothing if another directory has taken its place. It closes the
+        descriptor before the command starts, because a command could leave the sandbox through it.
         """
         notes = f"echo >&{descriptor}; trap '{{ pwd -P >&{descriptor}; }} 2>/dev/null' EXIT; "
         if self.checks_directory:

@@ -1,7 +1,7 @@
 """Merge the sandbox settings: which files and hosts commands may use.
 
-Names, scopes and the ways to write paths are documented of the client. What turnlog cannot do as
-it is written is done more strictly, and reported.
+Names, scopes and the ways to write paths follow the client's documentation. A setting that turnlog
+cannot apply exactly is applied more strictly, and reported.
 """
 
 from collections.abc import Callable, Iterable

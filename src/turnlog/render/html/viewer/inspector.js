@@ -82,6 +82,10 @@ export class Inspector {
   /** Facts of the whole session, shown while nothing is selected. */
   session() {
     const { session } = this.viewer.store.head;
+    const { context, window: windows } = this.viewer.store.blocks ?? this.viewer.store.outline;
+    const fills = context.map((value, t) => (windows?.[t] ? value / windows[t] : 0));
+    const fullest = fills.reduce((best, fill, t) => (fill > fills[best] ? t : best), 0);
+    const most = fills[fullest] ? `${tokens(context[fullest])} (${percent(fills[fullest])})` : "";
     return [
       heading("session"),
       facts([
@@ -91,24 +95,14 @@ export class Inspector {
         ["lines", count(session.lines)],
         ["errors", count(session.errors)],
         ["edits", count(session.edits)],
-        ["cost", money(session.cost_usd)],
+        ["cost", `${money(session.cost_usd)}${session.is_understated ? "†" : ""}`],
+        most ? ["fullest context", most] : null,
       ]),
-      heading("context fill by turn"),
-      this.fillChart(),
+      ...(session.is_understated ? [quiet("† too low: clients up to 2.1.56 recorded too little output")] : []),
+      // A line needs two points.
+      ...(most && fills.length > 1 ? [heading("context fill by turn"), fillChart(fills, most)] : []),
       ...this.commands(null),
     ];
-  }
-
-  /** The context fill at the end of each turn, as a line. */
-  fillChart() {
-    const { context, window: windows } = this.viewer.store.blocks ?? this.viewer.store.outline;
-    const fills = context.map((value, t) => (windows?.[t] ? value / windows[t] : 0));
-    const most = fills.reduce((one, other) => Math.max(one, other), 1);
-    const largest = context.reduce((one, other) => Math.max(one, other), 0);
-    const step = Math.max(1, Math.ceil(fills.length / 300));
-    const points = [];
-    for (let t = 0; t < fills.length; t += step) points.push(`${((t / Math.max(1, fills.length - 1)) * 300).toFixed(1)},${(60 - (fills[t] / most) * 56).toFixed(1)}`);
-    return svg("svg", { viewBox: "0 0 300 62", class: "tl-fill-chart", role: "img", "aria-label": `context fill by turn, at most ${tokens(largest)} tokens` }, svg("polyline", { points: points.join(" "), fill: "none" }));
   }
 
   commands(row) {
@@ -163,6 +157,15 @@ export class Inspector {
     if (finding.fix) box.append(el("div", { class: "tl-command" }, textElement("code", "", finding.fix), copyButton(finding.fix)));
     return box;
   }
+}
+
+/** The context fill at the end of each turn, as a line. */
+function fillChart(fills, most) {
+  const top = fills.reduce((one, other) => Math.max(one, other), 1);
+  const step = Math.max(1, Math.ceil(fills.length / 300));
+  const points = [];
+  for (let t = 0; t < fills.length; t += step) points.push(`${((t / (fills.length - 1)) * 300).toFixed(1)},${(60 - (fills[t] / top) * 56).toFixed(1)}`);
+  return svg("svg", { viewBox: "0 0 300 62", class: "tl-fill-chart", role: "img", "aria-label": `context fill by turn, at most ${most}` }, svg("polyline", { points: points.join(" "), fill: "none" }));
 }
 
 function messageParts(message) {

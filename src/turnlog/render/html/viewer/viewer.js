@@ -130,7 +130,7 @@ class Viewer {
       `${plural(session.turns, "turn")}${branches?.length > 1 ? " (this branch)" : ""}`,
       plural(session.calls, "call"),
       session.tokens ? `${tokens(session.tokens)} tokens` : "",
-      session.tokens ? `${money(session.cost_usd)}${scope ? ` (${scope})` : ""}` : "",
+      session.tokens ? `${money(session.cost_usd)}${session.is_understated ? "†" : ""}${scope ? ` (${scope})` : ""}` : "",
       session.size ? bytes(session.size) : "",
       masked ? plural(masked, "masked secret") : "",
     ];

@@ -39,7 +39,7 @@ export class VirtualList {
     this.track.remove();
   }
 
-  /** Read the items anew; the reader stays at the anchor. */
+  /** Read the items again; the reader stays at the anchor. */
   reset() {
     const known = this.heights;
     const { items } = this;

@@ -1,0 +1,88 @@
+"""The settings that are in force, each with the files it comes from.
+
+Lists and objects are merged from all files that have them; a single value comes from the last file.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.agent.config.settings import Settings, SettingsSource
+from turnlog.format.json_values import is_array, is_object
+from turnlog.secrets import mask, mask_named
+
+DIRECT = "permissions"
+"""The object whose fields are settings of their own."""
+MODE = "permissions.defaultMode"
+
+
+class SettingInForce(Struct, frozen=True):
+    """A setting."""
+
+    key: str
+    value: Any
+    paths: tuple[Path, ...]
+    """The files that it comes from, the one that counts last."""
+
+    @property
+    def shown(self) -> str:
+        """Its value in short, without secrets."""
+        if is_array(self.value):
+            return ", ".join(mask(str(each)) for each in self.value)
+        if is_object(self.value):
+            return ", ".join(_entry(name, each) for name, each in self.value.items())
+        return mask(_text(self.value))
+
+
+def settings_in_force(settings: Settings) -> dict[str, SettingInForce]:
+    """Return all settings that a file of this session has, by key."""
+    found: dict[str, SettingInForce] = {}
+    for source in settings.sources:
+        for key, value in _written(source):
+            before = found.get(key)
+            paths = (*(before.paths if before else ()), source.path)
+            found[key] = SettingInForce(key, _merged(before, value), paths)
+    return found
+
+
+def _written(source: SettingsSource) -> Iterator[tuple[str, Any]]:
+    """Yield the settings of a file; those of an untrusted project only as far as they count."""
+    content: dict[str, Any] = msgspec.to_builtins(source.content)
+    inner: dict[str, Any] = content.pop(DIRECT, None) or {}
+    direct = {f"{DIRECT}.{name}": each for name, each in inner.items()}
+    for key, value in (content | direct).items():
+        if value not in (None, {}, []) and not _is_unset(value):
+            yield key, value
+
+
+def _is_unset(value: Any) -> bool:
+    """Return whether an object has no field that is set."""
+    return is_object(value) and all(each in (None, {}, [], ()) for each in value.values())
+
+
+def _merged(before: SettingInForce | None, value: Any) -> Any:
+    old = before.value if before else None
+    if is_array(old) and is_array(value):
+        return [*old, *value]
+    if is_object(old) and is_object(value):
+        return old | {name: each for name, each in value.items() if each is not None}
+    return value
+
+
+def _entry(name: str, value: Any) -> str:
+    if is_array(value):
+        return f"{name} ({len(value)})"
+    return f"{name}={mask_named(name, _text(value))}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def later_files(found: SettingInForce | None, own: Path) -> Iterable[Path]:
+    """Return the files that take precedence over the user's own in a setting."""
+    paths = found.paths if found else ()
+    return paths[paths.index(own) + 1 :] if own in paths else paths

@@ -1,0 +1,45 @@
+"""Files that programs pack although no argument of the call names them."""
+
+import re
+from collections.abc import Sequence
+
+OLD_STYLE = frozenset("bsdtar gtar star tar".split())
+LIST_LETTER = re.compile(r"[a-zA-Z]*T[a-zA-Z]*")
+"""Letters without a dash, one of which says that a list has the names: `tar cfT x.tar list`."""
+PATTERNED = frozenset("7z 7za 7zr 7zz 7zzs rar zip".split())
+"""Programs that expand patterns by themselves: `zip x.zip '.e?v'`."""
+PATTERN = re.compile(r"[*?\[]")
+CHOOSING = re.compile(r"-[ix].*|--(?:exc|inc).*", re.S)
+"""Options in front of patterns that leave files out, or choose among those that are named."""
+VALUE = re.compile(r"--(?!ex)[a-z-]+=(.+)", re.S)
+"""A long option with a value, but for those that leave files out."""
+
+
+def packs_more(name: str, arguments: Sequence[str]) -> bool:
+    """Return whether a program takes names from a list, or expands patterns by itself.
+
+    >>> packs_more("zip", ["x.zip", ".e?v"]), packs_more("zip", ["x.zip", "src", "-x", "*.pyc"])
+    (True, False)
+    """
+    if name in OLD_STYLE:
+        return bool(arguments) and LIST_LETTER.fullmatch(arguments[0]) is not None
+    is_choice = False
+    for argument in arguments if name in PATTERNED else ():
+        if argument.startswith("-") or argument == "@":
+            is_choice = CHOOSING.fullmatch(argument) is not None
+            # `7z a x.7z -ir!.e*` includes files that nothing else names.
+            if argument.startswith("-i") and "!" in argument:
+                return True
+        elif not is_choice and PATTERN.search(argument):
+            return True
+    return False
+
+
+def named_by_options(arguments: Sequence[str]) -> list[str]:
+    """Return what long options name: `..` in `tar cf x.tar --direc=.. shop`.
+
+    >>> named_by_options(["cf", "x.tar", "--add-file=.", "--exclude=docs"])
+    ['.']
+    """
+    found = map(VALUE.fullmatch, arguments)
+    return [each[1] for each in found if each]

@@ -1,0 +1,80 @@
+"""Directories that commands copy by a rule: protected files in them are noticed."""
+
+from pathlib import Path
+
+import pytest
+
+from turnlog.agent.permissions import ApprovalMode, Policy, Verdict, VerdictKind, decide, parse_rule
+from turnlog.agent.workspace.access import Runs
+
+INTO_PROJECT = (
+    *("cp -r new/. .", "cp -rT new .", "cp -r -t . new/.", "cp --target-directory=. -r new/."),
+    *("cp -a new/./ .", "cp -rt. new/.", "cp -r --no-target-directory new .", "rsync -a new/ ."),
+    *("cp -r src new/. .", "scp -r new/. ."),
+)
+ELSEWHERE = ("cp -r new copy", "cp -r new/inner .", "cp -r new/* .", "cp -rT new copy")
+HARMLESS = (
+    *("cp -r src copy", "cp -r src/. docs", "cp -rT src copy", "cp -rt docs src", "cp a.txt b.txt"),
+    *("rsync -at src/ docs/", "cp -rL src copy", "cp -r --parents src copy", "cp -r src docs copy"),
+    *("cp -r src/. .", "rsync -a src/ ."),
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a directory that a stranger has filled."""
+    place = tmp_path / "project"
+    for name in ("src/app.py", "docs/a.md", "a.txt", ".git/HEAD", ".agents/skills/a/SKILL.md"):
+        put(place, name)
+    (place / ".claude").mkdir()
+    (place / ".claude" / "skills").symlink_to("../.agents/skills")
+    return place
+
+
+def put(place: Path, name: str) -> None:
+    path = place / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x\n")
+
+
+def verdict(command: str, place: Path, *allow: str, deny: tuple[str, ...] = ()) -> Verdict:
+    denied, allowed = (
+        tuple(parse_rule(text, place, "test") for text in texts) for texts in (deny, allow)
+    )
+    policy = Policy(denied, (), allowed, ApprovalMode.DEFAULT, place, (place,))
+    return decide("Bash", [Runs(command)], policy)
+
+
+RULES = ("Bash(cp:*)", "Bash(rsync:*)", "Bash(scp:*)")
+
+
+@pytest.mark.parametrize("command", INTO_PROJECT)
+@pytest.mark.parametrize("name", [".envrc", ".git/hooks/pre-commit", ".agents/skills/x/SKILL.md"])
+def test_no_protected_file_lands_in_the_project(command: str, name: str, project: Path) -> None:
+    put(project, f"new/{name}")
+    assert verdict(command, project, *RULES).kind is VerdictKind.ASK
+    assert verdict(command, project, "Bash").kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("command", ELSEWHERE)
+@pytest.mark.parametrize("name", ["inner/.envrc", "inner/sub/.git/hooks/pre-commit"])
+def test_no_protected_file_lands_elsewhere(command: str, name: str, project: Path) -> None:
+    put(project, f"new/{name}")
+    assert verdict(command, project, *RULES).kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("command", HARMLESS)
+def test_other_directories_are_copied_without_a_question(command: str, project: Path) -> None:
+    assert verdict(command, project, *RULES).kind is VerdictKind.ALLOW
+
+
+def test_one_protected_file_is_named_not_thousands(project: Path) -> None:
+    for number in range(50):
+        put(project, f"new/.git/objects/{number}")
+    assert len(verdict("cp -r new/. .", project, *RULES).reason.split("; ")) < 5
+
+
+def test_a_rule_that_may_be_about_the_copy_asks(project: Path) -> None:
+    put(project, "new/docs/a.md")
+    found = verdict("cp -rT new .", project, *RULES, deny=("Edit(/docs/a.md)",))
+    assert found.kind is VerdictKind.ASK
