@@ -3,13 +3,23 @@
 What the model says follows from the conversation alone, so that any part of it can be asked for.
 """
 
+import contextlib
 import json
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from support.chat_process import ANYTHING, NEW, STREAM, ChatProcess, ProcessOutput, typed
+from support.chat_process import (
+    ANYTHING,
+    NEW,
+    SECONDS,
+    STREAM,
+    ChatProcess,
+    ProcessOutput,
+    typed,
+)
 from support.going_on import GO_ON
 from support.scripted_api import Reply, called, said
 
@@ -23,19 +33,40 @@ BEFORE = {"a.txt": "state 0\n", "b.txt": "state 0\n", "src/c.txt": "state 0\n"}
 def run_long(chat: ChatProcess) -> ProcessOutput:
     """Run the chat to its end."""
     lay_out(chat.work)
-    return chat.run(*STREAM, *NEW, *ANYTHING, prompts=PROMPTS)
+    with chat.start(*STREAM, *NEW, *ANYTHING, stderr=subprocess.STDOUT) as running:
+        out = send_in_turn(running)
+        return ProcessOutput(running.wait(SECONDS), out, "")
 
 
 def kill_at(chat: ChatProcess, lines: int) -> None:
     """Start the chat, and kill it when its file has so many lines."""
     lay_out(chat.work)
-    with chat.start(*STREAM, *NEW, *ANYTHING, stdout=subprocess.DEVNULL) as running:
-        assert running.stdin
-        running.stdin.write(typed(PROMPTS))
-        running.stdin.close()
+    with chat.start(*STREAM, *NEW, *ANYTHING, stderr=subprocess.DEVNULL) as running:
+        sender = threading.Thread(target=send_in_turn, args=(running,))
+        sender.start()
         while count_lines(chat.session) < lines and running.poll() is None:
             time.sleep(0.0005)
         running.kill()
+        sender.join()
+
+
+def send_in_turn(running: "subprocess.Popen[str]") -> str:
+    """Send each prompt after the result of the one before; return what the chat printed.
+
+    A prompt that is sent earlier joins the running turn.
+    """
+    assert running.stdin
+    assert running.stdout
+    printed: list[str] = []
+    with contextlib.suppress(BrokenPipeError), running.stdin as prompts:
+        for prompt in PROMPTS:
+            prompts.write(typed([prompt]))
+            prompts.flush()
+            for line in running.stdout:
+                printed.append(line)
+                if json.loads(line)["type"] == "result":
+                    break
+    return "".join([*printed, *running.stdout])
 
 
 def count_lines(path: Path) -> int:
