@@ -51,6 +51,8 @@ def blocks_of(outline: Outline, first: int = 0) -> list[TurnBlock]:
 
 def encode_blocks(outline: Outline, models: Sequence[str]) -> "dict[str, array[Any]]":
     """Return the columns of a table for its complete blocks; an incomplete last one is left out."""
+    # The last block still grows with the session; a stored one would be out of date with the next
+    # line.
     count = len(outline["line"]) // BLOCK
     blocks = blocks_of(outline)[:count]
     places = {model: place for place, model in enumerate(models, 1)}

@@ -64,6 +64,7 @@ def figures_of(turn: Turn) -> TurnFigures:
         rows += _count_rows(node)
         if isinstance(node, BoundaryNode):
             compactions += 1
+        # Measuring walks the turn again, so only turns that have such a line pay for it.
         elif isinstance(node, DurationNode):
             measured = measured_ms(turn.nodes)
     calls = turn.calls

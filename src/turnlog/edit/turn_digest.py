@@ -99,6 +99,7 @@ def digest_turns(session: Session, turns: Sequence[Turn], scale: Scale) -> str:
     """Digest turns into the room of a scale; return "" if nothing was said or done."""
     texts: list[str] = []
     room = scale.room
+    # Try the generous limits first. Most sessions fit, and then no turn is shortened.
     for turn in reversed(turns):
         digest = _digest(session, turn, scale.extents[0], scale.room - SLACK)
         texts.append(digest.text)
@@ -117,6 +118,7 @@ def digest_prompts(session: Session, turns: Sequence[Turn]) -> str:
 
 def _shortened(session: Session, turns: Sequence[Turn], scale: Scale) -> Iterator[str]:
     """Digest turns from the newest back, ever shorter; the first is the original task."""
+    # The first turn states the task that later ones refer to, so its share is set aside beforehand.
     first = _digest(session, turns[0], scale.extents[1], scale.room // scale.extents[1].part)
     used = first.used
     remaining = list(turns[1:])
@@ -136,6 +138,7 @@ def _shortened(session: Session, turns: Sequence[Turn], scale: Scale) -> Iterato
 
 def _prompts(session: Session, turn: Turn, extent: DigestLimits) -> str:
     """Return what the user typed in a turn without reading any answer."""
+    # Entries are read from disk one by one, and answers are most of the bytes.
     others = [node for node in turn.nodes if not isinstance(node, AssistantNode)]
     steps = _steps(session, turn, others, extent)
     return "\n".join(_line(step, 0) for step in steps if step.is_verbatim)
@@ -152,6 +155,8 @@ def _digest(session: Session, turn: Turn, extent: DigestLimits, room: int) -> Tu
     for step in reversed(steps):
         if step.is_verbatim:
             kept.append(_line(step, room))
+        # Once a step did not fit, no earlier one is tried: a gap in the middle would hide what led
+        # to what.
         elif left_out or room - used <= len(step.text):
             left_out += 1
         else:

@@ -80,6 +80,7 @@ def survey_file(path: Path) -> Survey:
             _record_stop_reason(stops, line, entry)
         try:
             _count_values(survey, line, decoded.entries)
+        # A line may be nested more deeply than Python recurses; its kind is counted all the same.
         except RecursionError:
             survey.problems.append(Problem(path, line.number, line.offset, "nested too deeply"))
     survey.stop_reasons.update(stops.values())
@@ -183,6 +184,7 @@ def _tags(union: Any) -> dict[str, type[Struct]]:
 @cache
 def _field_types(kind: type[Struct]) -> dict[str, Any]:
     types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    # msgspec does not list the tag among the fields, but it is one in the file.
     return types | {"type": str} if kind.__struct_config__.tag else types
 
 

@@ -22,6 +22,7 @@ def cells_of(text: str) -> int:
     >>> cells_of("日本"), cells_of("ab")
     (4, 2)
     """
+    # Importing rich costs more than most commands need for the rest, and nearly all text is narrow.
     if NARROW.fullmatch(text):
         return len(text)
     from rich.cells import cell_len
@@ -39,6 +40,7 @@ def wrap_line(line: str, width: int) -> list[str]:
         return [line]
     lead = LEAD.match(line)
     start = lead[0] if lead else ""
+    # A deep quote in a narrow terminal would leave no room for the text itself.
     indent = " " * cells_of(start) if cells_of(start) < width // 2 else ""
     lines: list[str] = []
     shown = start
@@ -113,6 +115,7 @@ def lay_out_table(
     filled = [[*row, *[""] * (count - len(row))] for row in rows]
     widths = [max(cells_of(row[i]) for row in filled) for i in range(count)]
     room = width - gap * (count - 1) if width else sum(widths)
+    # Take from the widest column only: short ones, such as numbers, stay on one line.
     while sum(widths) > room and max(widths) > NARROWEST:
         widest = widths.index(max(widths))
         widths[widest] -= 1

@@ -146,6 +146,7 @@ def _chart(report: Report, stack: tuple[str, ...], figure: str, view: CostGroupi
 
 
 def _table(report: Report, view: CostGrouping) -> dict[str, Any]:
+    # Reports over time are in order of time, for charts; others already start with the largest.
     newest_first = report.rows[::-1] if view.unit else report.rows
     heads = [*view.keys, *(name for name, _, _ in COLUMNS if name in report.columns)]
     rows = [

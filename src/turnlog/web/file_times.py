@@ -23,6 +23,7 @@ MOST_VERSIONS = 2000
 def files_at(opened: OpenedSession, line: int | None) -> Fields:
     """Return the changed files of a session, each with how well it is known at a line."""
     worktree, moment = _at(opened, line)
+    # Files that the message only reads are listed too: the question is often what it saw.
     here = set(_files_in(worktree, line))
     names = worktree.changed_files
     names += [name for name in worktree.files.values() if name.key in here and name not in names]
@@ -48,6 +49,7 @@ def file_at(
     """
     worktree, moment = _at(opened, line)
     name = _named(worktree, file)
+    # The slider has a position for each version; beyond this number nobody can hit one.
     versions = worktree.versions(name, moment.leaf)[:MOST_VERSIONS]
     seen = [n for n, each in enumerate(versions) if each.place <= moment.place]
     number = min(version, len(versions) - 1) if version is not None else max(seen, default=-1)

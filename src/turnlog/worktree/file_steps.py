@@ -72,6 +72,8 @@ def file_steps(
     places = turns or TurnPlaces(worktree, leaf)
     before = worktree.base(name, leaf)
     for version in worktree.versions(name, leaf):
+        # A read that shows other bytes than expected is a step too: something outside of the
+        # session changed the file.
         if version.is_change or not is_same(before, version):
             turn = places.turn_at(version.place)
             prompt = places.prompts.get(turn.n, "") if turn else ""
@@ -85,6 +87,7 @@ def all_steps(worktree: Worktree, name: FileName) -> list[FileStep]:
     for leaf in branch_leaves(worktree.session):
         for step in file_steps(worktree, name, leaf):
             version = step.version
+            # Branches share their beginning, so the same change is found once for each of them.
             found.setdefault((version.agent_id, version.line, version.tool), step)
     return sorted(found.values(), key=lambda step: step.version.place)
 
@@ -107,6 +110,7 @@ def diff_versions(before: FileRevision, after: FileRevision, context: int = 3) -
     if max(len(one), len(other)) > LARGEST:
         return [f"@@ {len(one):,} → {len(other):,} characters @@"]
     lines = unified_diff(one.splitlines(), other.splitlines(), lineterm="", n=context)
+    # The first two lines name the files, which here are two states of the same one.
     return list(lines)[2:]
 
 

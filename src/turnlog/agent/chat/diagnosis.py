@@ -64,6 +64,7 @@ def examine_chat(chat: Chat) -> list[Diagnosis]:
     for area, check in CHECKS.items():
         try:
             found += check(chat)
+        # The worse the state of a machine, the more the other checks are needed.
         except (TurnlogError, OSError, ValueError) as error:
             text = error.line if isinstance(error, TurnlogError) else str(error)
             found.append(Diagnosis(area, Health.ILL, text))

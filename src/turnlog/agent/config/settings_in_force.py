@@ -51,6 +51,8 @@ def settings_in_force(settings: Settings) -> dict[str, SettingInForce]:
 def _written(source: SettingsSource) -> Iterator[tuple[str, Any]]:
     """Yield the settings of a file; those of an untrusted project only as far as they count."""
     content: dict[str, Any] = msgspec.to_builtins(source.content)
+    # `permissions.allow` and `permissions.defaultMode` are merged differently, so each is a setting
+    # of its own.
     inner: dict[str, Any] = content.pop(DIRECT, None) or {}
     direct = {f"{DIRECT}.{name}": each for name, each in inner.items()}
     for key, value in (content | direct).items():
@@ -68,6 +70,7 @@ def _merged(before: SettingInForce | None, value: Any) -> Any:
     if is_array(old) and is_array(value):
         return [*old, *value]
     if is_object(old) and is_object(value):
+        # A field that a later file does not set keeps its earlier value.
         return old | {name: each for name, each in value.items() if each is not None}
     return value
 

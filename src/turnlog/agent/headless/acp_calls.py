@@ -48,6 +48,7 @@ TICKS = re.compile(r"`{3,}")
 def title_of(tool: str, given: Fields) -> str:
     """Return the title of a call."""
     title = call_title(tool, given)
+    # The title of a command is the command; editors show an icon for the tool.
     return title if tool == "Bash" and title else f"{tool} {title}".strip()
 
 

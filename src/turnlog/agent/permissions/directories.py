@@ -50,6 +50,7 @@ def possible_directories(
 def _targets(words: tuple[Word, ...], place: Path) -> Iterator[Path]:
     if words[0].text == "popd":
         raise UnknownValue("popd")
+    # `cd -` and `pushd +1` depend on where bash was before, so they name no directory here.
     operands = [word for word in words[1:] if not word.text.startswith(("-", "+"))]
     default = Word(HOLE) if len(words) > 1 else Word("~", has_tilde=True)
     for word in operands or [default]:
@@ -59,6 +60,7 @@ def _targets(words: tuple[Word, ...], place: Path) -> Iterator[Path]:
 
 def arguments_in(words: tuple[Word, ...], place: Path | None) -> tuple[str, ...]:
     """Return the arguments of a program; raise `UnknownValue` if they are not certain."""
+    # Which names a pattern expands to depends on the directory.
     if place is None and any(word.has_glob for word in words):
         raise UnknownValue("directory")
     return tuple(text for word in words for text in expand(word, place or Path("/")))
@@ -87,6 +89,7 @@ def entries_below(folder: Path, budget: Budget = COMPARISONS) -> Iterator[os.Dir
     pending = [os.fspath(folder)]
     while pending:
         try:
+            # A stack instead of recursion: a tree may be deeper than Python recurses.
             with os.scandir(pending.pop()) as entries:
                 for entry in entries:
                     budget.spend()

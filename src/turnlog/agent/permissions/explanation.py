@@ -92,6 +92,7 @@ def _explain(text: str, policy: Policy) -> Explanation:
 
 def _verdict(found: CommandFindings, mode: ApprovalMode) -> Verdict:
     findings = found.all
+    # Bypass mode keeps what applies in every mode: denials, and questions that a rule demands.
     if mode is ApprovalMode.BYPASS:
         findings = [each for each in findings if each.is_firm]
     return strictest(findings)
@@ -145,6 +146,8 @@ def _meanings(
             meaning = "only known when it runs"
         else:
             meaning = roles.pop(0) if roles else "argument"
+            # A pattern stands for several arguments, each with a role; the word has that of the
+            # first.
             del roles[: len(expanded) - 1]
         is_changed = expanded and expanded != (word.source or word.text,)
         yield WordMeaning(_shown(word), meaning, expanded if expanded and is_changed else ())

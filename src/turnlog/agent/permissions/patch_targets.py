@@ -76,6 +76,7 @@ def guard_patches(
     except (OSError, UnknownValue):
         yield UNKNOWN_PATCH
         return
+    # No file is named, so the patch comes through a pipe, and nobody has seen it yet.
     if not texts and part.is_fed:
         yield UNKNOWN_PATCH
     for path, text in zip(paths, texts, strict=True):
@@ -111,9 +112,12 @@ def _judge_names(
 
     How many directories are stripped from a name depends on options, so each of its ends counts.
     """
+    # `Index:file` needs no blank; the first word of a header is its keyword, never a name.
     words = {text for line in headers for text in line.replace("Index:", "Index: ").split()[1:]}
     parts = [text.strip('"').split("/") for text in words]
     ends = {"/".join(each[rank:]) for each in parts for rank in range(len(each))}
+    # A patch of a hundred thousand names would hold up the chat: each end is compared with each
+    # rule.
     if len(ends) > MOST_NAMES:
         yield UNKNOWN_PATCH
         return
@@ -154,6 +158,7 @@ def _patches(name: str, words: tuple[Word, ...]) -> list[Word] | None:
         return [UNKNOWN]  # `git -C dir apply x` means another `x`
     subcommand, given = words[0].text, words[1:]
     options = [word.text for word in given if word.is_option]
+    # `git am --continue` applies what an earlier call read; that call was judged.
     if subcommand == "am" and given and all(word.text in CONTINUING for word in given):
         return None
     if subcommand not in APPLYING:

@@ -30,6 +30,7 @@ class RuleNames(Struct, frozen=True):
 def rule_doubts(policy: Policy, known: RuleNames) -> Iterator[str]:
     """Yield a line for each rule that has no effect, with the reason."""
     stricter: tuple[Rule, ...] = ()
+    # In the order in which rules are checked: a rule has no effect if one before it always matches.
     for kind, rules in (("deny", policy.deny), ("ask", policy.ask), ("allow", policy.allow)):
         for rule in rules:
             if why := _why_unmatched(rule, known) or _why_overridden(rule, stricter):
@@ -39,6 +40,7 @@ def rule_doubts(policy: Policy, known: RuleNames) -> Iterator[str]:
 
 def _why_unmatched(rule: Rule, known: RuleNames) -> str:
     """Return why no call can match a rule; empty if one may."""
+    # A pattern may match a tool that a server offers later.
     if "*" in rule.tool:
         return ""
     if rule.tool.startswith(TOOLS):
@@ -69,6 +71,8 @@ def _misplaced(pattern: str, base: Path) -> str:
     if not pattern.startswith("/") or pattern.startswith("//"):
         return ""
     first = Path(pattern).parts[1:2]
+    # `/etc/hosts` in a rule means `etc/hosts` below the project. Report it only if the project has
+    # no such directory and the machine has.
     is_elsewhere = bool(first) and not any(mark in first[0] for mark in "*?[")
     if is_elsewhere and not (base / first[0]).exists() and Path("/", first[0]).exists():
         return f"it is about {base}{pattern}; a path from the root is written //{pattern[1:]}"

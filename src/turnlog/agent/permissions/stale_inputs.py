@@ -32,7 +32,11 @@ def judge_inputs(command: ShellCommand) -> Iterator[AccessDecision]:
         files = [path for place in places for path in _inputs(part, place)]
         if not files:
             continue
+        # In `a; b` only what stands before can interfere. Pipes and `&` run parts at the same time,
+        # so there what follows counts as well.
         others = [*script.parts[:rank], *(() if script.is_ordered else script.parts[rank + 1 :])]
+        # A command that still runs in the background, or an earlier round of a loop, may write the
+        # file too.
         is_exposed = command.is_delayed or bool(command.runs.running) or script.has_loop
         if is_exposed or any(_may_change(each, files, places) for each in others):
             yield REPLACED
@@ -63,6 +67,7 @@ def _may_change(part: SimpleCommand, files: Iterable[Path], places: Places) -> b
         written = [real_path(path) for place in places for path in _written(part, place)]
     except UnknownValue:
         return True
+    # Moving a directory replaces every file below it: `mv evil dir && tar xf dir/x.tar`.
     return any(path == file or path in file.parents for path in written for file in files)
 
 
@@ -82,6 +87,7 @@ def _written(part: SimpleCommand, place: Path | None) -> Iterator[Path]:
     if not words or words[0].text in MOVES or only_reads(part, (place,)):
         return
     effect = change_files(words[0].text, arguments_in(words[1:], place))
+    # An unknown program may write anywhere, so it counts as one that does.
     if effect is None:
         raise UnknownValue("what it writes")
     yield from written_paths(effect, place)

@@ -114,6 +114,7 @@ async def _ask_value(
         try:
             return read_value(about_field, menu.typed.strip())
         except ValueError as error:
+            # What was typed stays in place, so that a slip is corrected rather than typed again.
             usual, about = menu.typed, [ScrollbackItem([f"  not taken: {error}"])]
 
 
@@ -122,6 +123,7 @@ def _options(field: Fields) -> list[Item]:
     if field.get("type") == "boolean":
         return [Item("Yes", value=True), Item("No", value=False)]
     values, titles = field.get("enum"), field.get("enumNames")
+    # Two spellings of the same thing: `oneOf` with titles, or `enum` with the older `enumNames`.
     listed = field.get("oneOf")
     if is_array(listed):
         pairs = [(each.get("const"), each.get("title")) for each in objects_in(listed)]
@@ -152,6 +154,8 @@ def read_value(field: Fields, text: str) -> Any:
 
 
 def _number(field: Fields, text: str, read: Callable[[str], int | float]) -> int | float:
+    # Python reads `1_000`, `infinity` and `٣` as numbers as well, and slows down on thousands of
+    # digits.
     if not NUMBER.fullmatch(text) or len(text) > LONGEST:
         raise ValueError("it is not a number")
     try:

@@ -51,6 +51,7 @@ class OptionMenu(TypingChoices):
 
     def _finish(self) -> None:
         typed = [self.typed.strip()] if self.is_typing and self.typed.strip() else []
+        # Enter on the empty line of "Something else" is a slip, not an answer.
         if self.is_typing and not typed:
             return
         chosen = sorted(self._marked) if self._marked or typed else [self.index]

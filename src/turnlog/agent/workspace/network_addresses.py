@@ -94,6 +94,7 @@ async def resolve(host: str, port: int, allows_private: bool, allows_loopback: b
     """
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [ip_address(str(place[0])) for *_, place in found]
+    # All addresses are checked, not just the one that is used: an attacker controls their order.
     for address in () if allows_private else addresses:
         if not is_public(address) and not (allows_loopback and is_loopback(address)):
             raise NotPublic(host)

@@ -60,6 +60,7 @@ def drop_blocks(case: Case, marks: list[Fault], plan: Plan) -> None:
 def name_answers(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Assign message ids to answers without one."""
     for node in marked_nodes(marks):
+        # Derived, not random: repairing the same session twice writes the same bytes.
         name = uuid5(NAMESPACE_OID, f"{case.session.id} {node.index}").hex
         plan.rewrite(node, partial(_with_message_id, name=f"msg_{name[:24]}"))
 
@@ -72,6 +73,7 @@ def make_blocks(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 def drop_large_images(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Remove images that exceed a limit."""
+    # The API's limit per image is lower if a request has many of them.
     side = SIDE_OF_MANY if len(case.facts.images) > MANY_IMAGES else IMAGE_SIDE
     for node in marked_nodes(marks):
         _drop_images(plan, node, lambda _, data: _is_large(data, side))
@@ -157,6 +159,7 @@ def _replaced(content: list[Any], ranks: Iterator[int], is_too_much: TooMuch) ->
 
 def _with_origin(value: Fields, name: str) -> Fields:
     other = value.get("sessionId")
+    # Only the first origin counts: a fork of a fork keeps the session where it began.
     if other in (None, name) or "forkedFrom" in value:
         return value
     return value | {"forkedFrom": {"sessionId": other, "messageUuid": value.get("uuid")}}

@@ -116,6 +116,8 @@ def confine(entries: Iterable[SandboxEntry]) -> Confinement:
     """Merge the sandbox settings of all files, the lowest precedence first."""
     all_of = list(entries)
     managed = [each for each in all_of if each.is_managed]
+    # Only an administrator's file may reserve a setting: a project must not switch off the user's
+    # paths.
     only_managed = any(each.files.allow_managed_read_paths_only for each in managed)
     secret = _paths(all_of, lambda each: [file.path for file in each.credentials.files or []])
     variables = [name.name for each in all_of for name in each.credentials.env_vars or []]
@@ -123,6 +125,7 @@ def confine(entries: Iterable[SandboxEntry]) -> Confinement:
     return Confinement(
         is_on=bool(_last(each.sandbox.enabled for each in all_of)),
         is_required=bool(_last(each.sandbox.fail_if_unavailable for each in all_of)),
+        # The sandbox itself is a program to run, so only an administrator may name another one.
         program=_last(_program(each) for each in managed) or "bwrap",
         writable=_paths(all_of, lambda each: each.files.allow_write),
         unwritable=_paths(all_of, lambda each: each.files.deny_write),
@@ -148,6 +151,7 @@ def restricting(sandbox: Sandbox) -> Sandbox:
         variables = secret.env_vars and secret.env_vars[:MOST_UNTRUSTED]
         secret = SandboxCredentials(secret.files and named[:MOST_UNTRUSTED], variables)
     return Sandbox(
+        # `false` would switch off a sandbox that the user wants.
         enabled=sandbox.enabled or None,
         fail_if_unavailable=sandbox.fail_if_unavailable or None,
         filesystem=SandboxFiles(
@@ -179,6 +183,7 @@ def _hosts(entries: list[SandboxEntry], managed: list[SandboxEntry]) -> tuple[bo
     only_managed = any(each.network.allow_managed_domains_only for each in managed)
     counted = managed if only_managed else entries
     allowed = {host for each in counted for host in each.network.allowed_domains or []}
+    # Denials count from every file, even where only managed hosts are allowed.
     denied = any(each.network.denied_domains for each in entries)
     proxied = any(each.network.http_proxy_port or each.network.socks_proxy_port for each in entries)
     is_open = ANYWHERE in allowed
