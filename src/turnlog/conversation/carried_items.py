@@ -201,6 +201,7 @@ class ItemReader:
                 self._add_result(given(block.tool_use_id) or "", block)
             else:
                 rest += size_of_block(block)
+        # A line of results alone is part of its calls, not an item of its own.
         if rest.bytes:
             kind = _kind_of(node)
             item = self._add_to_node(node, kind, rest)
@@ -260,6 +261,7 @@ def _kind_of(node: UserNode) -> str:
 
 
 def _attachment_size(entry: Attachment, fields: dict[str, object]) -> BlockSize:
+    # Newer clients record the text that they sent; otherwise its size is estimated from the fields.
     if (rendered := given(entry.rendered)) is not None:
         return size_of_json(rendered) if rendered else NOTHING
     content = fields.get("content")

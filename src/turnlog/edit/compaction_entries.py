@@ -69,6 +69,7 @@ def title_of(session: Session, leaf: int) -> str:
     for entry in session.entries(reversed(titled)):
         if isinstance(entry, Summary) and session.tree.rank_of(given(entry.leaf_uuid)) is not None:
             return given(entry.summary) or ""
+    # Not `session.turns`: those are of the active branch, and the leaf may be on another one.
     for rank in session.tree.path_to(leaf):
         node = session.tree.chain[rank]
         if isinstance(node, UserNode) and node.prompt in ASKING:

@@ -52,6 +52,8 @@ def strip_tools(session: Session, plan: Plan, choice: TransformOptions) -> None:
     """Remove calls with their results, and thinking that led to nothing else."""
     main = {node.index: node for node in main_nodes(session)}
     calls = {call.id for call in session.calls if call.use.index in main}
+    # Results without their call, for example after a broken chain: the client would drop them
+    # anyway.
     orphans = {orphan.call_id for orphan in session.orphans if orphan.result.index in main}
     spared = _spared_calls(session, choice)
     take_calls(plan, main.values(), (calls | orphans) - spared)
@@ -157,6 +159,7 @@ def _lift_tip(
     """
     indexes = {node.index for node in branch} | plan.dropped
     others = (node for node in session.tree.chain if node.index not in indexes)
+    # Old clients resume at the entry with the latest time, wherever it is.
     moments = [moment for node in others if (moment := parse_timestamp(node.time))]
     tip = next((node for node in reversed(branch) if can_be_tip(node)), branch[-1])
     for each in (tip, *(replaced.get(tip.uuid, []) if tip.uuid else [])) if moments else ():
@@ -187,6 +190,7 @@ def _unfold(branch: list[ChainNode], present: set[str | None]) -> set[str]:
         uuids = list(preserved.uuids or []) if preserved else []
         by_uuid = {node.uuid: node for node in branch}
         anchor = by_uuid.get(preserved.anchor_uuid or None) if preserved else None
+        # As clients do: the list counts as a whole or not at all.
         if anchor is None or anchor.uuid in uuids or not present.issuperset(uuids):
             continue
         kept = [by_uuid[uuid] for uuid in uuids if uuid in by_uuid]
@@ -247,6 +251,7 @@ def _spared_calls(session: Session, choice: TransformOptions) -> set[str]:
 def _take(plan: Plan, node: AssistantNode | UserNode, is_unwanted: Unwanted) -> None:
     """Remove blocks from an entry, and drop the entry if none is left."""
     blocks = list(_outlines(node))
+    # From the node alone: most lines stay as they are, and are not even read.
     if blocks and all(map(is_unwanted, blocks)):
         plan.drop(node)
     elif any(map(is_unwanted, blocks)):
@@ -271,6 +276,7 @@ def _drop_lone_thinking(session: Session, plan: Plan, calls: set[str]) -> None:
     for message in session.messages:
         if any(call.id in calls for node in message.nodes for call in node.calls):
             remaining = [node for node in message.nodes if node.index not in plan.dropped]
+            # `USE` of what remains are calls that were taken out of a line with other blocks.
             types = {kind for node in remaining for kind in node.blocks} - {USE}
             if types <= THINKING:
                 for node in remaining:
@@ -327,6 +333,7 @@ def with_short_results(value: Fields, limit: int) -> Fields:
 
 
 def _shortened(value: Any, limit: int) -> Any:
+    # A text that was shortened once is never longer than `SHORT`, so a second pass leaves it alone.
     if isinstance(value, str) and len(value) > max(limit, SHORT):
         return shortened(value, PREVIEW)
     if is_array(value):

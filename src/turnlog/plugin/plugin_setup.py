@@ -66,6 +66,8 @@ def install_plugin(store: Store) -> PluginChange:
         raise not_valid(path, error) from error
     write_marketplace(folder, client.has_command_source)
     write_launcher(folder, data_folder(store))
+    # Before the client is called: it rewrites the whole file, so a copy made later would already be
+    # reformatted.
     record = apply_changes(journal, INSTALLED, [_change(path, wanted, text)])
     try:
         client.install(folder)
@@ -116,6 +118,8 @@ def _restored(text: str | None, before: str | None, is_known: bool) -> tuple[str
     if not is_known:
         return content, []
     kept = changed_keys(parse_settings(before or EMPTY), parse_settings(content))
+    # Only if nobody else changed anything, the exact text from before comes back: comments, order,
+    # blanks.
     return (content, kept) if kept else (before, [])
 
 

@@ -49,6 +49,8 @@ def remove_plugin(text: str, is_ours: IsOurs) -> str:
     for outer, inner in OWN:
         held = settings.get(outer)
         if is_object(held) and inner in held:
+            # An object that held nothing else is removed as well, as it was most likely added with
+            # the plugin.
             text = take_out(text, [outer, inner] if len(held) > 1 else [outer])
     if STATUS_LINE in settings and is_status_line_free(settings, is_ours):
         text = take_out(text, [STATUS_LINE])

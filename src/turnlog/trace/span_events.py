@@ -40,6 +40,7 @@ def events_of(work: Work, near: int) -> tuple[Event, ...]:
     events: list[Event] = []
     for node, entry in zip(nodes, work.session.entries(nodes), strict=True):
         name, facts, texts = _event_parts(node, entry)
+        # Lines without a time exist; an event in 1970 would stretch the span over decades.
         events.append(Event(name, nanoseconds(node.time) or near, _given(facts), _given(texts)))
     return tuple(events)
 
@@ -137,6 +138,7 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if is_array(value):
             kept[name] = [str(item) for item in value if item]
+        # Attributes are scalars or lists of scalars; objects and null cannot be exported.
         elif isinstance(value, str | int | float):
             kept[name] = value
     return {name: value for name, value in kept.items() if value not in ("", [])}

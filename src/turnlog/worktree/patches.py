@@ -38,6 +38,7 @@ def edited_text(
     The recorded patch decides: a client may replace more than `old_string`, such as the newline
     after a deleted line, or keep the curly quotes of the text (observed: 2.1.325).
     """
+    # Old clients recorded no patch: the replacement is plausible, but nothing confirms it.
     if not patch:
         literal = _replace_all(text, replacements, eats_newline=False)
         return Edited(literal, is_proven=False) if literal is not None else None
@@ -181,6 +182,7 @@ def _replace(text: str, edit: Replacement, eats_newline: bool) -> str | None:
     if eats_newline and not edit.new and not old.endswith("\n") and f"{old}\n" in text:
         old = f"{old}\n"
     count = text.count(old)
+    # The client refuses an ambiguous edit, so this is not the text that it changed.
     if not count or (count > 1 and not edit.is_everywhere):
         return None
     return text.replace(old, edit.new)

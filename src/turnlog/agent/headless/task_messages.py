@@ -96,6 +96,8 @@ class TaskMessages:
         del self._agents[agent.agent_id]
         agent.tokens = sum(ended.usage.get(name) or 0 for name in COUNTED)
         status = {"failed": "failed", "interrupted": "stopped"}.get(ended.reason, "completed")
+        # The same end has two names, as programs know them: "killed" in the update, "stopped" in
+        # the notification.
         self._send(_updated(agent.agent_id, "killed" if status == "stopped" else status))
         self._send(
             _task("task_notification", agent.agent_id)

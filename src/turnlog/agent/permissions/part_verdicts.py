@@ -60,6 +60,8 @@ Judge = Callable[[Path, Policy], AccessDecision]
 
 
 def judge_part(part: SimpleCommand, command: ShellCommand) -> Iterator[AccessDecision]:
+    # If a rule allows all commands, only guards and deny rules are left, which are judged
+    # elsewhere.
     if command.is_open or not (part.words or part.assignments):
         return
     unsafe = _unsafe_variables(part)
@@ -124,12 +126,16 @@ def _allowing(part: SimpleCommand, is_unsafe: bool, policy: Policy) -> Rule | No
     for rule in policy.allow:
         if rule.tool != COMMANDS or rule.about is None:
             continue
+        # `Bash(bash *)` would allow everything. Interpreters need a rule that names the whole
+        # command.
         if (needs_whole_rule(words) or is_unsafe) and not _names(rule, set_first):
             continue
+        # `echo x | sh` is not the `sh` that somebody allowed: what runs comes through the pipe.
         if rule.is_exact and is_program_input(part):
             continue
         if not rule.is_exact and is_steered(words) and _names_start(rule, words):
             continue
+        # With a variable that may run other programs, the rule has to name the variable too.
         texts = (whole,) if is_unsafe else (whole, command_text(part.words), command_text(words))
         if any(matches_command(rule, text) is Match.YES for text in texts):
             return rule

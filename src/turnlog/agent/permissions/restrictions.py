@@ -86,6 +86,7 @@ def reach(rule: Rule, text: str, script: Script, inner: tuple[Inner, ...]) -> Ma
         return Match.NO
     if rule.about is None or text == rule.about:
         return Match.YES
+    # A deny rule must not be evaded by a command that cannot be parsed.
     is_doubtful = script.unclear or _is_in_text(rule, text, inner)
     found = Match.MAYBE if is_doubtful else Match.NO
     for each in inner:
@@ -139,6 +140,7 @@ def _mentions(rule: Rule, part: SimpleCommand) -> bool:
     names = _programs_of(rule)
     if not names:
         return False
+    # The text that is evaluated may be assembled at run time, so no name has to appear in it.
     if evaluates(part):
         return True
     suspects = [each.value for each in part.assignments]

@@ -131,6 +131,7 @@ async def _change(driver: ChatDriver, key: str, value: str) -> None:
     else:
         save_value(path, key, setting.read(key, value))
         driver.display.note(f"{key} is {one_line(value)} in {path}; {NEXT_TIME}")
+    # The change would seem to have no effect otherwise.
     for other in later_files(settings_in_force(driver.chat.reload()).get(key), path):
         driver.display.note(f"{other} takes precedence", is_error=True)
 

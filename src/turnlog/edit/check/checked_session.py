@@ -98,6 +98,7 @@ class Case:
         """Ranks from the active leaf upwards to the last compaction, as the client walks them."""
         tree = self.session.tree
         ranks: list[int] = []
+        # The client stops here: it sends nothing from before a compaction.
         for rank in tree.resumed_path(tree.active_leaf) if tree.active_leaf is not None else []:
             ranks.append(rank)
             if is_compaction(tree.chain[rank]):

@@ -33,6 +33,8 @@ def read_facts(case: Case) -> None:
     node = next(nodes, None)
     for line in read_lines(case.session.path):
         here: list[Node] = []
+        # A line may hold several objects, and nodes are in the order of the file: one walk over
+        # both.
         while node is not None and node.line == line.number:
             here.append(node)
             node = next(nodes, None)
@@ -66,6 +68,7 @@ def _unsound(line: Line, nodes: list[Node], count: int) -> Iterator[Fault]:
     """Yield the faults of a line that a strict parser rejects."""
     raw = line.raw.removeprefix(MARK).strip()
     is_talking = any(is_talk(node) for node in nodes)
+    # The mark itself is the fault; what follows it is judged like any other line.
     if raw != line.raw.strip():
         yield Fault("byte-order-mark", line.number)
     if not raw.strip(b"\0"):
@@ -76,9 +79,12 @@ def _unsound(line: Line, nodes: list[Node], count: int) -> Iterator[Fault]:
             yield Fault("invalid-utf-8", line.number)
         if not line.is_whole:
             yield Fault("no-newline", line.number)
+    # Nothing can be read of a last line without a newline: the client was killed while it wrote it.
     elif not line.is_whole and not nodes:
         yield Fault("torn-line", line.number)
     elif count > 1:
+        # Clients read at most the first object of a line, so the conversation loses what follows
+        # it.
         lost = any(is_talk(node) for node in nodes[1:])
         rule = "several-values-old" if is_talking else "several-values-note"
         yield Fault("several-values" if lost else rule, line.number)
@@ -123,6 +129,8 @@ def _read_entry(case: Case, node: Node, value: Fields) -> None:
         facts.parentless.append(node)
     if is_talk(node):
         facts.marks += _missing_fields(case, node, value)
+    # Only hashes of duplicates are kept: a session may be larger than memory, and most uuids are
+    # unique.
     if node.uuid and node.uuid in case.repeated:
         content = [value.get(name) for name in ("type", "parentUuid", "message", "attachment")]
         hashes = facts.twins.setdefault(node.uuid, {})
@@ -243,6 +251,8 @@ def _read_answer(case: Case, node: AssistantNode, content: object) -> None:
             _note(facts.thinking.setdefault(key, []), node)
             if is_unsigned(block):
                 _note(facts.unsigned, node)
+        # A message whose calls are all omitted is left with its thinking, which the API refuses
+        # alone.
         elif kind != "tool_use" or str(block.get("id")) not in case.dropped_calls:
             facts.speaking.add(key)
 

@@ -49,6 +49,7 @@ def images(case: Case) -> Iterator[Fault]:
 def no_conversation(case: Case) -> Iterator[Fault]:
     """Yield a fault if there is no conversation, or only that of sub-agents."""
     tree = case.session.tree
+    # Clients up to 2.0 kept sub-agents in the session's own file, which may hold nothing else.
     is_side = all(node.is_sidechain for node in tree.chain) and not case.is_subagent
     if not tree.leaves or is_side:
         yield Fault("no-conversation")
@@ -75,6 +76,8 @@ def other_folder(case: Case) -> Iterator[Fault]:
         return
     names = {_cut(folder_name(cwd)) for cwd in case.facts.directories}
     if _cut(folder.name) not in names:
+        # The shortest is most likely where the client was started; others are subdirectories it
+        # changed to.
         cwd = min(case.facts.directories, key=len)
         yield Fault("other-folder", None, {"folder": folder.name, "cwd": cwd})
 

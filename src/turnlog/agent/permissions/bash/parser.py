@@ -51,6 +51,7 @@ def parse_script(command: str) -> Script:
     if len(command) > LONGEST:
         parser.misread(f"it is longer than {LONGEST:,} characters")
         return parser.script
+    # A right-to-left mark or a non-breaking space makes a command look like another one.
     if any(map(_is_hidden, command)):
         parser.doubt("it has hidden characters")
     return _parse(parser)
@@ -80,6 +81,7 @@ def _parse(parser: "Parser") -> Script:
             raise SyntaxFault(UNFINISHED)
     except SyntaxFault as fault:
         parser.misread(str(fault))
+    # Thousands of brackets; bash itself would give up much later.
     except RecursionError:
         parser.misread("it is nested too deeply")
     return parser.script
@@ -124,6 +126,8 @@ class Parser(RedirectReader):
         self.expect(")")
 
     def read_backticks(self, inner: str) -> None:
+        # Bash removes one level of backslashes from backticks and reads the rest anew, so it is
+        # parsed anew.
         nested = parse_script(inner)
         self.script.backticked += [inner, *nested.backticked]
         self.script.parts += [
@@ -183,6 +187,8 @@ class Parser(RedirectReader):
             if self.take(sign):
                 self.script.has_background |= sign == "&"
                 self.script.is_concurrent |= sign in ("&", "|", "|&")
+                # `a &&` continues on the next line; nothing after it means that the command is cut
+                # off.
                 if sign in ("&&", "||", "|", "|&"):
                     self._skip_space(newlines=True)
                     if not self.char or self._is_end(CLOSING_WORDS):
@@ -409,6 +415,7 @@ class Parser(RedirectReader):
                 return
             self._read_patterns()
             self.read_list(frozenset(("esac",)))
+            # The last branch of a `case` needs no `;;`.
             if not any(map(self.take, (";;&", ";;", ";&"))) and self._plain_word() != "esac":
                 raise SyntaxFault(UNFINISHED)
 
