@@ -112,6 +112,7 @@ class LiveFigures:
         sizes, window = self.turn_sizes, self.window
         if not sizes or window is None:
             return None
+        # After a compaction the context may have shrunk: then there is no trend to follow.
         growth = (sizes[-1].last - sizes[0].first) / len(sizes)
         if growth <= 0:
             return None
@@ -128,6 +129,7 @@ class LiveFigures:
             self._add_answer(node)
         elif isinstance(node, BoundaryNode):
             self.last = node
+            # Sizes from before a compaction say nothing about the growth after it.
             self.turn_sizes.clear()
         elif node.kind == "system/turn_duration":
             self.last = node

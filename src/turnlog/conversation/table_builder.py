@@ -75,6 +75,8 @@ def build_at(session: Session, cut: Cut, version: str) -> TableParts | None:
         parts = _Builder(session, cut).build(version)
     except (IndexError, OverflowError):
         return None  # branches that the tail continues, or numbers that no client writes
+    # Trust no shortcut: the table is opened once and compared with the session, before anyone
+    # relies on it.
     return parts if _is_equal(session, cut, table_in_memory(*parts)) else None
 
 
@@ -209,6 +211,7 @@ class _Builder:
         ranks = [stones.node(number).index for number in range(len(stones))]
         count = bisect_left(ranks, self.cut.nodes)
         child, sibling = chain_children(stones)
+        # The table is read front to back, so parents have to come first.
         if any(0 <= low <= number for number, low in enumerate(child)):
             raise IndexError("a milestone follows a later line")
         numbers = range(count)

@@ -142,6 +142,7 @@ class Receiver:
     def receive(self, incoming: Incoming) -> None:
         """Merge a version into the edition that it belongs to, or create that as a new session."""
         version, label = incoming.version, incoming.version.label
+        # Each conflict gives one side another label, under which there may be a conflict again.
         for _ in range(MOST_LABELS):
             targets = self._targets(version, label)
             drafts = [self._drafts(own, version) for own in targets]
@@ -208,6 +209,7 @@ class Receiver:
         theirs = next((file for file in version.files if file.role == MAIN), None)
         if mine is None or theirs is None or not own.is_here:
             return False
+        # Equal pieces need no line of either version; different ones may still hold the same lines.
         if mine.version.pieces == theirs.pieces:
             return True
         return lines_of(mine.load(self.fetch)) == lines_of(self._segments(theirs.pieces))
@@ -320,6 +322,8 @@ class Receiver:
             path = self._path(own, file)
             if path is not None and self._is_bounded(path, file):
                 named[path] = file
+        # Names that differ only in case, or by how accents are encoded, are one file on some
+        # systems.
         for path in list(collisions(named)):
             self._refuse(path, "would overwrite another file")
             del named[path]

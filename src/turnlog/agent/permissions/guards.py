@@ -83,6 +83,7 @@ def guard(
     name = name_of(words[0])
     if takes_much(words, places, policy.directories):
         yield AccessDecision(VerdictKind.ASK, "it removes what much depends on", is_firm=True)
+    # The name alone says what a program does; which files it touches depends on its arguments.
     call = call_of(part, words, text)
     if call.is_known and name in PATHLESS:
         return
@@ -293,6 +294,8 @@ def _guard_trees(call: ProgramCall, place: Path | None, policy: Policy) -> Itera
     try:
         folders = [path_in(text, place) for text in arguments_in(call.changed_trees, place)]
     except UnknownValue:
+        # Which directory is only known when it runs, so it may be any of those that the chat works
+        # in.
         folders = list(policy.places)
     yield from restrictions_below(folders, policy, WRITING, "Edit")
 
@@ -346,6 +349,7 @@ def _with_linked(folder: Path) -> Iterator[Path]:
     while pending:
         place = pending.pop()
         real = real_path(place)
+        # Links may lead in circles, or to what was looked at already.
         if any(map(real.is_relative_to, seen)):
             continue
         seen.append(real)

@@ -19,6 +19,7 @@ from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
 def drop_lines_without_content(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Drop lines without content, unless no other line would be left."""
     nodes = marked_nodes(marks)
+    # A session without any line could not be resumed at all.
     if len(nodes) < sum(is_talk(node) for node in main_nodes(case.session)):
         plan.dropped |= {node.index for node in nodes}
 
@@ -75,6 +76,8 @@ def separate_duplicates(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Keep the last of identical entries; assign new uuids to those that differ."""
     for mark in marks:
         uuid = (mark.node and mark.node.uuid) or ""
+        # Identical content is a repeated write. Different content is two entries that share a uuid
+        # by mistake.
         contents = case.facts.twins[uuid]
         last = {content: index for index, content in sorted(contents.items())}
         for index in contents.keys() - set(last.values()):
@@ -82,6 +85,7 @@ def separate_duplicates(case: Case, marks: list[Fault], plan: Plan) -> None:
         for first, second in pairwise(sorted(last.values())):
             end = _rename(case, plan, uuid, first, second)
             later = case.session.nodes[second]
+            # The later entry continues the conversation after what followed the first one.
             if mark.rule == "duplicate-uuid" and end and not isinstance(later, BoundaryNode):
                 set_fields(plan, later, parentUuid=end)
 

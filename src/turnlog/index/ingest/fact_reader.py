@@ -181,6 +181,8 @@ class _Reader:
         place.at = seconds_of(entry.when)
         if isinstance(entry, ChainEntry):
             facts.slug = given(entry.slug) or facts.slug
+            # The directory in which the session began names its project; later lines may be
+            # elsewhere.
             facts.cwd = given(entry.cwd) if facts.cwd is None else facts.cwd
         if not isinstance(entry, Assistant):
             facts.carry.loose = None
@@ -269,6 +271,8 @@ class _Reader:
         """Return a key that copies share: a clone has new uuids, but the same times and texts."""
         if place.at is None:
             return given(entry.uuid) or f"{self.name}:{place.line}"
+        # The checksum tells prompts of the same millisecond apart: two agents may be started at
+        # once.
         content = f"{given(entry.cwd)} {text}".encode(errors="replace")
         return f"{place.at:.3f} {zlib.crc32(content):08x}"
 
@@ -327,6 +331,7 @@ class _Reader:
         # The id of the API is the same in all copies and lines of a message, so it counts once.
         key = name or facts.carry.loose or view.uuid or f"{self.name}:{place.line}"
         facts.carry.loose = None if name else key
+        # A message is written as one line per block, each with its id and usage.
         if known := facts.said.get(key):
             known.request = known.request or view.request_id
             known.stop_reason = body.stop_reason or known.stop_reason
@@ -397,6 +402,7 @@ class _Reader:
         key, tool = block.id or f"{self.name}:{place.line}", block.name or ""
         fields = block.input if is_object(block.input) else NO_FIELDS
         self.facts.carry.pending[key] = tool
+        # A resumed or forked session repeats earlier calls; the first line counts.
         if key in self.facts.uses:
             return
         if tool in CHANGING:
@@ -467,6 +473,7 @@ def _pull(place: _LinePlace, entry: PrLink) -> Pull:
 def _compaction(place: _LinePlace, entry: CompactBoundary) -> Compaction:
     metadata = given(entry.compact_metadata)
     tokens = given(metadata.pre_tokens) if metadata else None
+    # SQLite stores integers of 64 bits, but a line may hold any number of digits.
     is_sound = tokens is not None and 0 <= tokens <= LARGEST
     trigger = given(metadata.trigger) if metadata else None
     return Compaction(place.line, place.at, trigger, tokens if is_sound else None)
