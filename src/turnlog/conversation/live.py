@@ -109,6 +109,7 @@ class LiveReader:
 
         Read at most about `most` bytes of files that are new to this reader; None reads all.
         """
+        # A first look at many large files is spread over several calls, so that no screen freezes.
         now, budget = time.time() if now is None else now, ReadBudget(most)
         with self._lock, collect_skipped():
             found = [each.read(now, budget) for each in self._follow()]
@@ -118,6 +119,8 @@ class LiveReader:
         known, self._followed = self._followed, {}
         for number, (registry, report) in enumerate(self._registries):
             for client in registry.running():
+                # With the session: after `/clear` or `/resume`, the same process writes another
+                # file.
                 key = (number, client.pid, client.registration.session_id)
                 followed = known.get(key) or _FollowedSession(self._stores[number], report)
                 followed.client = client
@@ -217,6 +220,7 @@ class _FollowedSession:
         assert self._file
         path = self._file.path
         try:
+            # Finding a title reads the end of the file, so only a changed file is looked at.
             if (state := FileState.of(path)) != self._titled:
                 self._titled, self._title = state, title_of(path)
         except OSError:

@@ -78,6 +78,7 @@ def _webp(head: bytes) -> Pixels | None:
             bits = _little(head[21:25])
             return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
         case b"VP8 ":
+            # The two highest bits are a scaling factor, which does not change the stored size.
             return _little(head[26:28]) & 0x3FFF, _little(head[28:30]) & 0x3FFF
         case _:
             return None

@@ -56,12 +56,14 @@ def parse_session_query(line: str) -> SessionQuery:
     kept, end = "", 0
     for found in _FILTER.finditer(line):
         name, value = found["name"].lower(), found["value"].strip('"').strip()
+        # `"see project:shop"` is text to search for.
         is_quoted = any(start < found.start() < stop for start, stop in quoted)
         if name not in FILTERS or is_quoted:
             continue
         kept += line[end : found.start()]
         end = found.end()
         try:
+            # A filter that is still being typed has no value yet, and must not hide every session.
             chosen |= FILTERS[name](value) if value or name == "live" else {}
         except (UsageError, ValueError) as error:
             problems.append(f"{name}: {error}")

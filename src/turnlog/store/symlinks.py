@@ -25,6 +25,7 @@ def find_link(root: Path, path: Path) -> Path | None:
     place = root
     for part in path.relative_to(root).parts:
         place /= part
+        # Behind `..`, the components that were checked say nothing about where the path leads.
         if part == ".." or is_link(place):
             return place
     return None

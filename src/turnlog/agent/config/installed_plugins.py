@@ -166,8 +166,11 @@ def _candidates(
     records = installed if is_object(installed) else {}
     choices = settings.plugin_choices
     chosen = _chosen(choices)
+    # An installed plugin is on by default; one that is only named must come from a declared
+    # marketplace.
     for name in sorted({*records, *chosen}):
         by = chosen.get(name)
+        # Only `true` enables: a string such as "false" does not.
         if (by and by.enabled[name] is not True) or not _is_id(name):
             continue
         record = _record(records.get(name), settings.root, uses_user or by is not None)
@@ -248,6 +251,7 @@ def _brought(name: str, by: PluginChoice, choices: list[PluginChoice]) -> _Candi
     if not is_object(source) or source.get("source") not in LOCAL_SOURCES:
         return None
     place = _base(owner) / str(source.get("path", ""))
+    # A source of type "file" names `.claude-plugin/marketplace.json` itself.
     folder = place if source["source"] == DIRECTORY else place.parent.parent
     if not folder.is_absolute():
         return None

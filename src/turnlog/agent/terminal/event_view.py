@@ -231,6 +231,7 @@ class TurnDisplay:
             call_id = first["tool_use_id"]
             name, last = self._renderer.name(call_id), self._live.last_lines(call_id)
             seconds = self._live.ended(call_id)
+            # The list itself is on the screen, so the call that changed it need not be.
             if is_tracking(name) and not first.get("is_error"):
                 self.checklist.take(self.read_tasks())
                 return

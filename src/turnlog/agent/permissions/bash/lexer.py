@@ -51,6 +51,7 @@ class WordBuilder:
     def add_quoted(self, text: str) -> None:
         """Add text that is not subject to any expansion."""
         self.text.append(text)
+        # A quoted `*` is a plain character, so the pattern has it with a backslash.
         self.pattern.append(re.sub(r"([*?\[\]\\])", r"\\\1", text))
         self.bare.append("'")
 
@@ -66,6 +67,7 @@ class WordBuilder:
         has_tilde = bool(HOME_PREFIX.match(bare))
         # `~user` and `~+` name other directories; `a=~/x` and `a:~/x` expand in some places only.
         is_odd_tilde = (bare.startswith("~") and not has_tilde) or re.search(r"[=:]~", bare)
+        # Not expanded here: a hole makes the command ask, and a mistake in expanding it would not.
         if has_braces(bare) or is_odd_tilde:
             return Word(HOLE, source=source, start=start, may_split=True)
         # A lone `[` is the test command; with anything next to it, it may open a set.
@@ -234,6 +236,7 @@ class Lexer(ABC):
         elif self.char and self.char in SPECIAL_PARAMETERS:
             self.place += 1
         else:
+            # A lone `$`, as in `echo 5$`, is itself.
             word.add_quoted("$")
             return
         word.add_hole()

@@ -79,6 +79,7 @@ def _output(item: Fields) -> Fields:
         output["text"] = text[:LONGEST]
     for media_type in ("image/png", "image/jpeg"):
         if image := _text(data.get(media_type)):
+            # Jupyter breaks base64 into lines; the API accepts none.
             output["image"] = {"image_data": "".join(image.split()), "media_type": media_type}
     return output
 

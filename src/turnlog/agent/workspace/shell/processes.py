@@ -95,6 +95,7 @@ class RunningCommand:
 async def launch(wanted: Launch) -> RunningCommand:
     """Start a command in a process group of its own, without input."""
     left_in = tempfile.TemporaryFile()  # noqa: SIM115 (is read when the command has ended)
+    # Appending: stdout and stderr share the file, and neither may overwrite the other.
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     descriptor = os.open(wanted.printed, flags, 0o600)
     directory = -1
@@ -133,6 +134,7 @@ async def end(running: RunningCommand) -> None:
 
 async def end_process(process: asyncio.subprocess.Process) -> None:
     """Stop a process that leads a group of its own, and its children."""
+    # Collected first: once a parent is gone, its children belong to init and cannot be found.
     pids = [process.pid, *_descendants(process.pid)]
     _signal(pids, signal.SIGTERM)
     try:
@@ -188,6 +190,7 @@ class Tail:
         """Return the new text, at most the last `most` bytes."""
         with self.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
+            # Part of the output is skipped, so that half of a character must not wait for the rest.
             if size - self.offset > most:
                 self._decoder.reset()
             file.seek(max(self.offset, size - most))
