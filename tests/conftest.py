@@ -87,6 +87,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"{report.nodeid}: {reason}")
 
 
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """Restore the environment: a chat in this process applies the variables of its settings."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the repository, the home and the privileges of whoever runs the tests out of them.

@@ -23,6 +23,9 @@ SCRIPTS = {
         [text("It adds up the prices of a cart, less a discount.")],
     ],
     "And in what currency?": [[text("It does not say.")]],
+    "Also name the currency.": [
+        [text("It adds up the prices of a cart, less a discount, and names no currency.")]
+    ],
     "Review this": [[text("Fine, but for the missing test.")]],
     "Round the total.": [[READ], [EDIT], [text("The total is rounded.")]],
 }
