@@ -177,14 +177,17 @@ def uninstall(rig: PluginRig, api: ScriptedApi) -> None:
 def report_hooks(rig: PluginRig) -> None:
     """Print how long the client waited for hooks, by its own measure.
 
-    An empty hook in the user's settings shows what the client itself takes. On a busy machine both
-    wait for a processor, and the limit may be exceeded: judge hooks on an idle one.
+    On a busy machine, an empty hook in the user's settings waits for a processor as well: what
+    turnlog's hooks take beyond it is theirs.
     """
+    medians: dict[str, int] = {}
     for name, mark in {"hooks": "hooks/run.sh", "empty hook": EMPTY_HOOK}.items():
         times = rig.hook_times(mark) or [9999]
-        median = times[len(times) // 2]
-        print(f"  {name:11} median {median} ms of {times}")
-        rig.expect(median <= LIMIT_MS, f"{name}: {times} ms")
+        medians[name] = times[len(times) // 2]
+        print(f"  {name:11} median {medians[name]} ms of {times}")
+    own = medians["hooks"] - medians["empty hook"]
+    is_measured = max(medians.values()) < 9999
+    rig.expect(is_measured and own <= LIMIT_MS, f"hooks: {medians} ms")
     rig.expect(not rig.hook_errors(), f"hook errors: {rig.hook_errors()}")
 
 
