@@ -47,6 +47,14 @@ def test_a_session_finds_others_like_it(turnlog: Run, name: str) -> None:
     assert BREAD not in {each["id"] for each in found}
 
 
+def test_the_id_of_a_session_that_is_gone_is_no_text(turnlog: Run) -> None:
+    ran = turnlog("search", "--like", "0fe40000-0000-4000-8000-000000000009")
+    assert ran.code == 1
+    assert ran.err.startswith("turnlog: no session")
+    # Hexadecimal words are text.
+    assert turnlog("search", "--like", "facade").code == 0
+
+
 def test_filters_narrow_it_down(turnlog: Run) -> None:
     ran = turnlog("search", "--like", "loaf in the oven", "--project", "elsewhere")
     assert ran.code == 1

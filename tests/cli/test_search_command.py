@@ -119,6 +119,14 @@ def test_show_line_shows_one_turn_of_the_branch_that_holds_it(project: Path, tur
     assert "Try it otherwise" in turnlog("show", ID, "--line", "8").out
 
 
+def test_show_takes_a_line_as_models_cite_it(project: Path, turnlog: Run) -> None:
+    write(project, *TALK)
+    for cited in (f"{ID}:6", f"{ID[:8]}:6", "last:6"):
+        assert turnlog("show", cited).out == turnlog("show", ID, "--line", "6").out
+    assert "has 9 lines, no line 600" in turnlog("show", f"{ID[:8]}:600").err
+    assert turnlog("show", f"{ID[:8]}:6", "--turn", "2").code == 2
+
+
 def test_show_line_unfolds_what_is_in_the_line(project: Path, turnlog: Run) -> None:
     output = "\n".join(f"row {n}" for n in range(60))
     command = call("Bash", {"command": "seq 60"}, "A")

@@ -115,6 +115,31 @@ CALLS: dict[str, tuple[tuple[bytes, ...], Told]] = {
     "results of parallel calls in a straight chain": (four_calls([None] * 4), FOUR_TOLD),
     "results of parallel calls all on the last block": (four_calls([5, 5, 5, 5]), FOUR_TOLD),
     "the next message on the first result": (four_calls([2, 3, 4, 5], then=6), FOUR_TOLD),
+    "two calls in a line, one without a result": (
+        (
+            user("q1"),
+            assistant(text("both"), call("Bash", call_id="A"), call("Bash", call_id="B")),
+            result("A"),
+            user("q2"),
+            assistant(text("done")),
+        ),
+        [
+            ["u", "q1"],
+            ["a", "both", "call A", "call B"],
+            ["u", f"result B failed: {MISSING_RESULT}", "result A: ok", "q2"],
+            ["a", "done"],
+        ],
+    ),
+    "a call without a result takes the rest of its line with it": (
+        (
+            user("q1"),
+            assistant(text("first"), message_id="m"),
+            assistant(text("second"), call("Bash", call_id="A"), message_id="m"),
+            user("q2"),
+            assistant(text("done")),
+        ),
+        [["u", "q1"], ["a", "first"], ["u", "q2"], ["a", "done"]],
+    ),
     "results come in the order of the file": (
         (
             user("q1"),

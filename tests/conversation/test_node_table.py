@@ -178,6 +178,28 @@ def turn(number: int, parent: str | None = None) -> list[bytes]:
 
 TURNS = [raw for number in range(1, 6) for raw in turn(number)]
 
+
+def test_a_subagent_inside_an_open_session_reads_on(scratch: Path) -> None:
+    started = assistant(call("Task", {"prompt": "look here"}, "toolu_t"), message_id="t")
+    lines = [
+        user("Look around"),
+        started,
+        user("look here", parent=None, is_sidechain=True),
+        assistant(text("seen here"), is_sidechain=True),
+        result("toolu_t", parent=nth(22)),
+    ]
+    whole = session(*TURNS, *lines)
+    ends = [whole.index(b"look here", whole.index(b"toolu_t") + 200), whole.index(b"seen here")]
+    check_refresh(scratch, whole, [whole.rindex(b"\n", 0, end) + 1 for end in ends])
+
+
+def test_a_compaction_on_a_cycle_has_a_depth(scratch: Path) -> None:
+    cut = compaction("what was said", logical_parent_uuid=nth(8))
+    scratch.write_bytes(session(*TURNS[:4], *cut, *turn(6), *turn(7, parent=nth(6))))
+    assert len(session_head(open_session(scratch))["branches"]) == 2
+    check_tables(scratch)
+
+
 INDEPENDENT = {
     "a turn": turn(6),
     "an unanswered prompt": turn(6)[:1],

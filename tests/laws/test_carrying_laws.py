@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import isclose
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.strategies import damaged_files, sound_files
@@ -52,6 +52,7 @@ def test_the_parts_of_every_session_add_up_to_its_cost(session_file: Path) -> No
 
 
 @given(damaged_files() | sound_files)
+@example(b'{"content":true,"type":"system","subtype":"local_command"}\n')
 def test_so_do_the_parts_of_files_of_any_kind(scratch: Path, content: bytes) -> None:
     scratch.write_bytes(content)
     check_sums(open_session(scratch))

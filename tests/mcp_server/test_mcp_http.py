@@ -67,6 +67,7 @@ def test_the_official_client_talks_to_it_and_no_stranger_does(root: Path) -> Non
         _talk(server)
         body = json.dumps(PING).encode()
         assert server.post(body)[0] == 200
+        assert server.post(body, content_type="Application/JSON; charset=utf-8")[0] == 200
         refused = {
             "no token": (server.post(body, without="Authorization"), 401),
             "wrong token": (server.post(body, authorization="Bearer x"), 401),
@@ -81,6 +82,9 @@ def test_the_official_client_talks_to_it_and_no_stranger_does(root: Path) -> Non
         assert {name: got[0] for name, (got, _) in refused.items()} == {
             name: status for name, (_, status) in refused.items()
         }
+        rebound, _ = refused["rebound name"]
+        assert b"turnlog mcp --http" in rebound[1]
+        assert b"--origin" not in rebound[1]
         for wrong in (b"nonsense", b"[]", b"[" * 50_000, b"x" * (5 << 20)):
             status, answer = server.post(wrong)
             assert status == 200

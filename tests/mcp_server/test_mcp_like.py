@@ -44,6 +44,11 @@ def test_sessions_of_other_projects_stay_out_of_sight(runs: ToolRuns) -> None:
     assert OTHER[:8] not in answer
     answer, _ = runs.run("search", {"query": OTHER[:8], "like": True}, {})
     assert "bank" not in answer
+    # A whole id is no question, and those of other projects get the words of unknown ones.
+    for id_ in (OTHER, "0fe40000-0000-4000-8000-000000000009"):
+        answer, is_error = runs.run("search", {"query": id_, "like": True}, {})
+        assert answer.startswith(f"no session {id_!r} in project {SHOP}")
+        assert is_error
 
 
 def test_like_and_regex_exclude_each_other(runs: ToolRuns) -> None:

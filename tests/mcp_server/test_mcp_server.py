@@ -207,6 +207,37 @@ def test_a_cancelled_request_is_not_answered(root: Path) -> None:
         assert answered == {f"c{n}" for n in range(29)}
 
 
+def test_cancelling_by_an_id_that_is_none_does_not_end_the_server(root: Path) -> None:
+    with peer(root) as server:
+        params = {"name": "search", "arguments": {"query": "orders"}}
+        ids: list[Any] = [*(f"c{n}" for n in range(30)), ["list"]]
+        lines: list[dict[str, Any]] = [
+            {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params} for id_ in ids
+        ]
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+        lines.append(cancel | {"params": {"requestId": ["list"]}})
+        server.send_raw(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        answered = [server.receive()["id"] for _ in ids]
+        assert sorted(id_ for id_ in answered if id_) == sorted(ids[:-1])
+        assert "result" in server.ask("ping")
+
+
+def test_an_id_can_be_used_again_after_its_request_was_dropped(root: Path) -> None:
+    with peer(root) as server:
+        params = {"name": "search", "arguments": {"query": "orders"}}
+        call = {"jsonrpc": "2.0", "method": "tools/call", "params": params}
+        cancel = {
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": "c29"},
+        }
+        lines: list[dict[str, Any]] = [call | {"id": f"c{n}"} for n in range(30)]
+        lines += [cancel, call | {"id": "c29"}]
+        server.send_raw(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        answered = [server.receive()["id"] for _ in range(30)]
+        assert sorted(answered) == sorted(f"c{n}" for n in range(30))
+
+
 def test_requests_in_a_file_are_answered_before_the_server_exits(root: Path) -> None:
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
     ask = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "sessions"}}

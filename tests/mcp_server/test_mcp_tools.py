@@ -161,6 +161,45 @@ def test_a_failure_is_shown_with_what_fixed_it(root: Path) -> None:
     ]
 
 
+def test_a_fix_in_a_file_is_shown_with_its_change(root: Path) -> None:
+    path = f"{SHOP}/shop.yaml"
+    long = "\n".join(f"port: {n}" for n in range(30))
+    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA7bq2" * 3 + "\n"
+    lines = [
+        user("Deploy it"),
+        assistant(call("Bash", {"command": "kubectl apply"}, "k1")),
+        result("k1", "unknown field spec.replica", is_error=True),
+        assistant(
+            call("Edit", {"file_path": path, "old_string": "replica", "new_string": key}, "k2")
+        ),
+        result("k2"),
+        assistant(call("Write", {"file_path": path, "content": long}, "k3")),
+        result("k3"),
+        assistant(call("Edit", {"file_path": path, "old_string": "a", "new_string": "b"}, "k4")),
+        result("k4", "String to replace not found", is_error=True),
+        assistant(call("Bash", {"command": "kubectl apply"}, "k5")),
+        result("k5", "configured"),
+    ]
+    put(root, SHOP, session(*lines, session_id=OTHER), OTHER)
+    shown = ask(root, "errors", command="kubectl apply").splitlines()
+    start = shown.index("  in between:")
+    assert shown[start + 1 : start + 4] == [
+        f"    [0b000000:4] Edit {path}",
+        "      @@ -1 +1,2 @@",
+        "      -replica",
+    ]
+    assert re.fullmatch(r"      \+\[private-key:\w+\]", shown[start + 4])
+    rest = shown[start + 5 :]
+    assert rest[0] == f"    [0b000000:6] Write {path}"
+    assert rest[1:3] == ["      @@ -0,0 +1,30 @@", "      +port: 0"]
+    assert rest[12:15] == [
+        "      +port: 10",
+        "      … 19 more lines of this change",
+        f"    [0b000000:8] Edit {path} → failed: String to replace not found",
+    ]
+    assert rest[15] == "  [0b000000:10] T then worked: Bash kubectl apply"
+
+
 def test_a_turn_without_a_prompt_is_listed_too(root: Path) -> None:
     lines = [assistant(text("Hello.")), user("Then this"), assistant(text("Done."))]
     put(root, SHOP, session(*lines, session_id=OTHER), OTHER)

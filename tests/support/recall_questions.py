@@ -259,7 +259,7 @@ REPAIRS = (
             "new_string": "replicas",
         },
         "unknown field spec.replica",
-        "shop.yaml",
+        "+replicas",
     ),
     Repair(
         "go test ./...",

@@ -5,18 +5,21 @@ Each difference has a name; `docs/session-format.md` explains each name that is 
 
 import json
 import os
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from claude_agent_sdk import get_session_info, get_session_messages
+from claude_agent_sdk import get_session_info, get_session_messages, get_subagent_messages
 
 from turnlog.conversation.session import open_session
 from turnlog.format.json_values import is_object
 from turnlog.store.catalog import describe, locate_session
 
 ID = "5d5d5d5d-0000-4000-8000-000000000000"
+AGENT = "a5d5d5d"
+"""The sub-agent that a sub-agent's file becomes."""
 LONGEST = 150
 """Characters of a title that are compared: both sides cut a prompt, at different places."""
 
@@ -31,8 +34,13 @@ class Disagreement(NamedTuple):
 
 @contextmanager
 def placed(content: bytes, home: Path) -> Generator[Path]:
-    """Put a session where the SDK finds it."""
+    """Put a session, or a sub-agent of one, where the SDK finds it."""
     path = home / "projects" / "-home-ada" / f"{ID}.jsonl"
+    if is_subagent(list(_entries(content))):
+        # The SDK lists no sub-agents of a session that is not there.
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path = path.with_suffix("") / "subagents" / f"agent-{AGENT}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     before = os.environ.get("CLAUDE_CONFIG_DIR")
@@ -48,6 +56,23 @@ def placed(content: bytes, home: Path) -> Generator[Path]:
 
 def disagreements(path: Path) -> Iterator[Disagreement]:
     """Yield what the SDK and turnlog see differently in a placed session."""
+    if path.stem == f"agent-{AGENT}":
+        found = [message.message for message in get_subagent_messages(ID, AGENT)]
+    else:
+        found = [message.message for message in get_session_messages(ID)]
+        yield from _listed_otherwise(path)
+    sent = open_session(path).context()
+    for kind in ("tool_use", "tool_result"):
+        sdk, own = _ids(found, kind), _ids(sent, kind)
+        if sdk != own:
+            yield Disagreement(kind, sorted(sdk - own), sorted(own - sdk))
+    sdk, own = _answers(found), _answers(sent)
+    if sdk != own:
+        yield Disagreement("answers", sorted(sdk - own), sorted(own - sdk))
+
+
+def _listed_otherwise(path: Path) -> Iterator[Disagreement]:
+    """Yield what both list differently: titles, directories, branches and tags."""
     about, info = describe(locate_session(path)), get_session_info(ID)
     if info is not None:
         pairs = {
@@ -61,15 +86,6 @@ def disagreements(path: Path) -> Iterator[Disagreement]:
                 yield Disagreement(field, sdk, own)
     elif about.title:
         yield Disagreement("listed", None, about.title)
-    messages = [message.message for message in get_session_messages(ID)]
-    sent = open_session(path).context()
-    for kind in ("tool_use", "tool_result"):
-        sdk, own = _ids(messages, kind), _ids(sent, kind)
-        if sdk != own:
-            yield Disagreement(kind, sorted(sdk - own), sorted(own - sdk))
-    sdk, own = _answers(messages), _answers(sent)
-    if sdk != own:
-        yield Disagreement("answers", sorted(sdk - own), sorted(own - sdk))
 
 
 def _start(text: str | None) -> str:
@@ -139,11 +155,15 @@ def _with(found: Disagreement, entries: list[dict[str, Any]], named: set[Any]) -
     ]
 
 
-def _is_subagent_file(found: Disagreement, entries: list[Any], content: bytes) -> bool:
-    if found.field == "listed":  # the SDK judges by the first line
-        return bool(entries and entries[0].get("isSidechain"))
+def is_subagent(entries: list[Any]) -> bool:
+    """Return whether all messages of a file are those of a sub-agent."""
     chain = [entry for entry in entries if entry.get("type") in ("user", "assistant")]
     return bool(chain) and all(entry.get("isSidechain") for entry in chain)
+
+
+def _is_subagent_file(found: Disagreement, entries: list[Any], content: bytes) -> bool:
+    """Return whether the SDK takes a session for a sub-agent's: it judges by the first line."""
+    return found.field == "listed" and bool(entries and entries[0].get("isSidechain"))
 
 
 def _is_client_message(found: Disagreement, entries: list[Any], content: bytes) -> bool:
@@ -174,14 +194,35 @@ def _is_unanswered(found: Disagreement, entries: list[Any], content: bytes) -> b
 
 
 def _has_no_uuid(found: Disagreement, entries: list[Any], content: bytes) -> bool:
-    if found.field in ("answers", "tool_use", "tool_result"):
-        return any(not isinstance(e.get("uuid"), str) for e in entries if _message_of(e))
+    if found.field in MESSAGES:
+        said = (entry for entry in entries if entry.get("type") in ("user", "assistant"))
+        return any(not isinstance(entry.get("uuid"), str) for entry in said)
     return False
 
 
+def _is_parent_missing(found: Disagreement, entries: list[Any], content: bytes) -> bool:
+    """Return whether only turnlog has messages, and a parent of some entry is not in the file."""
+    known = {entry.get("uuid") for entry in entries}
+    parents = {entry.get("parentUuid") for entry in entries} - {None}
+    return found.field in MESSAGES and not found.sdk and not parents <= known
+
+
+def _is_parallel(found: Disagreement, entries: list[Any], content: bytes) -> bool:
+    """Return whether only turnlog has calls or results, all of them of parallel calls."""
+    if found.field not in ("tool_use", "tool_result") or found.sdk:
+        return False
+    calls = _with(Disagreement("tool_use", [], []), entries, set(found.turnlog))
+    answers = Counter(
+        _message_of(entry).get("id")
+        for entry in entries
+        for _, block in _blocks([_message_of(entry)])
+        if block.get("type") == "tool_use"
+    )
+    return bool(calls) and all(answers[_message_of(entry).get("id")] > 1 for entry in calls)
+
+
 def _is_compacted(found: Disagreement, entries: list[Any], content: bytes) -> bool:
-    is_about_messages = found.field in ("answers", "tool_use", "tool_result")
-    return is_about_messages and any(e.get("subtype") == "compact_boundary" for e in entries)
+    return found.field in MESSAGES and any(e.get("subtype") == "compact_boundary" for e in entries)
 
 
 def _is_sidechain_prompt(found: Disagreement, entries: list[Any], content: bytes) -> bool:
@@ -219,6 +260,8 @@ def _is_other_title(found: Disagreement, entries: list[Any], content: bytes) -> 
     return found.field == "title" and not own and any(name in content for name in names)
 
 
+MESSAGES = ("answers", "tool_use", "tool_result")
+"""Fields that compare messages."""
 NO_RESPONSE = "No response requested."
 NO_CONTENT = "(no content)"
 HEAD = 1 << 16
@@ -230,6 +273,8 @@ REASONS = {
     "unanswered-call": _is_unanswered,
     "no-uuid": _has_no_uuid,
     "compaction": _is_compacted,
+    "missing-parent": _is_parent_missing,
+    "parallel-calls": _is_parallel,
     "sidechain-prompt": _is_sidechain_prompt,
     "command-arguments": _is_command,
     "late-prompt": _is_late_prompt,

@@ -1,6 +1,7 @@
 """turnlog show: print a session as a readable transcript, Markdown or JSON."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,9 @@ LOOKS: dict[str, tuple[Look, ...]] = {
     "bold": ("bold",),
 }
 
+_REFERENCE = re.compile(r"(last|agent-[^\s:/]+|[0-9a-f]{4,}[0-9a-f-]*):(\d{1,9})")
+"""A session and a line, as the MCP server cites them: no path, and no title."""
+
 
 @click.command("show")
 @session_argument
@@ -67,16 +71,19 @@ def command(stores: Stores, session: str, pager: bool | None, **view: Any) -> No
     """Show SESSION as a readable transcript.
 
     Prints prompts, answers, thinking and tool calls of the active branch. On a terminal, the text
-    goes through a pager.
+    goes through a pager. SESSION:N, as models cite a line, is short for SESSION --line N.
 
     \b
     Examples:
       turnlog show last
       turnlog show 3f2a --turn 2 --full
+      turnlog show 5e551011:120
       turnlog show last -o session.md
       turnlog show last --json | jq '.[0].prompt'
     """
     form = _format(view.pop("form"), view.pop("as_json"), view.pop("output"))
+    if view["line"] is None and (cited := _REFERENCE.fullmatch(session)):
+        session, view["line"] = cited[1], max(1, int(cited[2]))
     opened = open_lazily(stores, session)
     leaf = leaf_of(opened, view.pop("leaf"))
     if view["line"] is not None:

@@ -157,7 +157,9 @@ class ItemReader:
         elif isinstance(entry, Attachment):
             self._add_attachment(node, entry)
         elif isinstance(entry, LocalCommand) and not given(entry.is_display_only):
-            self._add_to_node(node, "note", size_of_text(given(entry.content) or ""))
+            content: object = given(entry.content)
+            text = content if isinstance(content, str) else ""
+            self._add_to_node(node, "note", size_of_text(text))
 
     def _add_answer(self, node: AssistantNode, entry: Assistant, spoken: MessageItems) -> None:
         content = entry.content

@@ -66,13 +66,26 @@ def sound_text(value: Any) -> Any:
 
 
 def drop_unanswered(drafts: list[Draft]) -> None:
-    """Remove calls without a result, except those of the unfinished last answer."""
+    """Remove lines whose calls all have no result, except those of the unfinished last answer.
+
+    The client looks at whole lines (2.1.150 and 2.1.325, observed): of a line with two calls and
+    one result, both calls stay, and `pair_results` adds the missing result. It writes one block to
+    a line; other programs write several.
+    """
     answered = {block.get("tool_use_id") for draft in drafts for block in draft.of_type(RESULT)}
     last = _unfinished_answer(drafts)
     for draft in drafts:
         if draft is not last and draft.role == "assistant" and draft.blocks:
-            kept = [b for b in draft.blocks if b.get("type") != USE or b.get("id") in answered]
+            lines = (line for line in draft.lines if _is_unanswered(line, answered))
+            gone = {id(block) for line in lines for block in line}
+            kept = [block for block in draft.blocks if id(block) not in gone]
             draft.blocks = kept or [text_block("")]
+
+
+def _is_unanswered(line: Iterable[Fields], answered: set[Any]) -> bool:
+    """Return whether a line has calls, and none of them has a result."""
+    calls = [block.get("id") for block in line if block.get("type") == USE]
+    return bool(calls) and answered.isdisjoint(calls)
 
 
 def drop_foreign_thinking(drafts: list[Draft]) -> None:

@@ -58,6 +58,8 @@ class Draft(Struct):
     ends_turn: bool = False
     model: str | None = None
     """The model that answered; None for other messages, and where the client wrote the answer."""
+    lines: list[tuple[Fields, ...]] = []
+    """The blocks of an answer by the line that they are in."""
 
     def has_only(self, *types: str) -> bool:
         return all(block.get("type") in types for block in self.blocks)
@@ -90,9 +92,10 @@ def draft_messages(values: Iterable[Fields]) -> list[Draft]:
         # A blank block among them is dropped, whichever side of the join it is on.
         begun = _continued_answer(begun_answers, draft)
         if begun and begun.is_blank:
-            begun.blocks = draft.blocks
+            begun.blocks, begun.lines = draft.blocks, draft.lines
         elif begun and not draft.is_blank:
             begun.blocks += draft.blocks
+            begun.lines += draft.lines
         elif begun is None:
             drafts.append(draft)
             latest = draft
@@ -121,7 +124,9 @@ def _draft(value: Fields) -> Draft | None:
         is_error = bool(value.get("isApiErrorMessage")) and message.get("model") == SYNTHETIC
         model = message.get("model")
         model = model if isinstance(model, str) and model != SYNTHETIC else None
-        return Draft("assistant", _blocks(value), message.get("id"), is_error, model=model)
+        blocks = _blocks(value)
+        lines = [tuple(blocks)]
+        return Draft("assistant", blocks, message.get("id"), is_error, model=model, lines=lines)
     # Display-only output, such as the chart of /context, is not sent (observed: 2.1.325).
     if value.get("subtype") == "local_command" and value.get("isDisplayOnly") is not True:
         return Draft("user", [text_block(value.get("content"))], is_note=True)

@@ -102,7 +102,8 @@ class TreeMilestones:
             number, depth = waiting.pop()
             found[number] = depth
             waiting += [(following, depth + 1) for following in self.following(number)]
-        return found
+        # A compaction that names a later entry as its parent is on a cycle, which has no first one.
+        return dict.fromkeys(range(len(self)), 1) | found
 
     def last_entry(self, number: int) -> ChainNode:
         rank = self.ranks[number]

@@ -228,7 +228,9 @@ class TableSession(Session):
         if state == self.state:
             return False
         self.state = state
-        for name in ("subagents", "milestones", "slug"):
+        # All that a session derives, not only what is overridden here: a table that became stale
+        # leaves the rest to the base class, which caches it as well.
+        for name in (*self._derived, "slug"):
             self.__dict__.pop(name, None)
         if self._is_stale:
             return self.whole.refresh()

@@ -34,6 +34,8 @@ PROMPTS = 8
 """Prompts of a session whose words are compared with those of others."""
 _REFERENCE = re.compile(r"last|agent-\S+|\S+\.jsonl|[0-9a-f]{6,8}|[0-9a-f]{8}-[0-9a-f-]*")
 
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 
 class LikeRequest(NamedTuple):
     """A search by meaning."""
@@ -94,7 +96,7 @@ def session_named(stores: AnyStores, text: str) -> Path | None:
     from turnlog.store.session_lookup import find_session
 
     text = text.strip()
-    if text.endswith(".jsonl") or text == "last":
+    if text.endswith(".jsonl") or text == "last" or is_whole_id(text):
         return find_session(stores, text).path
     # `facade` and `decade` look like the start of an id.
     with suppress(NotFound):
@@ -109,6 +111,15 @@ def is_reference(text: str) -> bool:
     (True, True, False)
     """
     return _REFERENCE.fullmatch(text.strip()) is not None
+
+
+def is_whole_id(text: str) -> bool:
+    """Return whether a text is a UUID: the id of a session, and no text about anything.
+
+    >>> is_whole_id("5e551011-0000-4000-8000-000000000001"), is_whole_id("5e551011-0000")
+    (True, False)
+    """
+    return _UUID.fullmatch(text.strip()) is not None
 
 
 @contextmanager

@@ -137,9 +137,14 @@ class History:
 
     def turn_of(self, path: str, line: int) -> int | None:
         """Return the number of the turn that a line of a file is in."""
+        session = self.open_file(path)
+        return session.turn_at(line) if session else None
+
+    def open_file(self, path: str) -> Session | None:
+        """Open a file that the index found in scope; None if it is gone or cannot be read."""
         file = Path(path)
         try:
-            return self.memory.open(holder_of(self.stores, file), file).turn_at(line)
+            return self.memory.open(holder_of(self.stores, file), file)
         except OSError:
             return None
 

@@ -40,6 +40,13 @@ LONGEST = 4 << 20
 """Bytes of a message."""
 
 
+def require_own_host(visit: Visit) -> RefusedRequest | None:
+    """Refuse other hosts, as the web app does, but without its hint: there is no `--origin`."""
+    if require_known_host(visit):
+        return RefusedRequest(421, "connect to the address that turnlog mcp --http printed")
+    return None
+
+
 def require_token(token: str) -> Guard:
     """Return a guard that refuses everyone without the token.
 
@@ -68,16 +75,20 @@ def require_message(visit: Visit) -> RefusedRequest | None:
         return RefusedRequest(404, f"nothing here: the server is at {PATH}")
     if visit.method != "POST":
         return RefusedRequest(405, "only POST is supported: there are no streams and no sessions")
-    if visit.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+    if _media_type(visit) != "application/json":
         return RefusedRequest(415, "send application/json")
     return None
+
+
+def _media_type(visit: Visit) -> str:
+    return visit.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def create_mcp_app(dispatcher: Dispatcher, port: int, token: str) -> ASGIApp:
     """Return the app that answers messages, behind the guards."""
     guards = (
         # The host comes first: with a wrong one, no other header means what it says.
-        require_known_host,
+        require_own_host,
         require_own_origin,
         require_token(token),
         require_message,

@@ -6,7 +6,7 @@ time that a first answer may take. The SDK's client is what the tests talk to it
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from turnlog import __version__
 from turnlog.errors import NotFound, TurnlogError, UsageError
@@ -53,7 +53,7 @@ class Dispatcher:
     def answer(self, message: Any) -> Message | None:
         """Return the answer to a message; None for notifications and answers."""
         id_ = message.get("id") if is_object(message) else None
-        id_ = id_ if _is_id(id_) else None
+        id_ = id_ if is_request_id(id_) else None
         try:
             method, params = _parse(message)
             # Notifications get no answer, not even an error.
@@ -139,7 +139,7 @@ def _parse(message: Any) -> tuple[str | None, Message]:
     if "method" not in message and ("result" in message or "error" in message):
         return None, {}
     method, params = message.get("method"), message.get("params", {})
-    if "id" in message and not _is_id(message["id"]):
+    if "id" in message and not is_request_id(message["id"]):
         raise ProtocolError(INVALID_REQUEST, "the id of a request must be a string or an integer")
     if not isinstance(method, str):
         raise ProtocolError(INVALID_REQUEST, "the message has no method")
@@ -148,6 +148,7 @@ def _parse(message: Any) -> tuple[str | None, Message]:
     return method, params
 
 
-def _is_id(value: Any) -> bool:
+def is_request_id(value: Any) -> TypeGuard[str | int]:
+    """Return whether a value may be the id of a request."""
     # JSON's `true` is an int to Python.
     return isinstance(value, str | int) and not isinstance(value, bool)

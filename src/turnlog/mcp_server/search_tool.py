@@ -1,6 +1,5 @@
 """The tool `search`: texts of earlier sessions, best first, each with what its turn ended with."""
 
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from turnlog.index.search.search import Hit, SessionHits, TurnHits
 from turnlog.index.search.selection import KINDS, Selection
 from turnlog.index.search.turn_outcomes import TurnOutcome
 from turnlog.index.service import SearchRequest
-from turnlog.index.similarity import LikeRequest, is_reference, like_sessions
+from turnlog.index.similarity import LikeRequest, is_reference, is_whole_id, like_sessions
 from turnlog.mcp_server.answers import ToolAnswer
 from turnlog.mcp_server.citations import brief, cite, local_time, parse_reference
 from turnlog.mcp_server.history import History, short_id
@@ -82,10 +81,17 @@ def whole_words(text: str) -> str:
 
 def _session_file(history: History, text: str) -> Path | None:
     """Return the file of the session in scope that a query names; None for a question."""
-    with suppress(NotFound, UsageError):
+    try:
         name = parse_reference(text).session
+    except UsageError:
+        return None
+    try:
         return history.find(name)[1] if is_reference(name) else None
-    return None
+    except NotFound:
+        # `facade` looks like the start of an id; a whole id is no question.
+        if is_whole_id(name):
+            raise
+        return None
 
 
 def _selection(history: History, given: dict[str, Any], numbers: tuple[int, ...]) -> Selection:

@@ -22,6 +22,7 @@ from turnlog.mcp_server.protocol import (
     Dispatcher,
     Message,
     error_message,
+    is_request_id,
     log_failure,
 )
 from turnlog.mcp_server.tool_runs import ToolRuns
@@ -117,7 +118,9 @@ class StdioServer:
         for done in [each for each in self._running if each.done()]:
             del self._running[done]
         if len(self._running) >= MOST_WAITING:
-            self._write(error_message(message.get("id"), INVALID_REQUEST, "too many requests"))
+            id_ = message.get("id")
+            id_ = id_ if is_request_id(id_) else None
+            self._write(error_message(id_, INVALID_REQUEST, "too many requests"))
             return
         self._running[self._pool.submit(self._respond, message)] = message.get("id")
 
@@ -125,10 +128,13 @@ class StdioServer:
         """Drop a request that waits; the answer to one that runs is not sent."""
         params = message.get("params")
         id_ = params.get("requestId") if is_object(params) else None
+        # An id that is none was answered with an error; it may not even be hashable.
+        if not is_request_id(id_):
+            return
         for future, running in self._running.items():
-            if id_ is not None and running == id_ and not future.done():
-                future.cancel()
-                self._cancelled.add(running)
+            # One that has not started never answers, so its id may be used again.
+            if running == id_ and not future.cancel() and not future.done():
+                self._cancelled.add(id_)
 
     def _respond(self, message: Any) -> None:
         answer = self._dispatcher.answer(message)

@@ -172,7 +172,7 @@ TOOLS = {
             "limit": _number("Failures, by default 5", 25),
         },
         (),
-        "usage_tool:errors",
+        "errors_tool:errors",
     ),
 }
 

@@ -1,20 +1,17 @@
-"""The tools `usage` and `errors`: figures of sessions; failures and what fixed them."""
+"""The tool `usage`: tokens, cost and time of sessions, as the reports count them."""
 
 from typing import Any
 
-from turnlog.errors import UsageError
 from turnlog.format.timestamps import parse_since, parse_until
 from turnlog.index import service
-from turnlog.index.reports.failures import FailedCall, FailureQuery, RecordedCall
 from turnlog.index.reports.reports import Filters, Report, ReportRequest, Row, footnotes_of
 from turnlog.index.reports.session_list import ListFilters
 from turnlog.mcp_server.answers import ToolAnswer
-from turnlog.mcp_server.citations import brief, cite, local_time, parse_reference
-from turnlog.mcp_server.history import History, short_id
+from turnlog.mcp_server.citations import brief, parse_reference
+from turnlog.mcp_server.history import History
 
 HIDDEN = frozenset({"unpriced", "understated", "elapsed_seconds", "agent_tokens"})
 """Columns that would only cost tokens."""
-COMMAND, MESSAGE = 300, 400
 
 
 def usage(history: History, given: dict[str, Any]) -> ToolAnswer:
@@ -69,58 +66,3 @@ def _value(name: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4f}" if name.endswith("usd") else f"{value:.6g}"
     return "" if value is None else brief(str(value), 160)
-
-
-def errors(history: History, given: dict[str, Any]) -> ToolAnswer:
-    """Return earlier failures like a command or a message, each with what fixed it."""
-    command, message = given.get("command", ""), given.get("message", "")
-    if not command.strip() and not message.strip():
-        raise UsageError("name a command, a message or both")
-    query = FailureQuery(command, message, history.numbers(), given.get("limit", 5))
-    found = service.failures(history.stores, query)
-    fixed = sum(each.success is not None for each in found)
-    asked = brief(f"{command} {message}".strip(), 200)
-    head = f"errors like {asked!r} in {history.scope.label}: {len(found)}"
-    if not found:
-        return ToolAnswer(head, [], "No such failure is recorded. Try `search` with errors=true.")
-    # Those with a fix are what the question is about.
-    ordered = sorted(found, key=lambda each: each.success is None)
-    return ToolAnswer(
-        f"{head}, {fixed} of them fixed", [_failure(history, each) for each in ordered]
-    )
-
-
-def _failure(history: History, failure: FailedCall) -> str:
-    call = failure.call
-    turn = history.turn_of(failure.file, call.line)
-    lines = [
-        f"{cite(failure.session, call.line, turn, call.at)} failed: {_call(call)}",
-        f"  in {short_id(failure.session)} · {brief(failure.title, 100) or 'untitled'}",
-        f"  error: {brief(call.error, MESSAGE)}",
-    ]
-    if failure.success is None:
-        return "\n".join([*lines, "  never succeeded afterwards in that session"])
-    if failure.between:
-        lines.append("  in between:")
-        lines += [
-            f"    {_mark(failure, each)} {_call(each)}{_failed(each)}" for each in failure.between
-        ]
-    success = failure.success
-    return "\n".join(
-        [
-            *lines,
-            f"  {_mark(failure, success)} {local_time(success.at)} then worked: {_call(success)}",
-        ]
-    )
-
-
-def _mark(failure: FailedCall, call: RecordedCall) -> str:
-    return cite(failure.session, call.line, None, None)
-
-
-def _call(call: RecordedCall) -> str:
-    return f"{call.tool} {brief(call.command or call.path, COMMAND)}".rstrip()
-
-
-def _failed(call: RecordedCall) -> str:
-    return f" → failed: {brief(call.error, 120)}" if call.is_error else ""
