@@ -149,7 +149,7 @@ SEPARATORS = ", \t\n"
 @click.option(
     "--add-dir",
     multiple=True,
-    type=click.Path(),
+    type=click.Path(file_okay=False),
     help="Additional directory for tools to work in; repeatable.",
 )
 @click.option("--system-prompt", help="Replace the system prompt.")
