@@ -1,7 +1,7 @@
 """Programs about details: deferred calls, kinds of errors, joined prompts, states and options."""
 
 import json
-from collections.abc import AsyncIterator
+from threading import Event
 from typing import Any
 
 from claude_agent_sdk import (
@@ -20,6 +20,7 @@ from claude_agent_sdk import (
 
 from support.scripted_api import Reply, called, refused, said
 from support.sdk_rig import (
+    SECONDS,
     SLOW,
     Fields,
     Outcome,
@@ -33,6 +34,7 @@ from support.sdk_rig import (
     results,
     said_to,
     started,
+    until,
 )
 
 TOUCH = ("t1", "Bash", {"command": "touch new", "description": "Make a file"})
@@ -106,16 +108,29 @@ async def interrupted_call_is_no_denial(rig: Rig) -> Outcome:
 @program
 async def prompts_that_wait_join(rig: Rig) -> Outcome:
     """Prompts that wait for an answer to end get one answer together."""
+    has_all = Event()
+
+    def answer(body: Fields) -> Reply | None:
+        has_all.wait(SECONDS)
+
+    rig.api.choose = answer
     rig.script(said("One."), said("Two."))
-
-    async def prompts() -> AsyncIterator[Fields]:
-        for text in ("first", "second", "third", "fourth"):
-            yield {"type": "user", "message": {"role": "user", "content": text}}
-
-    messages = await rig.ask(prompts())
-    answers = [each.result for each in messages if isinstance(each, ResultMessage)]
-    sent = json.dumps(rig.bodies[-1]["messages"])
-    return answers, [text in sent for text in ("second", "third", "fourth")]
+    answers: list[str | None] = []
+    async with rig.connect() as client:
+        await client.query("first")
+        await until(lambda: bool(rig.bodies))
+        for text in ("second", "third", "fourth"):
+            await client.query(text)
+        # The response says that the client has read the prompts, too.
+        await client.get_mcp_status()
+        has_all.set()
+        async for each in client.receive_messages():
+            if isinstance(each, ResultMessage):
+                answers.append(each.result)
+                if each.result == "Two.":
+                    break
+    sent = [json.dumps(body["messages"]) for body in rig.bodies]
+    return answers, [[text in body for body in sent] for text in ("second", "third", "fourth")]
 
 
 @program
@@ -182,7 +197,7 @@ async def context_with_memory(rig: Rig) -> Outcome:
     async with rig.connect(setting_sources=["project"]) as client:
         await said_to(client, "go")
         usage = await client.get_context_usage()
-    return [(each["type"], each["path"]) for each in usage["memoryFiles"]], usage["apiUsage"]
+    return [(each["type"], each["path"]) for each in usage["memoryFiles"]], usage.get("apiUsage")
 
 
 @program
