@@ -24,6 +24,7 @@ from turnlog.cli.host_options import (
     host,
     host_options,
     is_hosted,
+    leave_out_missing,
     require_editor,
     require_host,
     serve_editor,
@@ -148,7 +149,7 @@ SEPARATORS = ", \t\n"
 @click.option(
     "--add-dir",
     multiple=True,
-    type=click.Path(exists=True, file_okay=False),
+    type=click.Path(file_okay=False),
     help="Additional directory for tools to work in; repeatable.",
 )
 @click.option("--system-prompt", help="Replace the system prompt.")
@@ -180,6 +181,7 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
         raise Unavailable("chat needs Linux, macOS or WSL", "wsl turnlog chat")
     require_extra("chat", "chat")
     _use_only(store)
+    leave_out_missing(given)
     if given["explain_permission"] is not None:
         from turnlog.cli.permission import explain
 
@@ -311,6 +313,8 @@ def _session(store: Store, cwd: Path, given: dict[str, Any]) -> Path | None:
     """Return the file of the session to resume, if any."""
     from turnlog.agent.session.resume import latest_in
 
+    if given["resume_session_at"] and not given["resume"]:
+        raise UsageError("--resume-session-at requires --resume", "--resume SESSION")
     if given["resume"] and given["is_continued"]:
         raise UsageError("--resume cannot be combined with --continue")
     found = _named_session(store, given) if given["resume"] else None

@@ -42,6 +42,15 @@ SEPARATORS = re.compile(r"[,\s]+")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+def _effort_level(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return an effort level; one that does not exist is ignored, as in the client."""
+    if value is None or value in EFFORTS:
+        return value
+    _complain(f"--effort {value} is ignored: the levels are {', '.join(EFFORTS)}")
+    return None
+
+
 OPTIONS = (
     click.option(
         "--acp", is_flag=True, help="Serve an editor that speaks the Agent Client Protocol."
@@ -60,7 +69,12 @@ OPTIONS = (
         "--append-system-prompt-file", metavar="FILE", help="Append a file to the system prompt."
     ),
     click.option("--json-schema", metavar="JSON", help="Answer with data that follows a schema."),
-    click.option("--effort", type=click.Choice(EFFORTS), help="Effort level of the model."),
+    click.option(
+        "--effort",
+        metavar=f"[{'|'.join(EFFORTS)}]",
+        callback=_effort_level,
+        help="Effort level of the model.",
+    ),
     click.option(
         "--thinking",
         type=click.Choice(["adaptive", "enabled", "disabled"]),
@@ -227,6 +241,14 @@ def require_host(given: dict[str, Any]) -> None:
         if given[name]:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{flag} needs a program that drives the chat", HOSTING)
+
+
+def leave_out_missing(given: dict[str, Any]) -> None:
+    """Ignore `--add-dir` with a notice where there is no such directory, as the client does."""
+    missing = [each for each in given["add_dir"] if not Path(each).is_dir()]
+    for each in missing:
+        _complain(f"--add-dir {each} is ignored: there is no such directory")
+    given["add_dir"] = tuple(each for each in given["add_dir"] if each not in missing)
 
 
 def hosted_options(given: dict[str, Any]) -> "HostedOptions":

@@ -51,13 +51,16 @@ class Program:
         self._lines: asyncio.Queue[str] = asyncio.Queue()
 
     def run(self, *lines: str | Fields) -> int:
-        """Send lines, answer requests, and close the stream after the last result."""
+        """Send lines, answer requests, and close the stream after the last result.
+
+        Each prompt waits for the result of the one before: prompts that wait are answered together.
+        """
         self._lines = asyncio.Queue()
         begin = {"type": "control_request", "request_id": "0"}
         self._send(begin | {"request": {"subtype": "initialize", "hooks": self.hooks} | self.more})
-        for line in lines:
-            self._send(line)
-        self._left = sum(isinstance(line, dict) and line["type"] == "user" for line in lines)
+        self._later = list(lines)
+        self._send_on()
+        self._left = sum(map(_is_prompt, lines))
         if not self._left:
             self._lines.put_nowait("")
         console = Console(self._read(), self._take, self.complaints.append)
@@ -73,6 +76,13 @@ class Program:
     def responses(self) -> dict[str, Fields]:
         every = [each["response"] for each in self.told("control_response")]
         return {each["request_id"]: each for each in every}
+
+    def _send_on(self) -> None:
+        """Send the next prompt, and what comes before the one after it."""
+        has_prompt = False
+        while self._later and not (has_prompt and _is_prompt(self._later[0])):
+            has_prompt = has_prompt or _is_prompt(self._later[0])
+            self._send(self._later.pop(0))
 
     def _send(self, line: str | Fields) -> None:
         self._lines.put_nowait(line if isinstance(line, str) else json.dumps(line))
@@ -93,8 +103,13 @@ class Program:
             self._send({"type": "control_response", "response": body})
         elif message["type"] == "result":
             self._left -= 1
+            self._send_on()
             if not self._left:
                 self._lines.put_nowait("")
+
+
+def _is_prompt(line: str | Fields) -> bool:
+    return isinstance(line, dict) and line["type"] == "user"
 
 
 @pytest.fixture
@@ -245,12 +260,17 @@ def test_requests_that_make_no_sense_get_errors(program: Program) -> None:
         asking("mcp_toggle", "6", serverName="none", enabled=True),
         asking("initialize", "7"),
         asking("rewind_files", "8", user_message_id="x"),
-        asking("set_permission_mode", "9", mode="auto"),
     ]
     program.run(*odd, prompt())
     found = {key: each["subtype"] for key, each in program.responses().items()}
-    assert found == {"0": "success"} | {str(each): "error" for each in range(1, 10)}
+    assert found == {"0": "success"} | {str(each): "error" for each in range(1, 9)}
     assert program.told("result")[0]["result"] == "Done."
+
+
+@pytest.mark.parametrize(("mode", "name"), [("auto", "acceptEdits"), ("manual", "default")])
+def test_modes_have_other_names(program: Program, mode: str, name: str) -> None:
+    program.run(asking("set_permission_mode", "1", mode=mode), prompt())
+    assert program.responses()["1"]["response"] == {"mode": name}
 
 
 def test_unknown_messages_and_late_answers_are_ignored(program: Program) -> None:

@@ -207,7 +207,7 @@ def test_what_a_hook_says_that_denies_is_told_to_the_user(
     answer = json.dumps({"decision": "block", "reason": "no", "systemMessage": "look here"})
     parts = hooked(store, project, PreToolUse=f"echo '{answer}'")
     api.replies[:] = [called(("t1", "Echo", {"text": "x"})), said("Done.")]
-    assert Notice("look here") in chat(parts, "go")
+    assert Notice("look here", hook="PreToolUse:Echo") in chat(parts, "go")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from support.sdk_programs import (
     basics,
     control,
+    details,
     hook_callbacks,
     mixed,
     permissions,
@@ -10,4 +11,13 @@ from support.sdk_programs import (
     sessions,
 )
 
-__all__ = ["basics", "control", "hook_callbacks", "mixed", "permissions", "servers", "sessions"]
+__all__ = [
+    "basics",
+    "control",
+    "details",
+    "hook_callbacks",
+    "mixed",
+    "permissions",
+    "servers",
+    "sessions",
+]

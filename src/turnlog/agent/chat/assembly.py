@@ -177,6 +177,7 @@ def assemble(
         ask=None,
         system=_system(options, settings, [surroundings(cwd, places)], memory),
         memory=memory,
+        memory_files=_approved(found),
         recall=partial(_recall, store, files, hooks),
         limits=_limits(options, settings),
         backups=history,
@@ -327,6 +328,12 @@ def _remembered(memories: list[Memory], hooks: Hooks) -> list[str]:
     for memory in approved:
         hooks.announce("InstructionsLoaded", memory.loaded.reason, _about(memory))
     return memory_prompt(approved)
+
+
+def _approved(memories: list[Memory]) -> list[tuple[str, str, str]]:
+    """Return path, kind and text of the memory files that the model sees."""
+    approved = [memory for memory in memories if not memory.needs_approval]
+    return [(str(each.path), each.kind.value, each.text) for each in approved]
 
 
 def _about(memory: Memory) -> Fields:

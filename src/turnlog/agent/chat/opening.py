@@ -4,7 +4,7 @@ import logging
 import os
 import secrets
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Container, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -412,7 +412,7 @@ def _tools(chat: Chat, options: ChatOptions, agent: Tool) -> dict[str, Tool]:
     return offered
 
 
-def _states(found: Approved, failed: set[str]) -> list[Fields]:
+def _states(found: Approved, failed: Container[str]) -> list[Fields]:
     """Return each server with its status, in the client's words."""
     states = {name: "failed" if name in failed else "connected" for name in found.configs}
     states |= dict.fromkeys(found.pending, "pending")

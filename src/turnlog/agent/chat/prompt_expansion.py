@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Self
 
+from turnlog.agent.chat.built_in_prompts import BUILT_IN
 from turnlog.agent.chat.mentions import mention_blocks
 from turnlog.agent.chat.server_prompts import resource_context, resource_names, server_commands
 from turnlog.agent.config.command_expansion import CommandContext, Expanded, expand, rules_of
@@ -83,8 +84,7 @@ class Prompts:
         typed = text.typed if isinstance(text, PipedPrompt) else text
         found = self.find(text)
         if not found:
-            await self._attach_files(typed)
-            return str(text)
+            return await self._built_in(text, typed)
         command, arguments = found
         await self._run_hooks(command, arguments, text)
         if command.fetch:
@@ -100,6 +100,17 @@ class Prompts:
         self._loop.pending_context.append(skill_text(command, body.text))
         # A command is a prompt that was written beforehand; a skill is a text for the model.
         await self._attach_files(typed, () if command.is_skill else body.written)
+        return RECORDED.format(name=command.name, arguments=arguments)
+
+    async def _built_in(self, text: str, typed: str) -> Prompt:
+        """Return the prompt for a text that invokes no command of the user."""
+        await self._attach_files(typed)
+        found = TYPED.fullmatch(text.strip())
+        command = BUILT_IN.get(found[1]) if found else None
+        if not found or not command:
+            return str(text)
+        arguments = (found[2] or "").strip()
+        self._loop.pending_context.append(command.write(arguments))
         return RECORDED.format(name=command.name, arguments=arguments)
 
     async def _expand(

@@ -26,7 +26,8 @@ def find_agent(agents: Mapping[str, AgentDefinition], name: str) -> AgentDefinit
 
 def take_role(parts: Parts, definition: AgentDefinition, options: ChatOptions) -> None:
     """Give a conversation an agent's role; options of the command line take precedence."""
-    if options.system_prompt is None:
+    # Programs without a system prompt send an empty one.
+    if not options.system_prompt:
         parts.system[0] = definition.prompt
     if definition.model and not options.model and not options.resume:
         parts.choice = with_model(parts.choice, definition.model, os.environ)

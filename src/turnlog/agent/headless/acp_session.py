@@ -26,6 +26,7 @@ from acp.schema import (
 )
 
 from turnlog.agent.chat.assembly import ChatOptions
+from turnlog.agent.chat.built_in_prompts import PROMPTS
 from turnlog.agent.chat.mentions import mention_blocks
 from turnlog.agent.chat.opening import Chat, open_chat
 from turnlog.agent.headless.acp_permissions import ask_client
@@ -165,9 +166,11 @@ class AcpSession:
         commands = [
             _command(each.name, each.description, each.hint) for each in named if each.for_user
         ]
-        if COMPACT not in self.chat.prompts.commands:
-            about = "Summarize the conversation to free up context"
-            commands.append(_command(COMPACT, about, "instructions"))
+        known = self.chat.prompts.commands
+        about = "Summarize the conversation to free up context"
+        own = [(COMPACT, about, "instructions")]
+        own += [(each.name, each.description, each.hint) for each in PROMPTS]
+        commands += [_command(*each) for each in own if each[0] not in known]
         await self._send(
             AvailableCommandsUpdate(
                 session_update="available_commands_update", available_commands=commands

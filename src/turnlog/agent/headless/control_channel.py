@@ -107,6 +107,11 @@ class ControlChannel:
                 return
             yield prompt
 
+    @property
+    def has_waiting(self) -> bool:
+        """True if a prompt waits."""
+        return bool(self._prompts and self._prompts[0])
+
     def take_plain(self) -> HostPrompt | None:
         """Return the next prompt if it waits and can be sent during a turn."""
         prompt = self._prompts[0] if self._prompts else None

@@ -1,21 +1,23 @@
 """Requests of the program that drives turnlog, by subtype: what each does, and its response."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from turnlog.agent.chat.built_in_prompts import PROMPTS
 from turnlog.agent.chat.opening import Chat
 from turnlog.agent.headless.control_channel import ControlError
 from turnlog.agent.headless.stream_messages import COMPACT, KEY
-from turnlog.agent.loop.context_usage import usage_of
+from turnlog.agent.loop.context_usage import last_usage, tokens_of, usage_of
 from turnlog.agent.loop.model_switch import SwitchRefused, ask_to_switch, switch
-from turnlog.agent.mcp.server_config import HOST
-from turnlog.agent.model.model_names import NEWEST, adapts, with_model
+from turnlog.agent.mcp.server_config import HOST, ServerConfig
+from turnlog.agent.model.model_names import DEFAULT, NEWEST, adapts, model_named, with_model
 from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.session.entry_builders import VERSION
-from turnlog.agent.session.rewind import RewindScope, apply_rewind, plan_rewind
+from turnlog.agent.session.rewind import FileBack, RewindScope, apply_rewind, plan_rewind
+from turnlog.agent.tools.files.patch import patch_of
 from turnlog.conversation.session import open_session
 from turnlog.edit.journal import Journal
 from turnlog.errors import TurnlogError
@@ -24,8 +26,18 @@ from turnlog.store.paths import journal_folder
 
 CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
 EFFORTS = ["low", "medium", "high", "xhigh", "max"]
-UNSUPPORTED_MODES = ("auto",)
-"""Modes of the client that turnlog does not have."""
+LOCAL_COMMANDS = (
+    (COMPACT, "<optional instructions>", "Summarize the conversation to free up context"),
+    ("context", "", "Show what fills the context"),
+    ("cost", "", "Show the cost of the session"),
+    ("effort", "<level>", "Set the effort of the model"),
+    ("model", "<name>", "Show or set the model"),
+    ("usage", "", "Show the cost of the session"),
+)
+"""Commands without a prompt: name, arguments, description."""
+AUTO = "auto"
+OTHER_NAMES = {"manual": "default", AUTO: "acceptEdits"}
+"""Modes of the client by other names. In its `auto`, a model decides about what is not an edit."""
 
 
 class ControlRequests:
@@ -34,8 +46,6 @@ class ControlRequests:
     def __init__(self, chat: Chat, send: Callable[[Fields], None]) -> None:
         self._chat = chat
         self._send = send
-        # `default` means the model that the chat started with, not the one that was set last.
-        self._usual = chat.parts.choice.model
 
     async def handle(self, request: Fields) -> Fields | None:
         """Carry out a request and return its response; raise `ControlError` if that fails."""
@@ -51,13 +61,11 @@ class ControlRequests:
         return {"still_queued": []}
 
     async def set_permission_mode(self, request: Fields) -> Fields:
-        name = str(request.get("mode"))
+        wanted = str(request.get("mode"))
+        name = OTHER_NAMES.get(wanted, wanted)
         known = {mode.value: mode for mode in ApprovalMode}
-        if name in UNSUPPORTED_MODES:
-            message = f"Cannot set permission mode to {name}: turnlog does not have it"
-            raise ControlError(message, "unsupported_mode")
         if name not in known:
-            names = ", ".join(sorted(known))
+            names = ", ".join(sorted({*known, AUTO}))
             message = f"Cannot set permission mode: must be one of {names}"
             raise ControlError(message, "invalid_mode")
         rules = self._chat.parts.rules
@@ -74,9 +82,9 @@ class ControlRequests:
 
     async def set_model(self, request: Fields) -> Fields:
         name = request.get("model")
-        wanted = self._usual if name in (None, "default") else str(name)
         parts = self._chat.parts
-        choice = with_model(parts.choice, wanted, os.environ)
+        # `default` is not the model that the chat started with (2.1.325, observed).
+        choice = with_model(parts.choice, DEFAULT if name is None else str(name), os.environ)
         asked = None if name is None else str(name)
         try:
             outcome = await ask_to_switch(parts, choice, asked, "sdk")
@@ -112,10 +120,11 @@ class ControlRequests:
         except (TurnlogError, OSError) as error:
             raise ControlError("No file checkpoint found for this message.") from error
         changed = [str(file.path) for file in plan.usual]
-        if request.get("dry_run") is not True:
-            journal = Journal(journal_folder())
-            # Nobody can be asked here about files that have changed since.
-            apply_rewind(plan, RewindScope.FILES, session, journal, overwrite=True)
+        if request.get("dry_run") is True:
+            return {"canRewind": True, "filesChanged": changed} | _changed_lines(plan.usual)
+        journal = Journal(journal_folder())
+        # Nobody can be asked here about files that have changed since.
+        apply_rewind(plan, RewindScope.FILES, session, journal, overwrite=True)
         return {"canRewind": True, "filesChanged": changed}
 
     async def mcp_status(self, request: Fields) -> Fields:
@@ -168,6 +177,24 @@ class ControlRequests:
         self._chat.prompts.take_servers(self._chat.servers)
 
 
+def _changed_lines(files: Sequence[FileBack]) -> Fields:
+    """Return how many lines a rewind would insert and delete."""
+    marks = [
+        line[:1]
+        for file in files
+        for hunk in patch_of(_text(file.path), _text(file.copy))
+        for line in hunk["lines"]
+    ]
+    return {"insertions": marks.count("+"), "deletions": marks.count("-")}
+
+
+def _text(path: Path | None) -> str:
+    try:
+        return path.read_text("utf-8", errors="replace") if path else ""
+    except OSError:  # there is none now
+        return ""
+
+
 def mode_message(mode: str) -> Fields:
     """Build the message about a changed permission mode."""
     return {"type": "system", "subtype": "status", "status": None, "permissionMode": mode}
@@ -181,13 +208,23 @@ def server_states(chat: Chat) -> list[Fields]:
         status = "disabled" if server.is_disabled else "failed" if is_failed else "connected"
         kind = server.config.type or ("stdio" if server.config.command else "http")
         state: Fields = {"name": name, "status": status, "transport": kind, "scope": "dynamic"}
-        state |= {"source": "sdk"} if kind == HOST else {}
+        state |= {"source": "sdk" if kind == HOST else "dynamic"}
+        state |= {} if kind == HOST else {"config": _config(kind, server.config)}
         if status == "connected":
             state |= {"serverInfo": server.info, "tools": server.offered}
+        elif is_failed:
+            state["error"] = chat.servers.failed[name]
         states.append(state)
     known = {state["name"] for state in states}
     # Servers that wait for approval are not started: only their state is known.
     return states + [state for state in chat.server_states if state["name"] not in known]
+
+
+def _config(kind: str, config: ServerConfig) -> Fields:
+    """Return how a server is reached, without the secrets that variables and headers may hold."""
+    if config.command:
+        return {"type": kind, "command": config.command, "args": config.args}
+    return {"type": kind, "url": config.url}
 
 
 def context_usage(chat: Chat) -> Fields:
@@ -217,7 +254,10 @@ def context_usage(chat: Chat) -> Fields:
         "rawMaxTokens": window,
         "percentage": round(100 * usage.total / window),
         "model": parts.choice.model,
-        "memoryFiles": [],
+        "memoryFiles": [
+            {"path": path, "type": kind, "tokens": tokens_of(text)}
+            for path, kind, text in parts.memory_files
+        ],
         "mcpTools": [
             {"name": tool.name, "serverName": tool.server, "tokens": len(tool.description) // 4}
             for tool in parts.tools.values()
@@ -227,7 +267,7 @@ def context_usage(chat: Chat) -> Fields:
         "gridRows": [],
         "isAutoCompactEnabled": parts.limits.compacting.is_automatic,
         "autoCompactThreshold": int(parts.limits.compacting.limit(window)),
-        "apiUsage": None,
+        "apiUsage": last_usage(parts.recorder.chain),
     }
 
 
@@ -238,23 +278,27 @@ def initialized(chat: Chat, styles: Path) -> Fields:
         {"name": name, "description": each.description, "argumentHint": each.hint}
         for name, each in chat.prompts.commands.items()
     ]
-    compact = {
-        "name": COMPACT,
-        "description": "Summarize the conversation to free up context",
-        "argumentHint": "<optional instructions>",
-    }
+    rows = [*LOCAL_COMMANDS, *((each.name, each.hint, each.description) for each in PROMPTS)]
+    own = [
+        {"name": name, "description": description, "argumentHint": hint}
+        for name, hint, description in rows
+        if name not in chat.prompts.commands
+    ]
     has_key = bool(os.environ.get(KEY))
     return {
-        "commands": [*commands, compact],
+        "commands": [*commands, *own],
         "agents": [
             {"name": each.name, "description": each.description}
             | ({"model": each.model} if each.model else {})
             for each in chat.agents.values()
         ],
-        "output_style": "default",
-        "available_output_styles": ["default"],
+        "output_style": chat.preferences.output_style or "default",
+        "available_output_styles": list(chat.styles),
         "user_output_styles_dir": str(styles),
-        "models": [_model("default", parts.choice.model), *map(_model, NEWEST, NEWEST.values())],
+        "models": [
+            _model("default", model_named("default", os.environ)),
+            *map(_model, NEWEST, NEWEST.values()),
+        ],
         "account": {"tokenSource": "none", "apiKeySource": KEY if has_key else "none"},
         "pid": os.getpid(),
         "claude_code_version": VERSION,

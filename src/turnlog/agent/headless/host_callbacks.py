@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 SetState = Callable[[str], None]
 INTERNAL_ERROR = -32603
 PATHS = ("file_path", "notebook_path", "path")
+EDITS = ("Edit", "Write", "NotebookEdit")
 
 
 class HostPermissions:
@@ -49,7 +51,7 @@ def _request(question: Question) -> Fields:
         "tool_name": question.tool,
         "display_name": question.tool,
         "input": question.input,
-        "description": call_title(question.tool, question.input),
+        "description": _description(question),
         "permission_suggestions": [*suggestions(question.verdict.remember), *_modes(question)],
         "decision_reason": question.verdict.reason,
         "tool_use_id": question.call_id,
@@ -60,9 +62,20 @@ def _request(question: Question) -> Fields:
     return request | ({"agent_id": question.agent_id} if question.agent_id else {})
 
 
+def _description(question: Question) -> str:
+    """Return a short description of a call: the model's own, or the name of its file."""
+    told = question.input.get("description") if question.tool == "Bash" else None
+    if isinstance(told, str) and told.strip():
+        return told
+    title = call_title(question.tool, question.input)
+    if question.tool in EDITS and Path(title).is_relative_to(question.place):
+        return str(Path(title).relative_to(question.place))
+    return title
+
+
 def _modes(question: Question) -> list[Fields]:
     """Return the suggestion to accept all edits, for a call that is one."""
-    is_edit = question.tool in ("Edit", "Write", "NotebookEdit")
+    is_edit = question.tool in EDITS
     mode = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
     return [mode] if is_edit and not question.verdict.is_firm else []
 

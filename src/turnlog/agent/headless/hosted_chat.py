@@ -142,6 +142,8 @@ class HostedChat:
         self._forwards_text = False
         self._results = 0
         self._takes_more = False
+        self._has_waited = False
+        """True if prompts waited for the turn before to end."""
         self.is_error = False
         """True if the last turn failed."""
 
@@ -170,8 +172,10 @@ class HostedChat:
         parts = self._chat.parts
         self._session_id = parts.recorder.facts.session_id
         self._mode = parts.rules.mode.value
+        parts.can_defer = True
         parts.workspace.shells.observe = self._tasks.command
         self._chat.loop.more = self._absorb
+        self._chat.loop.companions = self._companions
         if self._wanted.mirrors:
             parts.recorder.on_append = self._mirror
         for note in self._chat.notes:
@@ -202,6 +206,8 @@ class HostedChat:
             async for prompt, source in arrivals:
                 await self._turn(prompt, source)
                 self._set_state("idle")
+                # Not if the turn was for a notification: the next prompt may be read already.
+                self._has_waited = source == PROGRAM and self._channel.has_waiting
         return 1 if self.is_error else 0
 
     def stop(self) -> bool:
@@ -242,6 +248,8 @@ class HostedChat:
         content = prompt if isinstance(prompt, str) else prompt.content
         if isinstance(prompt, HostPrompt):
             chat.parts.recorder.next_uuid = self._prompt_uuid(prompt)
+            # A command has a turn of its own.
+            self._has_waited &= prompt.is_plain
         self._send(init_message(chat))
         self._replay(prompt)
         is_typed = source == PROGRAM and not (isinstance(prompt, HostPrompt) and prompt.is_verbatim)
@@ -263,6 +271,11 @@ class HostedChat:
             self.chat.parts.recorder.next_uuid = self._prompt_uuid(prompt)
             self._replay(prompt)
             yield prompt.content, PROGRAM
+
+    def _companions(self) -> Iterator[Arrival]:
+        """Yield the other prompts that waited for the turn before, for the one that starts now."""
+        if self._has_waited:
+            yield from self._absorb()
 
     def _prompt_uuid(self, prompt: HostPrompt) -> str:
         """Return the uuid for a prompt's entry: the program's own, unless it is taken."""

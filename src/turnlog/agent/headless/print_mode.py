@@ -72,6 +72,7 @@ class Printer:
         is_verbose: bool = False,
     ) -> None:
         self._chat = chat
+        chat.parts.can_defer = True
         self._note = note
         """Called with delays that the output format does not show."""
         self._style = style

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from turnlog.agent.chat.built_in_prompts import BUILT_IN
 from turnlog.agent.chat.opening import Chat
+from turnlog.agent.hooks.hook_entries import DEFERRED as HOOK_DEFERRED
 from turnlog.agent.hooks.runs import Firing, HookRun
 from turnlog.agent.loop.events import (
     CallDenied,
     Event,
     FellBack,
     Inside,
+    Notice,
     Recorded,
     Retrying,
     Streamed,
@@ -37,6 +40,7 @@ SUBTYPES = {
     "no_output": "error_max_structured_output_retries",
 }
 """Result subtypes other than success; API failures are success with `is_error`."""
+DEFERRED = "tool_deferred"
 ENDINGS = {
     "done": "completed",
     "refused": "api_error",
@@ -45,6 +49,7 @@ ENDINGS = {
     "max_budget": "budget_exhausted",
     "no_output": "structured_output_retries",
     "blocked": "completed",
+    "deferred": DEFERRED,
 }
 """The client's names for the ways a turn can end."""
 COMPACT = "compact"
@@ -53,7 +58,7 @@ LOCAL_NAMES = ("context", "cost", "effort", "model", "usage")
 ALWAYS_SHOWN = ("SessionStart", "Setup")
 """Hook events that are reported even if nobody asked for them."""
 FEEDBACK = "Stop hook feedback:"
-FINE = ("done", "blocked")
+FINE = ("done", "blocked", "deferred")
 """Endings that are not errors, including a prompt blocked by a hook."""
 
 
@@ -70,13 +75,15 @@ class ResultFigures:
     stop_reason: str | None = None
     status: int | None = None
     """HTTP status of the error that ended the turn."""
+    deferred: Fields | None = None
+    """The call that a hook has left to a later run."""
     was_call: bool = False
     """True if the turn was interrupted during a call."""
 
     def begin_turn(self) -> None:
         """Reset what belongs to one turn."""
         self.user_messages, self.stop_reason, self.status = 1, None, None
-        self.was_call = False
+        self.was_call, self.deferred = False, None
 
     def count(self, message: Fields) -> None:
         """Count a message of the main conversation."""
@@ -92,10 +99,17 @@ class ResultFigures:
             self.was_call = blocks[-1].get("type") == "tool_use"
 
     def note(self, event: Event) -> None:
-        """Count the feedback of a Stop hook: a prompt that programs do not see."""
+        """Count the feedback of a Stop hook, a prompt that programs do not see; keep a deferral."""
+        if isinstance(event, Recorded) and event.entry["type"] == "attachment":
+            self._keep_deferral(event.entry["attachment"])
         if isinstance(event, Recorded) and event.entry.get("isMeta"):
             text = event.entry["message"]["content"]
             self.user_messages += isinstance(text, str) and text.startswith(FEEDBACK)
+
+    def _keep_deferral(self, note: Fields) -> None:
+        if note.get("type") == HOOK_DEFERRED:
+            named = {"id": note["toolUseID"], "name": note["toolName"], "input": note["toolInput"]}
+            self.deferred, self.stop_reason = named, DEFERRED
 
     def add(self, ended: TurnEnded) -> None:
         """Add the cost of a turn."""
@@ -130,7 +144,9 @@ def init_message(chat: Chat) -> Fields:
         "mcp_servers": chat.server_states,
         "model": parts.choice.model,
         "permissionMode": parts.rules.mode.value,
-        "slash_commands": [COMPACT, *LOCAL_NAMES, *chat.prompts.commands],
+        "slash_commands": list(
+            dict.fromkeys((COMPACT, *LOCAL_NAMES, *BUILT_IN, *chat.prompts.commands))
+        ),
         "apiKeySource": KEY if os.environ.get(KEY) else "none",
         "claude_code_version": VERSION,
         "output_style": chat.preferences.output_style or "default",
@@ -176,6 +192,9 @@ def messages_of(event: Event, caller: str | None, has_pieces: bool) -> Iterator[
                 "error_status": event.status,
                 "error": _category(event.status),
             }
+        case Notice(text=text, hook=hook) if hook:
+            about = {"content": f"{hook} says: {text}", "level": "notice"}
+            yield {"type": "system", "subtype": "informational", **about}
         case FellBack():
             yield {
                 "type": "system",
@@ -262,9 +281,7 @@ def _failure(entry: Fields) -> Fields:
     """Return the fields of an answer that stands for an API error."""
     if not entry.get("isApiErrorMessage"):
         return {}
-    status = entry.get("apiErrorStatus")
-    # The client calls a refused request "unknown" (2.1.325, observed).
-    error = "unknown" if status == 400 else entry.get("error", "unknown")
+    status, error = entry.get("apiErrorStatus"), entry.get("error", "unknown")
     return {"error": error, "is_api_error_message": True, "api_error_status": status}
 
 
@@ -296,6 +313,7 @@ def result_message(chat: Chat, ended: TurnEnded, figures: ResultFigures) -> Fiel
     }
     if subtype == "success":
         answered = {"api_error_status": figures.status, "result": ended.text}
+        answered |= {"deferred_tool_use": figures.deferred} if figures.deferred else {}
         data = {} if output is None else {"result": _plain(output), "structured_output": output}
         return result | answered | data
     return result | {"errors": [_why(chat, ended.reason)]}
@@ -305,7 +323,16 @@ def _ending(ended: TurnEnded, figures: ResultFigures) -> str:
     if ended.reason == "interrupted":
         # An interrupt during a call comes after an answer that ends with it.
         return "aborted_tools" if figures.was_call else "aborted_streaming"
+    if ended.reason == "failed" and (error := _oversize(ended.text, figures.status)):
+        return error
     return ENDINGS.get(ended.reason, ended.reason)
+
+
+def _oversize(text: str, status: int | None) -> str:
+    """Return the name for a request that was too large; empty for other errors."""
+    if status == 413 or (status == 400 and "image exceeds" in text.lower()):
+        return "image_error"
+    return "prompt_too_long" if status == 400 and "prompt is too long" in text.lower() else ""
 
 
 def _why(chat: Chat, reason: str) -> str:

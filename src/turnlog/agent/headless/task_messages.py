@@ -125,9 +125,16 @@ class TaskMessages:
                 "tool_use_id": job.call_id,
                 "status": STATUS[job.status],
                 "output_file": str(job.output_file),
-                "summary": job.summary,
+                "summary": _summary(job),
             }
         )
+
+
+def _summary(job: BackgroundTask) -> str:
+    """Return how a task ended: an agent's report; for a stopped command, what it was."""
+    if isinstance(job, BackgroundAgent):
+        return job.report or job.summary
+    return job.title if job.status == "killed" else job.summary
 
 
 def _progress(agent: _RunningAgent, entry: Fields) -> Iterator[Fields]:

@@ -9,6 +9,9 @@ from turnlog.agent.hooks.outputs import HookOutcome, read_answer
 from turnlog.agent.hooks.runs import HookRun
 from turnlog.format.json_values import Fields
 
+DEFERRED = "hook_deferred_tool"
+"""Kind of an attachment: a call that a hook has left to a later run of the program."""
+
 
 def progress_line(run: HookRun, call_id: str) -> Fields:
     """Return the progress entry of a hook; no entry may use it as a parent."""
@@ -39,6 +42,14 @@ def attachment_lines(outcome: HookOutcome, call_id: str) -> list[Fields]:
             shown = {"type": "hook_system_message", "content": outcome.system_message}
             lines.append(_attachment(shown, run, call_id))
     return lines
+
+
+def deferral_line(outcome: HookOutcome, call: Fields, mode: str) -> Fields:
+    """Build the entry of a call that a hook leaves to a later run of the program."""
+    content = {"type": DEFERRED, "toolName": call["name"], "toolInput": call["input"]}
+    line = _attachment(content, outcome.runs[-1], call["id"])
+    line["attachment"]["permissionMode"] = mode
+    return line
 
 
 def feedback_line(outcome: HookOutcome, event: str = "Stop") -> Fields:

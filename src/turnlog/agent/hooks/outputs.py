@@ -28,7 +28,7 @@ DECISIONS: dict[str, Decision] = {
     "ask": "ask",
     "defer": "ask",
 }
-"""Permission decisions; `defer` is not supported here and asks the user."""
+"""Permission decisions; where a call cannot be deferred, `defer` asks the user."""
 DECIDING = ("PreToolUse", "PreModelSwitch")
 """Events that a hook decides about with a permission decision."""
 ASKING = "PermissionRequest"
@@ -54,6 +54,8 @@ class HookOutcome(Struct, frozen=True):
     context: list[str] = []
     """Context for the model."""
     decision: Decision | None = None
+    is_deferred: bool = False
+    """True if the call is to wait for a later run of the program."""
     updated_input: Fields | None = None
     permission_updates: list[Fields] = []
     """Changes to the permission rules that come with an approval, as the hook wrote them."""
@@ -196,6 +198,7 @@ def merge_outcomes(outcomes: Sequence[HookOutcome]) -> HookOutcome:
         reason=_joined(each.reason for each in counted),
         context=[text for each in outcomes for text in each.context],
         decision=decision,
+        is_deferred=any(each.is_deferred for each in counted),
         updated_input=inputs[-1] if inputs else None,
         permission_updates=updates[0] if updates else [],
         updated_output=outputs[-1] if outputs else UNSET,
@@ -306,6 +309,7 @@ def _about_call(outcome: HookOutcome, answer: _Answer, specific: _Specific) -> H
         outcome,
         block=decision == "deny",
         decision=decision,
+        is_deferred=permission == "defer",
         reason=given(specific.permission_decision_reason) or outcome.reason,
         updated_input=given(specific.updated_input),
     )

@@ -86,8 +86,12 @@ def note_hooks(turn: RunningTurn, outcome: HookOutcome, call_id: str) -> None:
     for run in outcome.runs:
         line = progress_line(run, call_id)
         turn.parts.recorder.progress(line["data"], call_id, call_id)
-    for text in [*outcome.errors, *filter(None, [outcome.system_message, outcome.stop_reason])]:
-        turn.emit(Notice(text, is_error=text in outcome.errors))
+    for text in outcome.errors:
+        turn.emit(Notice(text, is_error=True))
+    if outcome.system_message:
+        turn.emit(Notice(outcome.system_message, hook=outcome.runs[0].name))
+    if outcome.stop_reason:
+        turn.emit(Notice(outcome.stop_reason))
 
 
 def note_stop(turn: RunningTurn, outcome: HookOutcome, name: str) -> None:

@@ -5,10 +5,11 @@ import json
 from msgspec import Struct
 
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.loop.spending import context_tokens
+from turnlog.agent.loop.spending import COUNTED, context_tokens
 from turnlog.agent.tools.toolbox import definitions
 from turnlog.agent.workspace.tool import Tool
 from turnlog.conversation.context import messages_of
+from turnlog.format.json_values import Fields, is_object
 
 CHARS_PER_TOKEN = 4
 
@@ -31,8 +32,8 @@ class ContextUsage(Struct, frozen=True):
 
 def usage_of(parts: Parts) -> ContextUsage:
     """Return what fills the context of a conversation."""
-    memory = _tokens("".join(parts.memory))
-    system = _tokens("".join(parts.system)) - memory
+    memory = tokens_of("".join(parts.memory))
+    system = tokens_of("".join(parts.system)) - memory
     every = list(parts.tools.values())
     own = _definitions([tool for tool in every if not tool.server])
     theirs = _definitions([tool for tool in every if tool.server])
@@ -40,13 +41,25 @@ def usage_of(parts: Parts) -> ContextUsage:
     if counted:
         messages = max(0, counted - system - memory - own - theirs)
     else:
-        messages = _tokens(json.dumps(messages_of(parts.recorder.chain, is_open=True)))
+        messages = tokens_of(json.dumps(messages_of(parts.recorder.chain, is_open=True)))
     return ContextUsage(system, memory, own, theirs, messages)
 
 
+def last_usage(chain: list[Fields]) -> Fields | None:
+    """Return the tokens that the API counted for the last answer; None before the first one."""
+    used = (entry["message"].get("usage") for entry in reversed(chain) if _is_answer(entry))
+    found = next((usage for usage in used if is_object(usage)), None)
+    return {name: found.get(name) or 0 for name in COUNTED} if found else None
+
+
+def _is_answer(entry: Fields) -> bool:
+    return entry.get("type") == "assistant" and not entry.get("isApiErrorMessage")
+
+
 def _definitions(tools: list[Tool]) -> int:
-    return _tokens(json.dumps(definitions(tools))) if tools else 0
+    return tokens_of(json.dumps(definitions(tools))) if tools else 0
 
 
-def _tokens(text: str) -> int:
+def tokens_of(text: str) -> int:
+    """Return an estimate of the tokens of a text."""
     return len(text) // CHARS_PER_TOKEN

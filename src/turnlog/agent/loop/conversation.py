@@ -83,8 +83,12 @@ class Parts:
     """The system prompt, in parts."""
     memory: list[str] = field(default_factory=list[str])
     """The part of the system prompt that comes from memory files."""
+    memory_files: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    """Path, kind and text of each of them."""
     recall: Recall = _nothing
     """Returns the memory that applies to a file that is read or changed, each text once."""
+    can_defer: bool = False
+    """True if a program drives the conversation, and hooks may leave calls to its next run."""
     limits: TurnLimits = field(default_factory=TurnLimits)
     backups: Backups | None = None
     agent_type: str | None = None

@@ -67,6 +67,8 @@ class Notice(Struct, frozen=True):
 
     text: str
     is_error: bool = False
+    hook: str = ""
+    """The hook that has something to say, such as `PreToolUse:Bash`."""
 
 
 class TurnEnded(Struct, frozen=True):

@@ -59,6 +59,8 @@ class Loop:
         """Context to send along with the next prompt."""
         self.more: Callable[[], Iterable[Arrival]] = list
         """Returns prompts that arrived while the model was working."""
+        self.companions: Callable[[], Iterable[Arrival]] = list
+        """Returns prompts that waited together with the one that starts a turn."""
         self._task: asyncio.Task[None] | None = None
 
     def run(self, prompt: Prompt, source: str = "typed") -> AsyncGenerator[Event]:
@@ -114,10 +116,13 @@ class Loop:
 
     async def _work(self, prompt: Prompt, source: str, turn: RunningTurn) -> tuple[str, str]:
         """Run a turn; return why it ended and the last answer."""
+        if ending := await self._catch_up(turn):
+            return ending, ""
         if why := await self._accept(prompt, source, turn):
             return "blocked", why
-        if source == QUEUED:  # what waited together is sent together (2.1.325, observed)
-            await self._take_arrivals(self.more(), turn)
+        # What waited together is sent together (2.1.325, observed).
+        companions = self.more if source == QUEUED else self.companions
+        await self._take_arrivals(companions(), turn)
         limits = self.parts.limits
         if limits.is_spent(turn.spent):  # by earlier turns
             return "max_budget", ""
@@ -137,6 +142,15 @@ class Loop:
                 pushes += 1
             if limit := self.parts.limits.reached(turn.spent):
                 return limit, answer.text
+
+    async def _catch_up(self, turn: RunningTurn) -> str | None:
+        """Run the call that a hook deferred; return how the turn ends if it is the end again."""
+        recorder = self.parts.recorder
+        call = recorder.take_deferred() if self.parts.can_defer else None
+        if call is None:
+            return None
+        recorder.prompt_id = recorder.last_prompt_id
+        return await run_calls(turn, [call])
 
     async def _take_arrivals(self, arrivals: Iterable[Arrival], turn: RunningTurn) -> None:
         for arrived, how in arrivals:

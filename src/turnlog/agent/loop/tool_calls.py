@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct
 
-from turnlog.agent.hooks.hook_entries import reminder
+from turnlog.agent.hooks.hook_entries import deferral_line, reminder
 from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.loop.call_hooks import (
     BATCH,
@@ -30,6 +30,7 @@ from turnlog.agent.permissions.gate import (
     REJECTED,
     RULE,
     Admitted,
+    Deferred,
     Invalid,
     Refused,
     admit,
@@ -78,11 +79,13 @@ class Done(Struct):
     """The basis on which the call ran, if it did."""
     is_hooked: bool = False
     """True if a hook denied the call."""
+    deferral: Fields | None = None
+    """The entry of a call that a hook leaves to a later run: it gets no result now."""
 
 
 async def run_calls(
     turn: RunningTurn, calls: list[Fields]
-) -> Literal["interrupted", "done"] | None:
+) -> Literal["interrupted", "deferred", "done"] | None:
     """Run calls; return how the turn ends if the user or a hook ends it."""
     batch = _Batch(turn, calls)
     try:
@@ -96,6 +99,8 @@ async def run_calls(
     if batch.ends_turn:
         stop_here(turn, was_call=True)
         return "interrupted"
+    if batch.is_deferred:
+        return "deferred"
     outcome = None if batch.stop else await after_batch(turn, batch.outcomes)
     stop = batch.stop or (outcome and (BATCH, outcome))
     if stop:
@@ -132,6 +137,10 @@ class _Batch:
     @property
     def ends_turn(self) -> bool:
         return any(done.ends_turn for done in self._done.values())
+
+    @property
+    def is_deferred(self) -> bool:
+        return any(done.deferral for done in self._done.values())
 
     @property
     def stop(self) -> tuple[str, HookOutcome] | None:
@@ -189,6 +198,10 @@ class _Batch:
 
     def _record(self, call: Fields, done: Done) -> None:
         recorder = self._parts.recorder
+        if done.deferral:
+            self._recorded += 1
+            self._turn.record(recorder.follow(done.deferral))
+            return
         extra: Fields = {"toolDenialKind": done.kind} if done.kind else {}
         extra |= permission_decision(done.basis) if done.basis else {}
         # The client says nothing where a person has refused.
@@ -198,7 +211,8 @@ class _Batch:
             self._turn.emit(CallDenied(call["id"], call["name"], str(done.outcome.content)))
         self._recorded += 1
         self._turn.record(entry)
-        if done.kind:
+        # A call that was interrupted was not denied.
+        if done.kind and call["id"] in self._done:
             about = {"tool_name": call["name"], "tool_use_id": call["id"]}
             self._turn.spent.denials.append(about | {"tool_input": call["input"]})
 
@@ -212,6 +226,9 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
         if refused.hook_outcome:
             note_hooks(turn, refused.hook_outcome, call["id"])
         return _refusal(refused, f"PreToolUse:{call['name']}")
+    except Deferred as deferred:
+        mode = parts.rules.mode.value
+        return Done(NOT_RUN, deferral=deferral_line(deferred.hook_outcome, call, mode))
     except Invalid as error:
         text = f"<tool_use_error>{error}</tool_use_error>"
         return Done(ToolOutcome(text, str(error), is_error=True))
@@ -241,17 +258,14 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
 
 def _refusal(refused: Refused, name: str) -> Done:
     if refused.kind != REJECTED:
-        stop = (
-            (name, refused.hook_outcome)
-            if refused.hook_outcome and refused.hook_outcome.stop
-            else None
-        )
+        hooked = refused.hook_outcome
         return Done(
             _failed(refused.text),
+            context=[reminder([text], name) for text in hooked.context] if hooked else [],
             kind=refused.kind,
             ends_turn=refused.ends_turn,
-            stop=stop,
-            is_hooked=refused.hook_outcome is not None,
+            stop=(name, hooked) if hooked and hooked.stop else None,
+            is_hooked=hooked is not None,
         )
     text = FEEDBACK.format(text=refused.text) if refused.text else REJECTED_TEXT
     outcome = ToolOutcome(text, REJECTED_DATA, is_error=True)

@@ -65,8 +65,8 @@ class Connections:
     tools: list[Tool] = field(default_factory=list[Tool])
     problems: list[str] = field(default_factory=list[str])
     """Error messages of servers that did not start, one line each."""
-    failed: set[str] = field(default_factory=set[str])
-    """Names of servers that did not start."""
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    """Servers that did not start, and why."""
     open_host: OpenHost | None = None
     """Connects to a server inside the program that drives turnlog."""
     elicit: AskForInput | None = None
@@ -164,7 +164,7 @@ class Connections:
         """Restart a server, and list its tools again."""
         await self.stop(name)
         server = self.servers[name]
-        self.failed.discard(name)
+        self.failed.pop(name, None)
         self._add(name, await self._start(name, server.config, server.place, seconds))
 
     def _add(self, name: str, tools: Sequence[Tool]) -> None:
@@ -201,7 +201,7 @@ class Connections:
 
     def _fail(self, name: str, why: str) -> None:
         LOG.debug("%s %s", name, why)
-        self.failed.add(name)
+        self.failed[name] = why
         self.problems.append(f"MCP server {name} {why}")
 
 

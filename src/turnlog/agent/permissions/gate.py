@@ -49,6 +49,8 @@ class Conversation(Protocol):
     @property
     def asking(self) -> asyncio.Lock: ...
     @property
+    def can_defer(self) -> bool: ...
+    @property
     def about_agent(self) -> Fields: ...
 
 
@@ -66,6 +68,14 @@ class Refused(Exception):
         """True if the refusal ends the turn like an interruption."""
         self.hook_outcome = hook_outcome
         """The outcome of hooks that denied it."""
+
+
+class Deferred(Exception):
+    """A call that a hook leaves to a later run of the program."""
+
+    def __init__(self, hook_outcome: HookOutcome) -> None:
+        super().__init__(hook_outcome.reason)
+        self.hook_outcome = hook_outcome
 
 
 class Invalid(ToolError):
@@ -118,7 +128,7 @@ class _Consented(Struct, frozen=True):
 
 
 async def admit(parts: Conversation, call: Fields) -> Admitted:
-    """Admit a call; raise `Refused` or `Invalid` if it may not run."""
+    """Admit a call; raise `Refused`, `Deferred` or `Invalid` if it may not run."""
     tool = parts.tools.get(call["name"])
     if tool is None:
         raise Invalid(NO_TOOL.format(name=call["name"]))
@@ -130,6 +140,8 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
     if outcome.decision == "deny" or outcome.block or outcome.stop:
         why = outcome.reason or outcome.stop_reason or "a hook does not allow it"
         raise Refused(f"{tool.name} was not allowed: {why}", RULE, hook_outcome=outcome)
+    if outcome.is_deferred and parts.can_defer:
+        raise Deferred(outcome)
     wanted = outcome.updated_input or given
     value = _read(tool, wanted) if outcome.updated_input else value
     judged = await _judge(parts, tool, value)

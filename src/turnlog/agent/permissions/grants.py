@@ -29,7 +29,10 @@ def suggestions(rules: Iterable[str]) -> list[Fields]:
         {"toolName": found[1]} | ({"ruleContent": found[2]} if found[2] is not None else {})
         for found in written
     ]
-    about = {"behavior": "allow", "destination": "localSettings"}
+    # Reading outside of the working directories is offered for the session (2.1.325, observed).
+    is_reading = all(each["toolName"] == "Read" for each in named)
+    place = "session" if is_reading else "localSettings"
+    about = {"behavior": "allow", "destination": place}
     return [{"type": "addRules", "rules": named} | about] if named else []
 
 

@@ -249,11 +249,39 @@ def synthetic(text: str, message_id: str) -> Fields:
     return {"message": message, "type": "assistant", "isApiErrorMessage": False}
 
 
+ERROR_KINDS = {
+    401: "authentication_failed",
+    402: "billing_error",
+    403: "authentication_failed",
+    404: "model_not_found",
+    413: "invalid_request",
+    429: "rate_limit",
+}
+"""Kinds of API errors by HTTP status (2.1.325, observed)."""
+REFUSALS = {
+    "credit balance is too low": "billing_error",
+    "prompt is too long": "invalid_request",
+    "image exceeds": "invalid_request",
+}
+"""Kinds of errors with status 400, by a part of the message; others are unknown."""
+
+
+def error_kind(status: int | None, message: str) -> str:
+    """Return the kind of an API error, in the client's words.
+
+    >>> error_kind(404, "model: foo"), error_kind(400, "Your credit balance is too low to ask.")
+    ('model_not_found', 'billing_error')
+    """
+    if status == 400:
+        text = message.lower()
+        return next((kind for part, kind in REFUSALS.items() if part in text), "unknown")
+    server = "server_error" if status and status >= 500 else "unknown"
+    return ERROR_KINDS.get(status or 0, server)
+
+
 def failure(text: str, message_id: str, status: int | None, request_id: str | None) -> Fields:
     """Build the entry of an API error in place of an answer."""
-    kinds = {400: "invalid_request", 401: "authentication_failed", 429: "rate_limit"}
-    server = "server_error" if status and status >= 500 else "unknown"
-    fields: Fields = {"error": kinds.get(status or 0, server), "isApiErrorMessage": True}
+    fields: Fields = {"error": error_kind(status, text), "isApiErrorMessage": True}
     fields |= {"apiErrorStatus": status} if status else {}
     fields |= {"requestId": request_id} if request_id else {}
     return synthetic(text, message_id) | fields

@@ -6,12 +6,14 @@ every client version reads such a file in the same way, at whatever byte a crash
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from msgspec.structs import replace
 
+from turnlog.agent.hooks.hook_entries import DEFERRED
 from turnlog.agent.session import entry_builders
 from turnlog.agent.session.context_messages import ContextMessages
 from turnlog.agent.session.entry_builders import EntryDefaults, Moment, PullRequest
@@ -21,7 +23,7 @@ from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.context import INTERRUPTED_CALL, NO_RESPONSE, MissingEnd
 from turnlog.edit.plan import encoded
 from turnlog.format.blocks import THINKING
-from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, as_object, is_array, is_object, objects_in
 from turnlog.format.jsonl import append_lines
 from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.format.timestamps import TICK, stamp_of
@@ -80,6 +82,35 @@ class Recorder:
     def open_calls(self) -> list[str]:
         """Calls without a result."""
         return list(self._callers)
+
+    @property
+    def last_prompt_id(self) -> str | None:
+        """Id of the last prompt of the conversation."""
+        named = (entry.get("promptId") for entry in reversed(self.chain))
+        return next((name for name in named if isinstance(name, str)), None)
+
+    def take_deferred(self) -> Fields | None:
+        """Return the call at the end that a hook has left to this run; its result is due now."""
+        last = list(takewhile(lambda entry: entry["type"] != "assistant", reversed(self.chain)))
+        notes = [entry["attachment"] for entry in last if is_object(entry.get("attachment"))]
+        named = {note.get("toolUseID") for note in notes if note.get("type") == DEFERRED}
+        place = len(self.chain) - len(last)
+        for entry in reversed(self.chain[:place] if named else []):
+            if entry["type"] == "user":  # the answer with the call begins after it
+                break
+            for block in objects_in(as_object(entry.get("message")).get("content")):
+                if block.get("type") == "tool_use" and block.get("id") in named:
+                    self._callers.setdefault(block["id"], entry["uuid"])
+                    self._leave_open(block["id"])
+                    return block
+        return None
+
+    def _leave_open(self, call_id: str) -> None:
+        """Let a call get its result from someone else than `_complete`."""
+        missing, self.missing = self.missing, None
+        for call in missing.calls if missing else []:
+            if call != call_id:
+                self.result(call, ToolOutcome(INTERRUPTED_CALL, is_error=True))
 
     @property
     def ends_in_result(self) -> bool:

@@ -3,6 +3,7 @@
 import os
 
 from turnlog import __version__
+from turnlog.agent.chat.built_in_prompts import init_prompt, review_prompt, security_prompt
 from turnlog.agent.chat.plan_approval import plan_file
 from turnlog.agent.config.output_styles import DEFAULT
 from turnlog.agent.loop.answering import ask_aside
@@ -25,32 +26,6 @@ sentences, and call no tools. The conversation goes on afterwards as if it had n
 </system-reminder>
 
 {question}"""
-INIT = """\
-Write a CLAUDE.md for this repository: what an agent has to know that works here for the first \
-time. If there is one, improve it instead.
-
-Find out first: read the README, the build files, the CI configuration and a few source files. \
-Then write, as short as possible: the commands to build, to lint, to run all tests and to run \
-one; the architecture as far as it takes several files to see; rules of this project that are \
-not obvious. Leave out what every developer knows, lists of files that anyone can list, and \
-advice that nobody wrote down here."""
-REVIEW = """\
-Review {what}. Read the diff and as much of the code around it as you need.
-
-Report mistakes first: what goes wrong, with which input, at which path:line. Then what is \
-missing: tests, errors that are not handled, documentation that is no longer true. Then what \
-could be simpler. Check each finding in the code before you report it, and say so if there is \
-none. Change nothing."""
-LOCAL = "the changes of this branch against its base, with those that are not committed"
-SECURITY = """\
-Review the changes of this branch against its base, with those that are not committed, for \
-security. Look for what an attacker could use: injection, missing checks of permissions, \
-secrets in code or logs, unsafe deserialization, paths and URLs that are not checked, races, \
-weak cryptography.
-
-For each finding: path:line, how it is used, how bad it is, and the fix. Follow the data from \
-where it comes in to where it does harm, and report only what you could show that way. Change \
-nothing."""
 
 
 async def show_status(driver: ChatDriver, arguments: str) -> None:
@@ -126,15 +101,14 @@ async def ask_on_the_side(driver: ChatDriver, arguments: str) -> None:
 
 async def init(driver: ChatDriver, arguments: str) -> None:
     """Let the model write CLAUDE.md."""
-    await driver.send(f"{INIT}\n\n{arguments}".strip(), "typed")
+    await driver.send(init_prompt(arguments), "typed")
 
 
 async def review(driver: ChatDriver, arguments: str) -> None:
     """Let the model review changes: those of a pull request, or of this branch."""
-    what = f"pull request {arguments}, which `gh` can show" if arguments else LOCAL
-    await driver.send(REVIEW.format(what=what), "typed")
+    await driver.send(review_prompt(arguments), "typed")
 
 
 async def review_security(driver: ChatDriver, arguments: str) -> None:
     """Let the model review this branch for security."""
-    await driver.send(f"{SECURITY}\n\n{arguments}".strip(), "typed")
+    await driver.send(security_prompt(arguments), "typed")

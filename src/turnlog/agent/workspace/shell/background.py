@@ -50,6 +50,8 @@ class BackgroundCommand:
     @property
     def summary(self) -> str:
         """One sentence on how it ended."""
+        if self.is_killed:
+            return f'Background command "{self.title}" was stopped'
         code = exit_status(self.running.code)
         how = f"failed with exit code {code}" if code else "completed (exit code 0)"
         return f'Background command "{self.title}" {how}'
