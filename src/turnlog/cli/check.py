@@ -21,6 +21,7 @@ from turnlog.cli.ls import SessionSelection
 from turnlog.cli.output import echo_json, fit, plain, progress_bar, styled_hint, width
 from turnlog.cli.picking import SELECTING, named_or_picked
 from turnlog.cli.store_options import store_option, stores_in
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
@@ -136,7 +137,7 @@ def _lines(finding: Finding, room: int) -> Iterator[str]:
     """Draw a finding; what does not fit beside its severity and line continues below."""
     severity = style(f"{finding.severity:5}", COLOURS[finding.severity])
     place = dim(f"{f'line {finding.line}' if finding.line else '':>10}")
-    fix = f"({plain(finding.fix)})" if finding.fix else ""
+    fix = f"({plain(to_type(finding.fix))})" if finding.fix else ""
     lead = f"  {severity} {place}  "
     for line in styled_hint(plain(finding.message), fix, room - LEAD):
         yield f"{lead}{line}"
@@ -161,9 +162,9 @@ def _hint(all_findings: list[list[Finding]]) -> str:
     worst = (next((each.fix for each in findings if each.fix), None) for findings in all_findings)
     fixes = set(filter(None, worst))
     if len(fixes) == 1:
-        return f"  ({plain(fixes.pop())})"
+        return f"  ({plain(to_type(fixes.pop()))})"
     is_repair = any(fix.endswith("--repair") for fix in fixes)
-    return "  (turnlog edit SESSION --repair)" if is_repair else ""
+    return f"  ({to_type('turnlog edit SESSION --repair')})" if is_repair else ""
 
 
 def _as_json(stores: Stores, path: Path, findings: list[Finding]) -> dict[str, Any]:
