@@ -30,6 +30,8 @@ from turnlog.store.paths import journal_folder
 STAGE = ".turnlog-"
 """Prefix of staging folders."""
 NONE: Mapping[Path, FileState | None] = {}
+LATEST = 8
+"""Changes to look at for one that was made a moment ago."""
 ABANDONED = 3600.0
 """Seconds after which an unfinished record counts as left over from a crash."""
 
@@ -117,6 +119,15 @@ class Journal:
         """Return all changes, the latest first."""
         found = [self._load(path) for path in self.folder.glob("*/record.json")]
         return sorted(found, key=lambda record: record.time, reverse=True)
+
+    def has_written(self, path: Path) -> bool:
+        """Return whether one of the latest changes wrote a file that is unchanged since."""
+        latest = sorted(self.folder.glob("*/record.json"), reverse=True)[:LATEST]
+        for record in map(self._load, latest):
+            for file in record.files:
+                if file.path == str(path.absolute()):
+                    return record.is_done and not record.is_undone and file.after == hash_of(path)
+        return False
 
     def undo(self, name: str | None = None) -> Record:
         """Undo a change, by default the latest that is not undone.
