@@ -121,6 +121,22 @@ def test_chats_in_another_store_are_resumed_there(
     assert f"CLAUDE_CONFIG_DIR='{elsewhere}' turnlog chat --resume {ID}" in shown
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("show", "--line", "99"), ("git", "-o", "out"), ("check",), ("calls", "--tool", "Nope")],
+    ids=" ".join,
+)
+def test_a_session_named_by_its_path_is_named_so_again(
+    turnlog: Run, elsewhere: Path, words: tuple[str, ...]
+) -> None:
+    folder = elsewhere / "projects" / "-home-ada-shop"
+    name = BROKEN if words[0] == "check" else ID
+    path = (folder / f"{name}.jsonl").rename(elsewhere / f"{name}.jsonl")
+    commands = suggested(turnlog(words[0], str(path), *words[1:]))
+    assert commands
+    assert all(str(path) in shlex.split(command) for command in commands)
+
+
 def test_samples_stay_samples(turnlog: Run) -> None:
     found = suggested(turnlog("--samples", "search", "invoice"))
     assert found

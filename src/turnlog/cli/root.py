@@ -10,7 +10,7 @@ from turnlog import __version__
 from turnlog.cli.direct import COMPLETE
 from turnlog.cli.reporting import INTERRUPTED, reported
 from turnlog.cli.store_options import CHOSEN, store_option, stores_in, use_stores
-from turnlog.cli.suggested_commands import choose
+from turnlog.cli.suggested_commands import choose, name_files
 from turnlog.cli.suggestions import usage_error
 from turnlog.cli.terminal import echo
 from turnlog.store.paths import Store, open_store
@@ -174,6 +174,7 @@ def _complete() -> int:
 
 
 def _call(arguments: list[str]) -> int:
+    name_files(arguments)
     with root.make_context("turnlog", arguments) as context:
         root.invoke(context)
     return 0

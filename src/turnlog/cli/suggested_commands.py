@@ -1,17 +1,21 @@
 """The commands that turnlog suggests: they read the stores that this command line names.
 
 `turnlog --store DIR search x` suggests `turnlog --store DIR show ID`, as `turnlog show ID` would
-look for the session in another store. Every hint that is printed goes through `to_type`.
+look for the session in another store; and a session that was named by its path is named so again.
+Every hint that is printed goes through `to_type`.
 """
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from turnlog.store.stores import AnyStores, each_store, store_argument
 
 PROGRAM = "turnlog"
+SUFFIX = ".jsonl"
+SHORT = 8
+"""Characters of an id that commands show."""
 CALL = re.compile(rf"(?:^|(?<=&& )|(?<=; )){PROGRAM} (?=([a-z-]+))")
 """The program at the start of a command, and the name of the subcommand."""
 SELECTS = re.compile(r"(?:^| )(?:--store|--samples|--help|-h)(?: |=|$)")
@@ -22,11 +26,19 @@ WITHOUT_STORE = frozenset(("agents", "completion", "forget", "history", "schema"
 
 class _Chosen:
     options: tuple[str, ...] = ()
+    paths: Mapping[str, str] = {}
+    """The session files of this command line, by their names."""
 
 
 def choose(options: Iterable[str] = ()) -> None:
     """Set the options of this command line that name its stores; none for the user's stores."""
     _Chosen.options = tuple(options)
+
+
+def name_files(words: Iterable[str]) -> None:
+    """Find the session files that a command line names; they may be in no store."""
+    files = [word for word in words if word.endswith(SUFFIX) and Path(word).is_file()]
+    _Chosen.paths = {Path(word).stem: word for word in files}
 
 
 def to_type(command: str) -> str:
@@ -39,9 +51,12 @@ def to_type(command: str) -> str:
     ('turnlog undo c1', 'turnlog show --help', 'git init')
     >>> choose()
     """
-    if not _Chosen.options or SELECTS.search(command):
+    if not CALL.search(command) or SELECTS.search(command):
         return command
-    return CALL.sub(_with_stores, command)
+    for name, path in _Chosen.paths.items():
+        word = rf"(?<= )(?:{re.escape(name)}|{re.escape(name[:SHORT])})(?= |$)"
+        command = re.sub(word, lambda _, path=path: shlex.quote(path), command)
+    return CALL.sub(_with_stores, command) if _Chosen.options else command
 
 
 def store_of(stores: AnyStores, path: Path) -> str:
