@@ -329,3 +329,29 @@ def test_a_query_in_a_directory_without_sessions_searches_all(
     (elsewhere / ".git").mkdir(parents=True)  # not in the repository around it
     with terminal([*turnlog, "pick", "invoices"], elsewhere, 80, 24) as pane:
         pane.see("1 session · all projects", "rounding bug")
+
+
+def test_a_query_is_shown_in_full_again_when_the_terminal_is_widened(
+    three: None, turnlog: list[str], project: Path
+) -> None:
+    with terminal([*turnlog, "pick"], project, 80, 24) as pane:
+        pane.see("3 sessions")
+        pane.type("project:shop rounding")
+        pane.see("❯ project:shop rounding", "1 session")
+        pane.resize(40, 12)
+        pane.wait(lambda screen: "❯ project" not in screen and "rounding" in screen)
+        pane.resize(80, 24)
+        pane.see("❯ project:shop rounding")
+
+
+def test_a_fork_can_be_renamed_at_once(three: None, turnlog: list[str], project: Path) -> None:
+    with terminal([*turnlog, "pick"], project, 80, 24) as pane:
+        pane.see("3 sessions")
+        pane.keys("M-f")
+        pane.see("4 sessions", "forked as")
+        pane.keys("M-r")
+        pane.see("New title:")
+        pane.keys("C-u")
+        pane.type("The copy of it")
+        pane.keys("Enter")
+        pane.see("The copy of it", "renamed")
