@@ -129,7 +129,7 @@ def test_a_command_without_a_session_lets_pick_one(
         pane.see("The total was rounded twice, by zeppelins.")
 
 
-@pytest.mark.parametrize("command", ["show", "cost", "clone", "rm", "check", "resume"])
+@pytest.mark.parametrize("command", ["show", "cost", "clone", "rm", "check", "resume", "mv", "tag"])
 def test_without_a_terminal_the_session_is_required(
     three: None, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -355,3 +355,27 @@ def test_a_fork_can_be_renamed_at_once(three: None, turnlog: list[str], project:
         pane.type("The copy of it")
         pane.keys("Enter")
         pane.see("The copy of it", "renamed")
+
+
+def test_mv_and_tag_ask_for_what_is_not_named(
+    three: None, turnlog: list[str], project: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "depot"
+    new.mkdir()
+    with terminal([*turnlog, "mv", str(new)], project, 80, 24) as pane:
+        pane.see("3 sessions", "Enter mv")
+        pane.type("invoices")
+        pane.see("1 session")
+        pane.keys("Enter")
+        pane.wait(lambda screen: f"{FIRST}  {project}" in screen.replace("\n", ""))
+    with terminal([*turnlog, "mv", FIRST], project, 80, 24) as pane:
+        pane.see("Move the session to which directory?")
+        pane.keys("Enter")
+        pane.wait(lambda screen: f"{FIRST}  {new}" in screen.replace("\n", ""))
+    with terminal([*turnlog, "tag"], project, 80, 24) as pane:
+        pane.see("3 sessions", "Enter tag")
+        pane.keys("Enter")
+        pane.see("Tag:")
+        pane.type("release")
+        pane.keys("Enter")
+        pane.see("Tagged", "release")
