@@ -379,3 +379,10 @@ def test_mv_and_tag_ask_for_what_is_not_named(
         pane.type("release")
         pane.keys("Enter")
         pane.see("Tagged", "release")
+
+
+def test_a_store_without_sessions_suggests_the_samples(turnlog: list[str], project: Path) -> None:
+    with terminal([*turnlog, "pick"], project, 80, 24) as pane:
+        pane.see("0 sessions", "There are no sessions yet", "turnlog --samples pick")
+    with terminal([*turnlog, "--samples", "pick"], project, 80, 24) as pane:
+        pane.see("5 sessions", "Fix the rounding bug")

@@ -93,6 +93,8 @@ class SessionListControl(UIControl):
         state = self._picker.state
         if state.scope + 1 < len(state.scopes):
             return "No session matches.  Tab searches other directories, Ctrl-U clears the query."
+        if not self._picker.query.text.strip():
+            return "There are no sessions yet.  Esc Esc leaves; try: turnlog --samples pick"
         return "No session of any project matches.  Ctrl-U clears the query."
 
     def is_focusable(self) -> bool:
