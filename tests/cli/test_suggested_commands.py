@@ -159,3 +159,22 @@ def test_only_calls_of_turnlog_get_the_stores(command: str, typed: str) -> None:
     assert to_type(command) == typed
     choose()
     assert to_type(command) == command
+
+
+def test_paths_in_suggestions_are_quoted(turnlog: Run, elsewhere: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "two words"
+    folder.mkdir()
+    file = folder / "x.turnlog"
+    secret = tmp_path / "password"
+    secret.write_text("secret\n")
+    made = ("bundle", ID, "-o", str(file), "--password-file", str(secret))
+    assert turnlog(*made, "--store", str(elsewhere)).code == 0
+    (command,) = suggested(turnlog("unbundle", str(file)))
+    assert shlex.split(command)[2] == str(file)
+    dest = folder / "dest"
+    (command,) = suggested(turnlog("--store", str(elsewhere), "sync-with", str(dest)))
+    assert turnlog(*shlex.split(command)[1:]).code == 0
+    for path in (elsewhere / "projects").rglob(f"{OTHER}.jsonl"):
+        path.unlink()
+    (command,) = suggested(turnlog("--store", str(elsewhere), "sync-with", str(dest)))
+    assert turnlog(*shlex.split(command)[1:]).code == 0

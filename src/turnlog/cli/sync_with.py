@@ -127,7 +127,7 @@ class _Progress:
 def _one_store(stores: Stores) -> Store:
     # Two stores that sync with one DEST are two machines: each would get the sessions of the other.
     if len(stores) > 1:
-        hint = f"turnlog sync-with DEST --store {stores[0].root}"
+        hint = f"turnlog sync-with DEST --store {quote(str(stores[0].root))}"
         raise UsageError(f"sync-with takes one store, not {len(stores)}", hint)
     return stores[0]
 

@@ -72,7 +72,11 @@ def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any
     is_encrypted = needs_password(file)
     signer = verify(file, given["signers"]) if given["signers"] else None
     password = password_from(
-        given["password_file"], is_encrypted, PASSWORD, f"turnlog unbundle {file}", confirm=False
+        given["password_file"],
+        is_encrypted,
+        PASSWORD,
+        f"turnlog unbundle {shlex.quote(str(file))}",
+        confirm=False,
     )
     options = ImportOptions(
         given["into"],
