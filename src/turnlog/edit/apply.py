@@ -22,6 +22,7 @@ from turnlog.edit.journal import (
     Journal,
     Record,
     clear_abandoned,
+    hash_of,
     make_folders,
     open_journal,
     staging_folder,
@@ -67,9 +68,10 @@ def require_idle(store: Store, *paths: Path) -> None:
     A file that turnlog itself has just written, such as a clone, may be changed at once.
     """
     require_closed([store], paths)
-    for path in paths:
-        is_recent = time.time() - path.stat().st_mtime < RECENT
-        if is_recent and not open_journal().has_written(path):
+    recent = [path for path in paths if time.time() - path.stat().st_mtime < RECENT]
+    written = open_journal().written() if recent else {}
+    for path in recent:
+        if written.get(str(path.absolute())) != hash_of(path):
             # A client that keeps no registry continues from memory, and would undo the change.
             reason = f"{path} was written to a moment ago, perhaps by a client that is running"
             raise Conflict(reason, f"sleep {RECENT:.0f}; turnlog live --once")

@@ -120,14 +120,14 @@ class Journal:
         found = [self._load(path) for path in self.folder.glob("*/record.json")]
         return sorted(found, key=lambda record: record.time, reverse=True)
 
-    def has_written(self, path: Path) -> bool:
-        """Return whether one of the latest changes wrote a file that is unchanged since."""
-        latest = sorted(self.folder.glob("*/record.json"), reverse=True)[:LATEST]
+    def written(self) -> dict[str, str]:
+        """Return the hashes of the files that the latest changes wrote."""
+        latest = sorted(self.folder.glob("*/record.json"))[-LATEST:]
+        found: dict[str, str | None] = {}
         for record in map(self._load, latest):
-            for file in record.files:
-                if file.path == str(path.absolute()):
-                    return record.is_done and not record.is_undone and file.after == hash_of(path)
-        return False
+            is_valid = record.is_done and not record.is_undone
+            found |= {file.path: file.after if is_valid else None for file in record.files}
+        return {path: content for path, content in found.items() if content is not None}
 
     def undo(self, name: str | None = None) -> Record:
         """Undo a change, by default the latest that is not undone.
