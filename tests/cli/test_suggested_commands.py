@@ -1,8 +1,10 @@
 """Commands that turnlog suggests work as printed, whichever way the stores were chosen."""
 
+import json
 import os
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,20 @@ def test_suggestions_open_the_session_that_two_stores_have(
     for command in commands:
         shown = turnlog(*shlex.split(command)[1:])
         assert (shown.code, "words of the" in shown.out) == (0, True)
+
+
+def test_fixes_name_the_store_of_the_session(
+    turnlog: Run, elsewhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(elsewhere, copy)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", f"{elsewhere},{copy}")
+    rows = json.loads(turnlog("check", "--all", "--json").out)
+    fixes = {row["store"]: each["fix"] for row in rows for each in row["findings"] if each["fix"]}
+    assert fixes.keys() == {str(elsewhere), str(copy)}
+    for store, fix in fixes.items():
+        assert f"--store {shlex.quote(store)}" in fix
+        assert turnlog(*shlex.split(fix)[1:], "--dry-run").code == 0
 
 
 def test_the_resume_command_of_an_import_names_its_store(
