@@ -122,9 +122,10 @@ class Journal:
 
     def written(self) -> dict[str, str]:
         """Return the hashes of the files that the latest changes wrote."""
-        latest = sorted(self.folder.glob("*/record.json"))[-LATEST:]
+        latest = map(self._load, sorted(self.folder.glob("*/record.json"))[-LATEST:])
         found: dict[str, str | None] = {}
-        for record in map(self._load, latest):
+        # Of two changes in one second, names do not tell which one came first.
+        for record in sorted(latest, key=lambda record: record.time):
             is_valid = record.is_done and not record.is_undone
             found |= {file.path: file.after if is_valid else None for file in record.files}
         return {path: content for path, content in found.items() if content is not None}
