@@ -445,6 +445,8 @@ FORMATS = [
           "hook.us2.make.com/", "hook.integromat.com/", "open.feishu.cn/open-apis/bot/", "open.larksuite.com/open-apis/bot/", "connect.pabbly.com/"]),
     Rule("webhook", r"(?:oapi\.dingtalk\.com/robot/send\?access_token|qyapi\.weixin\.qq\.com/cgi-bin/webhook/send\?key)=(?P<value>[0-9A-Za-z-]{30,80})",
          ["oapi.dingtalk.com/robot/", "qyapi.weixin.qq.com/cgi-bin/webhook/"]),
+    # A macaroon in base64, which starts with its version; each restriction makes it longer.
+    Rule("pypi-token", r"(?P<value>pypi-AgE[0-9A-Za-z_-]{50,2000})", ["pypi-AgE"]),
     Rule("okta-token", rf"(?i:ssws)\s{{1,4}}(?P<value>00[0-9A-Za-z_-]{{40}}){END}", ["SSWS ", "ssws "]),
     Rule("salesforce-token", r"00D[0-9A-Za-z]{12,15}!(?:[0-9A-Za-z._]{80,120})", ["00D"], glued="no"),
     Rule("ngrok-token", rf"(?i:ngrok)[^\n]{{0,60}}?(?P<value>[12][0-9A-Za-z]{{26}}_[0-9A-Za-z]{{21}}){END}", cased("ngrok")),

@@ -133,6 +133,8 @@ IN_CONTEXT = [
     ("url-password", "postgres://app:{}@db.local:5432/main", "s3cr3t-77"),
     ("url-password", "redis://:{}@127.0.0.1:6379", "letmeinplease"),
     ("github-token", "https://x-access-token:{}@github.com/a/b", "gh" + "p_" + some(36)),
+    ("pypi-token", "TWINE={}", f"pypi-AgEIcHlwaS5vcmc{some(70)}"),
+    ("pypi-token", "token {}", f"pypi-AgEIcHlwaS5vcmc{some(300)}"),
     ("slack-webhook", "https://hooks.slack.com/services{}", f"/T{upper(9)}/B{upper(9)}/{some(24)}"),
     ("npm-auth", "//packages.local/:_authToken={}\n", some(36)),
     ("password", 'password = "{}"', "tr0ub4dor&3"),

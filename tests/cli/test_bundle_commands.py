@@ -234,3 +234,10 @@ def test_missing_files_are_not_found() -> None:
 
     with pytest.raises(NotFound):
         needs_password(Path("/no/such/file"))
+
+
+def test_nothing_since_a_date_is_said_with_the_date(
+    turnlog: Run, conversation: Path, tmp_path: Path
+) -> None:
+    done = turnlog("bundle", "--since", "2099-01-01", "-o", str(tmp_path / "x.turnlog"))
+    assert (done.code, "since 2099-01-01" in done.err) == (1, True)

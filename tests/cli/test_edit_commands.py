@@ -151,3 +151,15 @@ def test_a_repair_leaves_no_history_that_old_clients_would_lose(path: Path, turn
     assert turnlog("check", SESSION, "--for", "2.0.76").code == 1
     assert turnlog("edit", SESSION, "--repair").code == 0
     assert turnlog("check", SESSION, "--for", "2.0.76").out == "1 session: 1 sound\n"
+
+
+def test_a_clone_can_be_changed_at_once(turnlog: Run, conversation: Path) -> None:
+    id_ = json.loads(turnlog("clone", SESSION, "--json").out)["id"]
+    assert turnlog("rename", id_, "The copy").code == 0
+    assert turnlog("edit", id_, "--keep-until", "1").code == 0
+    # Whatever someone else appended since may come from a client that is running.
+    path = conversation.with_name(f"{id_}.jsonl")
+    with path.open("ab") as file:
+        file.write(b'{"type":"summary"}\n')
+    refused = turnlog("rename", id_, "Another name")
+    assert (refused.code, "a moment ago" in refused.err) == (1, True)

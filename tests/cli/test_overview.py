@@ -54,9 +54,12 @@ def test_the_overview_lists_the_same_with_and_without_an_index(
 ) -> None:
     for number in range(15):
         name = f"000010{number:02}-0000-4000-8000-000000000000"
-        path = write_turn(project, name, now - timedelta(hours=number % 7, minutes=number))
+        # Old enough that no age changes between two runs.
+        path = write_turn(project, name, now - timedelta(hours=1 + number % 7, minutes=number))
         os.utime(path, (number, number))  # the time of the last entry counts, not that of the file
     (project / f"{OTHER}.jsonl").write_bytes(b"")
+    half_an_hour_ago = now.timestamp() - 1800
+    os.utime(project / f"{OTHER}.jsonl", (half_an_hour_ago, half_an_hour_ago))
     first = turnlog()
     assert turnlog() == first
     assert "12 of 16 sessions" in first.err

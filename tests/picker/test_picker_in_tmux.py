@@ -129,7 +129,7 @@ def test_a_command_without_a_session_lets_pick_one(
         pane.see("The total was rounded twice, by zeppelins.")
 
 
-@pytest.mark.parametrize("command", ["show", "cost", "clone", "rm", "check", "resume"])
+@pytest.mark.parametrize("command", ["show", "cost", "clone", "rm", "check", "resume", "mv", "tag"])
 def test_without_a_terminal_the_session_is_required(
     three: None, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -329,3 +329,60 @@ def test_a_query_in_a_directory_without_sessions_searches_all(
     (elsewhere / ".git").mkdir(parents=True)  # not in the repository around it
     with terminal([*turnlog, "pick", "invoices"], elsewhere, 80, 24) as pane:
         pane.see("1 session · all projects", "rounding bug")
+
+
+def test_a_query_is_shown_in_full_again_when_the_terminal_is_widened(
+    three: None, turnlog: list[str], project: Path
+) -> None:
+    with terminal([*turnlog, "pick"], project, 80, 24) as pane:
+        pane.see("3 sessions")
+        pane.type("project:shop rounding")
+        pane.see("❯ project:shop rounding", "1 session")
+        pane.resize(40, 12)
+        pane.wait(lambda screen: "❯ project" not in screen and "rounding" in screen)
+        pane.resize(80, 24)
+        pane.see("❯ project:shop rounding")
+
+
+def test_a_fork_can_be_renamed_at_once(three: None, turnlog: list[str], project: Path) -> None:
+    with terminal([*turnlog, "pick"], project, 80, 24) as pane:
+        pane.see("3 sessions")
+        pane.keys("M-f")
+        pane.see("4 sessions", "forked as")
+        pane.keys("M-r")
+        pane.see("New title:")
+        pane.keys("C-u")
+        pane.type("The copy of it")
+        pane.keys("Enter")
+        pane.see("The copy of it", "renamed")
+
+
+def test_mv_and_tag_ask_for_what_is_not_named(
+    three: None, turnlog: list[str], project: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "depot"
+    new.mkdir()
+    with terminal([*turnlog, "mv", str(new)], project, 80, 24) as pane:
+        pane.see("3 sessions", "Enter mv")
+        pane.type("invoices")
+        pane.see("1 session")
+        pane.keys("Enter")
+        pane.wait(lambda screen: f"{FIRST}  {project}" in screen.replace("\n", ""))
+    with terminal([*turnlog, "mv", FIRST], project, 80, 24) as pane:
+        pane.see("Move the session to which directory?")
+        pane.keys("Enter")
+        pane.wait(lambda screen: f"{FIRST}  {new}" in screen.replace("\n", ""))
+    with terminal([*turnlog, "tag"], project, 80, 24) as pane:
+        pane.see("3 sessions", "Enter tag")
+        pane.keys("Enter")
+        pane.see("Tag:")
+        pane.type("release")
+        pane.keys("Enter")
+        pane.see("Tagged", "release")
+
+
+def test_a_store_without_sessions_suggests_the_samples(turnlog: list[str], project: Path) -> None:
+    with terminal([*turnlog, "pick"], project, 80, 24) as pane:
+        pane.see("0 sessions", "There are no sessions yet", "turnlog --samples pick")
+    with terminal([*turnlog, "--samples", "pick"], project, 80, 24) as pane:
+        pane.see("5 sessions", "Fix the rounding bug")

@@ -338,6 +338,30 @@ def test_files_of_a_moved_session_stay_in_their_project(tmp_path: Path) -> None:
     assert git(target, "show", "main:src/a.py") == "one\n"
 
 
+@pytest.mark.parametrize(
+    ("new", "others", "expected"),
+    [
+        ("/srv/shop", [], ["src/a.py", "src/shop/b.py"]),
+        ("/srv/shop", ["/etc/x"], ["_outside/etc/x", "src/a.py", "src/shop/b.py"]),
+        # Something is in the new directory, or another of the name was used: nothing tells.
+        ("/srv/shop", ["/srv/shop/c.py"], ["_outside/home/ada/shop/src/a.py", "c.py"]),
+        ("/srv/shop", ["/opt/shop/c.py"], ["_outside/home/ada/shop/src/a.py"]),
+        ("/srv/store", [], ["_outside/home/ada/shop/src/a.py"]),
+    ],
+)
+def test_a_directory_of_the_same_name_has_the_files_of_a_moved_session(
+    tmp_path: Path, new: str, others: list[str], expected: list[str]
+) -> None:
+    store, calls = Store(tmp_path), Calls()
+    written = [calls.write(name, "x\n") for name in ("src/a.py", "src/shop/b.py", *others)]
+    path = recorded(tmp_path, *written)
+    os.utime(path, (1, 1))
+    move_sessions(store, move_session(store, path, new))
+    export(store.project_of(new) / path.name, tmp_path / "out")
+    listed = git(tmp_path / "out", "ls-tree", "-r", "--name-only", "main").split()
+    assert set(expected) <= set(listed)
+
+
 def test_files_are_placed_by_the_directory_of_their_line(tmp_path: Path) -> None:
     elsewhere = Calls(cwd="/srv/other")
     later = elsewhere.write("/srv/other/sub/b.py", "two\n")

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from turnlog.bundle.layout import LaidOut, lay_out
@@ -165,7 +166,7 @@ class _Importing:
         fatal = [found for found in findings if found.severity is Severity.FATAL]
         if fatal:
             rows = [f"line {found.line or '-'}: {found.message}" for found in fatal]
-            hint = f"turnlog unbundle {self._bundle.path} --allow-broken"
+            hint = f"turnlog unbundle {quote(str(self._bundle.path))} --allow-broken"
             raise Unresumable(f"no client would resume {name}; nothing was written", rows, hint)
 
     def _directories(self) -> dict[int, str]:
@@ -196,7 +197,7 @@ class _Importing:
         if len(self._bundle.manifest.projects) == 1:
             return str(self._options.here.resolve())
         message = f"{_plain_name(project)!r} is at no known place on this machine"
-        raise UsageError(message, f"turnlog unbundle {self._bundle.path} --into DIR")
+        raise UsageError(message, f"turnlog unbundle {quote(str(self._bundle.path))} --into DIR")
 
     def _take(self, session: BundledSession, places: Mapping[int, str]) -> None:
         existing = self._existing.get(session.id.lower())

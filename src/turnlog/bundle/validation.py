@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
+from shlex import quote
 from typing import BinaryIO
 
 import msgspec
@@ -159,7 +160,8 @@ def _decrypted(path: Path, armored: BinaryIO, password: str | None) -> BinaryIO:
     if not is_age_file(start):
         return file
     if password is None:
-        raise UsageError(f"{path} is encrypted", f"turnlog unbundle {path} --password-file FILE")
+        hint = f"turnlog unbundle {quote(str(path))} --password-file FILE"
+        raise UsageError(f"{path} is encrypted", hint)
     try:
         return BytesIO(decrypt_with_password(file.read(), password))
     except Damaged as error:
@@ -190,7 +192,7 @@ def _require_sizes(manifest: BundleManifest, packed: int, limit: int | None, pat
     allowed = limit if limit is not None else min(max(ALWAYS_ALLOWED, RATIO * packed), LARGEST)
     if total > allowed:
         message = f"it would expand from {packed:,} to {total:,} bytes"
-        raise Damaged(message, f"turnlog unbundle {path} --max-size {total}")
+        raise Damaged(message, f"turnlog unbundle {quote(str(path))} --max-size {total}")
     folder = tempfile.gettempdir()
     if total + SPARE > shutil.disk_usage(folder).free:
         message = f"not enough space in {folder} for {total:,} bytes"

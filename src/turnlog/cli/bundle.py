@@ -11,7 +11,7 @@ from turnlog.bundle.container import MAGIC
 from turnlog.bundle.manifest import BundledSession, BundleManifest
 from turnlog.cli.arguments import dry_run_option, json_option, since_option
 from turnlog.cli.completions import complete_project, complete_session
-from turnlog.cli.output import echo_json, finish, plain, progress_bar, width, with_title
+from turnlog.cli.output import echo_json, finish, local_time, plain, progress_bar, width, with_title
 from turnlog.cli.output_file import require_outside_store
 from turnlog.cli.passwords import password_file_option, password_from
 from turnlog.cli.picking import named_or_picked
@@ -127,7 +127,8 @@ def _chosen(
     found = select_sessions(store, given["project"], given["since"])
     if not found:
         what = f"of {given['project']} " if given["project"] else ""
-        raise NotFound(f"no sessions {what}in {store.projects}", "turnlog ls")
+        since = f" since {local_time(given['since'])}" if given["since"] else ""
+        raise NotFound(f"no sessions {what}in {store.projects}{since}", "turnlog ls")
     return store, [session.path for session in found]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from turnlog.cli.arguments import (
     all_option,
@@ -21,6 +22,7 @@ from turnlog.cli.ls import SessionSelection
 from turnlog.cli.output import echo_json, fit, plain, progress_bar, styled_hint, width
 from turnlog.cli.picking import SELECTING, named_or_picked
 from turnlog.cli.store_options import store_option, stores_in
+from turnlog.cli.suggested_commands import store_of, to_type
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
@@ -83,7 +85,7 @@ def command(
         paths = [session.path for session in select_sessions(stores, *selection)]
     else:
         paths = [find_session(stores, text).path for text in sessions]
-    checked = _checked(paths, options["client_version"])
+    checked = _checked(stores, paths, options["client_version"])
     reports = sorted(checked, key=_weight) if every else list(checked)
     shown = [_at_least(Severity(options["severity"]), report) for report in reports]
     if as_json:
@@ -108,11 +110,20 @@ def _at_least(severity: Severity, report: Report) -> Report:
     return path, [each for each in findings if ORDER.index(each.severity) <= limit]
 
 
-def _checked(paths: list[Path], client_version: str | None) -> Iterator[Report]:
+def _checked(stores: Stores, paths: list[Path], client_version: str | None) -> Iterator[Report]:
     with progress_bar(len(paths), "checking") as bar:
         for path in paths:
-            yield path, check_session(open_session(path), client_version)
+            found = check_session(open_session(path), client_version)
+            yield path, [_typed(stores, path, finding) for finding in found]
             bar.update(1)
+
+
+def _typed(stores: Stores, path: Path, finding: Finding) -> Finding:
+    """Return a finding whose fix can be typed: it names the store, if there are several."""
+    if finding.fix is None:
+        return finding
+    store = store_of(stores, path) if find_holder(stores, path) else ""
+    return replace(finding, fix=to_type(f"{finding.fix}{store}"))
 
 
 def _print(reports: list[Report]) -> None:
@@ -162,8 +173,8 @@ def _hint(all_findings: list[list[Finding]]) -> str:
     fixes = set(filter(None, worst))
     if len(fixes) == 1:
         return f"  ({plain(fixes.pop())})"
-    is_repair = any(fix.endswith("--repair") for fix in fixes)
-    return "  (turnlog edit SESSION --repair)" if is_repair else ""
+    is_repair = any("--repair" in fix for fix in fixes)
+    return f"  ({to_type('turnlog edit SESSION --repair')})" if is_repair else ""
 
 
 def _as_json(stores: Stores, path: Path, findings: list[Finding]) -> dict[str, Any]:

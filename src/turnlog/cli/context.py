@@ -12,6 +12,7 @@ from turnlog.cli.arguments import (
 from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.store_options import with_stores
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, masked_value
 from turnlog.conversation.session import Session
@@ -73,9 +74,10 @@ def _report_cut(opened: Session, leaf: int | None) -> None:
     """Print on stderr where the client starts because a parent is missing."""
     start = opened.late_start(leaf)
     if start:
+        hint = to_type(f"turnlog context {name_of(opened.path)} --all-history")
         echo(
             f"turnlog: line {start.line} names a parent that is missing: the client starts there "
-            f"(try: turnlog context {name_of(opened.path)} --all-history)",
+            f"(try: {hint})",
             err=True,
         )
 

@@ -49,4 +49,4 @@ def _search_like(text: str) -> None:
 
     stores = open_stores()
     request = LikeRequest(text, session_named(stores, text))
-    print_like(stores, request, as_json=False, program="turnlog")
+    print_like(stores, request, as_json=False)

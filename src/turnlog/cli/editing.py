@@ -10,6 +10,7 @@ import click
 from turnlog.agent.model.messages_api import DEFAULT_MODEL, summarise
 from turnlog.cli.arguments import AliasedOption
 from turnlog.cli.output import plain, styled_hint, width
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import echo
 from turnlog.edit.effect import Effect
@@ -122,7 +123,8 @@ def print_repair(result: EditOutcome | CloneResult) -> None:
     for finding in result.mended:
         _print_finding("repair", finding.message, "")
     for finding in result.left:
-        _print_finding("left", finding.message, f"({plain(finding.fix)})" if finding.fix else "")
+        fix = f"({plain(to_type(finding.fix))})" if finding.fix else ""
+        _print_finding("left", finding.message, fix)
 
 
 def _print_finding(word: str, message: str, fix: str) -> None:

@@ -10,6 +10,7 @@ from turnlog.cli.file_states import print_step
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.store_options import with_stores
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import echo
 from turnlog.errors import NotFound
 from turnlog.index.service import sessions_running, sessions_touching
@@ -53,7 +54,7 @@ def command(
     steps = steps[-limit:] if limit else steps
     steps = steps[::-1] if reverse else steps
     if remark:
-        echo(f"turnlog: {remark} (try: {_search(path)})", err=True)
+        echo(f"turnlog: {remark} (try: {to_type(_search(path))})", err=True)
     if as_json:
         echo_json([_view(each) for each in steps])
         return

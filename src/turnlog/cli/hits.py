@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from turnlog.cli.output import fit, fit_path, plain
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import dim, style
 from turnlog.format.timestamps import age
 from turnlog.render.text_layout import cells_of, wrap_command
@@ -23,18 +24,19 @@ Piece = tuple[str, bool]
 
 
 def lines_of(
-    found: "SessionHits", columns: int, program: str = "turnlog", *, wraps: bool = False
+    found: "SessionHits", columns: int, store: str = "", *, wraps: bool = False
 ) -> Iterator[str]:
     """Yield the lines of a session with its hits and the commands that open them.
 
-    `wraps` breaks commands that do not fit; a pipe needs each on one line.
+    `store` are the arguments that select its store. `wraps` breaks commands that do not fit; a pipe
+    needs each on one line.
     """
     room = columns if wraps else 0
     yield _heading(found, columns)
     for turn in found.turns:
         yield from _turn(turn, columns)
         place = "" if turn.prompt is None else f" --line {turn.hits[0].line}"
-        yield from _command(f"{program} show {turn.id}{place}", "    ", room)
+        yield from _command(to_type(f"turnlog show {turn.id}{place}{store}"), "    ", room)
     if found.more > 0:
         yield dim(f"  {plural(found.more, 'more hit')}")
     yield from _command(plain(found.resume), "  ", room)

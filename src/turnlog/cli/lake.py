@@ -16,6 +16,7 @@ from turnlog.cli.lake_ingest import ddl_command, ingest_command, scout_command
 from turnlog.cli.lake_install import install_command, push_in_background, uninstall_command
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.store_options import store_option, stores_in
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import Conflict, UsageError
@@ -263,7 +264,7 @@ def _print_status(found: LakeStatus) -> None:
         echo(f"turnlog: ignored: {plain(path)} is not a part of the lake", err=True)
     if len(found.keys) > 1:
         keys = f"names are hashed with {len(found.keys)} keys"
-        hint = f"turnlog lake push {dest} --key team.key"
+        hint = to_type(f"turnlog lake push {dest} --key team.key")
         echo(f"turnlog: {keys}: copied turns count twice (try: {hint})", err=True)
 
 
@@ -323,7 +324,7 @@ def _print_verified(found: VerifiedLake) -> None:
     compared = plural(found.sessions, "session file")
     echo(dim(f"{compared} of this machine compared"))
     if not found.is_sound:
-        hint = f"turnlog lake push {plain(found.dest)} --again"
+        hint = to_type(f"turnlog lake push {plain(found.dest)} --again")
         echo(f"turnlog: rows of this machine can be replaced (try: {hint})", err=True)
 
 

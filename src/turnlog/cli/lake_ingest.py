@@ -9,6 +9,7 @@ import msgspec
 
 from turnlog.cli.arguments import dry_run_option, json_option, since_option
 from turnlog.cli.output import echo_json, plain, progress_bar
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import dim, echo
 from turnlog.lake.lake_settings import LakeSettings, parse_consents, read_settings
 from turnlog.lake.raw_ingest import ENGINES, TASK_SIZE, Ingested, RawOptions, ingest_raw
@@ -193,5 +194,5 @@ def scout_command(dest: str, folder: Path, again: bool, as_json: bool) -> None:
     what = f"{plural(done.transcripts, 'transcript')}, {plural(done.messages, 'message')}"
     echo(f"{what}: {plain(done.path)}")
     if not done.messages:
-        hint = "turnlog lake push DEST --with texts"
+        hint = to_type("turnlog lake push DEST --with texts")
         echo(f"turnlog: the lake has no texts (try: {hint})", err=True)

@@ -21,6 +21,7 @@ from turnlog.cli.arguments import (
 )
 from turnlog.cli.output import echo_json, fit_path, local_time, plain, width
 from turnlog.cli.store_options import with_stores
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.tables import GAP, Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
@@ -121,7 +122,8 @@ def print_sessions(
     groups = _grouped(list(_rows(stores, sessions)))
     _print(groups, width(), is_long, names_stores=len(stores) > 1)
     if len(sessions) < total:
-        echo(dim(f"{len(sessions)} of {total} sessions (try: turnlog ls --limit 0)"), err=True)
+        hint = to_type("turnlog ls --limit 0")
+        echo(dim(f"{len(sessions)} of {total} sessions (try: {hint})"), err=True)
 
 
 def _print_resume(command: str) -> None:

@@ -10,8 +10,9 @@ from turnlog.cli.arguments import AliasedOption, dry_run_option, json_option
 from turnlog.cli.completions import complete_session
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json, plain
+from turnlog.cli.picking import can_pick, let_pick
 from turnlog.cli.sessions import only_store
-from turnlog.cli.store_options import with_stores
+from turnlog.cli.store_options import stores_in, with_stores
 from turnlog.cli.terminal import echo
 from turnlog.edit.journal import Record
 from turnlog.edit.move import Move, move_project, move_session
@@ -23,8 +24,8 @@ from turnlog.text import file_size, plural
 
 
 @click.command("mv")
-@click.argument("source", metavar="SESSION|OLD", shell_complete=complete_session)
-@click.argument("new", type=click.Path())
+@click.argument("source", metavar="[SESSION|OLD]", required=False, shell_complete=complete_session)
+@click.argument("new", metavar="NEW", required=False, type=click.Path())
 @click.option(
     "--whole-project",
     is_flag=True,
@@ -36,7 +37,12 @@ from turnlog.text import file_size, plural
 @json_option
 @with_stores
 def command(
-    stores: Stores, source: str, new: str, whole_project: bool, dry_run: bool, as_json: bool
+    stores: Stores,
+    source: str | None,
+    new: str | None,
+    whole_project: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Move SESSION to directory NEW, to resume it there.
 
@@ -49,6 +55,7 @@ def command(
       turnlog mv last ~/src/shop
       turnlog mv --whole-project ~/old/shop ~/src/shop --dry-run
     """
+    source, new = _named_or_asked(source, new, whole_project)
     target = Path(new).resolve()
     if not target.is_dir():
         raise NotFound(f"{target} is not a directory", f"mkdir -p {quote(new)}")
@@ -62,6 +69,24 @@ def command(
         echo_json(_as_json(move, record))
     else:
         _report(move, record, dry_run)
+
+
+def _named_or_asked(source: str | None, new: str | None, whole_project: bool) -> tuple[str, str]:
+    """Return what to move and where; on a terminal, ask for what was not named."""
+    if source is not None and new is not None:
+        return source, new
+    ctx = click.get_current_context()
+    if whole_project or not can_pick():
+        missing = "NEW" if source else "SESSION|OLD"
+        raise click.MissingParameter(ctx=ctx, param_hint=f"'{missing}'", param_type="argument")
+    if source is not None and Path(source).is_dir():
+        source, new = None, source
+    if source is None:
+        source = let_pick(stores_in(ctx), "", ctx.command.name).session.path
+    if new is None:
+        question = "Move the session to which directory?"
+        new = str(click.prompt(question, default=str(Path.cwd()), err=True))
+    return source, new
 
 
 def _move_project(stores: Stores, old: str, new: str) -> Move:

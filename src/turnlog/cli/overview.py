@@ -10,6 +10,7 @@ from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.ls import print_sessions
 from turnlog.cli.output import fit, plain, width, wrap_hint
 from turnlog.cli.store_options import stores_in
+from turnlog.cli.suggested_commands import store_of, to_type
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.format.regular_files import skipping
 from turnlog.index.database import Index, index_path
@@ -22,7 +23,7 @@ from turnlog.session_health import deleted_before, unresumable
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import is_session_name
-from turnlog.store.stores import Stores, no_sessions, store_argument
+from turnlog.store.stores import Stores, no_sessions
 from turnlog.text import money, plural, short_count
 
 RECENT = 12
@@ -96,7 +97,7 @@ def _broken(stores: Stores, index: Index, sessions: list[SessionFile]) -> Iterat
         verdict = f"{session.id[:8]} would not resume in full"
         title = fit(plain(describe(session).title), room - len(verdict) - 2).rstrip()
         yield style(verdict, "red") + dim(f"  {title}")
-        command = f"turnlog check {session.id[:8]}{store_argument(stores, session.path)}"
+        command = to_type(f"turnlog check {session.id[:8]}{store_of(stores, session.path)}")
         for line in wrap_hint(message, f"({command})", room - 2):
             yield dim(f"  {line}")
 
@@ -113,7 +114,7 @@ def _going(stores: Stores, states: FileStates) -> Iterator[str]:
     lost = len(names) - len(archived.intersection(names))
     if lost:
         what = f"{plural(lost, 'session')} will be deleted by the client within a week"
-        hint = "(turnlog archive keeps them)"
+        hint = f"({to_type('turnlog archive')} keeps them)"
         for line in wrap_hint(what, hint, width()):
             text = line.removesuffix(hint)
             yield style(text, "yellow" if text else None) + (dim(hint) if text != line else "")

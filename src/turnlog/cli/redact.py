@@ -16,6 +16,7 @@ from turnlog.cli.output import echo_json, finish, fit_path, plain, plain_masked,
 from turnlog.cli.picking import named_or_picked
 from turnlog.cli.sessions import own_files
 from turnlog.cli.store_options import store_option, stores_in
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.tables import Column, Table, echo_table, with_rows
 from turnlog.cli.terminal import echo, masked, style
 from turnlog.edit.redact.match_context import RedactionMatch
@@ -133,7 +134,7 @@ def _print(store: Store, outcome: RedactionOutcome) -> None:
     _print_kept(outcome)
     archive = open_archive()
     if any(archive.find(path) for path in {str(find.path) for find in outcome.replaced}):
-        echo("The archive still contains the secrets (try: turnlog archive)")
+        echo(f"The archive still contains the secrets (try: {to_type('turnlog archive')})")
 
 
 def _print_finds(store: Store, outcome: RedactionOutcome) -> None:

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+from turnlog.cli.suggested_commands import choose, to_type
 from turnlog.cli.terminal import echo, reveal_secrets
 from turnlog.errors import Ambiguous, TurnlogError, Unredacted, Unresumable
 from turnlog.format.regular_files import Skipped, collect_skipped
@@ -27,6 +28,7 @@ def reported(work: Callable[[], int | None]) -> int:
 
 def _outcome(work: Callable[[], int | None]) -> int:
     reveal_secrets(is_wanted=False)
+    choose()
     try:
         _handle_interrupts()
         code = work()
@@ -76,14 +78,17 @@ def _first(candidates: list[str]) -> list[str]:
 
 def _lines(error: TurnlogError) -> list[str]:
     """Return the message and the hint; below it if a terminal is too narrow for one line."""
-    line = f"turnlog: {error.line}"
-    if not error.hint or not sys.stderr.isatty():
+    if not error.hint:
+        return [f"turnlog: {error.message}"]
+    hint = f"(try: {to_type(error.hint)})"
+    line = f"turnlog: {error.message} {hint}"
+    if not sys.stderr.isatty():
         return [line]
     from turnlog.cli.output import width
     from turnlog.render.text_layout import cells_of
 
     is_wide = cells_of(line) <= width()
-    return [line] if is_wide else [f"turnlog: {error.message}", f"  (try: {error.hint})"]
+    return [line] if is_wide else [f"turnlog: {error.message}", f"  {hint}"]
 
 
 def _report(error: TurnlogError) -> int:

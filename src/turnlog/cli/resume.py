@@ -13,6 +13,7 @@ import click
 from turnlog.cli.arguments import dry_run_option, session_argument
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.store_options import store_option, stores_in
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import dim, echo
 from turnlog.edit.resume import (
     CopyChoice,
@@ -33,6 +34,7 @@ from turnlog.store.resume_command import (
     in_directory,
     is_clients_store,
     resume_command,
+    with_store,
 )
 from turnlog.store.session_lookup import find_session
 from turnlog.store.stores import AnyStores, each_store, holder_of
@@ -210,7 +212,7 @@ def _agrees_to_repair(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOp
         if plan.is_refused and not wanted.dry_run:
             rows = [f"{each.severity}: {each.message}" for each in plan.findings[1:]]
             raise Unresumable(message, rows, f"turnlog resume {plan.id} --repair")
-        echo(f"turnlog: {plain(message)} (try: {plain(fix)})", err=True)
+        echo(f"turnlog: {plain(message)} (try: {plain(to_type(fix))})", err=True)
         return False
     for finding in plan.findings:
         echo(f"{finding.severity}: {plain(finding.message)}", err=True)
@@ -222,7 +224,8 @@ def _agrees_to_fork(plan: ResumePlan, wanted: ResumeOptions) -> bool:
     message = f"{plan.id} is open in a running client"
     # Two clients that write to one file would each continue a branch without the other's.
     if wanted.dry_run:
-        echo(f"turnlog: {message} (try: turnlog resume {plan.id} --fork)", err=True)
+        hint = to_type(f"turnlog resume {plan.id} --fork")
+        echo(f"turnlog: {message} (try: {hint})", err=True)
         return False
     if not _can_ask():
         raise Conflict(message, f"turnlog resume {plan.id} --fork")
@@ -255,7 +258,8 @@ def _require_terminal(wanted: ResumeOptions, hint: str) -> None:
 
 
 def _clone_command(plan: ResumePlan, wanted: ResumeOptions, is_repaired: bool) -> str:
-    return clone_command(plan, [*wanted.clone_words, *(["--repair"] if is_repaired else [])])
+    words = [*wanted.clone_words, *(["--repair"] if is_repaired else [])]
+    return to_type(clone_command(plan, words))
 
 
 def _preview(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> None:
@@ -287,7 +291,7 @@ def _shown_command(
 ) -> str:
     if program.is_chat:
         words = client_command(program.words, session_id, arguments)
-        return in_directory(plan.directory, shlex.join(words))
+        return in_directory(plan.directory, with_store(shlex.join(words), plan.store))
     command = resume_command(session_id, plan.directory, plan.store)
     return f"{command} {shlex.join(arguments)}" if arguments else command
 

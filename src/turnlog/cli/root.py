@@ -10,6 +10,7 @@ from turnlog import __version__
 from turnlog.cli.direct import COMPLETE
 from turnlog.cli.reporting import INTERRUPTED, reported
 from turnlog.cli.store_options import CHOSEN, store_option, stores_in, use_stores
+from turnlog.cli.suggested_commands import choose, name_files
 from turnlog.cli.suggestions import usage_error
 from turnlog.cli.terminal import echo
 from turnlog.store.paths import Store, open_store
@@ -101,6 +102,7 @@ def root(ctx: click.Context, samples: bool) -> None:
     chosen: Stores = ctx.meta.get(CHOSEN, ())
     if samples:
         use_stores(ctx, (*chosen, samples_store()))
+        choose(["--samples", *(word for each in chosen for word in ("--store", str(each.root)))])
     elif not chosen:
         ctx.obj = open_store()
     if ctx.invoked_subcommand is None:
@@ -114,6 +116,7 @@ def _require_sessions(ctx: click.Context) -> None:
     if CHOSEN not in ctx.meta and not any(all_session_files(stores)):
         echo(f"No sessions in {places_of(stores)} yet: these are turnlog's samples.", err=True)
         use_stores(ctx, (samples_store(),))
+        choose(["--samples"])
 
 
 def samples_store() -> Store:
@@ -171,6 +174,7 @@ def _complete() -> int:
 
 
 def _call(arguments: list[str]) -> int:
+    name_files(arguments)
     with root.make_context("turnlog", arguments) as context:
         root.invoke(context)
     return 0

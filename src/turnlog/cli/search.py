@@ -141,7 +141,6 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
         stores,
         request,
         as_json=given["as_json"],
-        program=_program(ctx),
         option_hint=_option_hint(ctx, query),
     )
 
@@ -163,7 +162,7 @@ def _search_like(
         limit=given["limit"],
         reveal=given["reveal"],
     )
-    print_like(stores, request, as_json=given["as_json"], program=_program(ctx))
+    print_like(stores, request, as_json=given["as_json"])
 
 
 def _option_hint(ctx: click.Context, query: tuple[str, ...]) -> str | None:
@@ -177,8 +176,3 @@ def _option_hint(ctx: click.Context, query: tuple[str, ...]) -> str | None:
 def _selection(stores: Stores, given: dict[str, Any]) -> Selection:
     names = SearchFilters.__annotations__
     return selection_of(stores, cast(SearchFilters, {name: given[name] for name in names}))
-
-
-def _program(ctx: click.Context) -> str:
-    is_of_samples = ctx.parent is not None and ctx.parent.params.get("samples")
-    return "turnlog --samples" if is_of_samples else "turnlog"

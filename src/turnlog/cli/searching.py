@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from turnlog.cli.hits import lines_of
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json, width
+from turnlog.cli.suggested_commands import store_of
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound
 from turnlog.index.search.selection import Selection
@@ -24,18 +26,14 @@ def print_hits(
     request: SearchRequest,
     *,
     as_json: bool = False,
-    program: str = "turnlog",
     option_hint: str | None = None,
 ) -> None:
-    """Search stores and print the hits; `program` is the command that opens one.
-
-    `option_hint` is the command to suggest if nothing is found.
-    """
+    """Search stores and print the hits; suggest `option_hint` if there are none."""
     found = search_sessions(stores, request, ON_STDERR)
     if as_json:
         echo_json(list(found))
         return
-    count = _print_all(found, program)
+    count = _print_all(found, stores)
     if not count:
         _require_sessions(stores, f"search {quote(request.text)}")
         raise NotFound(f"nothing found for {request.text!r}", option_hint or _wider(request))
@@ -44,26 +42,27 @@ def print_hits(
         echo(dim(f"the best {best}; --limit 0 shows all"), err=True)
 
 
-def print_like(stores: AnyStores, request: "LikeRequest", *, as_json: bool, program: str) -> None:
+def print_like(stores: AnyStores, request: "LikeRequest", *, as_json: bool) -> None:
     """Search by meaning and print the hits."""
     from turnlog.index.similarity import like_sessions
 
     found = like_sessions(stores, request, ON_STDERR)
     if as_json:
         echo_json(list(found))
-    elif not _print_all(found, program):
+    elif not _print_all(found, stores):
         _require_sessions(stores, f"search --like {quote(request.text)}")
         what = request.session.stem if request.session else repr(request.text)
         raise NotFound(f"nothing is similar to {what}", "turnlog search --help")
 
 
-def _print_all(found: "Iterable[SessionHits]", program: str) -> int:
+def _print_all(found: "Iterable[SessionHits]", stores: AnyStores) -> int:
     """Print hits as they are found; return of how many sessions."""
     count = 0
     for count, each in enumerate(found, 1):
         if count > 1:
             echo()
-        for line in lines_of(each, width(), program, wraps=sys.stdout.isatty()):
+        store = store_of(stores, Path(each.path))
+        for line in lines_of(each, width(), store, wraps=sys.stdout.isatty()):
             echo(line)
     return count
 

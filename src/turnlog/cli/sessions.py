@@ -5,6 +5,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import echo
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
@@ -52,7 +53,8 @@ def _open_archived(manifest: "ArchiveManifest") -> Session:
     folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="turnlog-"))
     session = open_session(restore_transcript(open_archive(), manifest, Path(folder)))
     name = manifest.session
-    echo(f"turnlog: {name} is only in the archive (to resume it: turnlog restore {name})", err=True)
+    hint = to_type(f"turnlog restore {name}")
+    echo(f"turnlog: {name} is only in the archive (to resume it: {hint})", err=True)
     return session
 
 

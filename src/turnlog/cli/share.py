@@ -107,7 +107,7 @@ def command(ctx: click.Context, session: str | None, as_json: bool, **given: Any
 
 def _share(ctx: click.Context, name: str, given: dict[str, Any], as_json: bool) -> None:
     if not given["target"]:
-        raise UsageError("no target", f"turnlog share {name} --to gist")
+        raise UsageError("no target", f"turnlog share {shlex.quote(name)} --to gist")
     target = share_target(
         given["target"],
         is_public=given["public"],

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnlog.cli.completions import complete_directory
+from turnlog.cli.suggested_commands import choose
 from turnlog.store.stores import distinct, open_stores, store_at
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def _add_stores(ctx: click.Context, param: click.Parameter, folders: tuple[str, 
         chosen = [*ctx.meta.get(CHOSEN, ()), *map(store_at, folders)]
         ctx.meta[CHOSEN] = distinct(chosen)
         use_stores(ctx, ctx.meta[CHOSEN])
+        choose(word for each in ctx.meta[CHOSEN] for word in ("--store", str(each.root)))
 
 
 # It comes first: `-o` refuses to overwrite the sessions of any store.

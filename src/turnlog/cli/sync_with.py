@@ -11,6 +11,7 @@ from turnlog.cli.forget import consent_of
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.passwords import password_file_option, password_from
 from turnlog.cli.store_options import store_option, stores_in
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import UsageError
 from turnlog.exchange.options import Exchanged, ExchangeOptions, NotExchanged
@@ -126,7 +127,7 @@ class _Progress:
 def _one_store(stores: Stores) -> Store:
     # Two stores that sync with one DEST are two machines: each would get the sessions of the other.
     if len(stores) > 1:
-        hint = f"turnlog sync-with DEST --store {stores[0].root}"
+        hint = f"turnlog sync-with DEST --store {quote(str(stores[0].root))}"
         raise UsageError(f"sync-with takes one store, not {len(stores)}", hint)
     return stores[0]
 
@@ -174,7 +175,7 @@ def _print_problems(done: Exchanged, quiet: bool) -> None:
     for name in () if quiet else done.repaired:
         echo(f"turnlog: {plain(name)} was damaged at DEST: sent again", err=True)
     for each in () if quiet else done.rewinding:
-        hint = f"turnlog files {quote(each.name)}"
+        hint = to_type(f"turnlog files {quote(each.name)}")
         echo(
             f"turnlog: {plain(each.name)}: received lines let /rewind change {plain(each.reason)}"
             f" (try: {hint})",
@@ -188,10 +189,10 @@ def _print_problems(done: Exchanged, quiet: bool) -> None:
         _print_one("not exchanged", each)
     if done.returned and not quiet:
         count = plural(len(done.returned), "removed session")
-        hint = f"turnlog sync-with {plain(done.dest)} --leave-removed"
+        hint = to_type(f"turnlog sync-with {plain(done.dest)} --leave-removed")
         echo(f"turnlog: {count} came back (try: {hint})", err=True)
 
 
 def _print_one(what: str, each: NotExchanged, hint: str | None = None) -> None:
-    command = f" (try: {hint})" if hint else ""
+    command = f" (try: {to_type(hint)})" if hint else ""
     echo(f"turnlog: {what}: {plain(each.name)}: {plain(each.reason)}{command}", err=True)

@@ -5,6 +5,7 @@ import click
 from turnlog.cli.arguments import dry_run_option, json_option, session_argument
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json, plain
+from turnlog.cli.picking import can_pick
 from turnlog.cli.store_options import with_stores
 from turnlog.cli.terminal import echo
 from turnlog.edit.service import Tagging, tag_session
@@ -37,7 +38,10 @@ def command(
     if remove and name is not None:
         raise UsageError("--remove cannot be combined with a name", "turnlog tag SESSION --remove")
     if not remove and name is None:
-        raise UsageError("no tag given", "turnlog tag SESSION NAME")
+        # With a session that was just picked, the name is asked for as well.
+        if not can_pick():
+            raise UsageError("no tag given", "turnlog tag SESSION NAME")
+        name = str(click.prompt("Tag", err=True))
     store, path = find_in_store(stores, session)
     done = tag_session(store, path, name, dry_run=dry_run)
     if as_json:

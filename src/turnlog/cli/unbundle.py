@@ -21,8 +21,10 @@ from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_command, echo_json, plain, width, with_title
 from turnlog.cli.passwords import password_file_option, password_from
 from turnlog.cli.restore import parse_size
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import echo, style
 from turnlog.store.paths import Store
+from turnlog.store.resume_command import resume_command
 from turnlog.text import plural
 
 
@@ -70,7 +72,11 @@ def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any
     is_encrypted = needs_password(file)
     signer = verify(file, given["signers"]) if given["signers"] else None
     password = password_from(
-        given["password_file"], is_encrypted, PASSWORD, f"turnlog unbundle {file}", confirm=False
+        given["password_file"],
+        is_encrypted,
+        PASSWORD,
+        f"turnlog unbundle {shlex.quote(str(file))}",
+        confirm=False,
     )
     options = ImportOptions(
         given["into"],
@@ -85,10 +91,10 @@ def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any
     if signer:
         echo(f"Signed by {plain(signer)}")
     elif signature_of(file).is_file():
-        hint = f"turnlog unbundle {shlex.quote(str(file))} --verify SIGNERS"
+        hint = to_type(f"turnlog unbundle {shlex.quote(str(file))} --verify SIGNERS")
         echo(f"turnlog: the signature was not verified (try: {hint})", err=True)
     for session in plan.sessions:
-        _print(session, dry_run)
+        _print(session, store, dry_run)
     for path in plan.kept:
         echo(f"  kept, though the bundle has another version: {plain(str(path))}")
     for name in sorted(plan.untracked):
@@ -100,7 +106,7 @@ def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any
     print_undo(plan.record)
 
 
-def _print(session: ImportedSession, dry_run: bool) -> None:
+def _print(session: ImportedSession, store: Store, dry_run: bool) -> None:
     would = "Would import" if dry_run else "Imported"
     lines = plural(session.added_lines, "line")
     match session.relation:
@@ -122,5 +128,4 @@ def _print(session: ImportedSession, dry_run: bool) -> None:
     if not session.is_kept:
         for finding in session.findings:
             echo(f"  {finding.severity}: {plain(finding.message)}")
-        directory = plain(shlex.quote(session.directory))
-        echo_command(f"cd {directory} && claude --resume {session.new_id}")
+        echo_command(plain(resume_command(session.new_id, session.directory, store)))

@@ -18,7 +18,15 @@ from typing import NamedTuple
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.edit.check.findings import Finding, Severity
-from turnlog.edit.journal import Journal, Record, clear_abandoned, make_folders, staging_folder
+from turnlog.edit.journal import (
+    Journal,
+    Record,
+    clear_abandoned,
+    hash_of,
+    make_folders,
+    open_journal,
+    staging_folder,
+)
 from turnlog.edit.open_sessions import require_closed
 from turnlog.errors import Conflict, TurnlogError, Unresumable
 from turnlog.format.jsonl import CHUNK, FileState, swap_in
@@ -55,10 +63,15 @@ Ready = dict[Path, Path]
 
 
 def require_idle(store: Store, *paths: Path) -> None:
-    """Raise `Conflict` for sessions that are open, or were written to within `RECENT` seconds."""
+    """Raise `Conflict` for sessions that are open, or were written to within `RECENT` seconds.
+
+    A file that turnlog itself has just written, such as a clone, may be changed at once.
+    """
     require_closed([store], paths)
-    for path in paths:
-        if time.time() - path.stat().st_mtime < RECENT:
+    recent = [path for path in paths if time.time() - path.stat().st_mtime < RECENT]
+    written = open_journal().written() if recent else {}
+    for path in recent:
+        if written.get(str(path.absolute())) != hash_of(path):
             # A client that keeps no registry continues from memory, and would undo the change.
             reason = f"{path} was written to a moment ago, perhaps by a client that is running"
             raise Conflict(reason, f"sleep {RECENT:.0f}; turnlog live --once")

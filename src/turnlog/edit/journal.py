@@ -30,6 +30,8 @@ from turnlog.store.paths import journal_folder
 STAGE = ".turnlog-"
 """Prefix of staging folders."""
 NONE: Mapping[Path, FileState | None] = {}
+LATEST = 8
+"""Changes to look at for one that was made a moment ago."""
 ABANDONED = 3600.0
 """Seconds after which an unfinished record counts as left over from a crash."""
 
@@ -117,6 +119,16 @@ class Journal:
         """Return all changes, the latest first."""
         found = [self._load(path) for path in self.folder.glob("*/record.json")]
         return sorted(found, key=lambda record: record.time, reverse=True)
+
+    def written(self) -> dict[str, str]:
+        """Return the hashes of the files that the latest changes wrote."""
+        latest = map(self._load, sorted(self.folder.glob("*/record.json"))[-LATEST:])
+        found: dict[str, str | None] = {}
+        # Of two changes in one second, names do not tell which one came first.
+        for record in sorted(latest, key=lambda record: record.time):
+            is_valid = record.is_done and not record.is_undone
+            found |= {file.path: file.after if is_valid else None for file in record.files}
+        return {path: content for path, content in found.items() if content is not None}
 
     def undo(self, name: str | None = None) -> Record:
         """Undo a change, by default the latest that is not undone.

@@ -93,6 +93,8 @@ class SessionListControl(UIControl):
         state = self._picker.state
         if state.scope + 1 < len(state.scopes):
             return "No session matches.  Tab searches other directories, Ctrl-U clears the query."
+        if not self._picker.query.text.strip():
+            return "There are no sessions yet.  Esc Esc leaves; try: turnlog --samples pick"
         return "No session of any project matches.  Ctrl-U clears the query."
 
     def is_focusable(self) -> bool:
@@ -106,7 +108,7 @@ class PickerScreen:
         self._picker = picker
         query = BufferControl(picker.query, [BeforeInput(self._lead)])
         answer = BufferControl(picker.answer, [BeforeInput(self._question)])
-        self._query, self._answer = Window(query, height=1), Window(answer, height=1)
+        self._query, self._answer = _input_line(query), _input_line(answer)
         self._list = Window(SessionListControl(picker))
         listed = HSplit([self._line(self._heading), self._list])
         facts = Window(FormattedTextControl(self._facts), dont_extend_height=True)
@@ -253,3 +255,8 @@ def _make_app(picker: Picker, screen: PickerScreen) -> PickerApp:
         input=create_input(sys.stdin),
         output=create_output(sys.stderr),
     )
+
+
+def _input_line(control: BufferControl) -> Window:
+    # Scrolled anew at every paint: what a narrow terminal hid comes back when it is widened.
+    return Window(control, height=1, get_horizontal_scroll=lambda _: 0)

@@ -9,6 +9,8 @@ from turnlog.index.reports.session_list import ListedSession
 from turnlog.picker.background import CHECKED
 from turnlog.picker.cells import fit, shown, without_combining
 from turnlog.picker.row_layout import Fragment, RowFacts, days_left, fill_of, health_of
+from turnlog.store.paths import Store
+from turnlog.store.stores import store_argument
 from turnlog.text import exact_money, file_size, harmless, percent, plural
 
 if TYPE_CHECKING:
@@ -49,7 +51,9 @@ def _unchecked(session: ListedSession) -> str:
         return "not checked: the file is gone"
     if size <= CHECKED:
         return "not checked yet"
-    return f"not checked, as it has {file_size(size)}: turnlog check {session.id[:8]}"
+    path = Path(session.path)
+    store = store_argument(Store(path.parents[2]), path)
+    return f"not checked, as it has {file_size(size)}: turnlog check {session.id[:8]}{store}"
 
 
 def _kept(days: str) -> str:

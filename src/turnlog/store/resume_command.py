@@ -31,11 +31,15 @@ def resume_command(session_id: str, directory: str | None, store: Store | None =
     >>> resume_command("5e55", "/home/ada/my shop")
     "cd '/home/ada/my shop' && claude --resume 5e55"
     """
-    words = [CLIENT, *resume_arguments(session_id)]
-    if store and not is_clients_store(store):
-        words = [f"{VARIABLE}={shlex.quote(str(store.root))}", shlex.join(words)]
-        return in_directory(directory, " ".join(words))
-    return in_directory(directory, shlex.join(words))
+    command = shlex.join([CLIENT, *resume_arguments(session_id)])
+    return in_directory(directory, with_store(command, store) if store else command)
+
+
+def with_store(command: str, store: Store) -> str:
+    """Return a command that runs the client or `turnlog chat` on a store."""
+    if is_clients_store(store):
+        return command
+    return f"{VARIABLE}={shlex.quote(str(store.root))} {command}"
 
 
 def pasteable_command(session_id: str, directory: str | None, store: Store) -> str | None:

@@ -69,9 +69,10 @@ def holder_of(stores: AnyStores, path: Path) -> Store:
 
 
 def store_argument(stores: AnyStores, path: Path) -> str:
-    """Return the arguments that select the store of a file; empty if there is only one store."""
-    # With several stores, an id may be in more than one of them, and the user's may be others.
-    if len(each_store(stores)) < 2:
+    """Return the arguments that select the store of a file; empty if it is the user's only one."""
+    # With several stores, an id may be in more than one of them.
+    known = each_store(stores)
+    if len(known) == 1 and distinct(Store(Path(each)) for each in store_directories()) == known:
         return ""
     return f" --store {shlex.quote(str(holder_of(stores, path).root))}"
 

@@ -73,7 +73,7 @@ def file_at(
 def _at(opened: OpenedSession, line: int | None) -> tuple[Worktree, FileMoment]:
     session = opened.session
     if session.state.size > LARGEST:
-        raise UsageError("too large to show its files here", f"turnlog files {session.id} --at 1")
+        raise UsageError("too large to show its files here", opened.command("files", "--at", "1"))
     worktree = opened.worktree
     moment = at_line(worktree, line) if line else parse_moment(worktree, None)
     return worktree, moment

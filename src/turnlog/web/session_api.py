@@ -178,7 +178,7 @@ def findings(request: PageRequest) -> list[Fields]:
     with _opened(request) as opened:
         # A check reads the whole file while the page waits for it.
         if opened.session.state.size > CHECKED:
-            raise UsageError("too large to check here", f"turnlog check {opened.session.id}")
+            raise UsageError("too large to check here", opened.command("check"))
         return [mask_value(to_builtins(found)) for found in check_session(opened.session)]
 
 

@@ -13,6 +13,7 @@ from turnlog.index.session_tables import open_at_once, open_in_steps
 from turnlog.render.html.session_pages import PageOptions, SessionPages
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import missing_session
+from turnlog.store.stores import store_argument
 from turnlog.worktree.worktree import Worktree, open_worktree
 
 KEPT = 8
@@ -46,6 +47,11 @@ class OpenedSession:
         self._store = store
         self._pages: dict[str | None, SessionPages] = {}
         self._worktree: Worktree | None = None
+
+    def command(self, name: str, *arguments: str) -> str:
+        """Return a command on this session that works in any shell of the user."""
+        store = store_argument(self._store, self.session.path) if self._store else ""
+        return " ".join(["turnlog", name, self.session.id, *arguments]) + store
 
     def refresh(self) -> None:
         """Read appended lines; pages of the shorter session are dropped."""

@@ -2,7 +2,8 @@
 
 `turnlog mv` rewrites the directory of every line and the paths of backed-up files, but not the
 paths in calls: `/old/shop/a.py` is then a file outside of `/new/shop`. The name of a backup starts
-with a hash of the file's path at that time, which proves that the two are one file.
+with a hash of the file's path at that time, which proves that the two are one file. Sessions of
+`claude -p` have no backups: a directory of the same name tells, if no file is in the new one.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ def former_roots(
     sightings: Iterable[Sighting], backups: Iterable[BackedUp], root: str | None
 ) -> list[str]:
     """Return the directories that `root` had before, given all files that calls name."""
+    sightings = list(sightings)
     names = {sighting.name for sighting in sightings}
     outside = {_path_hash(name.path): name.path for name in names if not _is_below(name, root)}
     found: dict[str, None] = {}
@@ -29,7 +31,24 @@ def former_roots(
         tail = "/" + "/".join(parts)
         if old and is_below and old.endswith(tail) and old != tail:
             found[old.removesuffix(tail)] = None
-    return list(found)
+    namesake = None if found else _namesake(sightings, root)
+    return [namesake] if namesake else list(found)
+
+
+def _namesake(sightings: Iterable[Sighting], root: str | None) -> str | None:
+    """Return the directory with the name of `root` that has the files, if none is in `root` itself.
+
+    A file below the directory of its own line shows that the session was not moved.
+    """
+    folder = (root or "").rpartition("/")[2]
+    found: set[str] = set()
+    for sighting in sightings if folder else ():
+        if _is_below(sighting.name, root) or working_root([sighting], root) != root:
+            return None
+        above, is_in, _ = sighting.name.path.partition(f"/{folder}/")
+        if is_in:
+            found.add(f"{above}/{folder}")
+    return found.pop() if len(found) == 1 else None
 
 
 def moved_name(name: FileName, former: Sequence[str], root: str | None) -> FileName:

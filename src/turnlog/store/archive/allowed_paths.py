@@ -37,7 +37,10 @@ def name_problem(name: str) -> str | None:
     if "/" in name or "\\" in name or "\0" in name:
         return "has a separator or NUL in a name"
     # A name such as "x\x1b[2J.jsonl" would reach a terminal as soon as the archive is listed.
-    if any(unicodedata.category(char) in UNPRINTABLE or char in BIDI for char in name):
+    is_plain = name.isascii() and name.isprintable()  # most are: no need to look at each character
+    if not is_plain and any(
+        unicodedata.category(char) in UNPRINTABLE or char in BIDI for char in name
+    ):
         return "has a control character in a name"
     if len(name.encode()) > LONGEST_NAME:
         return "has a name that is too long"

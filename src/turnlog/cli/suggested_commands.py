@@ -1,0 +1,71 @@
+"""The commands that turnlog suggests: they read the stores that this command line names.
+
+`turnlog --store DIR search x` suggests `turnlog --store DIR show ID`, as `turnlog show ID` would
+look for the session in another store; and a session that was named by its path is named so again.
+Every hint that is printed goes through `to_type`.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from turnlog.store.stores import AnyStores, each_store, store_argument
+
+PROGRAM = "turnlog"
+SUFFIX = ".jsonl"
+SHORT = 8
+"""Characters of an id that commands show."""
+CALL = re.compile(rf"(?:^|(?<=&& )|(?<=; )){PROGRAM} (?=([a-z-]+))")
+"""The program at the start of a command, and the name of the subcommand."""
+SELECTS = re.compile(r"(?:^| )(?:--store|--samples|--help|-h)(?: |=|$)")
+"""Options of a command that names its stores already, or reads none."""
+WITHOUT_STORE = frozenset(("agents", "completion", "forget", "history", "schema", "undo", "where"))
+"""Subcommands that do the same whichever store is chosen: the journal is one for all stores."""
+
+
+class _Chosen:
+    options: tuple[str, ...] = ()
+    paths: Mapping[str, str] = {}
+    """The session files of this command line, by their names."""
+
+
+def choose(options: Iterable[str] = ()) -> None:
+    """Set the options of this command line that name its stores; none for the user's stores."""
+    _Chosen.options = tuple(options)
+
+
+def name_files(words: Iterable[str]) -> None:
+    """Find the session files that a command line names; they may be in no store."""
+    files = [word for word in words if word.endswith(SUFFIX) and Path(word).is_file()]
+    _Chosen.paths = {Path(word).stem: word for word in files}
+
+
+def to_type(command: str) -> str:
+    """Return a suggested command with the options that name the stores of this command line.
+
+    >>> choose(["--store", "/mnt/old claude"])
+    >>> to_type("turnlog show 5e55")
+    "turnlog --store '/mnt/old claude' show 5e55"
+    >>> to_type("turnlog undo c1"), to_type("turnlog show --help"), to_type("git init")
+    ('turnlog undo c1', 'turnlog show --help', 'git init')
+    >>> choose()
+    """
+    if not CALL.search(command) or SELECTS.search(command):
+        return command
+    for name, path in _Chosen.paths.items():
+        word = rf"(?<= )(?:{re.escape(name)}|{re.escape(name[:SHORT])})(?= |$)"
+        command = re.sub(word, lambda _, path=path: shlex.quote(path), command)
+    return CALL.sub(_with_stores, command) if _Chosen.options else command
+
+
+def store_of(stores: AnyStores, path: Path) -> str:
+    """Return the arguments that tell the store of a file from the others of this command line."""
+    # An id may be in several of them.
+    return store_argument(stores, path) if len(each_store(stores)) > 1 else ""
+
+
+def _with_stores(call: re.Match[str]) -> str:
+    if call[1] in WITHOUT_STORE:
+        return call[0]
+    return f"{PROGRAM} {shlex.join(_Chosen.options)} "
