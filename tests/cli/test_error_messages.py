@@ -49,6 +49,13 @@ def test_a_project_that_matches_nothing_is_named(conversation: Path, turnlog: Ru
     assert done.err.endswith("(try: turnlog ls)\n")
 
 
+def test_the_hint_of_a_session_without_calls_is_another_command(
+    conversation: Path, turnlog: Run
+) -> None:
+    told = turnlog("calls", SESSION).err
+    assert told == f"turnlog: no calls in {SESSION}.jsonl (try: turnlog show {SESSION})\n"
+
+
 def test_where_lists_index_journal_and_archive(project: Path, turnlog: Run) -> None:
     places = json.loads(turnlog("where", "--json").out)
     assert {"index", "journal", "archive"} <= places.keys()

@@ -3,10 +3,12 @@
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 
+from cli.conftest import Run
 from turnlog.cli.root import COMMANDS, GROUPS, command_paths, help_of, root
 from turnlog.cli.search import SearchCommand, expand_short_options
 
@@ -60,6 +62,16 @@ def test_every_command_has_examples_whose_options_exist(path: str) -> None:
             context.ignore_unknown_options = True
             rest = expand_short_options(rest)
         command.make_parser(context).parse_args(rest)
+
+
+@pytest.mark.usefixtures("conversation")
+@pytest.mark.parametrize("example", list(examples_of("sql")))
+def test_statements_in_examples_of_sql_run(
+    example: str, turnlog: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = turnlog(*shlex.split(example)[1:])
+    assert (outcome.code, outcome.err) == (0, "")
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -87,7 +87,7 @@ EXTRA = {
 """Command lines that the options alone do not give."""
 QUERIES = (
     "SELECT * FROM calls",
-    "SELECT * FROM sessions",
+    "SELECT * FROM files",
     "SELECT text AS password FROM prompts",
 )
 

@@ -19,6 +19,7 @@ from support.build import (
     text,
     user,
 )
+from turnlog.conversation.milestones import TreeMilestones
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import open_session
 from turnlog.conversation.tree import Tree, grow_tree
@@ -73,7 +74,16 @@ def test_a_logical_parent_behind_its_compaction_does_not_go_round_in_circles(
 ) -> None:
     tree = opened(user("q1"), *compaction("so far", logical_parent_uuid=nth(3))).tree
     assert tree.active_leaf is not None
-    assert lines_of(tree, tree.path_to(tree.active_leaf)) == [2, 3]
+    assert lines_of(tree, tree.path_to(tree.active_leaf)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("named", [1, 2, 3, 5, 6, 7])
+def test_every_milestone_is_reached_though_a_compaction_names_itself_or_a_later_entry(
+    opened: Opened, named: int
+) -> None:
+    both = [*compaction("once", logical_parent_uuid=nth(named)), user("q2")]
+    whole = opened(user("q1"), assistant(text("a1")), *both, *compaction("twice"), user("q3"))
+    assert set(TreeMilestones(whole.tree).depths) == {0, 1, 2, 3, 4}
 
 
 def test_a_parent_that_is_gone_is_told(opened: Opened) -> None:

@@ -100,7 +100,8 @@ def test_sub_agents_have_new_uuids_wherever_they_lie(tmp_path: Path) -> None:
     beside.write_bytes(session(user("look", uuid="c1"), agent_id="fedcba00"))
     _, clone, made = cloned(store, CONTENT)
     content = b"".join(path.read_bytes() for path in made.files)
-    assert not [name for name in ("b1", "b2", "c1") if f'"{name}"'.encode() in content]
+    named = [f'"{name}"'.encode() for name in ("b1", "b2", "c1")]
+    assert [content.count(name) for name in named] == [1, 0, 1], "only as the origin"
     (agent,) = [each for each in clone.subagents if each.id == AGENT]
     assert clone.open_subagent(agent).tree.parents == [-1, 0]
     assert b"fedcba00" not in content

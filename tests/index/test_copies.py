@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -12,6 +13,7 @@ from support.build import assistant, call, line, result, session, text, user
 from turnlog.conversation.session import open_session
 from turnlog.edit.clone import plan_clone
 from turnlog.edit.plan import Plan
+from turnlog.edit.transforms import TransformOptions, straighten
 from turnlog.index.database import open_index
 from turnlog.index.ingest.sync import sync
 from turnlog.index.reports.report_cache import OF_THE_MOMENT, cached_report
@@ -75,6 +77,30 @@ def test_a_clone_counts_nothing_again(source: Path, store: Store, total: Total) 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"".join(lines))
     assert before["turns"] == 2
+    assert total() == before
+
+
+@pytest.mark.parametrize("name", [f"{n}0000000-0000-4000-8000-000000000001" for n in (0, 9)])
+def test_a_straightened_clone_counts_nothing_again(
+    source: Path, store: Store, total: Total, name: str
+) -> None:
+    # Both prompts and an answer are earlier than the entries before them, so they are moved.
+    times = [f"2026-11-15T06:00:{second}.000Z" for second in (30, 40, 50, 20, 45)]
+    entries = map(json.loads, source.read_bytes().splitlines())
+    moved = [entry | {"timestamp": at} for entry, at in zip(entries, times, strict=True)]
+    start = user("/ide", uuid="first", timestamp=times[1], session_id=ONE)
+    moved[0]["parentUuid"] = "first"
+    source.write_bytes(start + b"".join(json.dumps(entry).encode() + b"\n" for entry in moved))
+    before = total()
+    opened = open_session(source)
+    plan = Plan(opened)
+    straighten(opened, plan, TransformOptions())
+    ids = iter([name])
+    clone = plan_clone(store, opened, plan, new_id=lambda: next(ids, None) or str(uuid4()))
+    for path, lines in clone.files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(lines))
+    assert before["turns"] == 3
     assert total() == before
 
 

@@ -343,6 +343,14 @@ def test_a_link_is_not_followed_out_of_a_session(filled: Store, archive: Archive
     assert len(archive.load(FIRST).files) == 8
 
 
+def test_a_session_that_cannot_be_read_is_not_listed(tmp_path: Path, archive: Archive) -> None:
+    store = Store(tmp_path / "odd")
+    put(store.projects / os.fsdecode(b"\xff") / f"{FIRST}.jsonl", session(user("q")))
+    done = archive_sessions(store, archive)
+    assert [unread.reason for unread in done.unread] == ["its name is not UTF-8"]
+    assert (done.all_sessions, list(archive.sessions.iterdir())) == (0, [])
+
+
 def test_a_name_that_is_not_utf8_is_told_and_stops_nothing(filled: Store, archive: Archive) -> None:
     folder = os.fsencode(transcript(filled).with_suffix(""))
     os.close(os.open(folder + b"/\xff", os.O_CREAT))

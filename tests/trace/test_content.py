@@ -1,6 +1,7 @@
 """Content of a session that may leave the machine: masked, full or none; and how much."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from conversation.conftest import Opened
 from support.build import assistant, attachment, call, result, session, text, user
 from support.traces import flat, spans
 from turnlog.trace.attributes import attributes_of
-from turnlog.trace.content import ContentMode, ContentPolicy
+from turnlog.trace.content import DEEPEST, TOO_DEEP, ContentMode, ContentPolicy
 from turnlog.trace.span import Span
 
 KEY = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"[::-1][:36]
@@ -81,6 +82,18 @@ def test_the_texts_of_one_value_share_the_room(opened: Opened) -> None:
     assert cut["b"].startswith("y" * 100 + "… [cut by turnlog: 100 of 900")
     assert cut["c"] == "short"
     assert cut["d"].startswith("… [cut by turnlog: 0 of 900")
+
+
+@pytest.mark.parametrize("depth", [DEEPEST // 2, 900])
+def test_a_value_that_is_nested_too_deeply_is_cut(opened: Opened, depth: int) -> None:
+    nested: Any = "core"
+    for _ in range(depth):
+        nested = [nested]
+    lines = user("q"), assistant(call("Bash", {"command": nested})), result("toolu_1", "done")
+    found = [ContentPolicy().of(span) for span in spans(opened(*lines))]
+    (tool,) = [span for span in found if span.call_id]
+    assert (TOO_DEEP in str(tool.input)) == (depth > DEEPEST)
+    assert all(map(attributes_of, found))
 
 
 def test_a_secret_is_masked_before_the_cut(opened: Opened) -> None:

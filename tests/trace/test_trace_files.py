@@ -142,7 +142,8 @@ def test_processes_write_the_file_that_one_would_write(tmp_path: Path) -> None:
     paths = [tmp_path / "p" / f"{name}.jsonl" for name in names]
     paths[0].parent.mkdir()
     for path in paths:
-        path.write_bytes(session(user(large), assistant(text(path.stem)), session_id=path.stem))
+        prompt = user(large, uuid=path.stem)
+        path.write_bytes(session(prompt, assistant(text(path.stem)), session_id=path.stem))
     os.mkfifo(tmp_path / "p" / "agent-1.jsonl")
     assert sum(path.stat().st_size for path in paths) > WORTH_SHARING
     found = [span for path in paths for span in spans_in(path)]
@@ -157,13 +158,31 @@ def test_processes_write_the_file_that_one_would_write(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.json", "one.json", "p"]
 
 
+@pytest.mark.parametrize("size", [1, 2 * PART])
+def test_spans_that_a_fork_copied_are_written_once(tmp_path: Path, size: int) -> None:
+    folder = tmp_path / "p"
+    folder.mkdir()
+    names = [f"0000000{n}-0000-4000-8000-000000000000" for n in range(3)]
+    common = [user("a" * size), assistant(text("x"), message_id="m1")]
+    for name in names:
+        own = [user(f"then {name}", uuid=name), assistant(text("y"), message_id=name)]
+        content = session(*common, *own, session_id=name)
+        (folder / f"{name}.jsonl").write_bytes(content)
+    paths = sorted(folder.iterdir())
+    tally = write_sessions(tmp_path / "all.json", paths, spans_in, lambda _: None, {})
+    request = json.loads((tmp_path / "all.json").read_bytes())
+    found = request["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert len({(span["traceId"], span["spanId"]) for span in found}) == len(found) == 8
+    assert (len(tally.turns), tally.spans) == (4, 8)
+
+
 def test_a_large_session_is_begun_first_and_written_in_its_place(tmp_path: Path) -> None:
     names = [f"0000000{n}-0000-4000-8000-000000000000" for n in range(5)]
     paths = [tmp_path / "p" / f"{name}.jsonl" for name in names]
     paths[0].parent.mkdir()
     for path in paths:
-        prompt = "a" * (LARGE if path is paths[-1] else PART)
-        path.write_bytes(session(user(prompt), assistant(text(path.stem)), session_id=path.stem))
+        prompt = user("a" * (LARGE if path is paths[-1] else PART), uuid=path.stem)
+        path.write_bytes(session(prompt, assistant(text(path.stem)), session_id=path.stem))
     write_otlp(tmp_path / "one.json", [span for path in paths for span in spans_in(path)])
     begun, done = tmp_path / "begun", list[int]()
     noted = partial(noted_spans_in, begun)

@@ -62,6 +62,8 @@ def command(stores: Stores, session: str, tool: str | None, errors: bool, as_jso
     if as_json:
         echo_json([call_view(opened, call, reveal=True) for call in chosen])
         return
+    if not opened.calls:
+        raise NotFound(f"no calls in {opened.path.name}", f"turnlog show {opened.id}")
     if not chosen:
         raise NotFound(f"no matching calls in {opened.path.name}", f"turnlog calls {opened.id}")
     echo_table(with_rows(COLUMNS, (_cells(opened, call) for call in chosen)))

@@ -6,7 +6,6 @@ the next prompt.
 """
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -16,9 +15,9 @@ from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.drafts import NO_CONTENT, Draft, draft_messages, text_block
 from turnlog.conversation.node_log import NodeLog
 from turnlog.format.blocks import THINKING
+from turnlog.format.decode import HALVES
 from turnlog.format.json_values import Fields
 
-HALVES = re.compile("[\ud800-\udfff]")
 USE, RESULT = "tool_use", "tool_result"
 NO_RESPONSE = "No response requested."
 INTERRUPTED_USE = "[Tool use interrupted]"

@@ -233,13 +233,41 @@ class Tree:
 
     def step_back(self, rank: int) -> int:
         """Return the node before a node, across a compaction; -1 if there is none."""
-        node = self.chain[rank]
-        if self.parents[rank] >= 0:
+        if self.parents[rank] >= 0 or not is_compaction(self.chain[rank]):
             return self.parents[rank]
-        if not is_compaction(node):
-            return -1
+        if rank not in self._steps_across:
+            # A compaction of a damaged file may name itself or an entry after it: a cycle.
+            before = (self._stated_step(rank), rank - 1)
+            steps = (each for each in before if not self._leads_back(each, rank))
+            self._steps_across[rank] = next(steps, -1)
+        return self._steps_across[rank]
+
+    @cached_property
+    def _steps_across(self) -> dict[int, int]:
+        return {}
+
+    def _stated_step(self, rank: int) -> int:
+        """Return the node before a node as the file states it, which may form a cycle."""
+        node = self.chain[rank]
+        if self.parents[rank] >= 0 or not is_compaction(node):
+            return self.parents[rank]
         logical = self.rank_of(node.logical_parent)
         return rank - 1 if logical is None else logical
+
+    def _leads_back(self, start: int, rank: int) -> bool:
+        """Return whether a walk back from one node arrives at another."""
+        if start < rank and self._is_in_order:
+            return False
+        seen: set[int] = set()
+        while start >= 0 and start not in seen and start != rank:
+            seen.add(start)
+            start = self._stated_step(start)
+        return start == rank
+
+    @cached_property
+    def _is_in_order(self) -> bool:
+        """True if no step back leads forward in the file, as in every file that a client wrote."""
+        return all(self._stated_step(rank) < rank for rank in range(len(self.chain)))
 
     def _tips(self) -> Iterator[int]:
         return (rank for rank, node in enumerate(self.chain) if can_be_tip(node))

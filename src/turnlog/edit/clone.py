@@ -52,10 +52,15 @@ def plan_clone(
     for old in found.backups:
         files[_moved(old, session.id, name)] = _raw_lines(old)
     for old in [*found.sidecars, *found.todos]:
-        files[_moved(old, session.id, name)] = map(rename, map(swap, _raw_lines(old)))
+        lines = map(rename, map(swap, _raw_lines(old)))
+        is_agent = old.name.startswith("agent-") and old.suffix == ".jsonl"
+        files[_moved(old, session.id, name)] = (
+            _with_origin(lines, session.id, plan.ids) if is_agent else lines
+        )
     for old in found.subagents:
         new = old.with_name(f"agent-{agents[_agent_id(old)]}.jsonl")
-        files[new] = map(rename, map(swap, _raw_lines(old)))
+        lines = map(rename, map(swap, _raw_lines(old)))
+        files[new] = _with_origin(lines, session.id, plan.ids)
     files[path] = _with_origin(map(rename, carry_out(plan, tally)), session.id, plan.ids)
     return Clone(name, path, files)
 

@@ -22,7 +22,7 @@ from turnlog.edit.compaction_entries import (
     tokens_at,
 )
 from turnlog.edit.plan import Plan, Rewrite, main_nodes
-from turnlog.edit.transforms import TransformOptions, take_calls, with_rising_times
+from turnlog.edit.transforms import TransformOptions, moved_to, take_calls, with_rising_times
 from turnlog.format.fields import given
 from turnlog.format.json_values import Fields
 from turnlog.format.state import FileHistoryDelta, FileHistorySnapshot, Summary
@@ -128,8 +128,7 @@ def _type(node: ChainNode) -> str:
 def _linked(links: Fields, stamp: str | None) -> Rewrite:
     def link(value: Fields) -> Fields:
         changes = {name: link for name, link in links.items() if value.get(name) != link}
-        if stamp and parse_timestamp(value.get("timestamp")) != parse_timestamp(stamp):
-            changes["timestamp"] = stamp
+        changes |= moved_to(value, stamp)
         return value | changes if changes else value
 
     return link

@@ -168,7 +168,7 @@ def _lift_tip(
 
 def _later_than(value: Fields, moment: datetime) -> Fields:
     own = parse_timestamp(value.get("timestamp"))
-    return value if own and own > moment else value | {"timestamp": stamp_of(moment + TICK)}
+    return value if own and own > moment else value | moved_to(value, stamp_of(moment + TICK))
 
 
 def _move_tip(session: Session, plan: Plan, was: ChainNode, now: ChainNode) -> None:
@@ -353,8 +353,20 @@ def _relinked(
         was = value.get("parentUuid")
         if parent and was != parent and (was is not None or is_moved):
             changes["parentUuid"] = parent
-        if stamp and parse_timestamp(value.get("timestamp")) != parse_timestamp(stamp):
-            changes["timestamp"] = stamp
+        changes |= moved_to(value, stamp)
         return value | changes if changes else value
 
     return relink
+
+
+def moved_to(value: Fields, stamp: str | None) -> Fields:
+    """Return the fields that give an entry another time; none if it has that time.
+
+    Reports recognize the copies of a prompt by its time, so the original one is recorded.
+    """
+    was = value.get("timestamp")
+    if not stamp or parse_timestamp(was) == parse_timestamp(stamp):
+        return {}
+    is_prompt = value.get("type") == "user" and "toolUseResult" not in value
+    recorded = {"recordedAt": was} if is_prompt and was and "recordedAt" not in value else {}
+    return {"timestamp": stamp} | recorded

@@ -22,6 +22,8 @@ from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.kinds import type_for, type_named
 
 MARK = b"\xef\xbb\xbf"
+HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of surrogate pairs, which JSON can contain and UTF-8 cannot."""
 
 
 class Problem(NamedTuple):
@@ -237,3 +239,16 @@ def _reason(error: Exception, is_whole: bool) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"not JSON: {error.msg.removesuffix(' at')} at column {error.pos + 1}"
     return f"not JSON: {error}"
+
+
+def encode_sound(value: Any) -> bytes:
+    """Encode a value as JSON in UTF-8; half a surrogate pair, which has no UTF-8, becomes U+FFFD.
+
+    >>> encode_sound([chr(0xD800)]).decode() == '["\\ufffd"]'
+    True
+    """
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
+        return HALVES.sub("\ufffd", text).encode()

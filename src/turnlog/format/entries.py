@@ -110,6 +110,8 @@ class User(MessageEntry):
     turn_position: TurnPosition | None | UnsetType = UNSET
     origin: Object = UNSET
     permission_mode: Text = UNSET
+    recorded_at: Text = UNSET
+    """Written by turnlog: the time of a prompt before an edit moved it. Copies are found by it."""
     raw_tool_use_result: Raw | UnsetType = field(default=UNSET, name="toolUseResult")
     """Decoded on demand: it repeats the result, and is a third of many files."""
     source_tool_assistant_uuid: Text = field(default=UNSET, name="sourceToolAssistantUUID")

@@ -24,6 +24,7 @@ from turnlog import __version__
 from turnlog.conversation.session import open_session
 from turnlog.errors import Conflict, TurnlogError, UsageError
 from turnlog.format.atomic import write_atomic
+from turnlog.format.decode import encode_sound
 from turnlog.format.regular_files import open_regular
 from turnlog.render.export import FORMATS, ExportOptions, export_session
 from turnlog.render.export_index import IndexedSession, require_own_index, write_index
@@ -268,10 +269,10 @@ class _Manifest:
         if not self._path.exists():
             self.save([])
         with self._path.open("ab") as stream:
-            stream.write(msgspec.json.encode(file) + b"\n")
+            stream.write(encode_sound(file) + b"\n")
 
     def save(self, files: Iterable[ExportedFile]) -> None:
-        lines = [msgspec.json.encode(self.head), *map(msgspec.json.encode, files)]
+        lines = [encode_sound(self.head), *map(encode_sound, files)]
         content = b"\n".join(lines) + b"\n"
         if not self._path.exists() or self._path.read_bytes() != content:
             write_atomic(self._path, content)

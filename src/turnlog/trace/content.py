@@ -20,6 +20,9 @@ UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 MAX_CHARS = 20_000
 SHORT = 100
 """Length up to which a text is never cut, such as a name or a role."""
+DEEPEST = 100
+TOO_DEEP = "… [nested too deeply]"
+"""Takes the place of a value at this depth: neither turnlog nor a backend could read it."""
 LONG_TEXTS = 4 << 20
 """Maximum number of characters in the cache of long texts."""
 
@@ -97,14 +100,20 @@ class _Cutter:
         self.remaining = limit or None
         self.is_masked = is_masked
 
-    def cut(self, value: Any, name: str = "") -> Any:
+    def cut(self, value: Any, name: str = "", depth: int = 0) -> Any:
         """Return a cleaned JSON value; `name` is its field name in the enclosing object."""
         if isinstance(value, str):
             return self._shortened(_clean(value, self.is_masked, name))
+        if depth > DEEPEST and (is_object(value) or is_array(value)):
+            return TOO_DEEP
+        inner = depth + 1
         if is_object(value):
-            return {_clean(key, self.is_masked): self.cut(item, key) for key, item in value.items()}
+            return {
+                _clean(key, self.is_masked): self.cut(item, key, inner)
+                for key, item in value.items()
+            }
         if is_array(value):
-            return [self.cut(item, name) for item in value]
+            return [self.cut(item, name, inner) for item in value]
         return value
 
     def _shortened(self, text: str) -> str:

@@ -4,6 +4,7 @@ Each process writes parts, which are joined in the order of the sessions: the re
 from one process. Neither spans nor parts are ever held in memory completely.
 """
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
@@ -27,6 +28,9 @@ LARGE = 4 * PART
 WORTH_SHARING = 4 << 20
 """Bytes from which starting other processes pays off."""
 
+IDS = re.compile(rb'\{"traceId":"(\w+)","spanId":"(\w+)"')
+"""The start of an encoded span."""
+
 SpansOf = Callable[[Path], Iterator[Span]]
 Progress = Callable[[int], None]
 """Called with the number of bytes of sessions processed since the last call."""
@@ -37,13 +41,20 @@ class SpanTally(Struct):
 
     turns: set[str] = field(default_factory=set[str])
     """Trace ids of the turns."""
-    spans: int = 0
+    ids: set[bytes] = field(default_factory=set[bytes])
+    """The ids of the spans, each after that of its trace."""
 
-    def add(self, span: Span) -> None:
-        """Count a span."""
+    @property
+    def spans(self) -> int:
+        return len(self.ids)
+
+    def add(self, span: Span) -> bool:
+        """Count a span; return False if it was counted before, in another copy of its session."""
         if not span.trace.is_helper:
             self.turns.add(span.trace.id)
-        self.spans += 1
+        before = len(self.ids)
+        self.ids.add(bytes.fromhex(span.trace.id + span.id))
+        return len(self.ids) > before
 
 
 class Batch(NamedTuple):
@@ -101,8 +112,8 @@ def _counted(
 ) -> Iterator[Span]:
     for session in sessions:
         for span in spans_of(session):
-            tally.add(span)
-            yield span
+            if tally.add(span):
+                yield span
         done(session)
 
 
@@ -133,12 +144,22 @@ def _join(file: BinaryIO, part: WrittenPart, tally: SpanTally) -> None:
     with part.path.open("rb") as written:
         if not tally.spans:
             written.read(1)  # skip the comma before the very first span
-        shutil.copyfileobj(written, file)
+        if tally.ids.isdisjoint(part.tally.ids):
+            shutil.copyfileobj(written, file)
+        else:
+            file.writelines(_unwritten(written, tally.ids))
     part.path.unlink()
     tally.turns |= part.tally.turns
-    tally.spans += part.tally.spans
+    tally.ids |= part.tally.ids
     for path, reason in part.skipped.items():
         note_skipped(path, reason)
+
+
+def _unwritten(written: Iterable[bytes], known: set[bytes]) -> Iterator[bytes]:
+    """Yield the spans of a part, one per line, that are in no part before it."""
+    for line in written:
+        if (ids := IDS.match(line)) and bytes.fromhex(ids.expand(rb"\1\2").decode()) not in known:
+            yield b",\n" + line.removesuffix(b"\n").removesuffix(b",")
 
 
 class _PartWriter:

@@ -5,9 +5,8 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import msgspec
-
 from turnlog.conversation.live import LiveReader, LiveSession
+from turnlog.format.decode import encode_sound
 from turnlog.format.json_values import Fields
 from turnlog.render.live_rows import live_row, live_summary
 from turnlog.web.library import Library, session_key
@@ -38,7 +37,7 @@ class LiveFeed:
             sessions = await self._look()
             if sessions != sent:
                 sent, spoken = sessions, time.monotonic()
-                yield b"data: " + msgspec.json.encode(self._payload(sessions)) + b"\n\n"
+                yield b"data: " + encode_sound(self._payload(sessions)) + b"\n\n"
             elif time.monotonic() - spoken > PING_SECONDS:
                 spoken = time.monotonic()
                 yield b": ping\n\n"

@@ -147,6 +147,7 @@ class _Reader:
             facts.slug = view.slug
         if facts.cwd is None and CHAINED.get(kind or "", True):
             facts.cwd = view.cwd
+        facts.carry.is_clone |= bool(view.forked_from and _is_cloned(view.uuid, view.forked_from))
         place = _LinePlace(facts.carry.lines, seconds_of(view.timestamp or view.when))
         if kind == "assistant" and view.message:
             self._read_answer(place, view)
@@ -184,6 +185,8 @@ class _Reader:
             # The directory in which the session began names its project; later lines may be
             # elsewhere.
             facts.cwd = given(entry.cwd) if facts.cwd is None else facts.cwd
+            origin = given(entry.forked_from)
+            facts.carry.is_clone |= bool(origin and _is_cloned(given(entry.uuid), origin))
         if not isinstance(entry, Assistant):
             facts.carry.loose = None
         match entry:
@@ -269,12 +272,13 @@ class _Reader:
 
     def _prompt_key(self, place: "_LinePlace", entry: User, text: str) -> str:
         """Return a key that copies share: a clone has new uuids, but the same times and texts."""
-        if place.at is None:
+        at = seconds_of(given(entry.recorded_at)) or place.at
+        if at is None:
             return given(entry.uuid) or f"{self.name}:{place.line}"
         # The checksum tells prompts of the same millisecond apart: two agents may be started at
         # once.
         content = f"{given(entry.cwd)} {text}".encode(errors="replace")
-        return f"{place.at:.3f} {zlib.crc32(content):08x}"
+        return f"{at:.3f} {zlib.crc32(content):08x}"
 
     def _read_result(
         self, place: "_LinePlace", result: "Result", branch: str | None, record: ResultRecord | None
@@ -425,7 +429,10 @@ class _Reader:
 
     def _is_copy(self, session: str | None, forked_from: ForkedFrom | None) -> bool:
         """Return whether an entry was first written in another session."""
-        return forked_from is not None or bool(self.owner and session and session != self.owner)
+        # Only the first entry of a clone names its origin. A straightened clone has other times,
+        # and would change reports if it were the copy that counts.
+        is_marked = forked_from is not None or self.facts.carry.is_clone
+        return is_marked or bool(self.owner and session and session != self.owner)
 
 
 class Result(Struct):
@@ -480,3 +487,8 @@ def _compaction(place: _LinePlace, entry: CompactBoundary) -> Compaction:
 
 
 BEGINNING = ASKING | LOCAL
+
+
+def _is_cloned(uuid: str | None, origin: ForkedFrom) -> bool:
+    """Return whether an entry has a uuid of its own; forks keep those of their origin."""
+    return given(origin.message_uuid) not in (None, uuid)

@@ -50,6 +50,8 @@ class Carry(Struct):
     """Key of the message that the last line belonged to, if that message has no id."""
     pending: dict[str, str] = field(default_factory=dict[str, str])
     """Tools of calls without a result yet, by call id."""
+    is_clone: bool = False
+    """True if an entry was cloned from another session: it has a new uuid, and names the old."""
 
 
 class PromptFact(Struct, array_like=True):

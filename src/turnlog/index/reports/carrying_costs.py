@@ -18,6 +18,7 @@ from turnlog.conversation.carried_items import CarriedItem
 from turnlog.conversation.carrying import carrying_of
 from turnlog.conversation.carrying_groups import tool_name
 from turnlog.conversation.session import open_session
+from turnlog.format.decode import encode_sound
 from turnlog.index.database import Index, writing
 from turnlog.index.sync_policy import Progress
 from turnlog.secrets import cut_whole
@@ -146,7 +147,7 @@ def _costs_of_files(excluded: dict[str, frozenset[str]], paths: Sequence[Path]) 
             costs = costs_of_file(path, excluded.get(str(path), frozenset()))
         except OSError:  # deleted since the store was scanned
             continue
-        found[str(path)] = msgspec.json.encode(costs)
+        found[str(path)] = encode_sound(costs)
     return found
 
 

@@ -22,6 +22,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from turnlog.errors import Damaged, NotFound, Unavailable
 from turnlog.format.atomic import TEMPORARY_SUFFIX, write_atomic
+from turnlog.format.decode import encode_sound
 from turnlog.format.jsonl import PROBE, Bookmark, FileState, Line
 from turnlog.format.locks import lock
 from turnlog.format.portable import NOFOLLOW, sync_folder
@@ -210,7 +211,7 @@ class Archive:
         raise Damaged(f"{path} is damaged")
 
     def save(self, manifest: ArchiveManifest) -> None:
-        raw = _encode(manifest)
+        raw = encode_sound(manifest)
         envelope = _encode(_Envelope(FORMAT, hash_of(raw), msgspec.Raw(raw)))
         write_atomic(self.sessions / f"{manifest.session}.json", envelope + b"\n")
 

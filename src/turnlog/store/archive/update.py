@@ -270,7 +270,8 @@ class _Run:
 
     def _finish(self, copies: list[tuple[ArchiveJob, dict[str, _Copied]]]) -> None:
         """Write the manifests of sessions once all their pieces are on disk."""
-        manifests = [self._manifest(job, copied) for job, copied in copies]
+        # A session none of whose files could be read is not archived, and must not be listed.
+        manifests = [self._manifest(job, copied) for job, copied in copies if copied or job.old]
         used = {p.hash for m in manifests for file in m.files for p in file.pieces}
         self.writer.sync(used)
         list(self.writer.pool.map(self.archive.save, manifests))
