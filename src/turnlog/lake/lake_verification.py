@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnlog.errors import TurnlogError
+from turnlog.errors import Damaged
 from turnlog.index.sync_policy import SILENT, Feedback, synced_index
 from turnlog.lake.lake_names import NameFilter
-from turnlog.lake.lake_parts import decode_part, parse_place, require_version
+from turnlog.lake.lake_parts import ForeignFile, decode_part, parse_place, require_version
 from turnlog.lake.lake_push import SourceRow, batches_of, file_id, source_rows
 from turnlog.lake.lake_schema import ROOT
 from turnlog.lake.lake_settings import LakeMachine, LakeSettings, names_for, this_machine
@@ -16,6 +16,7 @@ from turnlog.lake.lake_texts import all_rows
 from turnlog.lake.lake_units import UnitKey, read_units, units_of
 from turnlog.lake.live_units import (
     UnitRow,
+    has_own_name,
     list_unit_parts,
     live_parts,
     sound_units,
@@ -118,8 +119,10 @@ def _read_part(storage: LakeStorage, path: str, done: VerifiedLake) -> Any:
     # about the part, and there is nothing to report.
     try:
         table = decode_part(storage, path, content)
-    except TurnlogError as error:
-        done.findings.append(LakeFinding("damaged", path, error.message))
+    except (Damaged, ForeignFile) as error:
+        is_ignored = isinstance(error, ForeignFile) and has_own_name(path, content)
+        kind = "foreign" if is_ignored else "damaged"
+        done.findings.append(LakeFinding(kind, path, error.message))
         return None
     done.parts += 1
     return table
