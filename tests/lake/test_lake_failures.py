@@ -213,6 +213,30 @@ def test_missing_permissions_are_one_clear_line(machine: PushingMachine, dest: s
     assert lake_totals(dest)["messages"] == 4
 
 
+def test_sessions_in_an_unreadable_folder_are_not_retracted(
+    machine: PushingMachine, dest: str
+) -> None:
+    gone, folder = machine.store.projects / "-gone", machine.path().parent
+    gone.mkdir()
+    (gone / f"{A.replace('a', 'b')}.jsonl").write_bytes(numbered_turn(2))
+    machine.push()
+    totals = lake_totals(dest)
+    shutil.rmtree(gone)
+    try:
+        for mode in (0o000, 0o400):
+            folder.chmod(mode)
+            assert without_privileges(machine.push).retracted == 0
+            assert lake_totals(dest) == totals
+            assert without_privileges(lambda: verified(machine)) == set()
+    finally:
+        folder.chmod(0o700)
+    # Neither a pipe nor a broken link hides a session.
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "link.jsonl").symlink_to("nowhere")
+    assert machine.push().retracted > 0
+    assert lake_totals(dest)["messages"] == 2
+
+
 def test_part_that_may_not_be_read_is_not_called_damaged(
     machine: PushingMachine, dest: str
 ) -> None:
