@@ -231,6 +231,17 @@ def test_timer_is_installed_and_undone(
     assert list(folder.iterdir()) == []
 
 
+def test_uninstall_names_both_the_hook_and_the_timer(
+    turnlog: Run, path: Path, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    turnlog("lake", "install", "lake")
+    turnlog("lake", "install", "lake", "--timer")
+    removed = turnlog("lake", "uninstall").out
+    assert removed.startswith(f"Removed from {project.parent.parent / 'settings.json'} and ")
+    assert "/turnlog-lake.* (then: systemctl --user daemon-reload)" in removed
+
+
 def test_document_names_every_column() -> None:
     columns = [*UNITS, *(column for table in TABLES.values() for column in table)]
     assert [c.name for c in columns if f"| `{c.name}` | {c.kind} |" not in DOCUMENT] == []

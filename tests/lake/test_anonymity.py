@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from support.build import assistant, session, text, user
-from support.lake_machines import PushingMachine
+from support.lake_machines import KEY, PushingMachine, live_rows
 from turnlog.errors import UsageError
 from turnlog.index.reports.reports import Filters, ReportRequest
 from turnlog.lake.anonymity import CELL, OTHER, Cell, build_cells
 from turnlog.lake.lake_reports import LakeSource, lake_report
+from turnlog.lake.lake_settings import LakeSettings
+from turnlog.lake.lake_status import pull
+from turnlog.lake.raw_ingest import ingest_raw
 
 PEOPLE = [f"p{number}" for number in range(12)]
 
@@ -143,6 +146,33 @@ def test_other_teams_cannot_cut_cells_differently(dest: str) -> None:
     Path(dest, "teams.toml").write_text('[teams]\none = ["p0"]\n')
     # The others are too few for a team of their own, so both are shown as one.
     assert figures(dest, by=("team",), k=6)["total"] in (0, 13)
+
+
+def test_copy_of_a_lake_has_its_teams(dest: str, tmp_path: Path) -> None:
+    copy, teams = str(tmp_path / "copy"), Path(dest, "teams.toml")
+    # With other teams, the copy would show six people, the lake five, and the difference one.
+    teams.write_text('[teams]\none = ["p0", "p1", "p2", "p3", "p4"]\nrest = ["p5"]\n')
+    pull(dest, copy)
+    assert figures(copy) == figures(dest) == {("shop",): 11, "total": 11}
+    teams.unlink()
+    pull(dest, copy)
+    assert figures(copy) == figures(dest) == {("shop",): 13, "total": 13}
+
+
+def test_machines_without_a_user_are_one_person(tmp_path: Path) -> None:
+    raw, dest = tmp_path / "raw", str(tmp_path / "lake")
+    for number in range(5):
+        prompt, answer = user(f"prompt {number}"), assistant(text("so"), message_id=f"msg_{number}")
+        name, path = f"5e551011-0000-4000-8000-{number:012}", raw / f"{number}.jsonl"
+        raw.mkdir(exist_ok=True)
+        path.write_bytes(session(prompt, answer, session_id=name))
+        # Each archive is a machine of its own, because its key is.
+        key = tmp_path / f"key-{number}"
+        key.write_bytes(KEY + bytes([number]))
+        ingest_raw(str(raw), dest, LakeSettings(key=key))
+        path.unlink()
+    assert len({row["machine"] for row in live_rows(dest, "sessions")}) == 5
+    assert figures(dest)["total"] == 0
 
 
 def test_larger_k_shows_no_more(dest: str) -> None:

@@ -42,6 +42,13 @@ def unit_part(dest: str) -> Path:
     return found
 
 
+def verified(machine: PushingMachine) -> set[str]:
+    """Return the kinds of what a verification finds."""
+    with machine.environment():
+        found = verify(machine.store, machine.dest, machine.settings)
+    return {each.kind for each in found.findings}
+
+
 def one_line(error: TurnlogError) -> str:
     assert "\n" not in error.line
     assert error.hint
@@ -76,9 +83,10 @@ def replace(path: Path, content: bytes) -> None:
 
 def test_part_of_a_newer_version_is_refused(machine: PushingMachine, dest: str) -> None:
     rewritten(unit_part(dest), "2.0")
-    with pytest.raises(Unavailable, match=r"lake schema 2\.0, not 1\.x") as raised:
-        lake_status(dest)
-    one_line(raised.value)
+    for read in (lambda: lake_status(dest), lambda: verified(machine)):
+        with pytest.raises(Unavailable, match=r"lake schema 2\.0, not 1\.x") as raised:
+            read()
+        one_line(raised.value)
 
 
 def test_columns_of_a_later_minor_version_are_read(machine: PushingMachine, dest: str) -> None:
@@ -133,22 +141,43 @@ def test_truncated_part_is_neither_merged_nor_deleted(machine: PushingMachine, d
     assert lake_totals(dest)["messages"] == 6
 
 
-def test_foreign_files_count_nothing(machine: PushingMachine, dest: str) -> None:
-    totals = lake_totals(dest)
+def foreign_file() -> bytes:
     sink = pyarrow().BufferOutputStream()
     pyarrow("parquet").write_table(pyarrow().table({"machine": ["x"], "version": [99]}), sink)
-    content = sink.getvalue().to_pybytes()
+    return sink.getvalue().to_pybytes()
+
+
+def test_foreign_files_count_nothing(machine: PushingMachine, dest: str) -> None:
+    totals, content = lake_totals(dest), foreign_file()
     place = unit_part(dest).parent
-    for name in (f"part-{'0' * 64}.parquet", "export.parquet"):
+    for name in (f"part-{sha256(content).hexdigest()}.parquet", "export.parquet"):
         (place / name).write_bytes(content)
     assert lake_totals(dest) == totals
+    assert verified(machine) == {"foreign"}
     with machine.environment():
-        found = verify(machine.store, dest, machine.settings)
         assert lake_status(dest).foreign == [f"v1/units/{place.name}/export.parquet"]
-    assert {each.kind for each in found.findings} == {"damaged", "foreign"}
     machine.append(numbered_turn(2), A)
     machine.push()
     assert lake_totals(dest)["messages"] == 4
+
+
+def test_foreign_file_in_the_place_of_a_commit_is_named(
+    machine: PushingMachine, dest: str, tmp_path: Path
+) -> None:
+    bob = PushingMachine(tmp_path / "bob", dest)
+    bob.write(numbered_turn(2), A.replace("a", "b"))
+    (ours,) = Path(dest, "v1", "units").rglob("*.parquet")
+    bob.push()
+    totals = lake_totals(dest)
+    ours.write_bytes(foreign_file())
+    # Otherwise reports would just lack this machine.
+    with pytest.raises(Damaged, match="turnlog did not write it") as raised:
+        lake_report(LakeSource(dest), ReportRequest("model"))
+    one_line(raised.value)
+    assert "damaged" in verified(machine)
+    machine.push(again=True)
+    assert lake_totals(dest) == totals
+    assert verified(machine) == set()
 
 
 def test_copied_part_counts_once(machine: PushingMachine, dest: str) -> None:
@@ -182,6 +211,30 @@ def test_missing_permissions_are_one_clear_line(machine: PushingMachine, dest: s
             folder.chmod(0o700)
     machine.push()
     assert lake_totals(dest)["messages"] == 4
+
+
+def test_sessions_in_an_unreadable_folder_are_not_retracted(
+    machine: PushingMachine, dest: str
+) -> None:
+    gone, folder = machine.store.projects / "-gone", machine.path().parent
+    gone.mkdir()
+    (gone / f"{A.replace('a', 'b')}.jsonl").write_bytes(numbered_turn(2))
+    machine.push()
+    totals = lake_totals(dest)
+    shutil.rmtree(gone)
+    try:
+        for mode in (0o000, 0o400):
+            folder.chmod(mode)
+            assert without_privileges(machine.push).retracted == 0
+            assert lake_totals(dest) == totals
+            assert without_privileges(lambda: verified(machine)) == set()
+    finally:
+        folder.chmod(0o700)
+    # Neither a pipe nor a broken link hides a session.
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "link.jsonl").symlink_to("nowhere")
+    assert machine.push().retracted > 0
+    assert lake_totals(dest)["messages"] == 2
 
 
 def test_part_that_may_not_be_read_is_not_called_damaged(

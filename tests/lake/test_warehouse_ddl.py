@@ -48,3 +48,13 @@ def test_the_documentation_shows_what_is_printed() -> None:
 def test_an_unknown_dialect_is_an_error() -> None:
     with pytest.raises(UsageError, match="no DDL for 'oracle'"):
         warehouse_ddl("oracle", "s3://team/lake")
+
+
+@pytest.mark.parametrize("dialect", ["bigquery", "snowflake"])
+def test_a_directory_is_refused_by_warehouses_that_cannot_read_it(dialect: str) -> None:
+    with pytest.raises(UsageError, match=f"{dialect} cannot read the directory /srv/lake"):
+        warehouse_ddl(dialect, "/srv/lake")
+
+
+def test_snowflake_has_its_own_scheme_for_google() -> None:
+    assert "URL = 'gcs://team/lake'" in warehouse_ddl("snowflake", "gs://team/lake")

@@ -33,8 +33,14 @@ def test_pages_of_a_lake(dest: str) -> None:
         table = server.get("/?by=month&split=user&format=csv").text
         assert table.splitlines()[0].startswith("month,user,sessions,turns")
         assert "ada,1,1" in table
-        assert server.get("/?by=nonsense").status == 400
-        assert server.get("/sessions").status == 404
+        assert ">cost usd<" in page.text
+        for path, status in (("/?by=nonsense", 400), ("/sessions", 404)):
+            failed = server.get(path)
+            assert failed.status == status
+            # The other pages of the app do not exist here.
+            assert 'href="/"' in failed.text
+            assert 'href="/sessions"' not in failed.text
+            assert "shortcuts-button" not in failed.text
 
 
 def test_a_page_shows_what_was_pushed_since(dest: str, tmp_path: Path) -> None:

@@ -98,12 +98,10 @@ def uninstall_command(store: Store, as_json: bool) -> None:
     files = [path for path in _timer_files() if path.exists()]
     if files:
         _apply("lake timer removed", dict.fromkeys(files))
+    places = [f"from {store.settings}"] if was_there else []
     if files:
-        message = f"Removed {files[0].parent}/{TIMER}.* (then: systemctl --user daemon-reload)"
-    elif was_there:
-        message = f"Removed from {store.settings}"
-    else:
-        message = f"Not installed in {store.settings}"
+        places.append(f"{files[0].parent}/{TIMER}.* (then: systemctl --user daemon-reload)")
+    message = "Removed " + " and ".join(places) if places else f"Not installed in {store.settings}"
     _report(message, as_json, installed=False)
 
 

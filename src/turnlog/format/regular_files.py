@@ -93,6 +93,18 @@ def collect_skipped() -> Generator[Skipped]:
         _collector.reset(token)
 
 
+@contextmanager
+def watch_skipped() -> Generator[Skipped]:
+    """Collect skipped paths like `collect_skipped`, and report them to the outer collector, too."""
+    skipped: Skipped = {}
+    try:
+        with collect_skipped() as skipped:
+            yield skipped
+    finally:
+        for path, reason in skipped.items():
+            note_skipped(path, reason)
+
+
 def note_skipped(path: AnyPath, reason: str) -> None:
     """Report a skipped path to the innermost collector, if there is one."""
     if (skipped := _collector.get()) is not None:
@@ -109,8 +121,9 @@ def skipping(path: AnyPath) -> Generator[None]:
 
 
 def _note_error(path: AnyPath, error: OSError) -> None:
-    # A file deleted since the directory was listed is normal, and not worth a warning.
-    if os.path.lexists(path):
+    # A file deleted since the directory was listed is normal, and not worth a warning. One in a
+    # folder that may not be searched seems not to exist, either.
+    if isinstance(error, PermissionError) or os.path.lexists(path):
         note_skipped(path, _reason(path, error))
 
 

@@ -31,8 +31,9 @@ OTHER = "other"
 LARGEST_K = 1000
 NOT_ADDED = frozenset({*CELL, *LISTS, "sessions"})
 """Columns that are left out or are no sums: a session may be in several cells."""
+# Sessions without a user are one person's: containers of one CI account are many machines.
 PEOPLE = """
-SELECT DISTINCT coalesce(f.user_name, f.machine) AS person, {team}, q.month, f.project, w.model
+SELECT DISTINCT coalesce(f.user_name, '') AS person, {team}, q.month, f.project, w.model
 FROM work w JOIN files f ON f.id = w.file LEFT JOIN quarters q ON q.quarter = w.quarter
 """
 

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from turnlog.errors import Damaged
+from turnlog.format.regular_files import watch_skipped
 from turnlog.index.database import current_version
 from turnlog.index.sync_policy import SILENT, Feedback, synced_index
 from turnlog.lake.lake_names import NameFilter
@@ -105,7 +106,7 @@ def push(
     options = options or PushOptions()
     require_dest(dest)
     # The index first: bringing it up to date may fork, which pyarrow's threads would not survive.
-    with synced_index(stores, feedback=feedback) as index:
+    with watch_skipped() as skipped, synced_index(stores, feedback=feedback) as index:
         storage, machine = open_storage(dest), this_machine()
         keep = NameFilter(names_for(settings, machine))
         require_version(storage)
@@ -116,7 +117,9 @@ def push(
             # One transaction: the rows of a file are of the state that its fingerprint records.
             index.db.execute("BEGIN")
             try:
-                _Push(storage, machine, keep, state, options, done).run(index.db, stores)
+                _Push(storage, machine, keep, state, options, done).run(
+                    index.db, listed_stores(stores, skipped)
+                )
             finally:
                 index.db.execute("COMMIT")
             if not options.is_dry_run:
@@ -187,11 +190,10 @@ class _Push:
         self.state, self.options, self.done = state, options, done
         self.writer: UnitWriter | None = None
 
-    def run(self, db: sqlite3.Connection, stores: AnyStores) -> None:
+    def run(self, db: sqlite3.Connection, there: Sequence[str]) -> None:
+        """Push what has changed, and retract what is gone from the stores that are there."""
         done, state = self.done, self.state
         secret = self.machine.secret
-        # Only stores at hand: the disk of another one may not be mounted.
-        there = [str(each.root) for each in each_store(stores) if each.projects.is_dir()]
         sources = list(source_rows(db, secret, self.keep, self.options.since))
         gone = self._gone_units(
             {each.file for each in sources}, [file_id(secret, one) for one in there]
@@ -273,6 +275,34 @@ class _Push:
             self.state.merge(path, staged.rows)
         done.parts += len(staged.contents) + 1
         done.bytes += size
+
+
+def listed_stores(stores: AnyStores, skipped: Iterable[str]) -> list[str]:
+    """Return the stores whose session files are all known; what others lack may still exist.
+
+    The disk of a store may not be mounted, and a folder may be unreadable for the moment.
+    """
+    unlisted = [f"{path}{os.sep}" for path in skipped if _hides_files(path)]
+    return [
+        str(each.root)
+        for each in each_store(stores)
+        if each.projects.is_dir()
+        if not any(path.startswith(f"{each.root}{os.sep}") for path in unlisted)
+    ]
+
+
+def _hides_files(path: str) -> bool:
+    """Return whether files below a skipped path are unknown; the path of a file is known."""
+    try:
+        if os.path.isdir(path):  # noqa: PTH112
+            os.scandir(path).close()
+        else:
+            os.lstat(path)  # fails in a folder that may be listed but not searched
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def file_id(secret: bytes, path: str) -> str:

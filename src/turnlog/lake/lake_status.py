@@ -7,8 +7,16 @@ from turnlog.errors import UsageError
 from turnlog.lake.lake_parts import COPY_MARK, copied_from, parse_place, require_version
 from turnlog.lake.lake_schema import NO_DAY, ROOT, TABLE_OF_UNITS
 from turnlog.lake.lake_settings import this_machine
-from turnlog.lake.lake_storage import LakeStorage, StoredFile, open_existing, open_storage, retried
+from turnlog.lake.lake_storage import (
+    LakeStorage,
+    PartGone,
+    StoredFile,
+    open_existing,
+    open_storage,
+    retried,
+)
 from turnlog.lake.live_units import UnitRow, live_parts, read_all_units, winners_of
+from turnlog.lake.teams import TEAMS_FILE
 
 
 @dataclass
@@ -120,7 +128,7 @@ class PulledLake:
 
 
 def pull(dest: str, folder: str, *, is_dry_run: bool = False) -> PulledLake:
-    """Make a directory a copy of a lake's live parts; it is a lake itself.
+    """Make a directory a copy of a lake's live parts and teams; it is a lake itself.
 
     Parts never change, so only new ones are copied.
     """
@@ -146,6 +154,8 @@ def _pull(source: LakeStorage, target: LakeStorage, is_dry_run: bool) -> PulledL
     wanted = [*sorted(live), *sorted(units)]
     missing = [path for path in wanted if not _has(there, path, sizes.get(path))]
     done.kept = len(wanted) - len(missing)
+    if not is_dry_run:
+        _copy_teams(source, target)
     for path in missing:
         content = b"" if is_dry_run else source.read(path)
         done.parts += 1
@@ -154,6 +164,25 @@ def _pull(source: LakeStorage, target: LakeStorage, is_dry_run: bool) -> PulledL
             target.write(path, content)
     _delete_old(target, there, {*wanted}, is_dry_run, done)
     return done
+
+
+def _copy_teams(source: LakeStorage, target: LakeStorage) -> None:
+    """Give a copy the teams of its lake.
+
+    The cells of `--k` depend on the teams: with others, a copy and its lake could be compared.
+    """
+    teams, known = _content(source, TEAMS_FILE), _content(target, TEAMS_FILE)
+    if teams is None and known is not None:
+        target.delete(TEAMS_FILE)
+    elif teams is not None and teams != known:
+        target.write(TEAMS_FILE, teams)
+
+
+def _content(storage: LakeStorage, path: str) -> bytes | None:
+    try:
+        return storage.read(path)
+    except PartGone:
+        return None
 
 
 def _has(there: dict[str, StoredFile], path: str, size: int | None) -> bool:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnlog.errors import TurnlogError
+from turnlog.errors import Damaged
+from turnlog.format.regular_files import watch_skipped
 from turnlog.index.sync_policy import SILENT, Feedback, synced_index
 from turnlog.lake.lake_names import NameFilter
-from turnlog.lake.lake_parts import decode_part, parse_place, require_version
-from turnlog.lake.lake_push import SourceRow, batches_of, file_id, source_rows
+from turnlog.lake.lake_parts import ForeignFile, decode_part, parse_place, require_version
+from turnlog.lake.lake_push import SourceRow, batches_of, file_id, listed_stores, source_rows
 from turnlog.lake.lake_schema import ROOT
 from turnlog.lake.lake_settings import LakeMachine, LakeSettings, names_for, this_machine
 from turnlog.lake.lake_storage import LakeStorage, PartGone, open_existing, require_dest
@@ -16,13 +17,14 @@ from turnlog.lake.lake_texts import all_rows
 from turnlog.lake.lake_units import UnitKey, read_units, units_of
 from turnlog.lake.live_units import (
     UnitRow,
+    has_own_name,
     list_unit_parts,
     live_parts,
     sound_units,
     unit_rows,
     winners_of,
 )
-from turnlog.store.stores import AnyStores, each_store
+from turnlog.store.stores import AnyStores
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,10 @@ def _read_part(storage: LakeStorage, path: str, done: VerifiedLake) -> Any:
     # about the part, and there is nothing to report.
     try:
         table = decode_part(storage, path, content)
-    except TurnlogError as error:
-        done.findings.append(LakeFinding("damaged", path, error.message))
+    except (Damaged, ForeignFile) as error:
+        is_ignored = isinstance(error, ForeignFile) and has_own_name(path, content)
+        kind = "foreign" if is_ignored else "damaged"
+        done.findings.append(LakeFinding(kind, path, error.message))
         return None
     done.parts += 1
     return table
@@ -167,10 +171,10 @@ def _compare_sources(
 ) -> None:
     """Compute all units from the session files again, and compare them with the lake's."""
     done, feedback = report
-    there = [str(each.root) for each in each_store(stores) if each.projects.is_dir()]
     left = {key: row for key, row in own.items() if not row.is_retracted}
     forgotten = {key.file for key, row in own.items() if row.is_forgotten}
-    with synced_index(stores, feedback=feedback) as index:
+    with watch_skipped() as skipped, synced_index(stores, feedback=feedback) as index:
+        there = listed_stores(stores, skipped)
         sources = [
             each
             for each in source_rows(index.db, machine.secret, keep)

@@ -6,8 +6,10 @@ that a compaction has copied are never counted.
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from hashlib import sha256
 from typing import Any, NamedTuple
 
+from turnlog.errors import Damaged
 from turnlog.lake.lake_parts import (
     ForeignFile,
     PartPlace,
@@ -81,8 +83,16 @@ def read_unit_parts(storage: LakeStorage, paths: Sequence[str]) -> Iterator[tupl
     for path, content in storage.read_all(paths):
         try:
             yield path, sound_units(path, decode_part(storage, path, content))
-        except ForeignFile:
-            continue  # someone else's file, which cannot make anything live
+        except ForeignFile as error:
+            # In the place of a part of ours, rows that it committed would be missing silently.
+            if not has_own_name(path, content):
+                raise Damaged(error.message, error.hint) from error
+
+
+def has_own_name(path: str, content: bytes) -> bool:
+    """Return whether a file has the digest in its name, and so cannot have replaced a part."""
+    place = parse_place(path)
+    return place is not None and place.digest == sha256(content).hexdigest()
 
 
 def sound_units(path: str, found: Any) -> Any:

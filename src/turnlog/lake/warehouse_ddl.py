@@ -4,6 +4,7 @@ The statements are generated from the schema, so they have every column. A view 
 each table shows the rows that count; the tables themselves also have superseded ones.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from turnlog.errors import UsageError
@@ -45,6 +46,11 @@ def warehouse_ddl(dialect: str, lake: str) -> str:
         raise UsageError(f"no DDL for {dialect!r}: known are {known}", "turnlog lake ddl --help")
     statement, head, quote = DIALECTS[dialect]
     uri = lake.rstrip("/")
+    if "://" not in uri and dialect not in LOCAL_DIALECTS:
+        message = f"{dialect} cannot read the directory {lake}: copy the lake to an object store"
+        raise UsageError(message, f"turnlog lake ddl {dialect} gs://bucket/lake")
+    if dialect == "snowflake":
+        uri = re.sub("^gs://", "gcs://", uri)  # Snowflake's name of Google's storage
     tables = [statement(uri, each, columns_of(each)) for each in (TABLE_OF_UNITS, *DATA_TABLES)]
     views = [_live_view(each, quote) for each in DATA_TABLES]
     first = [head.format(lake=uri)] if head else []
@@ -137,3 +143,5 @@ DIALECTS: dict[str, tuple[Statement, str, str]] = {
     "clickhouse": (_clickhouse, "", "`"),
 }
 """Statement that declares a table, lines before it, and quotes of names."""
+LOCAL_DIALECTS = frozenset({"clickhouse"})
+"""Engines that read a directory as well as an object store."""

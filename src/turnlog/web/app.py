@@ -5,7 +5,7 @@ return the values of a template, functions for the API return JSON.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -44,6 +44,7 @@ STATUSES: dict[type[TurnlogError], int] = {
 
 JsonFunction = Callable[[PageRequest], Any]
 PageFunction = Callable[[PageRequest], Fields]
+ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 class AppPage(NamedTuple):
@@ -70,6 +71,7 @@ API: dict[str, JsonFunction] = {
     "/api/search": search_rows,
     "/api/filters": filter_values,
 }
+LAKE_ERROR = "lake_error.html"
 KEPT = "private, max-age=31536000, immutable"
 """Caching of files whose URL names their content."""
 MOST_STREAMS = 24
@@ -117,25 +119,28 @@ def create_lake_app(library: LakeLibrary, protection: Protection) -> GuardedApp:
         try:
             return await run_in_thread(work)
         except TurnlogError as error:
-            return _error_page(error)
+            return _error_page(error, LAKE_ERROR)
+
+    async def on_http_error(request: Request, error: Exception) -> Response:
+        return _error_page(NotFound("There is no such page."), LAKE_ERROR)
 
     routes: list[BaseRoute] = [
         Route("/open/{token}", _landing_route(protection.access), methods=["GET"]),
         Route("/", show),
         *_static_routes(),
     ]
-    return _guarded(routes, protection)
+    return _guarded(routes, protection, on_http_error)
 
 
 def _static_routes() -> list[BaseRoute]:
     return [Route(f"/{folder}/{{name:path}}", _serve_static) for folder in ("static", "viewer")]
 
 
-def _guarded(routes: list[BaseRoute], protection: Protection) -> GuardedApp:
-    app = Starlette(
-        routes=routes,
-        exception_handlers={HTTPException: _on_http_error, Exception: _on_bug},
-    )
+def _guarded(
+    routes: list[BaseRoute], protection: Protection, on_http_error: ErrorHandler | None = None
+) -> GuardedApp:
+    handlers: Any = {HTTPException: on_http_error or _on_http_error, Exception: _on_bug}
+    app = Starlette(routes=routes, exception_handlers=handlers)
     access, guards = protection.access, tuple(protection.guards)
     return GuardedApp(app, protection.origins, access, guards, protection.headers)
 
@@ -294,12 +299,12 @@ def status_of(error: TurnlogError) -> int:
     return next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 500)
 
 
-def _error_page(error: TurnlogError) -> Response:
+def _error_page(error: TurnlogError, template: str = "error.html") -> Response:
     status = status_of(error)
     title = "Not found" if status == 404 else "This did not work"
     message, hint = _masked_error(error)
     values = {"status": status, "title": title, "message": message, "hint": hint}
-    return _html(render("error.html", "", **values), status)
+    return _html(render(template, "", **values), status)
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:

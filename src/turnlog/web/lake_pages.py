@@ -128,7 +128,9 @@ def lake_page(library: LakeLibrary, params: Params) -> dict[str, Any]:
         "views": [(name, links.to(by=name, figure=None), name == by) for name in LAKE_VIEWS],
         "splits": [(name, links.to(split=name), name == split) for name in SPLITS],
         "can_split": view.can_split,
-        "figures": [(name, links.to(figure=name), name == figure) for name in known],
+        "figures": [
+            (name.replace("_", " "), links.to(figure=name), name == figure) for name in known
+        ],
         "ages": [(name, links.to(since=age, until=None)) for name, age in AGES],
         "params": {name: params.get(name, "") for name in FILTERS},
         "hidden": {"by": by, "split": split},
