@@ -585,7 +585,7 @@ def test_the_inspector_names_the_fullest_context_and_costs_that_are_too_low(
         inspector = page.locator(".tl-inspector")
         expect(inspector.get_by_text("5k (1%)")).to_be_visible()
         assert page.get_by_text("†").count() == 0
-        expect(inspector.locator(".tl-fill-chart")).to_be_visible()
+        expect(inspector.locator(".tl-fill-chart")).to_contain_text("100% of the window")
     used = {"usage": {"input_tokens": 150_000, "output_tokens": 70}, "model": "claude-opus-4-5"}
     path = tmp_path / "one" / f"{SESSION}.jsonl"
     path.parent.mkdir()
@@ -615,6 +615,29 @@ def test_the_facts_of_a_turn_are_not_cut_on_a_phone(browser: Browser, rich: Sess
             "head => [...head.children].every((each) => each.getBoundingClientRect().right <= 375)"
         )
         assert head.evaluate(inside)
+
+
+def test_a_phone_shows_figures_the_chosen_branch_and_calls_on_one_line(
+    browser: Browser, rich: SessionBackend
+) -> None:
+    with shown(browser, rich, viewport={"width": 375, "height": 760}) as page:
+        facts = page.locator(".tl-session-facts")
+        # As in a folder far from the root, which leaves no room after it.
+        facts.locator(".tl-place").first.evaluate(
+            "each => { each.textContent = '/home/ada'.repeat(20); }"
+        )
+        bottom = facts.evaluate("facts => facts.getBoundingClientRect().bottom")
+        cost = facts.get_by_text("$").evaluate("each => each.getBoundingClientRect().bottom")
+        assert cost <= bottom + 1
+        assert page.locator(".tl-branches .tl-select").evaluate("each => each.clientWidth") >= 96
+        call = page.locator(".tl-call .tl-unfold").first
+        call.locator(".tl-outcome").evaluate(
+            "each => { each.textContent = 'denied (user-rejected)'; }"
+        )
+        call.locator(".tl-facts").evaluate("each => { each.textContent = '9.9s'; }")
+        tops = "row => [...row.children].map((each) => each.getBoundingClientRect().bottom)"
+        bottoms = call.evaluate(tops)
+        assert max(bottoms) - min(bottoms) < 20
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -121,10 +121,8 @@ class Viewer {
     const { agents, branches, masked } = this.store.head;
     // Lists and reports count all branches and sub-agents: a smaller figure here must say what it leaves out.
     const scope = [branches?.length > 1 ? "this branch" : "", agents?.length ? "without sub-agents" : ""].filter(Boolean).join(", ");
+    const places = [session.project, session.branch, session.models.join(", ")];
     const shown = [
-      session.project,
-      session.branch,
-      session.models.join(", "),
       dateTime(session.started).slice(0, 16),
       length ? duration(length) : "",
       `${plural(session.turns, "turn")}${branches?.length > 1 ? " (this branch)" : ""}`,
@@ -134,7 +132,8 @@ class Viewer {
       session.size ? bytes(session.size) : "",
       masked ? plural(masked, "masked secret") : "",
     ];
-    return el("span", { class: "tl-session-facts" }, ...shown.filter(Boolean).map((fact) => textElement("span", "", fact)));
+    const drawn = (facts, name) => facts.filter(Boolean).map((fact) => textElement("span", name, fact));
+    return el("span", { class: "tl-session-facts" }, ...drawn(places, "tl-place"), ...drawn(shown, ""));
   }
 
   branchSelect(branches) {
