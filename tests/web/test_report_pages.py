@@ -200,8 +200,14 @@ def test_every_command_on_a_page_works(
 
 
 def test_the_command_for_one_file_works(capfd: pytest.CaptureFixture[str]) -> None:
-    path = str(report(SAMPLES, "file").rows[0]["path"])
-    page = file_page([SAMPLES], {"path": path})
+    rows = report(SAMPLES, "file").rows
+    changed = next(row for row in rows if row["changes"])
+    page = file_page([SAMPLES], {"path": str(changed["path"])})
+    assert page["command"].startswith("turnlog history-of ")
+    assert run(["--samples", *shlex.split(page["command"])[1:], "--json"]) == 0
+    assert capfd.readouterr().out
+    read = next(row for row in rows if row["reads"] and not row["changes"])
+    page = file_page([SAMPLES], {"path": str(read["path"])})
     assert run(["--samples", *shlex.split(page["command"])[1:], "--json"]) == 0
     assert len(json.loads(capfd.readouterr().out)) == len(page["calls"])
 

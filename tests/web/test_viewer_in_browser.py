@@ -1,6 +1,7 @@
 """The viewer in a real browser, under the strict policy of the web app."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
@@ -283,6 +284,39 @@ def test_the_branch_switcher_shows_another_branch(browser: Browser, rich: Sessio
         page.wait_for_load_state("networkidle")  # a request that is cut off counts as a fault
         page.reload()
         page.locator(".tl-prompt", has_text="the old way").wait_for()
+
+
+def test_back_returns_to_the_branch_before(browser: Browser, rich: SessionBackend) -> None:
+    with shown(browser, rich) as page:
+        select = page.locator(".tl-branches select")
+        first = select.input_value()
+        other = next(
+            value
+            for value in select.locator("option").evaluate_all("all => all.map((it) => it.value)")
+            if value != first
+        )
+        select.select_option(other)
+        until(lambda: f"leaf={other}" in page.url)
+        until(lambda: select.input_value() == other)
+        page.go_back()
+        until(lambda: select.input_value() == first)
+        page.go_forward()
+        until(lambda: select.input_value() == other)
+
+
+def test_a_search_is_kept_in_the_address(browser: Browser, rich: SessionBackend) -> None:
+    with shown(browser, rich) as page:
+        page.keyboard.press("/")
+        page.keyboard.type("total")
+        page.keyboard.press("Enter")
+        expect(page.locator(".tl-find-count")).to_have_text(re.compile("^1 of "))
+        assert "find=total" in page.url
+        line = selected_line(page)
+        page.reload()
+        expect(page.locator(".tl-find-count")).to_have_text(re.compile("^1 of "))
+        until(lambda: selected_line(page) == line)
+        page.locator(".tl-find input").press("Escape")
+        until(lambda: "find=" not in page.url)
 
 
 def test_a_link_to_a_line_of_another_branch_opens_that_branch(

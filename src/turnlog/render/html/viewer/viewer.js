@@ -174,8 +174,8 @@ class Viewer {
 
   async switchBranch(leaf) {
     const active = this.store.head.branches.find((branch) => branch.is_active);
-    this.state = { leaf: active?.leaf === leaf ? null : leaf, line: null, turn: null };
-    writeState(this.state, this.options);
+    this.state = { leaf: active?.leaf === leaf ? null : leaf, line: null, turn: null, query: null };
+    writeState(this.state, this.options, true);
     await this.open(this.state);
     this.say(`branch with ${plural(this.store.turnCount, "turn")}`);
   }
