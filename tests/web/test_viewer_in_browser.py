@@ -277,6 +277,8 @@ def test_a_file_without_a_server_is_searched_in_the_page(
 def test_the_branch_switcher_shows_another_branch(browser: Browser, rich: SessionBackend) -> None:
     with shown(browser, rich) as page:
         assert page.get_by_text("the new way", exact=True).first.is_visible()
+        names = page.get_by_label("branch").locator("option").all_text_contents()
+        assert names == ["○ line 17: the old way", "● line 18: the new way"]
         page.get_by_label("branch").select_option(nth(17))
         page.locator(".tl-prompt", has_text="the old way").wait_for()
         assert page.locator(".tl-prompt", has_text="the new way").count() == 0
@@ -312,6 +314,7 @@ def test_a_search_is_kept_in_the_address(browser: Browser, rich: SessionBackend)
         expect(page.locator(".tl-find-count")).to_have_text(re.compile("^1 of "))
         assert "find=total" in page.url
         line = selected_line(page)
+        page.wait_for_load_state("networkidle")  # a request that is cut off counts as a fault
         page.reload()
         expect(page.locator(".tl-find-count")).to_have_text(re.compile("^1 of "))
         until(lambda: selected_line(page) == line)

@@ -140,7 +140,7 @@ class Viewer {
     if (branches.length < 2) return "";
     const select = el("select", { class: "tl-select", "aria-label": "branch", onchange: () => this.switchBranch(select.value) });
     for (const branch of branches) {
-      const label = `${branch.is_active ? "● " : "○ "}${plural(branch.turns, "prompt")}: ${branch.label}`;
+      const label = `${branch.is_active ? "● " : "○ "}line ${branch.line}: ${branch.label}`;
       const option = el("option", { value: branch.leaf ?? "" });
       option.textContent = visible(label).slice(0, 90);
       option.selected = this.store.leaf ? branch.leaf === this.store.leaf : branch.is_active;
