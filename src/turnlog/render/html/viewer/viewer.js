@@ -60,7 +60,10 @@ class Viewer {
 
   /** Show a branch of the session, at a line, a turn or the start. */
   async open(state) {
+    this.opening = state;
     const store = await new SessionStore(this.source, state.leaf || null).open(state);
+    // Back may have been pressed before this branch was read.
+    if (this.opening !== state) return;
     this.transcript?.destroy();
     this.scroller.replaceChildren();
     this.store = store;
@@ -239,7 +242,7 @@ class Viewer {
 
   async followAddress() {
     const state = readState();
-    if ((state.leaf || null) !== this.store.leaf) await this.open(state);
+    if ((state.leaf || null) !== (this.opening.leaf || null)) await this.open(state);
     else if (state.line) await this.goToLine(Number(state.line));
     else if (state.turn) await this.transcript.goToTurn(Number(state.turn) - 1);
   }
