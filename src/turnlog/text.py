@@ -173,13 +173,15 @@ def short_duration(seconds: float | None) -> str:
 def duration(seconds: float) -> str:
     """Return a duration in its two largest units.
 
-    >>> duration(7.9), duration(75), duration(3700)
-    ('7s', '1m 15s', '1h 1m')
+    >>> duration(7.9), duration(75), duration(3700), duration(180_000)
+    ('7s', '1m 15s', '1h 1m', '2d 2h')
     """
     minutes, rest = divmod(int(seconds), 60)
     if not minutes:
         return f"{rest}s"
     hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24}d {hours % 24}h"
     return f"{hours}h {minutes}m" if hours else f"{minutes}m {rest}s"
 
 

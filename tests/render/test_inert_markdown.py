@@ -28,7 +28,16 @@ def test_no_text_leaves_a_tag_or_an_image(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [HOSTILE, f"a {HOSTILE}", f"\\\\{HOSTILE}", f"- ```\n  ```\n{HOSTILE}"]
+    "text",
+    [
+        HOSTILE,
+        f"a {HOSTILE}",
+        f"\\\\{HOSTILE}",
+        f"- ```\n  ```\n{HOSTILE}",
+        f"```{HOSTILE}|a\n|---|---|\n",
+        f"\\```<b>``{HOSTILE}``",
+        f"~~~a|b\n|---|---|\n| {HOSTILE} | c |\n",
+    ],
 )
 def test_without_it_a_tag_would_be_passed_on(text: str) -> None:
     assert kinds(text) & {"html_inline", "html_block"}

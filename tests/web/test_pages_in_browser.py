@@ -170,6 +170,21 @@ def test_keys_move_through_the_list_and_to_other_pages(page: Page, server: WebSe
     page.wait_for_url(f"{server.origin}/sessions")
 
 
+def test_keys_lead_from_the_search_box_to_its_matches(page: Page, server: WebServer) -> None:
+    page.goto(f"{server.origin}/sessions?q=returned")
+    selected = page.locator(".session-row.is-selected")
+    page.locator(".session-row").first.wait_for()
+    page.keyboard.press("/")
+    page.keyboard.press("ArrowDown")
+    expect(selected).to_have_count(1)
+    page.keyboard.press("/")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    assert page.locator("#q").input_value() == "returned"
+    page.keyboard.press("k")
+    expect(selected).to_have_count(1)
+
+
 def test_the_selection_stays_while_sessions_are_indexed(page: Page, server: WebServer) -> None:
     asked: list[int] = []
 

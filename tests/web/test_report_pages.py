@@ -19,7 +19,7 @@ from turnlog.cli.main import run
 from turnlog.errors import NotFound, UsageError
 from turnlog.index.reports.session_list import ListFilters
 from turnlog.index.service import describe_sessions, match_sessions, report
-from turnlog.render.charts.report_charts import QUANTILES
+from turnlog.render.charts.report_charts import MOST_BARS, QUANTILES
 from turnlog.store.paths import Store
 from turnlog.web.cost_page import VIEWS, cost_csv, cost_page
 from turnlog.web.files_page import file_page, files_csv, files_page
@@ -96,6 +96,26 @@ def test_the_cost_chart_shows_the_report(by: str) -> None:
     costs = sorted(cost for cost in known if cost or not VIEWS[by].unit)
     assert sorted(value or 0 for value in marks(page["chart"], "key").values()) == costs
     assert len(page["table"]["rows"]) == len(rows)
+
+
+def test_a_ranked_chart_shows_the_largest_of_its_figure(store: Store) -> None:
+    folder = store.projects / "-home-ada"
+    folder.mkdir()
+    for n in range(MOST_BARS + 5):
+        # The more tokens, the cheaper: sorted by cost, the largest would be left out.
+        usage = {
+            "input_tokens": 0,
+            "output_tokens": 500 - 9 * n,
+            "cache_read_input_tokens": 100 * n,
+        }
+        used = {"model": "claude-opus-5", "usage": usage}
+        name = f"{n:08d}-0000-4000-8000-000000000000"
+        lines = session(user("go"), assistant(message_id=f"m{n}", message=used), session_id=name)
+        (folder / f"{name}.jsonl").write_bytes(lines)
+    page = cost_page([store], {"by": "session", "figure": "tokens"})
+    rows = report(store, "session").rows
+    shown = [*marks(page["chart"], "key").values()]
+    assert shown == sorted((float(str(row["tokens"])) for row in rows), reverse=True)[:MOST_BARS]
 
 
 def test_costs_are_stacked_by_model() -> None:
@@ -180,8 +200,14 @@ def test_every_command_on_a_page_works(
 
 
 def test_the_command_for_one_file_works(capfd: pytest.CaptureFixture[str]) -> None:
-    path = str(report(SAMPLES, "file").rows[0]["path"])
-    page = file_page([SAMPLES], {"path": path})
+    rows = report(SAMPLES, "file").rows
+    changed = next(row for row in rows if row["changes"])
+    page = file_page([SAMPLES], {"path": str(changed["path"])})
+    assert page["command"].startswith("turnlog history-of ")
+    assert run(["--samples", *shlex.split(page["command"])[1:], "--json"]) == 0
+    assert capfd.readouterr().out
+    read = next(row for row in rows if row["reads"] and not row["changes"])
+    page = file_page([SAMPLES], {"path": str(read["path"])})
     assert run(["--samples", *shlex.split(page["command"])[1:], "--json"]) == 0
     assert len(json.loads(capfd.readouterr().out)) == len(page["calls"])
 

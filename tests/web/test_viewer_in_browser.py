@@ -1,6 +1,7 @@
 """The viewer in a real browser, under the strict policy of the web app."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
@@ -276,6 +277,8 @@ def test_a_file_without_a_server_is_searched_in_the_page(
 def test_the_branch_switcher_shows_another_branch(browser: Browser, rich: SessionBackend) -> None:
     with shown(browser, rich) as page:
         assert page.get_by_text("the new way", exact=True).first.is_visible()
+        names = page.get_by_label("branch").locator("option").all_text_contents()
+        assert names == ["○ line 17: the old way", "● line 18: the new way"]
         page.get_by_label("branch").select_option(nth(17))
         page.locator(".tl-prompt", has_text="the old way").wait_for()
         assert page.locator(".tl-prompt", has_text="the new way").count() == 0
@@ -283,6 +286,40 @@ def test_the_branch_switcher_shows_another_branch(browser: Browser, rich: Sessio
         page.wait_for_load_state("networkidle")  # a request that is cut off counts as a fault
         page.reload()
         page.locator(".tl-prompt", has_text="the old way").wait_for()
+
+
+def test_back_returns_to_the_branch_before(browser: Browser, rich: SessionBackend) -> None:
+    with shown(browser, rich) as page:
+        select = page.locator(".tl-branches select")
+        first = select.input_value()
+        other = next(
+            value
+            for value in select.locator("option").evaluate_all("all => all.map((it) => it.value)")
+            if value != first
+        )
+        select.select_option(other)
+        until(lambda: f"leaf={other}" in page.url)
+        until(lambda: select.input_value() == other)
+        page.go_back()
+        until(lambda: select.input_value() == first)
+        page.go_forward()
+        until(lambda: select.input_value() == other)
+
+
+def test_a_search_is_kept_in_the_address(browser: Browser, rich: SessionBackend) -> None:
+    with shown(browser, rich) as page:
+        page.keyboard.press("/")
+        page.keyboard.type("total")
+        page.keyboard.press("Enter")
+        expect(page.locator(".tl-find-count")).to_have_text(re.compile("^1 of "))
+        assert "find=total" in page.url
+        line = selected_line(page)
+        page.wait_for_load_state("networkidle")  # a request that is cut off counts as a fault
+        page.reload()
+        expect(page.locator(".tl-find-count")).to_have_text(re.compile("^1 of "))
+        until(lambda: selected_line(page) == line)
+        page.locator(".tl-find input").press("Escape")
+        until(lambda: "find=" not in page.url)
 
 
 def test_a_link_to_a_line_of_another_branch_opens_that_branch(
@@ -585,7 +622,7 @@ def test_the_inspector_names_the_fullest_context_and_costs_that_are_too_low(
         inspector = page.locator(".tl-inspector")
         expect(inspector.get_by_text("5k (1%)")).to_be_visible()
         assert page.get_by_text("†").count() == 0
-        expect(inspector.locator(".tl-fill-chart")).to_be_visible()
+        expect(inspector.locator(".tl-fill-chart")).to_contain_text("100% of the window")
     used = {"usage": {"input_tokens": 150_000, "output_tokens": 70}, "model": "claude-opus-4-5"}
     path = tmp_path / "one" / f"{SESSION}.jsonl"
     path.parent.mkdir()
@@ -615,6 +652,29 @@ def test_the_facts_of_a_turn_are_not_cut_on_a_phone(browser: Browser, rich: Sess
             "head => [...head.children].every((each) => each.getBoundingClientRect().right <= 375)"
         )
         assert head.evaluate(inside)
+
+
+def test_a_phone_shows_figures_the_chosen_branch_and_calls_on_one_line(
+    browser: Browser, rich: SessionBackend
+) -> None:
+    with shown(browser, rich, viewport={"width": 375, "height": 760}) as page:
+        facts = page.locator(".tl-session-facts")
+        # As in a folder far from the root, which leaves no room after it.
+        facts.locator(".tl-place").first.evaluate(
+            "each => { each.textContent = '/home/ada'.repeat(20); }"
+        )
+        bottom = facts.evaluate("facts => facts.getBoundingClientRect().bottom")
+        cost = facts.get_by_text("$").evaluate("each => each.getBoundingClientRect().bottom")
+        assert cost <= bottom + 1
+        assert page.locator(".tl-branches .tl-select").evaluate("each => each.clientWidth") >= 96
+        call = page.locator(".tl-call .tl-unfold").first
+        call.locator(".tl-outcome").evaluate(
+            "each => { each.textContent = 'denied (user-rejected)'; }"
+        )
+        call.locator(".tl-facts").evaluate("each => { each.textContent = '9.9s'; }")
+        tops = "row => [...row.children].map((each) => each.getBoundingClientRect().bottom)"
+        bottoms = call.evaluate(tops)
+        assert max(bottoms) - min(bottoms) < 20
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

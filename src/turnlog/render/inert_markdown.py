@@ -14,7 +14,9 @@ IMAGE = re.compile(r"(\\*)(!*)!\[")
 FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})")
 NESTED_FENCE = re.compile(r"^[ \t>*+\-0-9.)]+(?:`{3}|~{3})", re.MULTILINE)
 """A fence inside a list item or a quote."""
-SPAN = re.compile(r"\\.|(?<!`)(?P<run>`+)(?!`)(?:(?P<code>.*?[^`])(?P=run)(?!`))?")
+PIPED_FENCE = re.compile(r"^(?:`{3}|~{3}).*\|", re.MULTILINE)
+"""A fence that some renderers take for the head of a table."""
+SPAN = re.compile(r"\\.|(?P<run>`+)(?!`)(?:(?P<code>.*?[^`])(?P=run)(?!`))?")
 
 
 def inert(text: str) -> str:
@@ -31,7 +33,7 @@ def inert(text: str) -> str:
 def _lines(text: str) -> Iterator[str]:
     # Where a fence belongs to a list item, its end may look like a start, and code like text. Then
     # nothing counts as code: a backslash too many in code does no harm, a tag in text may.
-    is_code_known = not NESTED_FENCE.search(text)
+    is_code_known = not (NESTED_FENCE.search(text) or PIPED_FENCE.search(text))
     fence, is_open = "", False
     for line in text.split("\n"):
         mark = FENCE.match(line)

@@ -142,7 +142,13 @@ def _chart(report: Report, stack: tuple[str, ...], figure: str, view: CostGroupi
         link=LINKS.get(view.report),
         labels=axis_label,
     )
-    return report_chart(ReportChart(report.name, report.rows, stack, figure, options))
+    # Reports are in the order of costs, and a ranked chart shows the first rows only.
+    rows = report.rows if view.unit else sorted(report.rows, key=lambda row: -_figure(row, figure))
+    return report_chart(ReportChart(report.name, rows, stack, figure, options))
+
+
+def _figure(row: Row, name: str) -> float:
+    return _number(row, name) or 0.0
 
 
 def _table(report: Report, view: CostGrouping) -> dict[str, Any]:

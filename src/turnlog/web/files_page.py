@@ -122,10 +122,6 @@ def file_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
     rows = sorted(mask_value(rows), key=lambda row: str(row["time"] or ""), reverse=True)
     changes = [row for row in rows if row["name"] in CHANGING and row["ok"] != 0]
     reads = [row for row in rows if row["name"] not in CHANGING and row["ok"] != 0]
-    query = (
-        "SELECT datetime(c.at, 'unixepoch') AS time, f.session, c.tool, c.line FROM calls c"
-        f" JOIN files f ON f.id = c.file WHERE c.counts = 1 AND c.path = {_literal(path)}"
-    )
     return {
         "path": mask(path),
         "sessions": len({row["session"] for row in rows}),
@@ -136,9 +132,19 @@ def file_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
         "is_cut": len(rows) >= FILE_CALLS,
         "chart": _history(rows),
         "calls": [_call(row) for row in rows],
-        "command": mask(shlex.join(["turnlog", "sql", query])),
+        "command": mask(shlex.join(["turnlog", *_command(path, bool(changes))])),
         "search_link": address("/sessions", file=path),
     }
+
+
+def _command(path: str, is_changed: bool) -> list[str]:
+    if is_changed:
+        return ["history-of", path]
+    query = (
+        "SELECT datetime(c.at, 'unixepoch') AS time, f.session, c.tool, c.line FROM calls c"
+        f" JOIN files f ON f.id = c.file WHERE c.counts = 1 AND c.path = {_literal(path)}"
+    )
+    return ["sql", query]
 
 
 def _literal(text: str) -> str:

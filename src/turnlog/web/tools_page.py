@@ -75,7 +75,7 @@ def _chart(rows: Sequence[Row], order: str) -> str:
         RankedRow(
             str(row["name"]),
             _number(row, order),
-            note=f"{percent(_number(row, 'error_rate'))} failed" if row["errors"] else "",
+            note=f"{percent(_number(row, 'error_rate'))} failed",
         )
         for row in rows
     ]

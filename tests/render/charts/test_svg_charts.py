@@ -27,7 +27,7 @@ from turnlog.render.charts.lines import ContextPoint, context_line, sparkline
 from turnlog.render.charts.report_charts import axis_label, standalone
 from turnlog.render.charts.svg import WIDTH, ChartOptions, _escaped, safe_text, text_width
 from turnlog.render.charts.swim_lanes import Interval, Lane, swim_lanes
-from turnlog.text import UNSAFE
+from turnlog.text import UNSAFE, short_duration
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
@@ -177,6 +177,25 @@ def test_a_ranked_row_has_room_for_its_value() -> None:
     assert re.fullmatch("…/.*handlers_of_hooks[.]py", shown)
 
 
+def test_values_before_notes_of_unequal_length_end_in_one_column() -> None:
+    rows = [RankedRow("Bash", 722, note="8% failed"), RankedRow("Skill", 9, note="14% failed")]
+    root = parsed(ranked_bars([*rows, RankedRow("LS", 4)], ChartOptions("title")))
+    shown = [
+        "".join(each.itertext())
+        for each in root.iter(f"{SVG}text")
+        if "tl-value" in (each.get("class") or "")
+    ]
+    assert shown == ["722  \u20078% failed", "9  14% failed", "4"]
+
+
+def test_a_short_duration_is_not_shown_as_nothing() -> None:
+    spread = Spread("Skill", 8, 0.004, 0.014, 0.09, 2.0, 41.0)
+    text = quantile_strips([spread], ChartOptions("title", show=short_duration))
+    assert "8 calls, median 0.014s" in text
+    assert "Skill, p25: 0.004s" in text
+    assert "Skill, p95: 2.0s" in text
+
+
 def test_a_legend_keeps_the_ends_of_paths() -> None:
     paths = [f"/home/ada/{'deep/' * 20}{name}" for name in ("shop", "blog")]
     parts = [StackPart("a", path, 1) for path in paths]
@@ -205,8 +224,12 @@ def test_the_only_day_does_not_fill_the_chart() -> None:
 @pytest.mark.parametrize(
     ("start", "count", "expected"),
     [
-        ("2025-01-15", 672, ["Jan 15 2025", "Apr 9", "Jul 2", "Sep 24", "Dec 17", "Mar 11"]),
-        ("2025-11-10", 672, ["Nov 10 2025", "Feb 2", "Apr 27 2026", "Jul 20", "Oct 12", "Jan 4"]),
+        ("2025-01-15", 672, ["Jan 15 2025", "Apr 9", "Jul 2", "Sep 24", "Dec 17", "Mar 11 2026"]),
+        (
+            "2025-11-10",
+            672,
+            ["Nov 10 2025", "Feb 2 2026", "Apr 27 2026", "Jul 20", "Oct 12", "Jan 4 2027"],
+        ),
         ("2026-01-15", 16, ["Jan 15", "Jan 17", "Jan 19", "Jan 21", "Jan 23", "Jan 25"]),
     ],
 )

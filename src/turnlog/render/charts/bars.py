@@ -32,6 +32,7 @@ LARGEST_TEXT = 22
 """Font size on narrow screens, which charts.css sets."""
 MOST_CHARACTERS = 100
 """Characters of a path that may fit beside a value."""
+FIGURE_SPACE = "\u2007"
 THINNEST, WIDEST = 1.5, 72
 """Widths of a bar that can still be seen, however many there are, and of the only bar."""
 
@@ -52,7 +53,7 @@ class RankedRow(NamedTuple):
     label: str | None = None
     """Label to show instead of the key."""
     note: str = ""
-    """Shown after the value, such as an error rate."""
+    """Shown after the value, such as an error rate; as wide as those of the other rows."""
 
 
 def stacked_bars(parts: Iterable[StackPart], periods: Sequence[str], options: ChartOptions) -> str:
@@ -132,13 +133,12 @@ def _period_labels(periods: Sequence[str], room: float, options: ChartOptions) -
         x, period = AXIS + place * room, periods[place]
         text = options.labels(period)
         # Every other label is hidden on a narrow screen, where the text is larger.
-        if nth % 2:
-            yield label(text, x, y, "tl-tick tl-minor")
-            continue
+        # Without them, the first label of a year that is left must name it.
+        is_minor = nth % 2 == 1
         if period[:4] != year and text != period and period[:4] not in text:
             text = f"{text} {period[:4]}"
-        year = period[:4]
-        yield label(text, x, y, "tl-tick")
+        year = year if is_minor else period[:4]
+        yield label(text, x, y, "tl-tick tl-minor" if is_minor else "tl-tick")
 
 
 def _legend(names: Sequence[str], y: float) -> tuple[list[str], float]:
@@ -164,12 +164,15 @@ def ranked_bars(rows: Sequence[RankedRow], options: ChartOptions) -> str:
     if not rows:
         return empty_chart("ranked", options)
     largest = largest_of([row.value for row in rows])
+    longest = max(len(row.note) for row in rows)
     drawn: list[str] = []
     for place, row in enumerate(rows):
         y = place * ROW
         drawn.append(_bar(row, y, largest, options))
         value = "?" if row.value is None else options.show(row.value)
-        shown = f"{value}  {row.note}".rstrip()
+        # Notes mostly differ in digits: with spaces as wide as those, values end in one column.
+        note = row.note and row.note.rjust(longest, FIGURE_SPACE)
+        shown = f"{value}  {note}".rstrip()
         width = WIDTH - 2 * LEFT - GAP - text_width(shown, LARGEST_TEXT)
         text = _end_of_path(row.key, width) if row.label is None else row.label
         drawn.append(clipped(text or "none", LEFT, y + 17, width))

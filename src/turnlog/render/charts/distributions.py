@@ -74,12 +74,17 @@ def _strip(row: Spread, y: float, right: float, options: ChartOptions) -> Iterab
         height=12,
         class_="tl-box",
     )
-    text = f"{row.key}  {plural(row.calls, 'call')}, median {options.show(row.p50)}"
+    text = f"{row.key}  {plural(row.calls, 'call')}, median {_shown(row.p50, options)}"
     address = options.link(row.key) if options.link else None
     yield linked(f"{whisker}{box}", address, text)
     yield clipped(text, LEFT, y + 16, WIDTH - 2 * LEFT)
     for name in ("p25", "p50", "p75", "p95", "slowest"):
         yield _quantile(row, name, (right, middle), options)
+
+
+def _shown(seconds: float, options: ChartOptions) -> str:
+    """Return a duration; the scale begins at LEAST, so a short one is not shown as nothing."""
+    return f"{seconds:.2g}s" if LEAST / 10 <= seconds < 0.095 else options.show(seconds)
 
 
 def _quantile(row: Spread, name: str, place: tuple[float, float], options: ChartOptions) -> str:
@@ -89,7 +94,7 @@ def _quantile(row: Spread, name: str, place: tuple[float, float], options: Chart
         "rect",
         row.key,
         value,
-        ChartOptions("", show=options.show),
+        ChartOptions("", show=lambda seconds: _shown(seconds, options)),
         f"{row.key}, {name}",
         x=_x(value, right) - 1.5,
         y=middle - 8,

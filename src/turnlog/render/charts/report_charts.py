@@ -72,15 +72,21 @@ def formatter(column: str) -> Callable[[float], str]:
 def tick_formatter(column: str) -> Callable[[float], str]:
     """Return the function that formats the round numbers of an axis.
 
-    >>> tick_formatter("cost_usd")(0.5), tick_formatter("p50")(0.01)
-    ('$0.5', '0.01s')
+    >>> tick_formatter("cost_usd")(0.5), tick_formatter("p50")(0.01), tick_formatter("p50")(3600)
+    ('$0.5', '0.01s', '1h')
     """
     show = formatter(column)
     if show is exact_money:
         return lambda value: f"${value:,.0f}" if value >= 1 and value % 1 == 0 else f"${value:g}"
     if show is short_duration:
-        return lambda value: f"{value:g}s" if value < 60 else short_duration(value)
+        return _duration_tick
     return show
+
+
+def _duration_tick(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:g}s"
+    return f"{seconds / 3600:g}h" if seconds % 3600 == 0 else short_duration(seconds)
 
 
 def _figure(report: str) -> str:

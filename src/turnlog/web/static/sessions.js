@@ -442,6 +442,14 @@ async function openSelected() {
   if (current.key && items === current.items) location.assign(addressOf(current));
 }
 
+document.getElementById("q").addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" && event.key !== "ArrowDown") return;
+  // The query stays: the keys of the list are for what it found.
+  event.preventDefault();
+  event.target.blur();
+  if (event.key === "ArrowDown") select(Math.max(current.selected, 0));
+});
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return;
   if (event.key === "Enter" && isOnControl(event)) return;

@@ -2,6 +2,7 @@
 
 import { el, visible } from "./dom.js";
 import { count, plural } from "./format.js";
+import { readState, writeState } from "./location_state.js";
 
 const MOST_MARKS = 300;
 const MOST_RANGES = 500;
@@ -43,6 +44,12 @@ export class Find {
     this.result.textContent = "";
     this.viewer.markers.replaceChildren();
     this.highlight();
+    this.remember();
+  }
+
+  /** Keep the text in the address. */
+  remember() {
+    writeState({ ...readState(), query: this.text || null }, this.viewer.options);
   }
 
   /** Search a text and go to the first match at or after the reader's position. */
@@ -52,6 +59,7 @@ export class Find {
     this.at = -1;
     if (!text.trim()) return this.clear();
     this.result.textContent = "…";
+    this.remember();
     try {
       const found = this.viewer.source.find ? await this.viewer.source.find(text, this.viewer.store.leaf) : await this.searchHere(text);
       if (this.text !== text) return;
@@ -63,7 +71,8 @@ export class Find {
     }
     this.mark();
     const here = this.viewer.transcript.currentTurn() + 1;
-    const next = this.matches.findIndex((match) => match.turn >= here);
+    const selected = this.matches.findIndex((match) => match.line && match.line === this.viewer.state?.line);
+    const next = selected < 0 ? this.matches.findIndex((match) => match.turn >= here) : selected;
     this.at = (next < 0 ? 0 : next) - 1;
     if (this.matches.length) await this.step(1);
     else this.tell();

@@ -164,8 +164,10 @@ function fillChart(fills, most) {
   const top = fills.reduce((one, other) => Math.max(one, other), 1);
   const step = Math.max(1, Math.ceil(fills.length / 300));
   const points = [];
-  for (let t = 0; t < fills.length; t += step) points.push(`${((t / (fills.length - 1)) * 300).toFixed(1)},${(60 - (fills[t] / top) * 56).toFixed(1)}`);
-  return svg("svg", { viewBox: "0 0 300 62", class: "tl-fill-chart", role: "img", "aria-label": `context fill by turn, at most ${most}` }, svg("polyline", { points: points.join(" "), fill: "none" }));
+  for (let t = 0; t < fills.length; t += step) points.push(`${((t / (fills.length - 1)) * 300).toFixed(1)},${(70 - (fills[t] / top) * 56).toFixed(1)}`);
+  const scale = svg("text", { x: 0, y: 10 });
+  scale.textContent = top > 1 ? percent(top) : "100% of the window";
+  return svg("svg", { viewBox: "0 0 300 72", class: "tl-fill-chart", role: "img", "aria-label": `context fill by turn, at most ${most}` }, scale, svg("line", { x1: 0, x2: 300, y1: 14, y2: 14 }), svg("polyline", { points: points.join(" "), fill: "none" }));
 }
 
 function messageParts(message) {

@@ -50,9 +50,8 @@ export class Transcript {
   part(item) {
     const { t, part } = this.store.place(item);
     const n = t + 1;
-    const section = el("section", {
+    const section = el("article", {
       class: `tl-turn ${part ? "" : "tl-turn-first"}`,
-      role: "article",
       "aria-label": part ? `turn ${n}, continued` : `turn ${n}`,
       "aria-posinset": String(n),
       "aria-setsize": String(this.store.turnCount),

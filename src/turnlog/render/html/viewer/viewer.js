@@ -60,7 +60,10 @@ class Viewer {
 
   /** Show a branch of the session, at a line, a turn or the start. */
   async open(state) {
+    this.opening = state;
     const store = await new SessionStore(this.source, state.leaf || null).open(state);
+    // Back may have been pressed before this branch was read.
+    if (this.opening !== state) return;
     this.transcript?.destroy();
     this.scroller.replaceChildren();
     this.store = store;
@@ -121,10 +124,8 @@ class Viewer {
     const { agents, branches, masked } = this.store.head;
     // Lists and reports count all branches and sub-agents: a smaller figure here must say what it leaves out.
     const scope = [branches?.length > 1 ? "this branch" : "", agents?.length ? "without sub-agents" : ""].filter(Boolean).join(", ");
+    const places = [session.project, session.branch, session.models.join(", ")];
     const shown = [
-      session.project,
-      session.branch,
-      session.models.join(", "),
       dateTime(session.started).slice(0, 16),
       length ? duration(length) : "",
       `${plural(session.turns, "turn")}${branches?.length > 1 ? " (this branch)" : ""}`,
@@ -134,14 +135,15 @@ class Viewer {
       session.size ? bytes(session.size) : "",
       masked ? plural(masked, "masked secret") : "",
     ];
-    return el("span", { class: "tl-session-facts" }, ...shown.filter(Boolean).map((fact) => textElement("span", "", fact)));
+    const drawn = (facts, name) => facts.filter(Boolean).map((fact) => textElement("span", name, fact));
+    return el("span", { class: "tl-session-facts" }, ...drawn(places, "tl-place"), ...drawn(shown, ""));
   }
 
   branchSelect(branches) {
     if (branches.length < 2) return "";
     const select = el("select", { class: "tl-select", "aria-label": "branch", onchange: () => this.switchBranch(select.value) });
     for (const branch of branches) {
-      const label = `${branch.is_active ? "● " : "○ "}${plural(branch.turns, "prompt")}: ${branch.label}`;
+      const label = `${branch.is_active ? "● " : "○ "}line ${branch.line}: ${branch.label}`;
       const option = el("option", { value: branch.leaf ?? "" });
       option.textContent = visible(label).slice(0, 90);
       option.selected = this.store.leaf ? branch.leaf === this.store.leaf : branch.is_active;
@@ -175,8 +177,8 @@ class Viewer {
 
   async switchBranch(leaf) {
     const active = this.store.head.branches.find((branch) => branch.is_active);
-    this.state = { leaf: active?.leaf === leaf ? null : leaf, line: null, turn: null };
-    writeState(this.state, this.options);
+    this.state = { leaf: active?.leaf === leaf ? null : leaf, line: null, turn: null, query: null };
+    writeState(this.state, this.options, true);
     await this.open(this.state);
     this.say(`branch with ${plural(this.store.turnCount, "turn")}`);
   }
@@ -240,7 +242,7 @@ class Viewer {
 
   async followAddress() {
     const state = readState();
-    if ((state.leaf || null) !== this.store.leaf) await this.open(state);
+    if ((state.leaf || null) !== (this.opening.leaf || null)) await this.open(state);
     else if (state.line) await this.goToLine(Number(state.line));
     else if (state.turn) await this.transcript.goToTurn(Number(state.turn) - 1);
   }
