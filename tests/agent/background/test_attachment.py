@@ -32,8 +32,11 @@ def test_keys_pressed_before_a_chat_is_shown_do_not_reach_it(
                 received.extend(content)
                 theirs.settimeout(1.0)
 
-    monkeypatch.setattr(attachment, "connect_to", lambda folder: ours)
-    monkeypatch.setattr(attachment.tty, "setraw", hold_enter)
+    def connect(folder: Path) -> socket.socket:
+        return ours
+
+    monkeypatch.setattr(attachment, "connect_to", connect)
+    monkeypatch.setattr("tty.setraw", hold_enter)
     host = Thread(target=serve)
     with os.fdopen(terminal) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
