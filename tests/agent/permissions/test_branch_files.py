@@ -64,6 +64,15 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
         *("git read-tree -u --reset hooked", "git -C . checkout hooked", "git checkout @{-1}"),
         *("git checkout far", 'git checkout "$x"', "git fetch && git checkout plain"),
         *("git branch -f plain hooked && git checkout plain", "git checkout -"),
+        *("git reset --har hooked", "git restore -shooked .", "git restore --sour hooked ."),
+        *("git checkout ':/settings'", "git cherry-pick ':/settings'", "git cherry-pick --all"),
+        *("git merge FETCH_HEAD", "git checkout main...hooked", "git restore --sou=hooked ."),
+        *("git switch --orphan x", "git restore --staged --wor -s hooked .", "git revert hooked"),
+        *(
+            "echo hooked | git cherry-pick --stdin",
+            "git checkout hooke[d]",
+            "git checkout -tq hooked",
+        ),
     ],
 )
 def test_a_branch_with_other_protected_files_asks(command: str, repository: Repository) -> None:
@@ -74,7 +83,7 @@ def test_a_branch_with_other_protected_files_asks(command: str, repository: Repo
 @pytest.mark.parametrize(
     "command",
     [
-        *("git checkout plain", "git switch plain", "git checkout -b new", "git switch -c new"),
+        *("git checkout plain", "git switch plain", "git checkout -qb new", "git switch -qc new"),
         *("git checkout -b new plain", "git merge plain", "git reset --hard plain"),
         *("git reset hooked", "git checkout hooked -- b.txt", "git cherry-pick plain"),
         *("git stash", "git stash push -m text", "git stash list", "git checkout ."),
@@ -124,7 +133,8 @@ def test_a_stash_with_protected_files_asks(
     if not options:
         repository.git("add", ".envrc")
     repository.git("stash", *options)
-    for command in ("git stash pop", "git stash apply 0", "git stash apply stash@{0}"):
+    taking = ("git stash pop", "git stash apply 0", "git stash apply stash@{0}")
+    for command in (*taking, "git stash branch new", "git stash branch new 0"):
         assert repository.verdict(command) is VerdictKind.ASK
     assert repository.verdict("git stash drop") is VerdictKind.ALLOW
 

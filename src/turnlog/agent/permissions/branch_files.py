@@ -6,6 +6,7 @@ the names only: the calls here read the index and objects, and run no program of
 
 import hashlib
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.permissions.bash import UnknownValue, Word
+from turnlog.agent.permissions.directories import arguments_in
 from turnlog.agent.permissions.files import WRITING, restricted
 from turnlog.agent.permissions.git_repository import Repository
 from turnlog.agent.permissions.path_access import has_protected_part, is_guarded
@@ -31,17 +33,50 @@ BRINGING = frozenset(
     checkout checkout-index cherry-pick merge read-tree rebase reset restore revert stash switch
     """.split()
 )
-CREATING = frozenset("-b -B -c -C --create --force-create --orphan".split())
+"""Subcommands that change tracked files without naming them."""
+CREATING = frozenset("-b -B -c -C --create --force-create".split())
 """Options in front of the name of a new branch."""
+KEEPING = {
+    **dict.fromkeys(
+        ("checkout", "switch"),
+        CREATING
+        | frozenset(
+            """
+            -d --detach --guess --no-guess --no-progress --no-track --progress -q --quiet -t --track
+            """.split()
+        ),
+    ),
+    "reset": frozenset("--hard -q --quiet".split()),
+    "restore": frozenset("-q --quiet -s --source -S --staged -W --worktree".split()),
+}
+"""Options that bring nothing by themselves; git takes any beginning of others for them."""
+LISTING = frozenset(
+    """
+    --all --alternate-refs --bisect --branches --exclude --glob --reflog --remotes --stdin --tags
+    """.split()
+)
+"""Options that name commits without spelling them out; git takes no beginnings of these."""
+UNSTAGING = {
+    "reset": frozenset("--mixed -N -q --quiet --soft".split()),
+    "restore": frozenset("-q --quiet -S --staged".split()),
+}
+"""Options with which only the index changes."""
+JOINED = re.compile(r"-[qdt]+[A-Za-z]")
+"""Letters of which only the last one may have a value: `git switch -qc new`."""
 CONTINUING = frozenset("--abort --continue --quit --skip".split())
-DISCARDING = frozenset("-f --force --discard-changes --hard --keep --merge".split())
-RESETTING = frozenset("checkout-index read-tree restore".split())
-UPSTREAM = frozenset(("merge", "rebase"))
-PICKING = frozenset(("cherry-pick", "revert"))
+RESETTING = frozenset("checkout-index read-tree reset restore".split())
+UPSTREAM, PICKING = frozenset(("merge", "rebase")), frozenset(("cherry-pick", "revert"))
+SEVERAL = ("...", "FETCH_HEAD")
+"""Names of commits that are no single one, or not the one that they start with."""
 QUIET_STASH = frozenset("clear create drop list show store".split())
 TAKING_STASH = frozenset("apply branch pop".split())
-UNTRACKED = ("-u", "--include-untracked")
-PLAIN_STASH = frozenset(("--keep-index", "--no-keep-index", "--quiet", "-k", "-m", "-q", "--"))
+UNTRACKED = frozenset(("-u", "--include-untracked"))
+PLAIN_STASH = frozenset(
+    """
+    -- -k --keep-index -m --message --no-keep-index --pathspec-file-nul --pathspec-from-file -q
+    --quiet
+    """.split()
+)
 UNKNOWN_FILES = AccessDecision(
     VerdictKind.ASK, "which files git changes is only known when it runs", is_guarded=True
 )
@@ -66,8 +101,10 @@ def guard_branch(
     words: tuple[Word, ...], place: Path, repository: Repository, policy: Policy
 ) -> Iterator[AccessDecision]:
     """Ask about a call of git that changes a protected file, or one that a rule is about."""
+    if not words[1:] or (words[1].is_known and words[1].text not in BRINGING):
+        return
     try:
-        change = read_change(words[1:])
+        change = read_change(arguments_in(words[1:], place))
         names = _changed_names(change, place, repository) if change else []
     except (OSError, UnknownValue, ValueError, subprocess.TimeoutExpired):
         yield UNKNOWN_FILES
@@ -84,65 +121,77 @@ def guard_branch(
             return
 
 
-def read_change(words: tuple[Word, ...]) -> BranchChange | None:
+def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
     """Return what a call may bring, None for calls that bring nothing.
 
     Raises `UnknownValue` if that is only known when it runs.
     """
-    subcommand, given = (words[0].text, words[1:]) if words else ("", ())
+    subcommand, texts = next(iter(arguments), ""), list(arguments[1:])
     if subcommand not in BRINGING:
         return None
-    if not all(word.is_known for word in words):
-        raise UnknownValue(subcommand)
-    texts = [word.text for word in given]
     if subcommand == "stash":
         return _read_stash(texts)
-    options = {text for text in texts if text.startswith("-")}
-    if options & CONTINUING or (subcommand == "reset" and not options & DISCARDING):
+    named, paths, options = _operands(texts)
+    if options & CONTINUING and subcommand in UPSTREAM | PICKING and not named:
         return None
-    if subcommand == "restore" and _only_stages(options):
+    if _only_stages(subcommand, options):
         return None
-    named, paths = _operands(texts)
+    is_plain = options <= KEEPING.get(subcommand, options)
+    is_doubtful = any(sign in text for text in named for sign in SEVERAL)
+    # `git cherry-pick --stdin`, `git restore -stopic`, `git switch --orphan x`
+    if is_doubtful or options & LISTING or not (is_plain or subcommand == "checkout"):
+        raise UnknownValue(subcommand)
     if subcommand in UPSTREAM and not named:
         named = ["@{upstream}"]
-    resets = subcommand in RESETTING or bool(paths or options & DISCARDING)
-    is_picked = subcommand in PICKING
-    return BranchChange(tuple(named), tuple(paths), resets, applies=is_picked)
+    resets = subcommand in RESETTING or bool(paths) or not is_plain
+    return BranchChange(tuple(named), tuple(paths), resets, applies=subcommand in PICKING)
 
 
 def _read_stash(texts: list[str]) -> BranchChange | None:
     named = [text for text in texts if not text.startswith("-")]
+    options = {text.partition("=")[0] for text in texts if text.startswith("-")}
     action = named[0] if named else "push"
     if action in QUIET_STASH:
         return None
     if action in TAKING_STASH:
-        stashes = [f"stash@{{{text}}}" if text.isdecimal() else text for text in named[1:]]
+        given = named[2:] if action == "branch" else named[1:]
+        stashes = [f"stash@{{{text}}}" if text.isdecimal() else text for text in given]
         return BranchChange(tuple(stashes or ["stash@{0}"]), applies=True)
-    options = {text for text in texts if text.startswith("-")}
-    takes_untracked = not options.isdisjoint(UNTRACKED)
-    if options - PLAIN_STASH - set(UNTRACKED):
+    if options - PLAIN_STASH - UNTRACKED:
         raise UnknownValue("stash")
-    return BranchChange(resets=True, takes_untracked=takes_untracked)
+    return BranchChange(resets=True, takes_untracked=not options.isdisjoint(UNTRACKED))
 
 
-def _only_stages(options: set[str]) -> bool:
-    return bool(options & {"-S", "--staged"}) and not options & {"-W", "--worktree"}
+def _only_stages(subcommand: str, options: set[str]) -> bool:
+    """Return whether a call leaves the files alone: `git reset HEAD~`, `git restore --staged .`."""
+    if subcommand == "restore" and options.isdisjoint(("-S", "--staged")):
+        return False
+    return subcommand in UNSTAGING and options <= UNSTAGING[subcommand]
 
 
-def _operands(texts: list[str]) -> tuple[list[str], list[str]]:
-    """Return everything that may be a revision, and the paths behind `--`."""
+def _operands(texts: list[str]) -> tuple[list[str], list[str], set[str]]:
+    """Return everything that may be a revision, the paths behind `--`, and the options."""
     end = texts.index("--") if "--" in texts else len(texts)
     named: list[str] = []
+    options: set[str] = set()
     before = ""
-    for text in texts[:end]:
-        if text.startswith("--") and "=" in text:
-            named.append(text.partition("=")[2])
-        elif text == "-":
+    for text in _separated(texts[:end]):
+        name, has_value, value = text.partition("=")
+        if text == "-":
             named.append("@{-1}")
-        elif not text.startswith("-") and before not in CREATING:
-            named += [part or "HEAD" for part in text.replace("...", "..").split("..")]
+        elif text.startswith("-"):
+            options.add(name)
+            named += [value] if has_value else []
+        elif before not in CREATING:
+            is_range = ".." in text and "..." not in text
+            named += [part or "HEAD" for part in text.split("..")] if is_range else [text]
         before = text
-    return named, texts[end + 1 :]
+    return named, texts[end + 1 :], options
+
+
+def _separated(texts: list[str]) -> Iterator[str]:
+    for text in texts:
+        yield from (f"-{letter}" for letter in text[1:]) if JOINED.fullmatch(text) else (text,)
 
 
 def _changed_names(change: BranchChange, place: Path, repository: Repository) -> list[str]:
@@ -158,6 +207,7 @@ def _changed_names(change: BranchChange, place: Path, repository: Repository) ->
         for tree in trees:
             names += git.differing(head, tree, change.paths)
         if trees and change.applies:
+            # What is picked or reverted is the difference to its parent.
             names += git.differing(git.tree_of(f"{text}^1") or EMPTY_TREE, trees[0], ())
             # The third parent of a stash holds files that were not tracked.
             if untracked := git.tree_of(f"{text}^3"):
@@ -187,8 +237,12 @@ class _GitReader:
 
     def tree_of(self, revision: str) -> str:
         """Return the tree of a revision; empty if there is none of that name."""
-        wanted = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{tree}}")
-        done = self._run("rev-parse", *wanted)
+        # In two steps: `:/text^{tree}` would look for another text.
+        found = self._parse(revision)
+        return self._parse(f"{found}^{{tree}}") if found else ""
+
+    def _parse(self, revision: str) -> str:
+        done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
         return done.stdout.decode().split()[-1] if done.returncode == 0 else ""
 
     def trees_named(self, text: str) -> list[str]:
@@ -197,7 +251,7 @@ class _GitReader:
             return [found]
         if not text or any(mark in text for mark in "*?[\\"):
             return []
-        done = self._run("for-each-ref", "--format=%(objectname)", f"refs/remotes/*/{text}")
+        done = self._run("for-each-ref", "--format=%(objectname)", f"refs/remotes/**/{text}")
         return [self.tree_of(each) for each in done.stdout.decode().split()]
 
     def differing(self, first: str, second: str, paths: tuple[str, ...]) -> list[str]:
