@@ -13,6 +13,8 @@ import pytest
 from support.build import SESSION, assistant, call, result, session, text, user
 from support.planted import BARE
 from support.scripted_api import ScriptedApi, called, said, scripted_api
+from turnlog.agent.chat.debug_log import open_debug_log
+from turnlog.errors import UsageError
 from turnlog.format.private_files import create_private_folder, open_private, secure_folder
 
 CONTENT = session(
@@ -156,3 +158,15 @@ def test_what_belongs_to_another_user_is_left_as_it_is(tmp_path: Path) -> None:
     secure_folder(folder)
     os.close(open_private(file, os.O_RDONLY))
     assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, file)] == [0o755, 0o755]
+
+
+def test_a_log_is_not_written_to_a_file_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "debug.txt"
+    file.touch(0o666)
+    somebody = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: somebody)
+    with pytest.raises(UsageError, match="belongs to another user"):
+        open_debug_log(file, "")
+    assert file.read_bytes() == b""

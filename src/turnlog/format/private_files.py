@@ -52,10 +52,16 @@ def secure_folder(folder: AnyPath, *, must_own: bool = False) -> None:
         _set_mode(folder, stat.S_IMODE(found.st_mode) & ~OTHERS)
 
 
-def open_private(path: AnyPath, flags: int) -> int:
-    """Open a file, creating it as 0600; make an existing file of the user private."""
+def open_private(path: AnyPath, flags: int, *, must_own: bool = False) -> int:
+    """Open a file, creating it as 0600; make an existing file of the user private.
+
+    With `must_own`, raise `PermissionError` for a file of another user, who could read it.
+    """
     descriptor = os.open(path, flags | PRIVATE_FLAGS, FILE)
     found = os.fstat(descriptor)
+    if must_own and stat.S_ISREG(found.st_mode) and not _is_own(found):
+        os.close(descriptor)
+        raise PermissionError(13, "belongs to another user", os.fspath(path))
     if HAS_OWNERS and _is_own(found) and stat.S_IMODE(found.st_mode) != FILE:
         _set_mode(descriptor, FILE)
     return descriptor

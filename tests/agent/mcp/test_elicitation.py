@@ -136,11 +136,15 @@ def test_a_server_that_is_refused_gets_no_values(ask: Ask) -> None:
         Elicitation("lab", "Look", "url", {}, "https://example.com/" + "a" * 5_000),
         Elicitation("lab", "Say", "form", {"properties": {str(n): {} for n in range(99)}}),
         Elicitation("lab", "Say", "form", {"properties": {"a": {"enum": ["b"] * 999}}}),
+        Elicitation("lab", f"Do you agree? {'.' * 4_000} All files are deleted then."),
+        Elicitation("lab", "Look", schema={"properties": {"a": {"description": "a" * 401}}}),
+        Elicitation("lab", "Look", schema={"properties": {"a": {"enum": ["a" * 401]}}}),
     ],
 )
 def test_what_cannot_be_shown_as_a_whole_is_declined(request_: Elicitation) -> None:
     assert not is_presentable(request_)
     assert is_presentable(Elicitation("lab", "Look", "url", {}, "https://example.com/"))
+    assert is_presentable(Elicitation("lab", "Look " * 200))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
 from turnlog.agent.workspace.access import Runs
 
+PROGRAMS = ("curl", "rsync", "scp", "wget")
 ADDRESSES = (
     *(
         "curl -s 'file:///shop/.en[v-v]'",
@@ -35,7 +36,11 @@ NAMED_BY_SERVER = (
         "wget --mirror http://h",
         "wget -e robots=off http://h",
     ),
-    *("wget --trust-server-names http://h", "wget -p http://h"),
+    *("wget --trust-server-names http://h", "wget -p http://h", "wget --mi http://h"),
+    *("wget -d -i list", "wget -nd -r http://h", "wget -Hr http://h", "wget -F -i list"),
+    *("wget --tru http://h", "wget --pag http://h", "wget 'ftp://h/*'", "wget -X a -r http://h"),
+    *("curl -w @format http://h", "curl -sw@format http://h", "curl --write-out @format http://h"),
+    *("rsync -a h:x/ .", "rsync rsync://h/x .", "scp -r h:x .", "scp 'h:x/*' .", "scp -pr u@h:x ."),
 )
 HARMLESS = (
     *("curl -s https://h/x", "curl -fsSLO https://h/x.tgz", "curl -o out.json https://h/x"),
@@ -47,11 +52,13 @@ HARMLESS = (
         "wget -qO- https://h/x",
         "wget -nv -c https://h",
     ),
+    *("wget -nd -nH -P data -I x https://h/x", "scp h:x.log .", "rsync -a src/ h:backup"),
+    "scp -r src h:backup",
 )
 
 
 def verdict(command: str, place: Path, *deny: str) -> VerdictKind:
-    allowed = tuple(parse_rule(f"Bash({name}:*)", place, "test") for name in ("curl", "wget"))
+    allowed = tuple(parse_rule(f"Bash({name}:*)", place, "test") for name in PROGRAMS)
     denied = tuple(parse_rule(text, place, "test") for text in deny)
     policy = Policy(denied, (), allowed, ApprovalMode.DEFAULT, place, (place,))
     return decide("Bash", [Runs(command)], policy).kind

@@ -14,7 +14,7 @@ from turnlog.agent.permissions import (
     is_readable,
     parse_rule,
 )
-from turnlog.agent.workspace.access import Reads, Writes
+from turnlog.agent.workspace.access import Reads, Runs, Writes
 
 
 @pytest.fixture
@@ -108,3 +108,19 @@ def test_what_rules_ask_for_is_firm_and_what_only_lacks_a_rule_is_not(project: P
     asked = policy_for(Case("", "", ask="Edit(src/**)"), project)
     assert decide("Edit", [Writes(project / "src" / "x")], asked).is_firm
     assert not decide("Edit", [Writes(project / "x")], asked).is_firm
+
+
+@pytest.mark.parametrize(
+    "command", ["ls -R .", "ls -l --recursive .", "tree .", "find . -type f", "du ."]
+)
+def test_names_below_a_denied_directory_are_not_listed(project: Path, command: str) -> None:
+    (project / "keys" / "prod").mkdir(parents=True)
+
+    def verdict(denied: str, command: str = command) -> VerdictKind:
+        rule = parse_rule(denied, project, "test")
+        policy = Policy((rule,), (), (), ApprovalMode.DEFAULT, project, (project,))
+        return decide("Bash", [Runs(command)], policy).kind
+
+    assert verdict("Read(./keys/**)") is VerdictKind.ASK
+    assert verdict("Read(./keys/**)", command.replace(".", "src")) is VerdictKind.ALLOW
+    assert verdict("Read(./.env)") is VerdictKind.ALLOW

@@ -132,11 +132,12 @@ def test_a_line_is_added_to_a_file_in_another_encoding(tmp_path: Path) -> None:
 
 
 @needs_tmux
+@pytest.mark.parametrize("first", ["", "an-editor-that-is-not-installed"])
 def test_an_editor_with_an_open_quote_is_one_line(
-    api: ScriptedApi, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    api: ScriptedApi, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     isolate_terminal(monkeypatch, tmp_path)
-    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("VISUAL", first)
     monkeypatch.setenv("EDITOR", "vi 'x")
     with terminal([sys.executable, "-m", "turnlog", "chat"], project, 100, 40) as pane:
         pane.see("% of 1M")

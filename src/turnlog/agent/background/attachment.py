@@ -47,6 +47,8 @@ DETACH_KEY = b"\x1c"
 STARTING, ENDING = 30.0, 20.0
 """Seconds that a chat may take to start, and to end."""
 STEP = 0.05
+CALM = 0.6
+"""Seconds without a key press before the chat is shown."""
 USUAL = os.terminal_size((80, 24))
 
 
@@ -125,6 +127,7 @@ def attach_to(job: Job) -> bool:
         raise Conflict(f"{job.state.id} has ended", hint)
     with _connected(job) as connection, _raw_terminal(), _watched_size(connection):
         connection.settimeout(None)
+        _drop_typed()
         connection.sendall(encode_frame(ATTACH, _encoded_size()))
         is_left = _relay(connection)
         if is_left:
@@ -132,6 +135,17 @@ def attach_to(job: Job) -> bool:
             connection.settimeout(ENDING)
             _show_rest(connection)
     return is_left
+
+
+def _drop_typed() -> None:
+    """Drop keys until none was pressed for a moment.
+
+    The chat may have drawn a question long ago. An enter that is held, or was typed ahead, must not
+    answer it before it is on this screen.
+    """
+    keyboard = sys.stdin.fileno()
+    while select.select([keyboard], [], [], CALM)[0] and os.read(keyboard, CHUNK):
+        continue
 
 
 def _relay(connection: socket.socket) -> bool:

@@ -65,7 +65,8 @@ def open_debug_log(path: Path, wanted: str) -> None:
     passing = CategoryFilter(wanted)
     try:
         create_private_folder(path.parent)
-        descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        descriptor = open_private(path, flags, must_own=True)
     except OSError as error:
         raise UsageError(f"--debug-file {path}: {error.strerror}", "--debug-file FILE") from error
     file = os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace")

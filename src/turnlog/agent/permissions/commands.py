@@ -116,7 +116,7 @@ def _analyze(command: ShellCommand) -> CommandFindings:
             displacement, footprint, command.runs, policy, is_alone=is_alone
         )
     if any(rule.tool == COMMANDS for rule in policy.allow):
-        general += guard_repositories(script, command.inner, policy.cwd)
+        general += guard_repositories(script, command.inner, policy)
     if script.unclear:
         reason = f"the command is unclear: {'; '.join(script.unclear)}"
         # Rules about files hold in every mode, but compare with what the parser has found.

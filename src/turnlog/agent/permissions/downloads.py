@@ -1,4 +1,4 @@
-"""Calls of curl and wget whose arguments do not say which files they read or write."""
+"""Downloads whose arguments do not say which files are read or written."""
 
 import re
 from itertools import pairwise
@@ -20,15 +20,22 @@ ADDRESS_START = re.compile(r"\w+://\[[0-9a-fA-F:.%]+\]")
 NO_RANGES = frozenset(("-g", "--globoff"))
 NEXT = frozenset(("-:", "--next", "--no-globoff"))
 """Options of curl that end, or take back, what other options say."""
-NAMED_ELSEWHERE = {
-    "curl": re.compile(rf"-{SINGLE}[JK].*|-[A-Za-z#]*J|--(?:remote-h|conf).*", re.S),
+WRITE_OUT = re.compile(rf"-{SINGLE}w|--wr.*")
+"""The option of curl for a format, which can be in a file and name files: `%output{x}`."""
+CHOOSING = {
+    "curl": re.compile(rf"-{SINGLE}(?:[JK].*|w@.*)|-[A-Za-z#]*J|--(?:remote-h|conf).*", re.S),
+    # wget takes any beginning of a name that fits no other option.
     "wget": re.compile(
-        r"-(?!n)[bcdhkNqvxSKF46]*[irmpe].*"
-        r"|--(?:content-d|trust|inp|rec|mir|page-r|exe|conf|use-a).*",
+        r"-(?!n)[bcdEFhHkKLNqSvVx46]*[irmpe].*"
+        r"|--(?:content-d|tru|inp|rec|mi|pag|exe|conf|use-a|metalink-o).*"
+        r"|(?i:ftps?)://.*[*?\[].*",
         re.S,
     ),
 }
-"""Options that let a server, or a list in a file, choose the names of downloaded files."""
+"""Arguments that let a server, or a list in a file, choose the names of downloaded files."""
+REMOTE = re.compile(r"[^/]*:.*|rsync://.*", re.S)
+"""A file or directory on another machine."""
+RECURSIVE = re.compile(r"-[^-]*r.*")
 
 
 def expands_addresses(name: str, words: tuple[Word, ...]) -> bool:
@@ -49,10 +56,35 @@ def expands_addresses(name: str, words: tuple[Word, ...]) -> bool:
 
 
 def is_named_elsewhere(name: str, words: tuple[Word, ...]) -> bool:
-    """Return whether a server may choose the name of a file: `curl -OJ`, `wget -i list`."""
-    pattern = NAMED_ELSEWHERE.get(name)
+    """Return whether a server may choose the name of a file: `curl -OJ`, `wget -r`, `rsync h:x .`.
+
+    >>> is_named_elsewhere("wget", (Word("-d"), Word("-i"), Word("list")))
+    True
+    """
+    texts = [word.text for word in words]
+    if name in ("rsync", "scp"):
+        return _fetches_tree(name, texts)
+    pattern = CHOOSING.get(name)
     if pattern is None:
         return False
-    first = words[:1]
-    pairs = [("", word.text) for word in first] + [(a.text, b.text) for a, b in pairwise(words)]
-    return any(pattern.fullmatch(text) and not DATA.fullmatch(option) for option, text in pairs)
+    pairs = list(pairwise(("", *texts)))
+    if name == "wget":
+        return any(map(pattern.fullmatch, texts))
+    return any(
+        pattern.fullmatch(text) if not DATA.fullmatch(option) else _is_format_file(option, text)
+        for option, text in pairs
+    )
+
+
+def _is_format_file(option: str, value: str) -> bool:
+    return value.startswith("@") and WRITE_OUT.fullmatch(option) is not None
+
+
+def _fetches_tree(name: str, texts: list[str]) -> bool:
+    """Return whether a call copies more than one named file from another machine."""
+    *sources, _ = [text for text in texts if not text.startswith("-")] or [""]
+    remote = list(filter(REMOTE.fullmatch, sources))
+    if name == "rsync":
+        return bool(remote)
+    is_whole = any(map(RECURSIVE.fullmatch, texts))
+    return any(is_whole or re.search(r"[*?\[]", text) for text in remote)

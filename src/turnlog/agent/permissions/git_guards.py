@@ -5,10 +5,11 @@ asks, unless it only reads and the whole command can run confined, without those
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from turnlog.agent.permissions.bash import UNKNOWN, Script, UnknownValue, Word, expand, is_folder
+from turnlog.agent.permissions.branch_files import BRINGING, UNKNOWN_FILES, guard_branch
 from turnlog.agent.permissions.directories import (
     MOVES,
     arguments_in,
@@ -25,7 +26,7 @@ from turnlog.agent.permissions.git_repository import (
 from turnlog.agent.permissions.interference import only_reads
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.nested_repositories import find_nested_problem
-from turnlog.agent.permissions.policy import AccessDecision, VerdictKind
+from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import enters_submodules, read_files
 from turnlog.agent.workspace.access import Basis
 
@@ -36,9 +37,10 @@ ELSEWHERE = re.compile(r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|con
 
 
 def guard_repositories(
-    script: Script, inner: tuple[Inner, ...], cwd: Path
+    script: Script, inner: tuple[Inner, ...], policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Yield a finding for each call of git in a repository that names programs."""
+    """Yield findings about calls of git: programs that a repository names, files that it brings."""
+    cwd = policy.cwd
     given = [without_wrappers(each.part.words) for each in inner if not each.part.is_test]
     parts = list(dict.fromkeys(filter(None, given)))
     moves = [words for words in parts if words[0].text in MOVES]
@@ -53,7 +55,9 @@ def guard_repositories(
     for words in parts:
         if name_of(words[0]) == "git":
             known = places if words in direct else None
-            yield from _guard_call(words, known, cwd, may_grow=may_grow)
+            yield from _guard_call(words, known, policy, may_grow=may_grow)
+            if _is_stale(words, changing, is_ordered=script.is_ordered and not script.has_loop):
+                yield UNKNOWN_FILES
 
 
 def _sets_repository(inner: tuple[Inner, ...]) -> bool:
@@ -64,7 +68,7 @@ def _sets_repository(inner: tuple[Inner, ...]) -> bool:
 
 
 def _guard_call(
-    words: tuple[Word, ...], places: tuple[Path, ...] | None, cwd: Path, *, may_grow: bool
+    words: tuple[Word, ...], places: tuple[Path, ...] | None, policy: Policy, *, may_grow: bool
 ) -> Iterator[AccessDecision]:
     if [word.text for word in words[1:]] in (["--version"], ["version"]):
         return
@@ -76,7 +80,7 @@ def _guard_call(
     if not found:
         yield _asks("which repository git uses is only known when it runs")
     for place in found:
-        yield from _guard_place(words, place, cwd, may_grow=may_grow)
+        yield from _guard_place(words, place, policy, may_grow=may_grow)
 
 
 def _folder_of(words: tuple[Word, ...]) -> Word:
@@ -96,7 +100,7 @@ def _folder_of(words: tuple[Word, ...]) -> Word:
 
 
 def _guard_place(
-    words: tuple[Word, ...], place: Path, cwd: Path, *, may_grow: bool
+    words: tuple[Word, ...], place: Path, policy: Policy, *, may_grow: bool
 ) -> Iterator[AccessDecision]:
     try:
         arguments = arguments_in(words[1:], place)
@@ -108,7 +112,7 @@ def _guard_place(
         return
     try:
         repository = find_repository(place)
-        is_own = repository == find_repository(cwd)
+        is_own = repository == find_repository(policy.cwd)
     except (OSError, ValueError) as error:
         yield _asks(f"its repository cannot be checked: {error}")
         return
@@ -118,6 +122,36 @@ def _guard_place(
             yield from _guard_reading(subcommand, repository, is_own=is_own)
         else:
             yield from _guard_change(repository, may_grow=may_grow or not _keeps_links(words))
+            yield from guard_branch(_without_options(words), place, repository, policy)
+
+
+def _without_options(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Leave out the options in front of the subcommand."""
+    waiting = iter(words[1:])
+    for word in waiting:
+        if word.text in ("-C", "-c"):
+            next(waiting, None)
+        elif not word.is_option:
+            return (words[0], word, *waiting)
+    return words[:1]
+
+
+def _is_stale(words: tuple[Word, ...], changing: Iterable[Inner], *, is_ordered: bool) -> bool:
+    """Return whether another part may change what a branch holds: `git fetch && git checkout x`."""
+    if BRINGING.isdisjoint(word.text for word in words[1:]):
+        return False
+    for each in changing:
+        other = without_wrappers(each.part.words)
+        if other == words:
+            if is_ordered:
+                return False
+        elif other and name_of(other[0]) == "git" and not _keeps_branches(other):
+            return True
+    return False
+
+
+def _keeps_branches(words: tuple[Word, ...]) -> bool:
+    return len(words) > 1 and words[1].text in SETTLED - {"branch"}
 
 
 def _guard_reading(

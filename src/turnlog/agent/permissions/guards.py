@@ -130,6 +130,8 @@ def _guard_effect(
     if effect.needs_files and _has_rules(policy, "Read") and any(map(_may_be_folder, reads)):
         # `diff -r a b` reads all files of both directories, and follows links in them.
         yield _doubt(policy, "Read")
+    if effect.lists_below and _has_rules(policy, "Read"):
+        yield from restrictions_below(reads, policy, READING, "Read", are_folders=True)
     if effect.is_recursive:
         yield from _guard_below(effect, reads, place, policy)
 
@@ -202,15 +204,18 @@ def restrictions_below(
     denying: tuple[str, ...],
     asking: str,
     endings: tuple[str, ...] = (),
+    *,
+    are_folders: bool = False,
 ) -> Iterator[AccessDecision]:
     """Yield a finding for each directory that contains a file a rule is about.
 
-    With `endings`, only files with such a name count.
+    With `endings`, only files with such a name count; with `are_folders`, only directories.
     """
     for folder in filter(_may_be_folder, folders):
         try:
-            entries = entries_below(folder, NAMES if endings else COMPARISONS)
+            entries = entries_below(folder, NAMES if endings or are_folders else COMPARISONS)
             chosen = (each for each in entries if _is_chosen(each, folder, endings))
+            chosen = filter(_is_own_folder, chosen) if are_folders else chosen
             names = (names_below(folder, entry) for entry in chosen)
             checked = (restricted_names(each, policy, denying, asking) for each in names)
             found = next(filter(None, checked), None)
@@ -219,6 +224,10 @@ def restrictions_below(
             continue
         if found:
             yield AccessDecision(VerdictKind.ASK, f"below {folder}: {found.reason}", is_firm=True)
+
+
+def _is_own_folder(entry: "os.DirEntry[str]") -> bool:
+    return entry.is_dir(follow_symlinks=False)
 
 
 def _is_chosen(entry: "os.DirEntry[str]", folder: Path, endings: tuple[str, ...]) -> bool:

@@ -17,8 +17,9 @@ from turnlog.text import visible
 MOST_FIELDS, MOST_OPTIONS = 20, 50
 """Maximum values of a form, and options of a value; a larger form is declined."""
 LONGEST_URL = 2_000
+LONGEST_MESSAGE = 4_000
 LONGEST = 400
-"""Characters of a server's text in a question."""
+"""Maximum characters of a name, a title or a description, and of a value as it is repeated."""
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?")
 TYPED, SKIPPED = "typed", "skipped"
 DECLINE = "decline"
@@ -54,7 +55,8 @@ async def ask_for_input(screen: ScreenInterface, request: Elicitation) -> Elicit
     if not is_presentable(request):
         return ElicitAnswer("decline")
     title = f"{screen.style('●', 'ok')} MCP server {_shown(request.server)} asks"
-    about = [ScrollbackItem([title, f"  {_shown(request.message)}"])]
+    # In full: whoever agrees must have seen what to.
+    about = [ScrollbackItem([title, f"  {one_line(visible(request.message))}"])]
     if request.mode == URL:
         return await _ask_to_visit(screen, request, about)
     fields = request.schema.get("properties")
@@ -75,13 +77,23 @@ async def ask_for_input(screen: ScreenInterface, request: Elicitation) -> Elicit
 
 def is_presentable(request: Elicitation) -> bool:
     """Return whether a request can be shown completely; only then can it be accepted."""
+    if len(request.message) > LONGEST_MESSAGE:
+        return False
     if request.mode == URL:
         is_web = request.url.startswith(("https://", "http://"))
         return is_web and len(request.url) <= LONGEST_URL
     fields = request.schema.get("properties")
-    named = [*fields.values()] if is_object(fields) else []
-    options = [_options(each) for each in named if is_object(each)]
-    return len(named) <= MOST_FIELDS and all(len(each) <= MOST_OPTIONS for each in options)
+    named: Fields = fields if is_object(fields) else {}
+    return len(named) <= MOST_FIELDS and all(_is_short(*field) for field in named.items())
+
+
+def _is_short(name: str, field: Any) -> bool:
+    """Return whether everything about a value can be shown."""
+    about: Fields = field if is_object(field) else {}
+    texts = [name, str(about.get("title") or ""), str(about.get("description") or "")]
+    options = _options(about)
+    texts += [each.label for each in options]
+    return len(options) <= MOST_OPTIONS and all(len(visible(text)) <= LONGEST for text in texts)
 
 
 async def _ask_to_visit(

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shlex
+import shutil
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -293,9 +294,18 @@ def _search(buffer: Buffer, controls: Controls) -> None:
 
 def editor_command() -> list[str]:
     """Return the command of the user's editor; raise `UsageError` if a shell could not read it."""
-    name = next((each for each in ("VISUAL", "EDITOR") if os.environ.get(each)), "")
+    commands: list[list[str]] = []
+    for name in ("VISUAL", "EDITOR"):
+        commands += filter(None, [_command_in(name)])
+        # The second one counts if the program of the first is missing.
+        if commands and shutil.which(commands[-1][0]):
+            return commands[-1]
+    return commands[0] if commands else [FALLBACK]
+
+
+def _command_in(name: str) -> list[str]:
     try:
-        return shlex.split(os.environ.get(name) or FALLBACK) or [FALLBACK]
+        return shlex.split(os.environ.get(name) or "")
     except ValueError as error:
         why = str(error).lower()
         raise UsageError(f"${name} is not a command: {why}", f"export {name}={FALLBACK}") from error

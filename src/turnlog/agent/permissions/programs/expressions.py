@@ -61,7 +61,7 @@ def read_find(arguments: tuple[str, ...]) -> ProgramEffect | None:
         rank += 1 + FIND_TESTS[arguments[rank]]
     roles = ("path",) * starts + ("expression",) * (len(arguments) - starts)
     return (
-        ProgramEffect(reads=arguments[:starts] or (".",), roles=roles)
+        ProgramEffect(reads=arguments[:starts] or (".",), roles=roles, lists_below=True)
         if rank == len(arguments)
         else None
     )

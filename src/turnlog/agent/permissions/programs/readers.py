@@ -61,6 +61,7 @@ FILES: dict[str, ProgramUsage] = {
         "all apparent-size bytes human-readable null si summarize total one-file-system",
         "block-size exclude max-depth threshold time-style",
         default=(".",),
+        listing=frozenset(),
     ),
     "egrep": GREP,
     "fgrep": GREP,
@@ -81,6 +82,7 @@ FILES: dict[str, ProgramUsage] = {
         """,
         "format hide ignore indicator-style quoting-style sort time time-style width",
         default=(".",),
+        listing=frozenset(("-R", "--recursive")),
     ),
     "md5sum": DIGEST,
     "nl": ProgramUsage(
@@ -138,6 +140,7 @@ FILES: dict[str, ProgramUsage] = {
         "dirsfirst du inodes matchdirs noreport prune",
         "filelimit timefmt",
         default=(".",),
+        listing=frozenset(),
         values_stand_alone=True,
     ),
     "uniq": ProgramUsage(

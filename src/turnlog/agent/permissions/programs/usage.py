@@ -27,6 +27,8 @@ class ProgramEffect(Struct, frozen=True):
     """Sources that keep their name where they land, if the last of `writes` is a directory."""
     is_recursive: bool = False
     """True if everything below a directory is read or written as well."""
+    lists_below: bool = False
+    """True if the names of everything below a directory are listed."""
     needs_files: bool = False
     """True if the effect is only known if no path is a directory."""
     removes: tuple[str, ...] = ()
@@ -66,6 +68,8 @@ class ProgramUsage(Struct, frozen=True):
     """Options that make it read everything below a directory."""
     is_recursive: bool = False
     """True if it always reads everything below a directory."""
+    listing: frozenset[str] | None = None
+    """Options that make it list everything below a directory, or empty if it always does."""
     needs_files: bool = False
     """True if a directory as an operand makes the call unknown."""
     values_stand_alone: bool = False
@@ -182,10 +186,15 @@ def effect_of(arguments: tuple[str, ...], usage: ProgramUsage) -> ProgramEffect 
     return ProgramEffect(
         reads=(*(tuple(paths) or default), *_doubtful(found)),
         is_recursive=is_recursive,
+        lists_below=_lists_below(found, usage),
         needs_files=usage.needs_files,
         endings=_endings(found, usage),
         roles=roles,
     )
+
+
+def _lists_below(found: Arguments, usage: ProgramUsage) -> bool:
+    return usage.listing is not None and (not usage.listing or bool(found.options & usage.listing))
 
 
 def _endings(found: Arguments, usage: ProgramUsage) -> tuple[str, ...]:

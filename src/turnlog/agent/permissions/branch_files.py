@@ -1,0 +1,291 @@
+"""Files that git brings from another branch, commit or stash, or resets to what was committed.
+
+`git checkout topic` names no file, but may bring another `.claude/settings.json`. Git is asked for
+the names only: the calls here read the index and objects, and run no program of the repository.
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.bash import UnknownValue, Word
+from turnlog.agent.permissions.directories import arguments_in
+from turnlog.agent.permissions.files import WRITING, restricted
+from turnlog.agent.permissions.git_repository import Repository
+from turnlog.agent.permissions.path_access import has_protected_part, is_guarded
+from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
+from turnlog.agent.workspace.shell.command_environment import search_path
+from turnlog.agent.workspace.shell.git_environment import guard_git
+from turnlog.format.regular_files import read_regular
+
+PATIENCE = 10.0
+"""Seconds for one answer of git; it usually takes 5 ms."""
+MOST_NAMES = 2_000
+LARGEST = 1 << 22
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+BRINGING = frozenset(
+    """
+    checkout checkout-index cherry-pick merge read-tree rebase reset restore revert stash switch
+    """.split()
+)
+"""Subcommands that change tracked files without naming them."""
+CREATING = frozenset("-b -B -c -C --create --force-create".split())
+"""Options in front of the name of a new branch."""
+KEEPING = {
+    **dict.fromkeys(
+        ("checkout", "switch"),
+        CREATING
+        | frozenset(
+            """
+            -d --detach --guess --no-guess --no-progress --no-track --progress -q --quiet -t --track
+            """.split()
+        ),
+    ),
+    "reset": frozenset("--hard -q --quiet".split()),
+    "restore": frozenset("-q --quiet -s --source -S --staged -W --worktree".split()),
+}
+"""Options that bring nothing by themselves; git takes any beginning of others for them."""
+LISTING = frozenset(
+    """
+    --all --alternate-refs --bisect --branches --exclude --glob --reflog --remotes --stdin --tags
+    """.split()
+)
+"""Options that name commits without spelling them out; git takes no beginnings of these."""
+UNSTAGING = {
+    "reset": frozenset("--mixed -N -q --quiet --soft".split()),
+    "restore": frozenset("-q --quiet -S --staged".split()),
+}
+"""Options with which only the index changes."""
+JOINED = re.compile(r"-[qdt]+[A-Za-z]")
+"""Letters of which only the last one may have a value: `git switch -qc new`."""
+CONTINUING = frozenset("--abort --continue --quit --skip".split())
+RESETTING = frozenset("checkout-index read-tree reset restore".split())
+UPSTREAM, PICKING = frozenset(("merge", "rebase")), frozenset(("cherry-pick", "revert"))
+SEVERAL = ("...", "FETCH_HEAD")
+"""Names of commits that are no single one, or not the one that they start with."""
+QUIET_STASH = frozenset("clear create drop list show store".split())
+TAKING_STASH = frozenset("apply branch pop".split())
+UNTRACKED = frozenset(("-u", "--include-untracked"))
+PLAIN_STASH = frozenset(
+    """
+    -- -k --keep-index -m --message --no-keep-index --pathspec-file-nul --pathspec-from-file -q
+    --quiet
+    """.split()
+)
+UNKNOWN_FILES = AccessDecision(
+    VerdictKind.ASK, "which files git changes is only known when it runs", is_guarded=True
+)
+
+
+class BranchChange(Struct, frozen=True):
+    """What a call of git may bring."""
+
+    revisions: tuple[str, ...] = ()
+    """Texts that may name commits; those that name none are paths or new branches."""
+    paths: tuple[str, ...] = ()
+    """The paths that it is limited to."""
+    resets: bool = False
+    """True if changes that are not committed are lost."""
+    applies: bool = False
+    """True if it applies what a commit changes, not only how its files differ from now."""
+    takes_untracked: bool = False
+    """True if files that are not tracked are put away."""
+
+
+def guard_branch(
+    words: tuple[Word, ...], place: Path, repository: Repository, policy: Policy
+) -> Iterator[AccessDecision]:
+    """Ask about a call of git that changes a protected file, or one that a rule is about."""
+    if not words[1:] or (words[1].is_known and words[1].text not in BRINGING):
+        return
+    try:
+        change = read_change(arguments_in(words[1:], place))
+        names = _changed_names(change, place, repository) if change else []
+    except (OSError, UnknownValue, ValueError, subprocess.TimeoutExpired):
+        yield UNKNOWN_FILES
+        return
+    if len(names) > MOST_NAMES:
+        yield UNKNOWN_FILES
+        return
+    for path in (repository.top / name for name in names):
+        if is_guarded(path, policy.directories, policy.added_path):
+            yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
+            return
+        if found := restricted(path, policy, WRITING, "Edit"):
+            yield AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
+            return
+
+
+def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
+    """Return what a call may bring, None for calls that bring nothing.
+
+    Raises `UnknownValue` if that is only known when it runs.
+    """
+    subcommand, texts = next(iter(arguments), ""), list(arguments[1:])
+    if subcommand not in BRINGING:
+        return None
+    if subcommand == "stash":
+        return _read_stash(texts)
+    named, paths, options = _operands(texts)
+    if options & CONTINUING and subcommand in UPSTREAM | PICKING and not named:
+        return None
+    if _only_stages(subcommand, options):
+        return None
+    is_plain = options <= KEEPING.get(subcommand, options)
+    is_doubtful = any(sign in text for text in named for sign in SEVERAL)
+    # `git cherry-pick --stdin`, `git restore -stopic`, `git switch --orphan x`
+    if is_doubtful or options & LISTING or not (is_plain or subcommand == "checkout"):
+        raise UnknownValue(subcommand)
+    if subcommand in UPSTREAM and not named:
+        named = ["@{upstream}"]
+    resets = subcommand in RESETTING or bool(paths) or not is_plain
+    return BranchChange(tuple(named), tuple(paths), resets, applies=subcommand in PICKING)
+
+
+def _read_stash(texts: list[str]) -> BranchChange | None:
+    named = [text for text in texts if not text.startswith("-")]
+    options = {text.partition("=")[0] for text in texts if text.startswith("-")}
+    action = named[0] if named else "push"
+    if action in QUIET_STASH:
+        return None
+    if action in TAKING_STASH:
+        given = named[2:] if action == "branch" else named[1:]
+        stashes = [f"stash@{{{text}}}" if text.isdecimal() else text for text in given]
+        return BranchChange(tuple(stashes or ["stash@{0}"]), applies=True)
+    if options - PLAIN_STASH - UNTRACKED:
+        raise UnknownValue("stash")
+    return BranchChange(resets=True, takes_untracked=not options.isdisjoint(UNTRACKED))
+
+
+def _only_stages(subcommand: str, options: set[str]) -> bool:
+    """Return whether a call leaves the files alone: `git reset HEAD~`, `git restore --staged .`."""
+    if subcommand == "restore" and options.isdisjoint(("-S", "--staged")):
+        return False
+    return subcommand in UNSTAGING and options <= UNSTAGING[subcommand]
+
+
+def _operands(texts: list[str]) -> tuple[list[str], list[str], set[str]]:
+    """Return everything that may be a revision, the paths behind `--`, and the options."""
+    end = texts.index("--") if "--" in texts else len(texts)
+    named: list[str] = []
+    options: set[str] = set()
+    before = ""
+    for text in _separated(texts[:end]):
+        name, has_value, value = text.partition("=")
+        if text == "-":
+            named.append("@{-1}")
+        elif text.startswith("-"):
+            options.add(name)
+            named += [value] if has_value else []
+        elif before not in CREATING:
+            is_range = ".." in text and "..." not in text
+            named += [part or "HEAD" for part in text.split("..")] if is_range else [text]
+        before = text
+    return named, texts[end + 1 :], options
+
+
+def _separated(texts: list[str]) -> Iterator[str]:
+    for text in texts:
+        yield from (f"-{letter}" for letter in text[1:]) if JOINED.fullmatch(text) else (text,)
+
+
+def _changed_names(change: BranchChange, place: Path, repository: Repository) -> list[str]:
+    """Return the names that a call may change, relative to the top of the work tree."""
+    git = _GitReader(place, repository)
+    head = git.tree_of("HEAD") or EMPTY_TREE
+    names: list[str] = []
+    resets = change.resets
+    for text in change.revisions:
+        trees = [tree for tree in git.trees_named(text) if tree]
+        # A path in place of a branch: `git checkout .claude`, `git checkout .`
+        resets |= not trees
+        for tree in trees:
+            names += git.differing(head, tree, change.paths)
+        if trees and change.applies:
+            # What is picked or reverted is the difference to its parent.
+            names += git.differing(git.tree_of(f"{text}^1") or EMPTY_TREE, trees[0], ())
+            # The third parent of a stash holds files that were not tracked.
+            if untracked := git.tree_of(f"{text}^3"):
+                names += git.differing(EMPTY_TREE, untracked, ())
+    if resets:
+        names += git.uncommitted(head)
+    if change.takes_untracked:
+        names += git.names_from("ls-files", "--others", "--exclude-standard", "--full-name", ":/")
+    return list(dict.fromkeys(names))
+
+
+class _GitReader:
+    """Asks git about trees and names, without running anything that a repository names."""
+
+    def __init__(self, place: Path, repository: Repository) -> None:
+        self._place, self._top = place, repository.top
+        known = {name: os.environ[name] for name in ("HOME",) if name in os.environ}
+        known["PATH"] = search_path([repository.top])
+        self._environment = known | guard_git("", place, known)
+
+    def names_from(self, *arguments: str) -> list[str]:
+        """Return the names that a call prints, each ended by a NUL."""
+        done = self._run(arguments[0], "-z", *arguments[1:])
+        if done.returncode != 0:
+            raise ValueError(arguments[0])
+        return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+
+    def tree_of(self, revision: str) -> str:
+        """Return the tree of a revision; empty if there is none of that name."""
+        # In two steps: `:/text^{tree}` would look for another text.
+        found = self._parse(revision)
+        return self._parse(f"{found}^{{tree}}") if found else ""
+
+    def _parse(self, revision: str) -> str:
+        done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
+        return done.stdout.decode().split()[-1] if done.returncode == 0 else ""
+
+    def trees_named(self, text: str) -> list[str]:
+        """Return the tree of a revision, or of the remote branches that git would check out."""
+        if found := self.tree_of(text):
+            return [found]
+        if not text or any(mark in text for mark in "*?[\\"):
+            return []
+        done = self._run("for-each-ref", "--format=%(objectname)", f"refs/remotes/**/{text}")
+        return [self.tree_of(each) for each in done.stdout.decode().split()]
+
+    def differing(self, first: str, second: str, paths: tuple[str, ...]) -> list[str]:
+        """Return the names whose content or mode differs between two trees."""
+        options = ("-r", "--name-only", "--no-renames", "--no-ext-diff")
+        return self.names_from("diff-tree", *options, first, second, "--", *paths)
+
+    def uncommitted(self, head: str) -> list[str]:
+        """Return the protected files that differ from what was committed."""
+        staged = self.names_from("diff-index", "--cached", "--name-only", "--no-renames", head)
+        return [*staged, *self._modified()]
+
+    def _modified(self) -> Iterator[str]:
+        # Compared here: git would run filters on the files.
+        for line in self.names_from("ls-files", "--stage", "--full-name", ":/"):
+            about, _, name = line.partition("\t")
+            if has_protected_part(Path(name)) and not self._is_same(name, about.split()[1]):
+                yield name
+
+    def _is_same(self, name: str, digest: str) -> bool:
+        try:
+            content = read_regular(self._top / name, LARGEST)
+        except OSError:
+            return False
+        blob = b"blob %d\0" % len(content) + content
+        return digest in (hashlib.sha1(blob).hexdigest(), hashlib.sha256(blob).hexdigest())
+
+    def _run(self, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            ["git", *arguments],
+            cwd=self._place,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )

@@ -1,0 +1,158 @@
+"""A rule for git does not cover protected files that another branch, commit or stash brings."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
+from turnlog.agent.workspace.access import Runs
+
+SETTINGS = ".claude/settings.json"
+
+
+class Repository:
+    """A repository with the branches `plain` and `hooked`, which brings settings along."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        top.mkdir()
+        self.git("init", "-q", "-b", "main")
+        self.commit("a.txt", "1")
+        self.git("checkout", "-q", "-b", "plain")
+        self.commit("b.txt", "1")
+        self.git("checkout", "-q", "-b", "hooked")
+        self.commit(SETTINGS, "{}")
+        self.git("checkout", "-q", "main")
+
+    def git(self, *arguments: str) -> None:
+        who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+        subprocess.run(["git", *who, *arguments], cwd=self.top, check=True, capture_output=True)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.top / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    def commit(self, name: str, text: str) -> None:
+        self.write(name, text)
+        self.git("add", name)
+        self.git("commit", "-qm", name)
+
+    def verdict(self, command: str, *deny: str) -> VerdictKind:
+        allowed = (parse_rule("Bash(git:*)", self.top, "test"),)
+        denied = tuple(parse_rule(text, self.top, "test") for text in deny)
+        policy = Policy(denied, (), allowed, ApprovalMode.DEFAULT, self.top, (self.top,))
+        return decide("Bash", [Runs(command)], policy).kind
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    return Repository(tmp_path / "shop")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git checkout hooked", "git checkout -q hooked --", "git switch hooked"),
+        *("git checkout -b new hooked", "git switch -c new hooked", "git checkout --detach hooked"),
+        *("git reset --hard hooked", "git merge hooked", "git merge -m text hooked"),
+        *("git cherry-pick hooked", "git cherry-pick plain..hooked", "git rebase hooked"),
+        *("git restore --source=hooked .", "git restore -s hooked .", "git checkout hooked -- ."),
+        *("git read-tree -u --reset hooked", "git -C . checkout hooked", "git checkout @{-1}"),
+        *("git checkout far", 'git checkout "$x"', "git fetch && git checkout plain"),
+        *("git branch -f plain hooked && git checkout plain", "git checkout -"),
+        *("git reset --har hooked", "git restore -shooked .", "git restore --sour hooked ."),
+        *("git checkout ':/settings'", "git cherry-pick ':/settings'", "git cherry-pick --all"),
+        *("git merge FETCH_HEAD", "git checkout main...hooked", "git restore --sou=hooked ."),
+        *("git switch --orphan x", "git restore --staged --wor -s hooked .", "git revert hooked"),
+        *(
+            "echo hooked | git cherry-pick --stdin",
+            "git checkout hooke[d]",
+            "git checkout -tq hooked",
+        ),
+    ],
+)
+def test_a_branch_with_other_protected_files_asks(command: str, repository: Repository) -> None:
+    repository.git("update-ref", "refs/remotes/origin/far", "hooked")
+    assert repository.verdict(command) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git checkout plain", "git switch plain", "git checkout -qb new", "git switch -qc new"),
+        *("git checkout -b new plain", "git merge plain", "git reset --hard plain"),
+        *("git reset hooked", "git checkout hooked -- b.txt", "git cherry-pick plain"),
+        *("git stash", "git stash push -m text", "git stash list", "git checkout ."),
+        *("git restore .", "git restore --staged .", "git checkout a.txt", "git rebase plain"),
+        *("git add . && git commit -m x && git checkout plain", "git checkout plain && git pull"),
+        *("git rebase --abort", "git stash -u", "git checkout none"),
+    ],
+)
+def test_other_branches_need_no_question(command: str, repository: Repository) -> None:
+    repository.write("new.txt", "1")
+    assert repository.verdict(command) is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "git stash",
+            "git checkout .",
+            "git restore .",
+            "git reset --hard",
+            "git checkout -f plain",
+        ),
+        *("git checkout -- .", "git stash push -m x", "git checkout-index -f -a"),
+    ],
+)
+def test_changes_to_protected_files_are_not_lost_unasked(
+    command: str, repository: Repository
+) -> None:
+    repository.git("checkout", "-q", "hooked")
+    assert repository.verdict(command) is (
+        VerdictKind.ASK if command.endswith("plain") else VerdictKind.ALLOW
+    )
+    repository.write(SETTINGS, '{"permissions": {"deny": ["Read(.env)"]}}')
+    assert repository.verdict(command) is VerdictKind.ASK
+    repository.git("add", SETTINGS)
+    assert repository.verdict(command) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("options", [(), ("-u",)])
+def test_a_stash_with_protected_files_asks(
+    options: tuple[str, ...], repository: Repository
+) -> None:
+    repository.write(".envrc", "x")
+    assert repository.verdict("git stash -u") is VerdictKind.ASK
+    assert repository.verdict("git stash -a") is VerdictKind.ASK
+    if not options:
+        repository.git("add", ".envrc")
+    repository.git("stash", *options)
+    taking = ("git stash pop", "git stash apply 0", "git stash apply stash@{0}")
+    for command in (*taking, "git stash branch new", "git stash branch new 0"):
+        assert repository.verdict(command) is VerdictKind.ASK
+    assert repository.verdict("git stash drop") is VerdictKind.ALLOW
+
+
+def test_files_that_a_rule_denies_count_as_well(repository: Repository) -> None:
+    assert repository.verdict("git checkout plain", "Edit(/b.txt)") is VerdictKind.ASK
+    assert repository.verdict("git checkout plain", "Edit(/c.txt)") is VerdictKind.ALLOW
+
+
+def test_git_runs_no_program_of_the_repository(repository: Repository) -> None:
+    canary = repository.top.parent / "canary"
+    program = repository.top / "run.sh"
+    program.write_text(f"#!/bin/sh\ntouch {canary}\ncat\n")
+    program.chmod(0o700)
+    for key in ("core.fsmonitor", "filter.x.clean", "diff.external", "core.sshCommand"):
+        repository.git("config", key, str(program))
+    repository.write(".gitattributes", "* filter=x\n")
+    repository.write("a.txt", "changed")
+    for command in ("git checkout .", "git stash -u", "git checkout hooked"):
+        repository.verdict(command)
+    assert not canary.exists()
