@@ -13,10 +13,14 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-from secret_rules import OWN, Rule
+from secret_commands import COMMANDS
+from secret_rules import FORMATS, NAMED, TOKENS, Rule
 
 TARGET = Path(__file__).parent.parent / "src" / "turnlog" / "secrets" / "rules.json"
 PACKAGE = "credsweeper"
+
+OWN: list[Rule] = [*TOKENS, *FORMATS, *COMMANDS, *NAMED]
+"""Our own rules; among equals, later rules are tried later."""
 
 THEIR_BOUNDARY = (
     r"(?:^|/|[^\\0-9A-Za-z+_-]|\\[0abfnrtv]|(?:%|\\x)[0-9A-Fa-f]{2}|\\[0-7]{3}"

@@ -64,21 +64,30 @@ def token(kind: str, prefixes: str, body: str, glued: str = "dense") -> Rule:
 # kind, prefixes, what follows them
 PREFIXED = [
     ("adafruit-key", "aio_", rf"{WORD}{{28}}"),
-    ("adyen-key", "AQE", r"[0-9A-Za-z+/=]{80,400}", "no"),
+    ("adyen-key", "AQE", r"[0-9A-Za-z+/=]{80,400}(?:-[0-9A-Za-z+/=]{20,80}-[0-9A-Za-z]{10,40})?", "no"),
     ("anthropic-key", "sk-ant-", rf"[a-z]{{3,8}}[0-9]{{2}}-{URLSAFE}{{32,160}}"),
     ("apify-token", "apify_api_", rf"{WORD}{{30,50}}"),
     ("atlassian-token", "ATATT3 ATCTT3 ATSTT3",
      r"[0-9A-Za-z_-]{60,800}(?:(?:\\?=|(?:%|\\u00)3[dD])[A-F0-9]{8})?"),
     ("aws-access-key", "AKIA ASIA ABIA ACCA", r"[0-9A-Z]{16}"),
     ("aws-secret-token", "aws_session_token=", r"[0-9A-Za-z+/=]{100,2000}"),
+    ("axiom-token", "xaat- xapt-", UUID),
     ("azure-function-key", "AzFu", r"[0-9A-Za-z_=-]{40,60}"),
     ("beamer-token", "b_", rf"{WORD}{{44}}"),
+    ("bitbucket-app-password", "ATBB", rf"{WORD}{{28,40}}"),
+    ("brave-search-key", "BSA", rf"(?=[0-9A-Za-z_-]{{0,27}}[0-9]){URLSAFE}{{27,29}}", "no"),
+    ("brevo-key", "xsmtpsib-", rf"{HEX}{{64}}-{WORD}{{16}}"),
+    ("browserbase-key", "bb_live_ bb_test_", rf"{URLSAFE}{{24,40}}"),
     ("buildkite-token", "bkua_ bkct_ bkaj_ bkar_ bkpi_", rf"{WORD}{{36,64}}"),
     ("cerebras-key", "csk-", rf"{WORD}{{40,60}}"),
     ("clerk-key", "ak_live_ ak_test_", rf"{WORD}{{24,64}}"),
     ("clickup-token", "pk_", r"[0-9]{6,9}_[0-9A-Z]{32}"),
     ("cloudflare-origin-key", "v1.0-", rf"{HEX}{{24}}-{HEX}{{146}}"),
     ("contentful-token", "CFPAT-", rf"{URLSAFE}{{43}}"),
+    ("context7-key", "ctx7sk-", UUID),
+    ("crates-io-token", "cio", rf"{WORD}{{32}}", "no"),
+    ("cursor-key", "crsr_ key_", rf"{HEX}{{64}}"),
+    ("daytona-key", "dtn_", rf"{HEX}{{64}}"),
     ("deno-token", "ddp_ ddo_", rf"{WORD}{{36}}"),
     ("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", rf"{HEX}{{64}}"),
     ("doppler-token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.",
@@ -99,6 +108,7 @@ PREFIXED = [
     ("gitlab-token", "glpat- gloas- gldt- glrt- glrtr- glcbt- glptt- glft- glimt- glagent- glwt- glsoat- glffct-",
      rf"{URLSAFE}{{20,64}}(?:\.[0-9A-Za-z_-]{{2,16}}){{0,2}}"),
     ("grafana-token", "glc_ glsa_", r"[0-9A-Za-z_=+/-]{32,400}"),
+    ("grafana-token", "eyJrIjoi", r"[0-9A-Za-z+/]{60,200}={0,2}"),
     ("groq-api-key", "gsk_", rf"{WORD}{{40,64}}"),
     ("helicone-key", "sk-helicone- pk-helicone-", rf"{URLSAFE}{{24,80}}"),
     ("honeycomb-key", "hcaik_ hcxik_ hcaic_ hcamk_", rf"{WORD}{{26,70}}"),
@@ -106,17 +116,21 @@ PREFIXED = [
     ("hugging-face-org-token", "api_org_", rf"{WORD}{{34}}"),
     ("hugging-face-user-access-token", "hf_", rf"{WORD}{{30,40}}"),
     ("infracost-key", "ico-", rf"{WORD}{{32}}"),
+    ("intercom-token", "dG9rO", r"[0-9A-Za-z+/]{53,57}={0,2}"),
     ("inngest-key", "signkey-prod- signkey-test- signkey-branch-", rf"{HEX}{{32,64}}"),
     ("jina-key", "jina_", rf"{URLSAFE}{{50,80}}"),
+    ("klaviyo-key", "pk_", rf"{HEX}{{34}}"),
     ("langfuse-key", "sk-lf-", UUID),
     ("langsmith-key", "lsv2_pt_ lsv2_sk_", rf"{HEX}{{32}}_{HEX}{{10}}"),
     ("launchdarkly-key", "sdk-", rf"[0-9a-f]{{8}}-(?:{HEX}{{4}}-){{3}}{HEX}{{12}}", "no"),
+    ("launchdarkly-key", "api-", UUID, "no"),
     ("linear-api-key", "lin_api_ lin_oauth_", rf"{WORD}{{40,64}}"),
     ("lob-key", "live_ test_", rf"{HEX}{{35}}"),
     ("mapbox-token", "sk.eyJ", r"[0-9A-Za-z_-]{40,400}\.[0-9A-Za-z_-]{20,40}"),
     ("mercury-token", "secret-token:mercury_production_ secret-token:mercury_sandbox_",
      r"[0-9A-Za-z_.]{20,100}"),
     ("mollie-key", "live_ test_", rf"{WORD}{{30}}"),
+    ("modal-token", "as- ak-", rf"{WORD}{{22}}", "no"),
     ("mongodb-atlas-key", "mdb_sa_sk_", rf"{URLSAFE}{{36,50}}"),
     ("neon-key", "napi_", rf"{WORD}{{40,80}}"),
     ("netlify-token", "nfp_ nfc_ nfo_ nfu_", rf"{WORD}{{36,40}}"),
@@ -124,6 +138,7 @@ PREFIXED = [
     ("notion-integration-token", "secret_", rf"{WORD}{{43}}"),
     ("nvidia-key", "nvapi-", rf"{URLSAFE}{{60,70}}"),
     ("octopus-key", "API-", r"[0-9A-Z]{26,32}", "no"),
+    ("onepassword-token", "ops_eyJ", r"[0-9A-Za-z_=+/-]{200,2000}"),
     ("onesignal-key", "os_v2_app_ os_v2_org_", r"[0-9a-z]{80,120}"),
     ("openai-key", "sk-proj- sk-svcacct- sk-admin- sk-None-", rf"{URLSAFE}{{40,240}}"),
     ("openshift-token", "sha256~", rf"{URLSAFE}{{43}}"),
@@ -148,6 +163,7 @@ PREFIXED = [
     ("slack-token", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxc- xoxd- xoxe- xoxe. xapp- xwfp-",
      r"[0-9A-Za-z.%+/_-]{10,800}"),
     ("snyk-token", "snyk_uat. snyk_sat.", r"[0-9a-f]{8}\.[0-9A-Za-z_.-]{40,400}"),
+    ("statsig-key", "secret-", rf"{WORD}{{40,48}}", "no"),
     ("stripe-key", "sk_live_ rk_live_ sk_test_ rk_test_ sk_prod_ rk_prod_ whsec_", rf"{WORD}{{16,250}}"),
     ("supabase-key", "sb_secret_", rf"{URLSAFE}{{20,60}}"),
     ("svix-secret", "whsec_", r"[0-9A-Za-z+/]{24,100}={0,2}"),
@@ -159,6 +175,7 @@ PREFIXED = [
     ("vault-token", "hvs. hvb. hvr.", rf"{URLSAFE}{{24,300}}"),
     ("vercel-token", "vcp_ vci_ vca_ vcr_ vck_", rf"{WORD}{{24,64}}"),
     ("vercel-blob-token", "vercel_blob_rw_", r"[0-9A-Za-z]{16}_[0-9A-Za-z]{30}"),
+    ("voyage-key", "pa-", rf"{URLSAFE}{{43}}", "no"),
     ("wandb-key", "wandb_v1_", r"[0-9A-Za-z_]{40,90}"),
     ("xata-key", "xau_", rf"{WORD}{{43,64}}"),
     ("yandex-key", "AQVN", rf"{URLSAFE}{{35,38}}"),
@@ -179,7 +196,7 @@ PREFIXED = [
 QUOTE = r"(?P<q>\\{0,8}[\"'`])"
 ASSIGN = (
     r"(?:\\{0,8}[\"'`])?\]?\s{0,4}"
-    r"(?::\s{0,2}(?:str|string|String|bytes|Optional\[str\]|&str|&'static str)(?: ?\| ?[A-Za-z]{1,12})?"
+    r"(?:%3[dD]|:\s{0,2}(?:str|string|String|bytes|Optional\[str\]|&str|&'static str)(?: ?\| ?[A-Za-z]{1,12})?"
     r"\s{0,2}=|:=|=>|={1,3}|:|(?:is|was):?\s)\s{0,8}(?:[bru&]{1,2}(?=[\"']))?"
 )
 """`: str =` of typed code too, and `"] =` behind `os.environ["API_KEY`."""
@@ -207,14 +224,14 @@ ENDS = [
     "CRED",
     "Cred",
     *cased("requirepass masterauth"),
-    *"_pw _PW PassWord SALT Salt".split(),
+    *"_pw _PW _PAT PassWord SALT Salt".split(),
 ]
 """Last words of names of secrets."""
 
-END_WORD = r"(?i:passw(?:or)?d|passphrase|passcode|pass|pwd|psk|_pw|key|tokens?|secrets?|cred(?:ential)?s?|salt|requirepass|masterauth)"
+END_WORD = r"(?i:passw(?:or)?d|passphrase|passcode|pass|pwd|psk|_pw|_pat|key|tokens?|secrets?|cred(?:ential)?s?|salt|requirepass|masterauth)"
 
 NAME_GOES_ON = (
-    r"(?=[\s\"'`\]\\:=>_.,0-9-]|(?i:prod|dev|test|stag|live|admin|root|user|val|key|base|hash|string|b64|data|prim"
+    r"(?=[\s\"'`\]\\:=>_.,0-9-]|%3[dD]|(?i:prod|dev|test|stag|live|admin|root|user|val|key|base|hash|string|b64|data|prim"
     r"|sec|writ|read|new))"
 )
 """Pattern after such a word: `keyboard` does not end in `key`."""
@@ -232,72 +249,26 @@ NAMED = [
          r"(?<!\\)(?P=q)", [*cased("password"), "BY '", "by '", "BY PASSWORD '"], "password"),
     Rule("password", r"(?i:requirepass|masterauth)\s{1,8}(?P<bare>[^\s\"'`\\]{6,400})\s{0,2}(?:\n|$|\\)",
          cased("requirepass masterauth"), "password"),
+    Rule("password", r"define\(\s{0,4}[\"'][A-Z_]{0,30}(?:PASSWORD|PASS|SECRET|TOKEN)[\"'],\s{0,24}(?P<q>[\"'])(?P<value>[^\n]{4,200}?)(?P=q)",
+         ["define('", "define( '", 'define("', 'define( "'], "password"),
     Rule("secret", r"define\(\s{0,4}'[A-Z_]{3,20}(?:KEY|SALT)',\s{0,24}'(?P<value>[^'\n]{20,200})'",
          ["define('", "define( '"], "wordpress"),
+    # The name is a word of its own here, so the value has to look random.
+    Rule("password", r"(?<![\w.$>-])pass\s{0,2}[:=]\s{0,2}" + VALUE, ["pass:", "pass =", "pass=", "pass :"], "lone"),
+    Rule("password", r"(?i:passwort|kennwort|contrase(?:\u00f1|\\u00f1|n)a|mot de passe|senha|wachtwoord)\s{0,2}[:=]\s{0,2}" + VALUE,
+         [*cased("passwort kennwort contrase senha wachtwoord"), "mot de passe", "Mot de passe"], "password"),
+    Rule("password", r"(?i:passw(?:or)?d)[\"']?\s{0,2}[:=]\s{0,2}\\{0,4}[\"']?(?P<value>[a-z]{4}(?:[ -][a-z]{4}){3})(?=[\"',;\\]|\s*(?:\n|$))",
+         cased("password passwd"), "app-password"),
+    Rule("secret", r"(?i:token|secret|password|passwd|api_?key|_key)\\{0,4}[\"'],\s{0,4}" + QUOTED,
+         [word + quote + "," for word in cased("token secret password passwd key") for quote in ("\"", "'")], "random"),
+    Rule("password", r"(?:BasicAuth\(|\bauth ?= ?\(|\bcredentials ?= ?\()\s{0,8}[\"'][^\"'\n]{1,100}[\"'],\s{0,8}" + QUOTED,
+         ["BasicAuth(", "auth=(", "auth = (", "credentials=(", "credentials = ("], "password"),
+    Rule("password", r"(?:set_|set|make_|hash_?)[pP]assword\(\s{0,8}" + QUOTED,
+         ["set_password(", "setPassword(", "make_password(", "hashPassword(", "hash_password("], "key"),
+    Rule("secret", r"(?:ENV|ARG|setenv|set -[a-zA-Z]{1,3}) \w{0,60}(?:PASSWORD|PASSWD|PASS|SECRET|TOKEN|KEY|PAT) " + VALUE,
+         ["ENV ", "setenv ", *(f"set -{flags} " for flags in "x gx Ux xg xU lx".split())], "key"),
     Rule("secret", r"(?:django-insecure-)[^\s\"'`]{30,80}", ["django-insecure-"], ""),
     Rule("secret", r"base64:(?P<value>[0-9A-Za-z+/]{43}=)", ["=base64:", "='base64:", '="base64:']),
-]  # fmt: skip
-
-
-def command(kind: str, programs: str, flag: str, check: str = "flag") -> Rule:
-    """The value of a flag of some programs."""
-    words = programs.split()
-    names = "|".join(words)
-    value = r"(?:(?P<q>\\{0,8}[\"'])(?P<value>[^\n]{3,300}?)(?<!\\)(?P=q)|(?P<bare>(?:[^\s\"'`\\|;&]|&(?=\w)){3,300}))"
-    regex = rf"(?<![\w.])(?:{names})(?:\.exe)?\s(?:[^\n|;]{{0,400}}?\s)??{flag}{value}"
-    return Rule(kind, regex, [f"{word} " for word in words], check)
-
-
-def stored(start: str, *keywords: str) -> Rule:
-    """The value that a command puts into a store of secrets."""
-    value = r"(?:(?P<q>\\{0,8}[\"'])(?P<value>[^\n]{3,300}?)(?<!\\)(?P=q)|(?P<bare>[^\s\"'`\\|;&]{3,300}))"
-    return Rule("secret", start + value, list(keywords), "flag")
-
-
-COMMANDS = [
-    command("password", "curl", r"(?:(?:-[a-zA-Z]{0,6}u|--user|--proxy-user|-U)[ =]?\s{0,4}\\{0,8}[\"']?[^\s:\"'\\]{1,100}:)"),
-    command("password", "mysql mysqldump mysqladmin mysqlimport mysqlsh mariadb mariadb-dump mycli", r"-p(?!rotocol)"),
-    command("password", "sshpass", r"-p ?"),
-    command("password", "mongosh mongodump mongorestore mongoexport mongoimport", r"-p "),
-    command("password", "redis-cli valkey-cli", r"(?:-a|--pass) "),
-    command("password", "ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami", r"-w ?"),
-    command("password", "sqlcmd osql", r"-P ?"),
-    command("password", "mosquitto_pub mosquitto_sub", r"(?:-P|--pw) "),
-    command("password", "zip", r"-P ?"),
-    command("password", "unzip", r"-P ?"),
-    command("password", "7z 7za 7zz", r"-(?:p|hp)(?!-)"),
-    command("password", "plink", r"-pw "),
-    command("password", "smbclient", r"-U \\{0,4}[\"']?[^\s%\"']{1,64}%"),
-    command("password", "xfreerdp xfreerdp3 wfreerdp", r"/p:"),
-    command("password", "rdesktop", r"-p "),
-    command("password", "htpasswd", r"-[a-zA-Z]{0,4}b[a-zA-Z]{0,4} (?:\S{1,200} )?\S{1,64} "),
-    command("password", "docker skopeo", r"-p "),
-    command("password", "az twine vault", r"-p ", "password"),
-    command("password", "keytool jarsigner", r"-(?:store|key|deststore|srcstore)pass "),
-    command("password", "wpa_passphrase", r"(?:\\{0,4}[\"'][^\"'\\]{1,32}\\{0,4}[\"']|\S{1,32}) "),
-    command("password", "impacket-psexec psexec", r"-p ", "password"),
-    Rule("password", r"pass:(?P<bare>[^\s\"'\\]{4,200})", ["-passin pass:", "-passout pass:", "-pass pass:",
-         "-k pass:"], "flag"),
-    Rule("password", r"-pass(?:in|out)? pass:(?P<bare>[^\s\"'\\]{4,200})",
-         ["-passin pass:", "-passout pass:", "-pass pass:"], "flag"),
-    Rule("password", r"(?:echo|printf)(?: -[neE]+)? \\{0,4}[\"']?(?:[a-z_][\w.-]{0,31}:)?(?P<value>[^\n\"'|\\]{4,200}?)"
-         r"(?:\\n)?\\{0,4}[\"']?\s{0,4}\|[^|\n]{0,120}?(?:chpasswd|--password-stdin|sudo -S|--stdin|passwd\b)",
-         ["chpasswd", "--password-stdin", "sudo -S", "passwd --stdin", "| passwd"], "flag", back=400),
-    Rule("password", r"(?:<<<) ?\\{0,4}[\"']?(?:[a-z_][\w.-]{0,31}:)?(?P<value>[^\n\"'|\\\s]{4,200})",
-         ["chpasswd <<<", "passwd --stdin <<<", "--password-stdin <<<"], "flag", back=0),
-    Rule("password", r"ConvertTo-SecureString(?: -String)? \\{0,4}[\"'](?P<value>[^\n\"']{4,200})[\"']",
-         ["ConvertTo-SecureString "], "flag"),
-    Rule("password", r"(?:^|(?<=\\n)|(?<=[\s\"'|]))(?:root|ec2-user|ubuntu|debian|vagrant|deploy):(?P<bare>[^\s:\"'`\\]{6,128})(?=\s|\\|[\"'`]|$)",
-         ["root:", "ec2-user:", "ubuntu:", "debian:", "vagrant:", "deploy:"], "login", glued="no"),
-    Rule("password", r"login\s{1,8}\S{1,100}\s{1,8}(?:account\s{1,4}\S{1,64}\s{1,8})?password\s{1,8}"
-         r"(?P<bare>[^\s\"'`\\]{4,200})", ["login ", "login\t"], "password"),
-    Rule("password", r"[\w.*-]{1,100}:(?:5432|5433|6432|26257|\*):[^\s:]{1,64}:[^\s:]{1,64}:(?P<value>(?:[^\s:\\]|\\[:\\]){4,200})"
-         r"(?=\s|$|\\|[\"'])", [":5432:", ":5433:", ":*:"], "flag", back=100),
-    stored(r"--from-literal[= ][\w.-]{1,100}=", "--from-literal"),
-    stored(r"gh secret set [^\n|;]{1,200}?(?:-b|--body)[ =]", "gh secret set "),
-    stored(r"--secret-string[ =]", "--secret-string"),
-    stored(r"keyvault secret set [^\n|;]{0,300}?--value[ =]", "keyvault secret set "),
-    Rule("secret", r"kubeadm join [^\n]{1,200}?--token (?P<value>[a-z0-9]{6}\.[a-z0-9]{16})", ["kubeadm join"]),
 ]  # fmt: skip
 
 # Formats that are secret by themselves, or next to their name
@@ -323,6 +294,20 @@ FORMATS = [
     Rule("hashicorp-terraform-token", rf"[0-9A-Za-z]{{14}}\.atlasv1\.[0-9A-Za-z_-]{{60,80}}{END}",
          [".atlasv1."], back=14),
     Rule("azure-devops-token", rf"[0-9A-Za-z]{{76}}AZDO[0-9A-Za-z]{{4}}{END}", ["AZDO"], back=76),
+    Rule("azure-registry-password", r"[0-9A-Za-z+/]{42}\+ACR[0-9A-Za-z+/]{6}(?![0-9A-Za-z+/])", ["+ACR"], back=42),
+    Rule("azure-function-key", r"azurewebsites\.net/[^\s\"'?]{1,200}\?(?:[^\s\"']{0,200}&)?code=(?P<value>[0-9A-Za-z_%/+-]{40,100}={0,2})",
+         ["azurewebsites.net/"]),
+    Rule("newrelic-license-key", r"[0-9a-f]{36}FFFFNRAL", ["FFFFNRAL"], back=36),
+    Rule("onepassword-secret-key", r"A3-[0-9A-Z]{6}(?:-[0-9A-Z]{5,6}){5}(?![0-9A-Za-z-])", ["A3-"], glued="no"),
+    Rule("twitter-bearer-token", r"A{19,24}[0-9A-Za-z]{6,80}%[23][0-9A-Fa-f][0-9A-Za-z%]{20,100}", ["A" * 19], glued="no"),
+    Rule("copilot-token", r"tid=[0-9a-f]{32};[^\s\"'\\]{10,800}:[0-9a-f]{64}", ["tid="], glued="no"),
+    Rule("v0-key", rf"v1:[0-9A-Za-z]{{24}}:[0-9A-Za-z]{{24}}{END}", ["v1:"], "dense", glued="no"),
+    Rule("clickhouse-key", rf"4b1d(?=[0-9a-z]{{0,12}}[A-Z])[0-9A-Za-z]{{38}}{END}", ["4b1d"], "dense", glued="no"),
+    Rule("url-token", r"(?:infura\.io/(?:ws/)?v3|g\.alchemy\.com/(?:nft/)?v[0-9])/(?P<value>[0-9A-Za-z_-]{28,40})(?![0-9A-Za-z_-])",
+         ["infura.io/", "g.alchemy.com/"]),
+    Rule("url-token", r"[?&](?:appid|APPID)=(?P<value>[0-9a-f]{32})(?![0-9a-f])", ["?appid=", "&appid=", "?APPID=", "&APPID="]),
+    Rule("vault-key", r"(?:Unseal|Recovery) Key(?: [0-9]{1,2})?: (?P<value>[0-9A-Za-z+/]{43,44}=?|[0-9a-f]{66})(?![0-9A-Za-z+/])",
+         ["Unseal Key", "Recovery Key"]),
     Rule("azure-storage-key", r"(?:AccountKey|SharedAccessKey|SharedSecretKey|AccessKey)="
          r"(?P<value>[0-9A-Za-z+/]{43,86}={1,2})",
          ["AccountKey=", "SharedAccessKey=", "SharedSecretKey=", "AccessKey="]),
@@ -335,7 +320,7 @@ FORMATS = [
           "&signature=", "&hmac=", "?hmac=", "?hdnts=", "&hdnts=", "?__token__=", "&__token__="]),
     Rule("signed-url", r"(?:AWS4-HMAC-SHA256|GOOG4-[A-Z0-9-]{4,20})[^\n]{0,400}?Signature=(?P<value>[0-9a-f]{64})",
          ["AWS4-HMAC-SHA256", "GOOG4-"]),
-    Rule("npm-auth", r"_(?:authToken|password|auth)\s{0,2}=\s{0,2}\\{0,4}[\"']?(?P<value>[0-9A-Za-z_=+/-]{8,400})",
+    Rule("npm-auth", r"_(?:authToken\s|(?:authToken|password|auth)\s{0,2}=)\s{0,2}\\{0,4}[\"']?(?P<value>[0-9A-Za-z_=+/-]{8,400})",
          ["_authToken", "_auth=", "_auth =", "_password=", "_password ="], "opaque"),
     Rule("heroku-key", rf"(?i:heroku)[^\n]{{0,60}}?(?<![0-9A-Fa-f-])(?P<value>{UUID}){END}",
          cased("heroku")),
@@ -364,7 +349,7 @@ FORMATS = [
          ["PrivateKey", "PresharedKey", "private-key", "preshared-key", "privateKey", "presharedKey",
           "PreSharedKey"]),
     Rule("bitcoin-key", r"(?i:wif|priv(?:ate)?_?key)\\{0,4}[\"']?\s{0,4}[:=]\s{0,4}\\{0,4}[\"']?(?P<value>[5KLc9][1-9A-HJ-NP-Za-km-z]{50,51})(?![0-9A-Za-z])",
-         ["WIF", *cased("private_key privkey"), "privateKey", "PrivateKey"]),
+         ["WIF", "wif", *cased("private_key privkey"), "privateKey", "PrivateKey"]),
     Rule("ethereum-key", r"(?i:private_?key|priv_?key|secret_?key|mnemonic_?key|deployer_?key)\\{0,4}[\"']?\s{0,4}[:=]\s{0,4}\\{0,4}[\"']?"
          r"(?P<value>(?:0x)?[0-9a-fA-F]{64})(?![0-9a-fA-F])",
          [*cased("private_key privkey priv_key secret_key deployer_key"), "privateKey", "PrivateKey"]),
@@ -456,10 +441,4 @@ FORMATS = [
     Rule("rancher-token", r"token-[a-z0-9]{5}:[a-z0-9]{54}", ["token-"]),
 ]  # fmt: skip
 
-OWN: list[Rule] = [
-    *(token(*row) for row in PREFIXED),
-    *FORMATS,
-    *COMMANDS,
-    *NAMED,
-]
-"""All of them; among equals, later rules are tried later."""
+TOKENS = [token(*row) for row in PREFIXED]

@@ -14,7 +14,9 @@ EACH = 5
 GLUED = "xx@"
 NOT_GLUED = frozenset(
     """alibaba tencent yandex nuget facebook heroku discord-bot mailgun mailchimp twilio telegram
-    openai-legacy deepseek aws-bedrock launchdarkly azure-devops terraform""".split()
+    openai-legacy deepseek aws-bedrock launchdarkly azure-devops terraform
+    adyen brave crates launchdarkly-api modal newrelic-license onepassword-key statsig
+    voyage""".split()
 )
 """Tokens without a prefix of their own: letters before one make it another word."""
 

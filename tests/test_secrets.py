@@ -227,6 +227,18 @@ NO_SECRETS = [
     "eyJ" + some(40),
     "task-management-for-risk-analysis-and-disk-usage-monitoring",
     "class='desk-" + some(8) + "'",
+    "pass: test-suite-3 (12 of 12)",
+    "pass = checks.all_of(results)",
+    "first pass: 'parse_the_header_v2'",
+    "PAD_TOKEN = '<pad>'; NEXT_TOKEN=00000000-0000-4000-8000-00000000abcd",
+    "URL_PAT = re.compile(r'^/v1/items')",
+    "password: this must been here",
+    "ENV PUBLIC_KEY /etc/keys/public_2.pem",
+    '["password", "confirm_password_2", "user_name_or_email_1"]',
+    "auth=('user', os.environ['PASSWORD'])",
+    "set_password('new_password')",
+    "Passwort: vergessen",
+    "openssl req -new -key server.key -out server.csr",
 ]
 
 

@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import fields, replace
 
 from conversation.conftest import Opened
 from support.build import assistant, attachment, call, result, session, text, user
 from support.traces import flat, spans
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.content import DEEPEST, TOO_DEEP, ContentMode, ContentPolicy
-from turnlog.trace.span import Span
+from turnlog.trace.span import Span, Trace
 
 KEY = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"[::-1][:36]
 PASSWORD = "tr0ub4dor&3"
@@ -41,6 +42,27 @@ def test_secrets_are_masked_wherever_they_stand(opened: Opened) -> None:
     sent = [told(ContentPolicy().of(span)) for span in secretive(opened)]
     assert not any(KEY in each or PASSWORD in each for each in sent)
     assert all("[" in each for each in sent)
+
+
+KEPT = {"id", "parent_id", "kind", "source"}
+"""Fields that turnlog sets itself."""
+
+
+@pytest.mark.parametrize("mode", [ContentMode.REDACTED, ContentMode.NONE])
+def test_no_field_of_a_span_is_left_out(mode: ContentMode, opened: Opened) -> None:
+    span = secretive(opened)[0]
+    trace = replace(span.trace, **_texts(Trace), tags=(KEY,))
+    values = _texts(Span) | {"parameters": {"effort": KEY}, "parts": [{"text": KEY}]}
+    sent = ContentPolicy(mode).of(replace(span, trace=trace, **values))
+    assert KEY not in told(sent)
+    assert KEY not in repr(sent.trace)
+    assert KEY not in repr([getattr(sent, name) for name in values])
+
+
+def _texts(kind: type[Span] | type[Trace]) -> dict[str, Any]:
+    """Return a secret for each field of a type that is a text."""
+    found = [each.name for each in fields(kind) if each.type in (str, str | None)]
+    return {name: KEY for name in found if name not in KEPT}
 
 
 def test_masked_content_keeps_its_shape(opened: Opened) -> None:

@@ -38,16 +38,17 @@ STRONG_NAME = (
     r"|deploy[_-]?(?:key|token)|webhook[_-]?(?:secret|token)|shared[_-]?secret|jwt[_-]?secret"
     r"|secret[_-]?(?:access[_-]?key|token|string)|token[_-]?secret|preshared[_-]?key"
     r"|integration[_-]?key|routing[_-]?key|admin[_-]?key|bot[_-]?token|personal[_-]?token"
+    r"|(?-i:[A-Z0-9](?<!NEXT)(?<!PAGE)(?<!ATION)(?<!CSRF)_TOKEN)"
     r"|otp[_-]?secret|totp[_-]?secret|hmac[_-]?(?:key|secret)|cookie[_-]?secret|session[_-]?secret)"
 )
 WEAK_NAME = (
     r"(?i:secrets?|(?<!next)(?<!next.)(?<!page)(?<!page.)(?<!ation)(?<!ation.)tokens?|credentials?"
-    r"|cred|salt|(?<!public)(?<!cache)(?<!primary)(?<!foreign)(?<!sort)(?<!partition)(?<!group)"
+    r"|cred|salt|(?-i:(?<=[A-Z0-9])_PAT)|(?<!public)(?<!cache)(?<!primary)(?<!foreign)(?<!sort)(?<!partition)(?<!group)"
     r"(?<!idempotency)(?<!map)(?<!row)(?<!query)(?<!object)(?<!storage)(?<!result)(?<!limit)"
     r"(?<=[a-z0-9])[_-]key)"
 )
 """Excludes `next_token`, `paginationToken` and names such as `primary_key`."""
-STEMS = ("pass", "pw", "psk", "key", "token", "secret", "cred", "salt", "auth")
+STEMS = ("pass", "pw", "psk", "key", "token", "secret", "cred", "salt", "auth", "_pat")
 """Every name above contains one of these. Most names do not, and neither do the lines of a diff."""
 LONGEST = 4096
 """Maximum length of a secret; longer values are prose or data."""

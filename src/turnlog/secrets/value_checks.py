@@ -163,6 +163,18 @@ def _is_hidden(value: str) -> bool:
     return len(value) >= 16 and is_mixed(value) and _is_token(value) and is_dense(value)
 
 
+def _is_lone(value: str) -> bool:
+    """Return whether a value behind the mere word `pass` is a password, not a test's result."""
+    has_symbols = re.search(r"[!#$%^&*?+]", value) is not None
+    return _is_password(value) and (is_dense(value) or (has_symbols and is_mixed(value)))
+
+
+def _is_app_password(value: str) -> bool:
+    """Return whether four groups of four letters are random, as in app passwords, not words."""
+    groups = re.split("[ -]", value)
+    return len(set(value)) >= 8 and sum(not re.search("[aeiou]", group) for group in groups) >= 1
+
+
 def _is_jwk(value: str) -> bool:
     return is_dense(value) and len(set(value)) >= 12
 
@@ -189,6 +201,7 @@ def _decoded(value: str) -> bytes:
 
 CHECKS: dict[str, Callable[[str], bool]] = {
     "": _is_token,
+    "app-password": _is_app_password,
     "cookie": _is_cookie,
     "dense": is_dense,
     "docker-auth": _is_docker_auth,
@@ -197,6 +210,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "key": _is_key,
     "kube": _is_kube,
     "login": _is_login,
+    "lone": _is_lone,
     "mixed": is_mixed,
     "opaque": _is_opaque,
     "password": _is_password,

@@ -38,6 +38,8 @@ class ContentMode(StrEnum):
     """Only names, times, token counts and costs."""
 
 
+CONTENT = ("name", "input", "output", "parts", "parameters", "error", "description", "tool")
+"""Fields of a span that are texts or contain them."""
 IDENTIFIERS = (
     "model",
     "message_id",
@@ -55,6 +57,7 @@ TRACE_IDENTIFIERS = (
     "prompt_kind",
     "version",
     "slug",
+    "forked_from",
     "cwd",
     "git_branch",
     "environment",
@@ -78,7 +81,7 @@ class ContentPolicy(Struct, frozen=True):
         is_masked = self.mode is not ContentMode.FULL
         values = {
             name: _Cutter(self.max_chars, is_masked).cut(item)
-            for name in ("name", "input", "output", "parts", "error", "description", "tool")
+            for name in CONTENT
             if (item := getattr(span, name)) is not None
         }
         values |= {

@@ -352,3 +352,51 @@ def test_all_names_in_an_index_are_read(world: World) -> None:
     ).stdout
     names = [os.fsdecode(each) for each in listed.split(b"\0") if each]
     assert list(tracked_names(world.root / ".git/index")) == names
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "base64 -w 0 notes.txt | base64 -d",
+        "cksum notes.txt src/app.py",
+        "column -t -s = src/app.py",
+        "comm -12 notes.txt src/app.py",
+        "expand -t 4 notes.txt | unexpand -a",
+        "fold -s -w 40 notes.txt",
+        "free -h",
+        "hostname",
+        "od -A d -t x1 -N 16 notes.txt",
+        "paste -s -d , notes.txt",
+    ],
+)
+def test_programs_that_only_print_run_without_a_question(command: str, world: World) -> None:
+    (told,) = world.session(command, deny=DENY)
+    assert ASKED not in told
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "base64 .env",
+        "base64 -o new.txt notes.txt",
+        "base64 notes.txt .env",
+        "cksum --check notes.txt",
+        "column -t config/prod.key",
+        "comm notes.txt .env",
+        "expand ../outside.txt",
+        "fold .env",
+        "free -s 1",
+        "hostname evil",
+        "hostname -F notes.txt",
+        "od -c .env",
+        "od -tc -- .env",
+        "paste notes.txt config/prod.key",
+    ],
+)
+def test_the_same_programs_do_nothing_else(command: str, world: World) -> None:
+    before = world.root.joinpath("notes.txt").read_text()
+    (told,) = world.session(command, deny=DENY)
+    assert DENIED not in told
+    assert ASKED in told or "denie" in told
+    assert not world.root.joinpath("new.txt").exists()
+    assert world.root.joinpath("notes.txt").read_text() == before

@@ -27,12 +27,21 @@ GREP = ProgramUsage(
 )
 DIGEST = ProgramUsage("btz", long="binary tag text zero")
 FILES: dict[str, ProgramUsage] = {
+    "base64": ProgramUsage("d", "w", "decode", "wrap", operands="path"),
     "cat": ProgramUsage(
         "AbeEnstTuv",
         long="number number-nonblank show-all show-ends show-tabs show-nonprinting squeeze-blank",
     ),
+    "cksum": ProgramUsage(),
     "cmp": ProgramUsage(
         "bls", "n", "print-bytes verbose silent quiet", "bytes", operands="path path"
+    ),
+    "column": ProgramUsage("tx", "cos", "table", "output-separator separator"),
+    "comm": ProgramUsage(
+        "123z",
+        long="check-order nocheck-order total zero-terminated",
+        long_values="output-delimiter",
+        operands="path path",
     ),
     "cut": ProgramUsage(
         "nsz",
@@ -64,10 +73,12 @@ FILES: dict[str, ProgramUsage] = {
         listing=frozenset(),
     ),
     "egrep": GREP,
+    "expand": ProgramUsage("i", "t", "initial", "tabs"),
     "fgrep": GREP,
     "file": ProgramUsage(
         "bhiLN", long="brief dereference mime mime-encoding mime-type no-dereference"
     ),
+    "fold": ProgramUsage("bs", "w", "bytes spaces", "width"),
     "grep": GREP,
     "head": ProgramUsage(
         "qvz", "cn", "quiet silent verbose zero-terminated", "bytes lines", takes_numbers=True
@@ -88,6 +99,10 @@ FILES: dict[str, ProgramUsage] = {
     "nl": ProgramUsage(
         "p", "bdfhilnsvw", "no-renumber", "body-numbering number-format number-width"
     ),
+    "od": ProgramUsage(
+        "abcdosvx", "AjNt", "output-duplicates", "address-radix format read-bytes skip-bytes"
+    ),
+    "paste": ProgramUsage("sz", "d", "serial zero-terminated", "delimiters"),
     "readlink": ProgramUsage("efmnqsvz", long="canonicalize no-newline zero"),
     "realpath": ProgramUsage(
         "eLmPqsz",
@@ -143,6 +158,7 @@ FILES: dict[str, ProgramUsage] = {
         listing=frozenset(),
         values_stand_alone=True,
     ),
+    "unexpand": ProgramUsage("a", "t", "all", "tabs"),
     "uniq": ProgramUsage(
         "cdDiuz",
         "fsw",
@@ -158,6 +174,8 @@ TEXTS: dict[str, ProgramUsage] = {
     "basename": ProgramUsage("az", "s", "multiple zero", "suffix", operands="text..."),
     "dirname": ProgramUsage("z", long="zero", operands="text..."),
     "false": ProgramUsage(operands="text..."),
+    "free": ProgramUsage("bghkmtw", long="giga human kilo mega total wide", operands=""),
+    "hostname": ProgramUsage(operands=""),  # a name sets it, and options look it up elsewhere
     "id": ProgramUsage("Ggnruz", long="group groups name real user zero", operands="user"),
     "nproc": ProgramUsage(long="all", long_values="ignore", operands=""),
     "pwd": ProgramUsage("LP", operands=""),
