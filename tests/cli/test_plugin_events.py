@@ -15,7 +15,7 @@ from cli.test_hook_command import last_note, turn, wait_for, wait_until_idle, wa
 from support.build import SESSION, assistant, session, text, user
 from support.hooked_client import PROJECT, Client, Clock, Names
 from support.otlp_receiver import Receiver, receiving
-from turnlog.store.notifications import read_notification
+from turnlog.store.client_notifications import read_notification
 from turnlog.trace.spool import Spool
 
 

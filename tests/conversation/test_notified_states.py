@@ -12,7 +12,7 @@ import pytest
 from support.build import Fields, assistant, call, text, user
 from support.live_store import RunningSession, running_sessions
 from turnlog.conversation.live import LiveReader, LiveSession
-from turnlog.store.notifications import (
+from turnlog.store.client_notifications import (
     clear_notification,
     notification_folder,
     read_notification,

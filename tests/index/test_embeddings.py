@@ -15,8 +15,8 @@ from support.build import SESSION, session, user
 from support.mcp_peer import put
 from turnlog.errors import Unavailable, UsageError
 from turnlog.index.semantic import endpoint_model
+from turnlog.index.semantic.embedding_models import configured_model
 from turnlog.index.semantic.endpoint_model import EndpointModel
-from turnlog.index.semantic.models import configured_model
 from turnlog.index.semantic.static_model import (
     DIMENSIONS,
     FOLDER,

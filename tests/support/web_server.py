@@ -11,7 +11,7 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import NamedTuple
 
-from turnlog.web.guards import GUARDS, SECURITY_HEADERS
+from turnlog.web.request_guards import GUARDS, SECURITY_HEADERS
 
 SCRIPT = """
 import json
@@ -19,8 +19,8 @@ import sys
 from pathlib import Path
 from threading import Thread
 from turnlog.store.paths import Store
-from turnlog.web import guards
-from turnlog.web.access import Access
+from turnlog.web import request_guards
+from turnlog.web.login import Access
 from turnlog.web.app import Protection, create_app
 from turnlog.web.library import Library
 from turnlog.web.server import ServerLimits, bind, serve

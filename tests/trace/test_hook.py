@@ -20,8 +20,8 @@ from turnlog.trace.route_capture import capture
 from turnlog.trace.sender import Sender
 from turnlog.trace.settle import PATIENCE, Patience
 from turnlog.trace.spool import Spool
-from turnlog.trace.tail import is_tail_sufficient
 from turnlog.trace.targets import Target
+from turnlog.trace.unsent_tail import is_tail_sufficient
 from turnlog.trace.variable_origin import HookPlaces, ProjectVariables
 
 AT_ONCE = Patience(0, 0, 0, 0)

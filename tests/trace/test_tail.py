@@ -26,7 +26,7 @@ from turnlog.conversation.session import Session, open_session
 from turnlog.trace.progress import SendPosition
 from turnlog.trace.span import Span
 from turnlog.trace.spans import SpanOptions, spans_of
-from turnlog.trace.tail import is_tail_sufficient, mark_at, open_tail, sizes_of
+from turnlog.trace.unsent_tail import is_tail_sufficient, mark_at, open_tail, sizes_of
 from turnlog.trace.work import NOTHING, turns_of
 
 ENDED = SpanOptions(ended=True)

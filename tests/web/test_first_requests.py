@@ -12,11 +12,11 @@ from starlette.testclient import TestClient
 from support.build import SESSION, assistant, session, text, user
 from support.web_server import WebServer, running_server
 from turnlog.store.paths import Store
-from turnlog.web.access import Access
 from turnlog.web.app import Protection, create_app
-from turnlog.web.guards import origins_of
 from turnlog.web.library import Library, session_key
+from turnlog.web.login import Access
 from turnlog.web.refresher import Refresher
+from turnlog.web.request_guards import origins_of
 
 TURNS = 700
 

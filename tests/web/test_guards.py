@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 from support.build import SESSION, assistant, session, text, user
 from support.web_server import WebServer, running_server
 from turnlog.errors import UsageError
-from turnlog.web.access import Access, Peer, is_own_peer, owner_of
-from turnlog.web.guards import (
+from turnlog.web.login import Access, Peer, is_own_peer, owner_of
+from turnlog.web.request_guards import (
     GUARDS,
     POLICY,
     GuardedApp,

@@ -12,7 +12,7 @@ from turnlog.cli.arguments import (
     reveal_option,
     session_argument,
 )
-from turnlog.cli.file_states import (
+from turnlog.cli.file_moments import (
     FilesOptions,
     print_blame,
     print_content,

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from turnlog.cli.arguments import json_option, limit_option, output_option, reveal_option
-from turnlog.cli.file_states import print_step
+from turnlog.cli.file_moments import print_step
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.store_options import with_stores

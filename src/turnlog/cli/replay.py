@@ -80,7 +80,7 @@ def _serve(session: Session, port: int, strict: bool, key: str | None) -> None:
     """Answer requests until Ctrl-C."""
     import secrets
 
-    from turnlog.agent.replay.server import ReplayServer
+    from turnlog.agent.replay.replay_server import ReplayServer
 
     def report(text: str) -> None:
         for line in text.splitlines():

@@ -15,7 +15,7 @@ from turnlog.cli.output import echo_json, plain
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import dim, echo
-from turnlog.edit.resume import (
+from turnlog.edit.resume_preparation import (
     CopyChoice,
     ResumePlan,
     ResumeProgram,

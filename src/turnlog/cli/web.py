@@ -18,7 +18,7 @@ from turnlog.store.stores import Stores
 
 if TYPE_CHECKING:
     from turnlog.web.app import Protection
-    from turnlog.web.guards import GuardedApp
+    from turnlog.web.request_guards import GuardedApp
 
 
 class WebOptions(NamedTuple):
@@ -122,9 +122,9 @@ def _run(
     options: WebOptions,
 ) -> None:
     """Serve an app until Ctrl-C; print its URL, and open it."""
-    from turnlog.web.access import Access
     from turnlog.web.app import Protection
-    from turnlog.web.guards import origins_of
+    from turnlog.web.login import Access
+    from turnlog.web.request_guards import origins_of
     from turnlog.web.server import HOST, bind, serve
 
     with bind(options.port) as bound:

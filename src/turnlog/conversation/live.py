@@ -32,8 +32,8 @@ from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import collect_skipped
 from turnlog.secrets import mask
 from turnlog.store.catalog import title_of
+from turnlog.store.client_notifications import read_notification
 from turnlog.store.client_report import ClientReport
-from turnlog.store.notifications import read_notification
 from turnlog.store.paths import Store, last_part, subagents_folder
 from turnlog.store.registry import Registration, RegistryReader, RunningClient, has_child_since
 

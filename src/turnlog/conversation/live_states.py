@@ -21,7 +21,7 @@ from typing import NamedTuple
 from turnlog.conversation.live_figures import LiveFigures
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, UserNode
 from turnlog.conversation.prompts import ASKING, PromptKind
-from turnlog.store.notifications import Notification
+from turnlog.store.client_notifications import Notification
 from turnlog.store.registry import Registration
 
 PERMISSION_SECONDS = 5.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from turnlog.errors import NotFound, UsageError
 from turnlog.index.database import Index
 from turnlog.index.search.selection import Selection
-from turnlog.index.semantic.models import EmbeddingModel, configured_model
+from turnlog.index.semantic.embedding_models import EmbeddingModel, configured_model
 from turnlog.index.semantic.vector_codes import StoredVector, mean_of, quantize
 from turnlog.index.semantic.vector_store import (
     is_incomplete,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from turnlog.errors import UsageError
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.mcp_server.history import short_id
+from turnlog.mcp_server.visible_sessions import short_id
 from turnlog.secrets import cut_whole
 from turnlog.text import one_line
 

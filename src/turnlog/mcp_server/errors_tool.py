@@ -7,7 +7,7 @@ from turnlog.index import service
 from turnlog.index.reports.failures import FailedCall, FailureQuery, RecordedCall
 from turnlog.mcp_server.answers import ToolAnswer
 from turnlog.mcp_server.citations import brief, cite, local_time
-from turnlog.mcp_server.history import History, short_id
+from turnlog.mcp_server.visible_sessions import History, short_id
 from turnlog.render.tool_views import body_of
 from turnlog.secrets import cut_whole, mask
 

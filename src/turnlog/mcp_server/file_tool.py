@@ -8,7 +8,7 @@ from turnlog.index import service
 from turnlog.index.reports.session_list import ListFilters
 from turnlog.mcp_server.answers import ToolAnswer
 from turnlog.mcp_server.citations import brief, cite, parse_reference
-from turnlog.mcp_server.history import History
+from turnlog.mcp_server.visible_sessions import History
 from turnlog.store.paths import expand_user
 from turnlog.text import plural
 from turnlog.worktree.across_sessions import SessionStep, history_of

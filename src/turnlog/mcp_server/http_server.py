@@ -21,8 +21,8 @@ from turnlog.mcp_server.protocol import (
 )
 from turnlog.mcp_server.tool_runs import ToolRuns
 from turnlog.store.paths import Store
-from turnlog.web.access import Access
-from turnlog.web.guards import (
+from turnlog.web.login import Access
+from turnlog.web.request_guards import (
     Guard,
     GuardedApp,
     RefusedRequest,

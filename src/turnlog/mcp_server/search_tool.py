@@ -14,7 +14,7 @@ from turnlog.index.service import SearchRequest
 from turnlog.index.similarity import LikeRequest, is_reference, is_whole_id, like_sessions
 from turnlog.mcp_server.answers import ToolAnswer
 from turnlog.mcp_server.citations import brief, cite, local_time, parse_reference
-from turnlog.mcp_server.history import History, short_id
+from turnlog.mcp_server.visible_sessions import History, short_id
 from turnlog.web.regex_search import search_by_regex
 
 PROMPT = 240

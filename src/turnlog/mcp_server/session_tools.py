@@ -14,8 +14,8 @@ from turnlog.index import service
 from turnlog.index.reports.session_list import MARK_NOTES, ListedSession, ListFilters
 from turnlog.mcp_server.answers import ToolAnswer, estimate_tokens
 from turnlog.mcp_server.citations import brief, cite, local_time, parse_reference
-from turnlog.mcp_server.history import History, short_id
 from turnlog.mcp_server.transcript import rows_around, transcript_rows
+from turnlog.mcp_server.visible_sessions import History, short_id
 from turnlog.render.rows import ViewOptions
 from turnlog.secrets import cut_texts, mask_value
 from turnlog.text import exact_money, plural

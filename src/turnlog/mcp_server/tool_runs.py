@@ -19,8 +19,8 @@ from turnlog.index.sync_policy import deferred_sync, refresh_index
 from turnlog.mcp_server.answers import ToolAnswer, render
 from turnlog.mcp_server.argument_checks import check_arguments
 from turnlog.mcp_server.calling_session import meta_of
-from turnlog.mcp_server.history import History, SessionMemory
 from turnlog.mcp_server.tool_table import TOOLS
+from turnlog.mcp_server.visible_sessions import History, SessionMemory
 from turnlog.secrets import mask
 from turnlog.store.paths import Store
 from turnlog.text import harmless

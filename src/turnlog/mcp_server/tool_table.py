@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from turnlog.mcp_server.answers import ToolAnswer
-from turnlog.mcp_server.history import History
+from turnlog.mcp_server.visible_sessions import History
 
 Schema = dict[str, Any]
 KIND_NAMES = ("title", "prompt", "answer", "thinking", "input", "result", "summary", "note")

@@ -8,7 +8,7 @@ from turnlog.index.reports.reports import Filters, Report, ReportRequest, Row, f
 from turnlog.index.reports.session_list import ListFilters
 from turnlog.mcp_server.answers import ToolAnswer
 from turnlog.mcp_server.citations import brief, parse_reference
-from turnlog.mcp_server.history import History
+from turnlog.mcp_server.visible_sessions import History
 
 HIDDEN = frozenset({"unpriced", "understated", "elapsed_seconds", "agent_tokens"})
 """Columns that would only cost tokens."""

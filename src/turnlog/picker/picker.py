@@ -21,7 +21,7 @@ from turnlog.errors import TurnlogError
 from turnlog.index.database import index_path
 from turnlog.index.reports.session_list import ListedSession
 from turnlog.picker import session_actions
-from turnlog.picker.background import Background, BackgroundCallbacks
+from turnlog.picker.background_work import Background, BackgroundCallbacks
 from turnlog.picker.cells import shown
 from turnlog.picker.picker_state import PickerMode, PickerState
 from turnlog.picker.query_worker import Databases, QueryWorker, QuestionKind

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnlog.index.reports.session_list import ListedSession
-from turnlog.picker.background import CHECKED
+from turnlog.picker.background_work import CHECKED
 from turnlog.picker.cells import fit, shown, without_combining
 from turnlog.picker.row_layout import Fragment, RowFacts, days_left, fill_of, health_of
 from turnlog.store.paths import Store

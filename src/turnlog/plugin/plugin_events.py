@@ -15,8 +15,8 @@ from turnlog.format.json_values import Fields, is_object, text_in
 from turnlog.plugin.background_runs import archive_silently
 from turnlog.plugin.client_hooks import ARCHIVE_HOOK, TRACE_HOOK
 from turnlog.store.archive.archive import open_archive
+from turnlog.store.client_notifications import clear_notification, record_notification
 from turnlog.store.configuration import configuration_file, read_configuration
-from turnlog.store.notifications import clear_notification, record_notification
 from turnlog.store.paths import Store
 
 LIMIT = 16 << 20

@@ -23,7 +23,7 @@ from turnlog.plugin.plugin_client import (
     write_launcher,
     write_marketplace,
 )
-from turnlog.store.notifications import notification_folder
+from turnlog.store.client_notifications import notification_folder
 from turnlog.store.paths import Store
 from turnlog.store.plugin_settings import (
     PluginEntries,

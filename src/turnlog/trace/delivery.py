@@ -25,9 +25,9 @@ from turnlog.trace.settle import Patience, wait_for_end, wait_for_turn
 from turnlog.trace.span import Span, parse_traceparent
 from turnlog.trace.spans import SpanOptions, first_trace, spans_of
 from turnlog.trace.spool import HookNote, find_intrusion
-from turnlog.trace.tail import is_tail_sufficient, mark_at, open_tail, sizes_of
 from turnlog.trace.targets import Target
 from turnlog.trace.trace_settings import Temporality, TraceSettings
+from turnlog.trace.unsent_tail import is_tail_sufficient, mark_at, open_tail, sizes_of
 from turnlog.trace.work import NOTHING, turns_of
 
 if TYPE_CHECKING:

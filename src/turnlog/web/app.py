@@ -20,16 +20,16 @@ from turnlog.errors import Ambiguous, NotFound, TurnlogError, Unavailable, Usage
 from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.secrets import mask
 from turnlog.text import harmless
-from turnlog.web.access import Access
 from turnlog.web.comparison_page import comparison
 from turnlog.web.growth import growth_events
-from turnlog.web.guards import GUARDS, SECURITY_HEADERS, Guard, GuardedApp, Origins, peer_of
 from turnlog.web.lake_pages import LakeLibrary, lake_csv, lake_page
 from turnlog.web.library import Library
 from turnlog.web.live_page import LiveFeed
+from turnlog.web.login import Access
 from turnlog.web.pages import render, static_files
 from turnlog.web.parameters import PageRequest
 from turnlog.web.report_pages import REPORT_PAGES
+from turnlog.web.request_guards import GUARDS, SECURITY_HEADERS, Guard, GuardedApp, Origins, peer_of
 from turnlog.web.session_api import ABOUT_ALL_SESSIONS, SESSION_API, session_values
 from turnlog.web.session_list_page import filter_values, list_rows, search_rows
 from turnlog.web.worker_threads import run_in_thread

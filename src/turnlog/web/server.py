@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from turnlog.errors import Unavailable
-from turnlog.web.access import Peer
+from turnlog.web.login import Peer
 
 HOST = "127.0.0.1"
 

@@ -20,7 +20,7 @@ from turnlog.agent.loop.notifications import listen, notice_of
 from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.subagents.runner import NAME, Agents
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.workspace.shell.background import BackgroundAgent
+from turnlog.agent.workspace.shell.background_tasks import BackgroundAgent
 from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields
 from turnlog.format.jsonl import read_lines

@@ -18,7 +18,7 @@ from turnlog.agent.permissions import Policy, Verdict, decide, parse_rule
 from turnlog.agent.permissions.gate import Refused, admit
 from turnlog.agent.tools.bash import BASH
 from turnlog.agent.workspace.access import Access, ApprovalMode
-from turnlog.agent.workspace.shell.background import BackgroundCommand
+from turnlog.agent.workspace.shell.background_tasks import BackgroundCommand
 from turnlog.agent.workspace.shell.processes import MOVED, Launch, launch
 from turnlog.agent.workspace.tool import ToolError
 from turnlog.agent.workspace.workspace import Workspace

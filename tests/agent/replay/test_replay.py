@@ -26,7 +26,7 @@ from support.build import (
     user,
 )
 from turnlog.agent.replay.recorded_answers import OVER, tracks_of
-from turnlog.agent.replay.server import ReplayServer
+from turnlog.agent.replay.replay_server import ReplayServer
 from turnlog.conversation.session import open_session
 
 Fields = dict[str, Any]

@@ -12,7 +12,7 @@ import pytest
 
 from support.build import SESSION, assistant, session, text, user
 from turnlog.agent.replay.local_http import ClientLimits
-from turnlog.agent.replay.server import ReplayServer
+from turnlog.agent.replay.replay_server import ReplayServer
 from turnlog.conversation.session import open_session
 
 LIMITS = ClientLimits(connections=4, idle_seconds=1, request_seconds=1, body=10_000)

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from turnlog.agent.workspace.shell.background import BackgroundAgent, Shells
+from turnlog.agent.workspace.shell.background_tasks import BackgroundAgent, Shells
 
 
 def test_an_agent_that_was_killed_is_not_reported_as_ended(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from turnlog.agent.loop.events import CallStarted, Event, Inside, Recorded, TurnEnded
 from turnlog.agent.loop.spending import COUNTED
 from turnlog.agent.subagents.runner import NAME as AGENT
-from turnlog.agent.workspace.shell.background import BackgroundAgent, BackgroundTask
+from turnlog.agent.workspace.shell.background_tasks import BackgroundAgent, BackgroundTask
 from turnlog.conversation.call_titles import call_title
 from turnlog.format.json_values import Fields
 

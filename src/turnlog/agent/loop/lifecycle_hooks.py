@@ -13,7 +13,7 @@ from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.loop.call_hooks import note_hooks, take_variables
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.session.recorder import name_session
-from turnlog.agent.workspace.shell.background import BackgroundAgent
+from turnlog.agent.workspace.shell.background_tasks import BackgroundAgent
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 

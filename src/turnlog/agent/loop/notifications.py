@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.lifecycle_hooks import Prompt
-from turnlog.agent.workspace.shell.background import BackgroundAgent, BackgroundTask
+from turnlog.agent.workspace.shell.background_tasks import BackgroundAgent, BackgroundTask
 from turnlog.conversation.quoted_text import escape_tags
 
 NOTICE = "system"

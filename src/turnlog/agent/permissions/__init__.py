@@ -1,6 +1,6 @@
 """Permissions: what a call would touch, and whether it may."""
 
-from turnlog.agent.permissions.files import is_readable
+from turnlog.agent.permissions.file_verdicts import is_readable
 from turnlog.agent.permissions.policy import Policy, Verdict, VerdictKind
 from turnlog.agent.permissions.rules import Rule, parse_rule, sound_rules
 from turnlog.agent.permissions.verdict import decide

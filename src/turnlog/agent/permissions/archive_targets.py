@@ -18,10 +18,10 @@ from turnlog.agent.permissions.archive_members import (
     list_members,
 )
 from turnlog.agent.permissions.bash import UnknownValue, Word
-from turnlog.agent.permissions.directories import arguments_in, path_in
-from turnlog.agent.permissions.files import WRITING, judge_read, restricted
+from turnlog.agent.permissions.file_verdicts import WRITING, judge_read, restricted
 from turnlog.agent.permissions.path_access import is_guarded
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
+from turnlog.agent.permissions.working_directories import arguments_in, path_in
 from turnlog.format.regular_files import read_regular
 
 LARGEST = 8 << 20

@@ -14,11 +14,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.permissions.bash import UnknownValue, Word
-from turnlog.agent.permissions.directories import arguments_in
-from turnlog.agent.permissions.files import WRITING, restricted
+from turnlog.agent.permissions.file_verdicts import WRITING, restricted
 from turnlog.agent.permissions.git_repository import Repository
 from turnlog.agent.permissions.path_access import has_protected_part, is_guarded
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
+from turnlog.agent.permissions.working_directories import arguments_in
 from turnlog.agent.workspace.shell.command_environment import search_path
 from turnlog.agent.workspace.shell.git_environment import guard_git
 from turnlog.format.regular_files import read_regular

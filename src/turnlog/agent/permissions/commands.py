@@ -21,7 +21,7 @@ from turnlog.agent.permissions.displacement import (
     judge_displacement,
 )
 from turnlog.agent.permissions.exposure import judge_exposure
-from turnlog.agent.permissions.files import READING, restricted
+from turnlog.agent.permissions.file_verdicts import READING, restricted
 from turnlog.agent.permissions.git_guards import guard_repositories
 from turnlog.agent.permissions.guards import guard
 from turnlog.agent.permissions.interference import (

@@ -15,9 +15,8 @@ from turnlog.agent.permissions.bash import (
     is_link,
     is_there,
 )
-from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.displacement import FILE_RULES
-from turnlog.agent.permissions.files import WRITING, judge_write, restricted_names
+from turnlog.agent.permissions.file_verdicts import WRITING, judge_write, restricted_names
 from turnlog.agent.permissions.path_access import (
     has_protected_name,
     has_protected_part,
@@ -27,6 +26,7 @@ from turnlog.agent.permissions.path_access import (
 )
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import ProgramEffect
+from turnlog.agent.permissions.working_directories import arguments_in, entries_below, path_in
 
 TREE_COPIERS = frozenset("cp ditto gcp rsync scp".split())
 """Programs that copy directories with everything in them."""

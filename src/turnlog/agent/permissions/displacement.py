@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from turnlog.agent.permissions.bash import UnknownValue
-from turnlog.agent.permissions.directories import arguments_in, path_in
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.path_access import names_of
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import change_files
 from turnlog.agent.permissions.removals import Places
+from turnlog.agent.permissions.working_directories import arguments_in, path_in
 from turnlog.agent.workspace.access import DirectoryUse, Runs
 
 MOVERS = frozenset("mv rename rm rmdir unlink".split())

@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from turnlog.agent.permissions.bash import HOLE, SimpleCommand, UnknownValue, Word
 from turnlog.agent.permissions.commands import CommandFindings, PartFindings, analyze_command
-from turnlog.agent.permissions.directories import arguments_in
 from turnlog.agent.permissions.launchers import without_wrappers
 from turnlog.agent.permissions.policy import AccessDecision, Policy, Verdict, VerdictKind, strictest
 from turnlog.agent.permissions.programs import ProgramEffect, change_files, read_files
 from turnlog.agent.permissions.verdict import new_verdict
+from turnlog.agent.permissions.working_directories import arguments_in
 from turnlog.agent.workspace.access import ApprovalMode, Runs
 
 OPTION = re.compile(r"-.")

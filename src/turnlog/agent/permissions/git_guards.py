@@ -10,12 +10,6 @@ from pathlib import Path
 
 from turnlog.agent.permissions.bash import UNKNOWN, Script, UnknownValue, Word, expand, is_folder
 from turnlog.agent.permissions.branch_files import BRINGING, UNKNOWN_FILES, guard_branch
-from turnlog.agent.permissions.directories import (
-    MOVES,
-    arguments_in,
-    path_in,
-    possible_directories,
-)
 from turnlog.agent.permissions.git_index import doubt_index
 from turnlog.agent.permissions.git_repository import (
     GitCall,
@@ -28,6 +22,12 @@ from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.nested_repositories import find_nested_problem
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import enters_submodules, read_files
+from turnlog.agent.permissions.working_directories import (
+    MOVES,
+    arguments_in,
+    path_in,
+    possible_directories,
+)
 from turnlog.agent.workspace.access import Basis
 
 SETTLED = frozenset("add branch clone commit init mv rm tag".split())

@@ -26,9 +26,8 @@ from turnlog.agent.permissions.bash import (
     is_there,
 )
 from turnlog.agent.permissions.copies import guard_copies, guard_trees
-from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.downloads import expands_addresses, is_named_elsewhere
-from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
+from turnlog.agent.permissions.file_verdicts import READING, WRITING, restricted, restricted_names
 from turnlog.agent.permissions.git_index import tracked_names
 from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
@@ -59,6 +58,7 @@ from turnlog.agent.permissions.programs import (
 )
 from turnlog.agent.permissions.removals import Places, name_pattern, removed_by, takes_much
 from turnlog.agent.permissions.restrictions import evaluates
+from turnlog.agent.permissions.working_directories import arguments_in, entries_below, path_in
 from turnlog.agent.workspace.access import AMBIGUOUS_NAMES
 
 MOST_GUESSES = 100

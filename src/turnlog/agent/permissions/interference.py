@@ -18,7 +18,6 @@ from turnlog.agent.permissions.bash import (
     is_folder,
     is_link,
 )
-from turnlog.agent.permissions.directories import MOVES, arguments_in, path_in
 from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.launchers import without_wrappers
 from turnlog.agent.permissions.links import links_on
@@ -33,6 +32,7 @@ from turnlog.agent.permissions.programs import (
 )
 from turnlog.agent.permissions.removals import Places
 from turnlog.agent.permissions.restrictions import DATA_SUBCOMMANDS
+from turnlog.agent.permissions.working_directories import MOVES, arguments_in, path_in
 
 NOT_FILES = frozenset(("/dev/null",))
 STATUS = re.compile(r"\"?[\w .,:=()%/-]*\$\?[\w .,:=()%/-]*\"?", re.ASCII)

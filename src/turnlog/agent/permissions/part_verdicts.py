@@ -17,15 +17,10 @@ from turnlog.agent.permissions.bash import (
     is_folder,
 )
 from turnlog.agent.permissions.copies import judge_copies
-from turnlog.agent.permissions.directories import (
-    CONNECTION,
-    arguments_in,
-    path_in,
-)
 from turnlog.agent.permissions.displacement import (
     FILE_RULES,
 )
-from turnlog.agent.permissions.files import judge_output, judge_read, judge_write
+from turnlog.agent.permissions.file_verdicts import judge_output, judge_read, judge_write
 from turnlog.agent.permissions.git_index import doubt_index
 from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
 from turnlog.agent.permissions.guards import written_paths
@@ -54,6 +49,11 @@ from turnlog.agent.permissions.restrictions import is_safe_assignment
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
 from turnlog.agent.permissions.shell_command import ShellCommand
 from turnlog.agent.permissions.wildcards import command_text
+from turnlog.agent.permissions.working_directories import (
+    CONNECTION,
+    arguments_in,
+    path_in,
+)
 from turnlog.agent.workspace.access import ApprovalMode
 
 Judge = Callable[[Path, Policy], AccessDecision]

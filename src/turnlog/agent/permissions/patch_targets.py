@@ -10,11 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from turnlog.agent.permissions.bash import UNKNOWN, SimpleCommand, UnknownValue, Word
-from turnlog.agent.permissions.directories import arguments_in, path_in
-from turnlog.agent.permissions.files import WRITING, restricted
+from turnlog.agent.permissions.file_verdicts import WRITING, restricted
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
 from turnlog.agent.permissions.path_access import is_guarded
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
+from turnlog.agent.permissions.working_directories import arguments_in, path_in
 from turnlog.format.regular_files import read_regular
 
 LARGEST = 1 << 20

@@ -6,10 +6,10 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 
 from turnlog.agent.permissions.bash import HOLE, UnknownValue, Word, is_there
-from turnlog.agent.permissions.directories import arguments_in, path_in
 from turnlog.agent.permissions.launchers import name_of
 from turnlog.agent.permissions.path_access import critical_paths, is_critical
 from turnlog.agent.permissions.programs import REMOVERS
+from turnlog.agent.permissions.working_directories import arguments_in, path_in
 
 Places = tuple[Path | None, ...]
 """Directories in which a command may run; None if unknown."""

@@ -13,10 +13,6 @@ from turnlog.agent.permissions.bash import (
     Word,
     parse_script,
 )
-from turnlog.agent.permissions.directories import (
-    MOVES,
-    possible_directories,
-)
 from turnlog.agent.permissions.displacement import (
     FILE_RULES,
 )
@@ -33,6 +29,10 @@ from turnlog.agent.permissions.launchers import (
 from turnlog.agent.permissions.policy import Policy
 from turnlog.agent.permissions.removals import Places
 from turnlog.agent.permissions.rules import COMMANDS
+from turnlog.agent.permissions.working_directories import (
+    MOVES,
+    possible_directories,
+)
 from turnlog.agent.workspace.access import ApprovalMode, Runs
 
 MOST_WORDS = 500

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from turnlog.agent.permissions.archive_targets import find_archive, only_lists
 from turnlog.agent.permissions.bash import SimpleCommand, UnknownValue
-from turnlog.agent.permissions.directories import MOVES, arguments_in, path_in
 from turnlog.agent.permissions.guards import written_paths
 from turnlog.agent.permissions.interference import NOT_FILES, only_reads
 from turnlog.agent.permissions.launchers import commands_in, name_of, without_wrappers
@@ -19,6 +18,7 @@ from turnlog.agent.permissions.policy import AccessDecision, VerdictKind
 from turnlog.agent.permissions.programs import change_files
 from turnlog.agent.permissions.removals import Places
 from turnlog.agent.permissions.shell_command import ShellCommand
+from turnlog.agent.permissions.working_directories import MOVES, arguments_in, path_in
 
 REPLACED = AccessDecision(
     VerdictKind.ASK, "the archive or patch may be another one when it is read", is_guarded=True

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from turnlog.agent.permissions.bash import TooComplex, UnknownValue, expand_glob, fresh_budgets
 from turnlog.agent.permissions.commands import CommandFindings, analyze_command
 from turnlog.agent.permissions.displacement import FILE_RULES
-from turnlog.agent.permissions.files import judge_read, judge_write
+from turnlog.agent.permissions.file_verdicts import judge_read, judge_write
 from turnlog.agent.permissions.links import ways_of
 from turnlog.agent.permissions.path_access import (
     config_targets,

@@ -29,7 +29,7 @@ from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.tools.toolbox import definitions
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
-from turnlog.agent.workspace.shell.background import Shells
+from turnlog.agent.workspace.shell.background_tasks import Shells
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.conversation.context import messages_of

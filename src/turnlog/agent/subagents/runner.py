@@ -36,7 +36,7 @@ from turnlog.agent.subagents.hook_evaluation import ConversationResources
 from turnlog.agent.subagents.overrides import NOT_ASKED, may_use, model_for, rules_for
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
-from turnlog.agent.workspace.shell.background import BackgroundAgent, ForegroundCall, Shells
+from turnlog.agent.workspace.shell.background_tasks import BackgroundAgent, ForegroundCall, Shells
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields

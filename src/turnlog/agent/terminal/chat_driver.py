@@ -36,7 +36,7 @@ from turnlog.agent.terminal.screen_protocol import ScreenInterface, ScrollbackIt
 from turnlog.agent.terminal.status_command import StatusCommand, session_state
 from turnlog.agent.terminal.status_line import StatusFacts
 from turnlog.agent.terminal.themes import theme_named
-from turnlog.agent.workspace.shell.background import ForegroundCall
+from turnlog.agent.workspace.shell.background_tasks import ForegroundCall
 from turnlog.agent.workspace.task_list import TaskListError
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_kind
 from turnlog.conversation.session import open_session

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from turnlog.agent.workspace.access import Basis, Runs
 from turnlog.agent.workspace.git_operations import git_operation
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
-from turnlog.agent.workspace.shell.background import BackgroundCommand, ForegroundCall
+from turnlog.agent.workspace.shell.background_tasks import BackgroundCommand, ForegroundCall
 from turnlog.agent.workspace.shell.bubblewrap import FAILURE, wrapper_of
 from turnlog.agent.workspace.shell.command_environment import (
     CONFINED,

@@ -8,7 +8,7 @@ from msgspec import Meta
 from turnlog.agent.tools.files.ripgrep import matching_lines
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
-from turnlog.agent.workspace.shell.background import BackgroundCommand
+from turnlog.agent.workspace.shell.background_tasks import BackgroundCommand
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
-from turnlog.agent.workspace.shell.background import BackgroundAgent, BackgroundTask
+from turnlog.agent.workspace.shell.background_tasks import BackgroundAgent, BackgroundTask
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields

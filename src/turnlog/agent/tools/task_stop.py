@@ -8,7 +8,7 @@ from turnlog.agent.tools.bash_output import job_of
 from turnlog.agent.tools.task_output import task_of
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
-from turnlog.agent.workspace.shell.background import BackgroundTask
+from turnlog.agent.workspace.shell.background_tasks import BackgroundTask
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 

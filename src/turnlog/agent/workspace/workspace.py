@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from turnlog.agent.workspace.read_state import ReadState
-from turnlog.agent.workspace.shell.background import Shells
+from turnlog.agent.workspace.shell.background_tasks import Shells
 from turnlog.agent.workspace.shell.running_directories import Activity
 from turnlog.agent.workspace.shell.sandbox_settings import Confinement
 from turnlog.agent.workspace.task_list import TaskList

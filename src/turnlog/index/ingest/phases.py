@@ -16,7 +16,7 @@ from turnlog.index.ingest.figure_writer import KnownFile, SourceFile, Writer
 from turnlog.index.ingest.text_reader import Docs, read_docs
 from turnlog.index.ingest.text_writer import PartVectors, Wordless, WordWriter
 from turnlog.index.ingest.workers import Phase
-from turnlog.index.semantic.models import TextChoice
+from turnlog.index.semantic.embedding_models import TextChoice
 from turnlog.store.catalog import SessionNames, names_of
 
 

@@ -17,7 +17,7 @@ from turnlog.index.ingest.workers import Progress
 from turnlog.index.known_files import File, Files
 from turnlog.index.search.hit_lines import Reader
 from turnlog.index.searchable_texts import texts_in
-from turnlog.index.semantic.models import KINDS, EmbeddingModel, TextChoice
+from turnlog.index.semantic.embedding_models import KINDS, EmbeddingModel, TextChoice
 from turnlog.index.semantic.vector_store import TextVector, add_vectors, stored_model
 from turnlog.index.tokenizer import searchable
 

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnlog.errors import UsageError
 from turnlog.text import harmless
-from turnlog.web.access import Access, Peer
+from turnlog.web.login import Access, Peer
 
 NAMES = ("127.0.0.1", "localhost")
 OWN_SITE = ("none", "same-origin")
