@@ -83,7 +83,7 @@ UNKNOWN_FILES = AccessDecision(
 
 
 class BranchChange(Struct, frozen=True):
-    """What a call of git may bring."""
+    """The files that a call of git may replace."""
 
     revisions: tuple[str, ...] = ()
     """Texts that may name commits; those that name none are paths or new branches."""
