@@ -153,12 +153,14 @@ class MemoryFiles:
         # Those of the working directory and above were loaded at the start.
         if path.is_relative_to(self.cwd) and uses_project:
             below = [each for each in path.parents if each.is_relative_to(self.cwd)]
+            # The outermost first: what the nearest directory says comes last, where it counts most.
             for folder in reversed(below[:-1]):
                 found += self._in_folder(folder, Loaded("nested_traversal", path))
         if self._limits.uses_user:
             found += self._rules_for(path, self.home / "rules", MemoryKind.USER, self.cwd)
         for folder in filter(self._is_ours, reversed(path.parents)) if uses_project else ():
             place = folder / CONFIG
+            # The user's own directory may lie above the project; its rules were read as the user's.
             if place != self.home:
                 found += self._rules_for(path, place / "rules", MemoryKind.PROJECT, folder)
         return found

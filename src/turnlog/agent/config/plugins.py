@@ -166,6 +166,7 @@ def _named_paths(root: Path, manifest: Fields, kind: str, within: list[Path]) ->
 
 def _inside(root: Path, named: Any, within: list[Path]) -> Path:
     """Return a path of the manifest; raise if it leaves the plugin."""
+    # An absolute path, or one that starts with a name, could mean a place outside by accident.
     is_relative = isinstance(named, str) and (named.startswith("./") or named == ".")
     path = root / named if is_relative and "\0" not in named else None
     if path is None or not is_within(path, within):

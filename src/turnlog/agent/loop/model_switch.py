@@ -76,6 +76,8 @@ def fit_tracking(parts: Parts) -> None:
 def announce_restored(parts: Parts, usual: ModelChoice) -> None:
     """Run PostModelSwitch hooks for a model that resuming a session restored."""
     if usual.model != parts.choice.model:
+        # Back to the usual model for a moment, so that hooks see the switch as it would have
+        # happened.
         now, parts.choice = parts.choice, usual
         switch(parts, now, now.model, "resume")
 

@@ -27,6 +27,7 @@ def reader_of(kind: type[Kind]) -> Callable[[Fields], Kind]:
     def read(value: Fields) -> Kind:
         try:
             _require_usable(value)
+            # Not strict: models write `"5"` for 5, and `"true"` for true.
             return msgspec.convert(value, kind, strict=False)
         except ValueError as error:
             raise ToolError(f"InputValidationError: {error}") from error

@@ -105,6 +105,7 @@ class TaskList:
             tasks = self._read()
             if task_id not in tasks:
                 return
+            # Before the file goes: a crash in between must not free the number.
             self._raise_highest(int(task_id))
             self._delete(task_id)
             for task in tasks.values():
@@ -150,6 +151,7 @@ class TaskList:
             return {}
         numbers = [name.removesuffix(".json") for name in names if name.endswith(".json")]
         known = sorted(filter(NUMBER.fullmatch, numbers), key=int)[:MOST]
+        # The name of the file counts, not the number inside: the client looks tasks up by name.
         tasks = {number: self._task(self._folder / f"{number}.json") for number in known}
         return {number: task | {"id": number} for number, task in tasks.items() if task}
 

@@ -72,6 +72,8 @@ def context_at_line(session: Session, line: int) -> Fields:
     leaf = rank
     if message:
         first = session.tree.rank_of(message.nodes[0].uuid)
+        # An answer was requested before its first line, so the context ends with the entry above
+        # it.
         leaf = session.tree.step_back(rank if first is None else first)
     nodes = since_compaction(session.tree, leaf) if leaf >= 0 else []
     own = {node.index for node in message.nodes} if message else set[int]()

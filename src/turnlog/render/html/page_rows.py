@@ -44,6 +44,7 @@ def row_json(row: Row, clip: int | None, prose: bool = True) -> Fields:
         fields["html"] = prose_html(row.text)
     if isinstance(row, PromptRow):
         fields["images"] = list(map(_data_url, row.images))
+        # A page holds every row in memory; most prompts would be stored twice.
         if row.prompt == row.text:
             del fields["prompt"]
     return fields if clip is None else _clipped(fields, clip)
@@ -100,6 +101,8 @@ def _clipped(fields: Fields, clip: int) -> Fields:
     cut: dict[str, int] = {}
     shown: Fields = {}
     for name, value in fields.items():
+        # Rendered Markdown cannot be clipped without breaking its tags, so that the page shows the
+        # clipped text instead.
         if name == "html" and value is not None and "text" in cut:
             shown[name] = None
         elif name in ("html", "images"):

@@ -161,6 +161,7 @@ class Shells:
         except asyncio.CancelledError:
             agent.status = "killed"
         self.observe(agent)
+        # Whoever stopped it knows; a notification would make the model answer again.
         if agent.status != "killed":
             self.ended.append(agent)
             self.on_end(agent)
