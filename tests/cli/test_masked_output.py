@@ -244,7 +244,7 @@ def test_a_private_key_in_a_diff_is_masked(project: Path, turnlog: Run) -> None:
 
 WRITERS = {
     "chat.py",
-    "file_states.py",
+    "file_moments.py",
     "hosted.py",
     "main.py",
     "raw.py",

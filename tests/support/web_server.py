@@ -30,9 +30,9 @@ without, limits, *roots = sys.argv[1:]
 bound = bind(0)
 port = bound.getsockname()[1]
 access = Access(port)
-kept = tuple(guard for guard in guards.GUARDS if guard.__name__ != without)
-headers = {k: v for k, v in guards.SECURITY_HEADERS.items() if k != without}
-protection = Protection(guards.origins_of(port), access, kept, headers)
+kept = tuple(guard for guard in request_guards.GUARDS if guard.__name__ != without)
+headers = {k: v for k, v in request_guards.SECURITY_HEADERS.items() if k != without}
+protection = Protection(request_guards.origins_of(port), access, kept, headers)
 app = create_app(Library([Store(Path(root)) for root in roots]), protection)
 def start():
     print(f"http://127.0.0.1:{port}{access.path}", flush=True)
