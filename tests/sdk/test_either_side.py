@@ -82,7 +82,8 @@ def test_a_tag_is_neither_written_twice_nor_in_a_preview_nor_while_open(stored: 
     assert stored.read_bytes() == before
     tag_session(store(), stored, "x")
     assert tag_session(store(), stored, "x").record is None
-    stored.touch()
+    with stored.open("ab") as file:
+        file.write(session(user("from a client")))
     with pytest.raises(Conflict, match="a moment ago"):
         tag_session(store(), stored, "y")
 

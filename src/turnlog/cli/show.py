@@ -78,7 +78,6 @@ def command(stores: Stores, session: str, pager: bool | None, **view: Any) -> No
       turnlog show last
       turnlog show 3f2a --turn 2 --full
       turnlog show 5e551011:120
-      turnlog show last -o session.md
       turnlog show last --json | jq '.[0].prompt'
     """
     form = _format(view.pop("form"), view.pop("as_json"), view.pop("output"))

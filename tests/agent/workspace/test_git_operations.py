@@ -1,5 +1,6 @@
 """Results of shell commands name commits, pushes and pull requests, as those of the client do."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,9 @@ def test_the_result_of_a_command_names_its_commit(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
     names = "-c user.name=Ada -c user.email=ada@example.com"
-    command = f"git init -q -b main . && git {names} commit --allow-empty -m one"
+    # A repository of its own: the folder of the tests may lie in that of turnlog.
+    subprocess.run(["git", "init", "-q", "-b", "main", project], check=True)
+    command = f"git {names} commit --allow-empty -m one"
     api.replies[:] = [called(("t1", "Bash", {"command": command})), said("Done.")]
     lines = lines_in(hold_chat(store, ChatOptions(cwd=project, allow=("Bash",)), "go"))
     (result,) = [line["toolUseResult"] for line in lines if "toolUseResult" in line]
