@@ -179,7 +179,7 @@ class Loop:
             if not (is_too_long(error) and await self._make_room(turn)):
                 raise
             answer = await ask_model(turn, build_request(self.parts))
-        turn.spent.add_answer(answer)
+        turn.spent.add_answer(answer, self.parts.choice.model)
         return answer
 
     async def _make_room(self, turn: RunningTurn) -> bool:
