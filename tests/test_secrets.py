@@ -457,3 +457,31 @@ def test_words_with_digits_are_not_random() -> None:
     assert not _is_random("release-v2-notes-final")
     assert not _is_random("Pkcs7PrivateKeyTypes")
     assert _is_random("r8Qz!k2Lw0#tYb6NpV")
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after"),
+    [
+        ("https://a.dev/?next=", "ghp%5F" + some(36), ""),
+        ("key is ", "sk%2Dant%2Dapi03%2d" + some(93) + "AA", " and more"),
+        ("?to=%2Flogin%3Fclient_secret%3D", some(32), ""),
+        ("x" * 2000 + " a%2Db ", "ghp%5f" + some(36), " c%5Fd"),
+    ],
+)
+def test_percent_encoded_signs_do_not_hide_a_secret(before: str, value: str, after: str) -> None:
+    text = before + value + after
+    assert [text[each.start : each.end] for each in find_secrets(text)] == [value]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "?data=abc%3D%3D&page=2",
+        "redirect_uri%3Dhttps%3A%2F%2Fexample.com%2Fdone",
+        "my%2Dfile%5Fname%2Dof%2Da%2Dreport",
+        "token%3Dabc",
+        "date +%25Y%2D%25m",
+    ],
+)
+def test_percent_encoded_text_without_a_secret(text: str) -> None:
+    assert find_secrets(text) == []

@@ -84,8 +84,33 @@ def test_verify_uses_the_options_of_the_last_push(turnlog: Run, path: Path) -> N
 
 
 def test_status_of_an_empty_lake(turnlog: Run, path: Path) -> None:
-    Path("lake").mkdir()
+    turnlog("lake", "push", "lake", "--user", "ada")
+    turnlog("lake", "forget", "lake", "--user", "ada", "--yes")
     assert turnlog("lake", "status", "lake").out == "lake is empty\n"
+
+
+def test_status_of_a_directory_without_a_lake(turnlog: Run, path: Path) -> None:
+    Path("my files").mkdir()
+    done = turnlog("lake", "status", "my files")
+    assert (done.code, done.out) == (1, "")
+    hint = "turnlog lake push 'my files'"
+    assert done.err == f"turnlog: there is no lake in my files (try: {hint})\n"
+
+
+def test_hints_quote_the_lake(turnlog: Run, path: Path) -> None:
+    missing = turnlog("lake", "status", "no lake").err
+    assert missing == "turnlog: no lake does not exist (try: turnlog lake push 'no lake')\n"
+    turnlog("lake", "push", "my lake", "--user", "ada")
+    unknown = turnlog("lake", "forget", "my lake", "--user", "bob", "--yes").err
+    assert "(try: turnlog lake status 'my lake')" in unknown
+    unsure = turnlog("lake", "forget", "my lake", "--user", "ada").err
+    assert "turnlog lake forget 'my lake' --user ada --yes" in unsure
+    with path.open("ab") as file:
+        file.write(session(user("More"), assistant(text("Yes"), message_id="msg_3")))
+    assert "(try: turnlog lake push 'my lake' --again)" in turnlog("lake", "verify", "my lake").err
+    part = next(Path("my lake").glob("v1/messages/**/*.parquet"))
+    part.unlink()
+    assert "(try: turnlog lake verify 'my lake')" in turnlog("lake", "status", "my lake").err
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,24 @@ def test_what_cannot_be_reported(
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize(
+    "arguments", [["--store", "old", "stats", "--lake"], ["stats", "--store", "old", "--lake"]]
+)
+def test_a_lake_and_a_store(
+    turnlog: Run,
+    dest: str,
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "old" / "projects").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    done = turnlog(*arguments, dest)
+    assert (done.code, done.out) == (2, "")
+    reason = "--store cannot be combined with --lake"
+    assert done.err == f"turnlog: {reason} (try: turnlog stats --lake {dest})\n"
+
+
 def test_a_place_without_a_lake(turnlog: Run, tmp_path: Path) -> None:
     done = turnlog("stats", "--lake", str(tmp_path / "none"))
     assert done.code == 1

@@ -260,3 +260,13 @@ def test_a_tip_that_the_client_recorded_is_not_stray(tmp_path: Path) -> None:
     path.write_bytes(session(*sound(), attachment("date", parent=nth(4)), recorded, *later))
     found = check_session(open_session(path))
     assert "stray-tip" not in [each.kind for each in found]
+
+
+def test_messages_that_are_all_unreadable_are_fatal(tmp_path: Path) -> None:
+    content = session(user("one"), assistant(text("first")))
+    path = tmp_path / f"{SESSION}.jsonl"
+    path.write_bytes(content.replace(b"one", b"o\x01ne").replace(b"first", b"fi\x01rst"))
+    worst = check_session(open_session(path))[0]
+    assert (worst.kind, worst.severity.value, worst.line) == ("unreadable-line", "fatal", 1)
+    path.write_bytes(content.replace(b"one", b"o\x01ne"))
+    assert "fatal" not in {each.severity.value for each in check_session(open_session(path))}

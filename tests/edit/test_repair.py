@@ -348,3 +348,10 @@ def test_a_clone_is_repaired_and_its_source_is_not(
     assert {each.kind for each in check_session(clone)} == {"lost-output"}
     assert clone.links.previous == "notes"
     assert named.read_bytes() == before.replace(SESSION.encode(), b"notes")
+
+
+def test_messages_that_are_all_unreadable_are_mended(repair: Any, place: Path) -> None:
+    content = session(user("one"), assistant(text("first")))
+    mended, _ = repair(content.replace(b"one", b"o\x01ne").replace(b"first", b"fi\x01rst"))
+    assert check_session(opened(mended, place)) == []
+    assert [each["role"][0] for each in said(mended, place)] == ["u", "a"]

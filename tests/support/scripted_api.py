@@ -184,6 +184,11 @@ def called(*calls: tuple[str, str, Fields], text: str = "") -> Reply:
     return answered(*blocks, stop_reason="tool_use")
 
 
+def answered_by(model: str, reply: Reply) -> Reply:
+    """An answer that names another model than the usual one."""
+    return reply._replace(body=reply.body | {"model": model})
+
+
 def answered(*blocks: Fields, stop_reason: str = "end_turn", **usage: int) -> Reply:
     """An answer of any blocks; `usage` adds to its counts of tokens."""
     head = {"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL}

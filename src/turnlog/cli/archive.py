@@ -1,5 +1,6 @@
 """turnlog archive: keep a copy of every session, as the client deletes them after 30 days."""
 
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import dry_run_option, into_option, json_option
-from turnlog.cli.output import echo_json, plain, progress_bar
+from turnlog.cli.output import StepBar, echo_json, plain, progress_bar
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import dim, echo, style
@@ -123,20 +124,8 @@ def _pull(url: str, archive: Archive, quiet: bool, as_json: bool) -> None:
 
 
 def _archive(stores: Stores, archive: Archive, quiet: bool) -> Archived:
-    if quiet:
-        return archive_sessions(stores, archive)
-    bar: Any = None
-
-    def show(done: int, total: int) -> None:
-        nonlocal bar
-        bar = bar or progress_bar(total, "archiving").__enter__()
-        bar.update(done - bar.pos)
-
-    try:
-        return archive_sessions(stores, archive, show)
-    finally:
-        if bar:
-            bar.__exit__(None, None, None)
+    with closing(StepBar("archiving", is_hidden=quiet)) as bar:
+        return archive_sessions(stores, archive, bar)
 
 
 def _report(done: Archived, archive: Archive, as_json: bool, verb: str) -> None:

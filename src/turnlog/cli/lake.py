@@ -1,9 +1,10 @@
 """turnlog lake: share figures of all machines as Parquet files."""
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from turnlog.cli.forget import consent_of
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.lake_ingest import ddl_command, ingest_command, scout_command
 from turnlog.cli.lake_install import install_command, push_in_background, uninstall_command
-from turnlog.cli.output import echo_json, plain, progress_bar
+from turnlog.cli.output import StepBar, echo_json, plain
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.tables import Column, echo_table, with_rows
@@ -147,39 +148,19 @@ def push_command(ctx: click.Context, dest: str | None, **given: Any) -> None:
     if given["background"]:
         push_in_background(ctx, lambda: push(stores, target, settings))
         return
-    progress = _LakeBar("pushing", given["quiet"] or given["as_json"])
+    progress = StepBar("pushing", is_hidden=given["quiet"] or given["as_json"])
     options = PushOptions(
         since=since and since.timestamp(),
         is_dry_run=given["dry_run"],
         again=given["again"],
         step=progress,
     )
-    try:
+    with closing(progress):
         done = push(stores, target, settings, options, ON_STDERR)
-    finally:
-        progress.close()
     if given["as_json"]:
         echo_json(asdict(done))
     elif not given["quiet"]:
         _print_pushed(done, would="would be " if given["dry_run"] else "")
-
-
-class _LakeBar:
-    """A progress bar that appears with the first step."""
-
-    def __init__(self, label: str, is_hidden: bool) -> None:
-        self._label, self._is_hidden, self._bar = label, is_hidden, None
-
-    def __call__(self, done: int, total: int) -> None:
-        if self._is_hidden:
-            return
-        if self._bar is None:
-            self._bar = progress_bar(total, self._label).__enter__()
-        self._bar.update(done - self._bar.pos)
-
-    def close(self) -> None:
-        if self._bar:
-            self._bar.__exit__(None, None, None)
 
 
 def _print_pushed(done: Pushed, would: str) -> None:
@@ -253,13 +234,13 @@ def _print_status(found: LakeStatus) -> None:
         for each in found.tables
     ]
     echo_table(with_rows(TABLES, rows))
-    dest = plain(found.dest)
+    dest = quote(plain(found.dest))
     if found.dead_parts:
         freed = f"{plural(found.dead_parts, 'dead part')}, {file_size(found.dead_bytes)}"
-        echo(dim(f"{freed} (try: turnlog lake compact {dest})"))
+        echo(dim(f"{freed} (try: {to_type(f'turnlog lake compact {dest}')})"))
     if found.missing:
         count = plural(len(found.missing), "part")
-        echo(f"turnlog: {count} missing (try: turnlog lake verify {dest})", err=True)
+        echo(f"turnlog: {count} missing (try: {to_type(f'turnlog lake verify {dest}')})", err=True)
     for path in found.foreign[:MOST_NAMED]:
         echo(f"turnlog: ignored: {plain(path)} is not a part of the lake", err=True)
     if len(found.keys) > 1:
@@ -299,11 +280,8 @@ def verify_command(ctx: click.Context, dest: str | None, as_json: bool, **given:
     if not any(given.values()):
         with suppress(Conflict):
             settings = last_settings(target) or settings
-    bar = _LakeBar("verifying", as_json)
-    try:
+    with closing(StepBar("verifying", is_hidden=as_json)) as bar:
         found = verify(stores_in(ctx), target, settings, bar, ON_STDERR)
-    finally:
-        bar.close()
     if as_json:
         echo_json(asdict(found) | {"is_sound": found.is_sound})
     else:
@@ -324,7 +302,7 @@ def _print_verified(found: VerifiedLake) -> None:
     compared = plural(found.sessions, "session file")
     echo(dim(f"{compared} of this machine compared"))
     if not found.is_sound:
-        hint = to_type(f"turnlog lake push {plain(found.dest)} --again")
+        hint = to_type(f"turnlog lake push {quote(plain(found.dest))} --again")
         echo(f"turnlog: rows of this machine can be replaced (try: {hint})", err=True)
 
 

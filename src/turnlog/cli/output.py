@@ -177,6 +177,26 @@ def finish(bar: Any) -> None:
     bar.update(bar.length - bar.pos)
 
 
+class StepBar:
+    """A progress bar that appears with the first step, which tells the total."""
+
+    def __init__(self, label: str, is_hidden: bool = False) -> None:
+        self._label, self._is_hidden, self._bar = label, is_hidden, None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show how many steps are done."""
+        if self._is_hidden:
+            return
+        if self._bar is None:
+            self._bar = progress_bar(total, self._label).__enter__()
+        self._bar.update(done - self._bar.pos)
+
+    def close(self) -> None:
+        """End the bar, if it has appeared."""
+        if self._bar:
+            self._bar.__exit__(None, None, None)
+
+
 def progress_bar(total: int, label: str) -> Any:
     """Return a progress bar on stderr, hidden if that is not a terminal."""
     import click

@@ -1,6 +1,7 @@
 """turnlog stats: report tokens, cost, time and calls over all sessions, deduplicated."""
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -22,7 +23,8 @@ from turnlog.cli.extras import require_extra
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.layouts import layout_of, number
 from turnlog.cli.output import echo_json, width
-from turnlog.cli.store_options import with_stores
+from turnlog.cli.store_options import has_chosen_stores, with_stores
+from turnlog.cli.suggested_commands import choose
 from turnlog.cli.tables import echo_csv
 from turnlog.cli.terminal import dim, echo, echo_masked, masked_value
 from turnlog.errors import NotFound, UsageError
@@ -170,6 +172,10 @@ def _lake_source(options: dict[str, Any]) -> "LakeSource | None":
                 hint = f"turnlog stats --lake DEST --{name} {value}"
                 raise UsageError(f"--{name} is for reports on a lake", hint)
         return None
+    if has_chosen_stores(click.get_current_context()):
+        choose()  # no stores: the hint must not repeat them
+        hint = f"turnlog stats --lake {quote(dest)}"
+        raise UsageError("--store cannot be combined with --lake", hint)
     require_extra("lake", "lake support")
     from turnlog.lake.lake_reports import LakeSource
     from turnlog.lake.teams import load_teams
@@ -186,7 +192,7 @@ def _nothing(
         return NotFound(what, f"turnlog stats {report}")
     if source is None:
         return NotFound(f"nothing to report in {places_of(stores)}", "turnlog --samples stats")
-    hint = f"turnlog lake status {source.dest}"
+    hint = f"turnlog lake status {quote(source.dest)}"
     if source.k:
         return NotFound(f"{source.dest} has no such group of {source.k} people or more", hint)
     return NotFound(f"nothing to report in {source.dest}", hint)

@@ -27,6 +27,11 @@ def stores_in(ctx: click.Context) -> "Stores":
     return ctx.meta[STORES]
 
 
+def has_chosen_stores(ctx: click.Context) -> bool:
+    """Return whether the command line names stores with --store."""
+    return CHOSEN in ctx.meta
+
+
 def use_stores(ctx: click.Context, stores: "Stores") -> None:
     """Set the stores of a command; those that use a single one get the first."""
     ctx.meta[STORES], ctx.obj = stores, stores[0]

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import join, quote
 from typing import Any
 
 from turnlog.errors import Damaged, NotFound, UsageError
@@ -80,7 +81,7 @@ def forget(dest: str, settings: LakeSettings, request: ForgetRequest) -> Forgott
     done.files, done.rows = len(files), sum(row.rows for row in affected)
     if not files:
         named = request.user or request.session
-        raise NotFound(f"{dest} has nothing of {named}", f"turnlog lake status {dest}")
+        raise NotFound(f"{dest} has nothing of {named}", f"turnlog lake status {quote(dest)}")
     if request.is_dry_run:
         return done
     # The last moment at which nothing has been written.
@@ -93,7 +94,7 @@ def forget(dest: str, settings: LakeSettings, request: ForgetRequest) -> Forgott
 
 def _deletion(dest: str, request: ForgetRequest, done: ForgottenRows) -> Deletion:
     option = ["--user", request.user] if request.user else ["--session", request.session or ""]
-    command = " ".join(["turnlog lake forget", dest, *option, "--yes"])
+    command = join(["turnlog", "lake", "forget", dest, *option, "--yes"])
     return Deletion(f"{done.rows:,} rows of {done.files:,} files in {dest}", [], command)
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
+from shlex import quote
 from typing import Any, NamedTuple
 
 from turnlog.errors import Damaged, Unavailable, UsageError
@@ -81,7 +82,7 @@ def new_part(table: str, day: str | None, machine: str, rows: Any) -> tuple[Part
 def decode_part(storage: LakeStorage, path: str, content: bytes) -> Any:
     """Return the rows of a part as an Arrow table; raise if turnlog did not write it whole."""
     pa, parquet = pyarrow(), pyarrow("parquet")
-    verify = f"turnlog lake verify {storage.dest}"
+    verify = f"turnlog lake verify {quote(storage.dest)}"
     try:
         file = parquet.ParquetFile(pa.BufferReader(content))
         found = file.read(use_threads=False)
@@ -143,7 +144,9 @@ def refuse_copy(storage: LakeStorage) -> None:
     """Raise `UsageError` for a copy: the next pull would delete what was written to it."""
     origin = copied_from(storage)
     if origin is not None:
-        raise UsageError(f"{storage.dest} is a copy of {origin}", f"turnlog lake push {origin}")
+        raise UsageError(
+            f"{storage.dest} is a copy of {origin}", f"turnlog lake push {quote(origin)}"
+        )
 
 
 def complete(table: str, found: Any) -> Any:

@@ -8,8 +8,8 @@ from turnlog.errors import UsageError
 from turnlog.index.reports.groupings import DIMENSIONS
 from turnlog.index.reports.reports import CARRYING, REPORTS, Report, ReportRequest, compute_report
 from turnlog.lake.anonymity import anonymous_report
-from turnlog.lake.lake_storage import LakeStorage, open_storage, retried
-from turnlog.lake.lake_tables import LakeEngine, LakeTables, no_lake
+from turnlog.lake.lake_storage import LakeStorage, no_lake, open_storage, retried
+from turnlog.lake.lake_tables import LakeEngine, LakeTables
 from turnlog.lake.live_units import list_unit_parts
 from turnlog.lake.teams import read_teams
 

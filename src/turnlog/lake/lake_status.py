@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from shlex import quote
 
 from turnlog.errors import UsageError
 from turnlog.lake.lake_parts import COPY_MARK, copied_from, parse_place, require_version
@@ -11,6 +12,7 @@ from turnlog.lake.lake_storage import (
     LakeStorage,
     PartGone,
     StoredFile,
+    no_lake,
     open_existing,
     open_storage,
     retried,
@@ -71,6 +73,8 @@ def lake_status(dest: str) -> LakeStatus:
     storage = open_existing(dest)
     require_version(storage)
     files = {file.path: file for file in storage.walk(ROOT)}
+    if not files:
+        raise no_lake(dest)
     units = read_all_units(storage)
     winners = winners_of(row for rows in units.values() for row in rows)
     live = [row for row in winners.values() if not row.is_retracted]
@@ -136,7 +140,7 @@ def pull(dest: str, folder: str, *, is_dry_run: bool = False) -> PulledLake:
     require_version(source)
     # Pulling deletes old parts: in the wrong folder it would delete another lake.
     if copied_from(target) != dest and target.walk(ROOT):
-        hint = f"turnlog lake pull {dest} NEW_FOLDER"
+        hint = f"turnlog lake pull {quote(dest)} NEW_FOLDER"
         raise UsageError(f"{folder} has a lake that is not a copy of {dest}", hint)
     if not is_dry_run:
         target.write(COPY_MARK, f"{dest}\n".encode())

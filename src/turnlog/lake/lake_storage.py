@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -159,7 +160,7 @@ class LakeStorage:
             # Only reading expects the file: for writing, a missing file is a missing bucket or
             # folder.
             if verb == "read":
-                hint = f"turnlog lake verify {self.dest}"
+                hint = f"turnlog lake verify {quote(self.dest)}"
                 raise PartGone(f"{path} is gone from {self.dest}", hint) from error
             raise self.failure(verb, path, error) from error
         except OSError as error:
@@ -175,14 +176,14 @@ class LakeStorage:
         """Return the error that explains why a file system failed."""
         text = " ".join(str(error).split())
         where = f"{self.dest}/{path}" if path else self.dest
-        look = f"ls -ld {self.base}" if self.is_local else f"aws s3 ls {self.dest}"
+        look = f"ls -ld {quote(self.base)}" if self.is_local else f"aws s3 ls {quote(self.dest)}"
         if "NO_SUCH_BUCKET" in text or "bucket does not exist" in text.lower():
             bucket = self.base.partition("/")[0]
             return NotFound(f"{self.dest}: there is no bucket {bucket}", f"aws s3 mb s3://{bucket}")
         if isinstance(error, PermissionError) or DENIED.search(text):
             return Unavailable(f"no permission to {verb} {where}", look)
         if error.errno in NO_SPACE:
-            return Unavailable(f"no space left to {verb} {where}", f"df -h {self.base}")
+            return Unavailable(f"no space left to {verb} {where}", f"df -h {quote(self.base)}")
         if error.errno == errno.EROFS:
             return Unavailable(f"cannot {verb} {where}: it is read-only", look)
         if not self.is_local and LOST.search(text):
@@ -217,8 +218,13 @@ def open_existing(dest: str) -> LakeStorage:
     """
     storage = open_storage(dest)
     if storage.is_local and not Path(storage.base).exists():
-        raise NotFound(f"{dest} does not exist", f"turnlog lake push {dest}")
+        raise NotFound(f"{dest} does not exist", f"turnlog lake push {quote(dest)}")
     return storage
+
+
+def no_lake(dest: str) -> NotFound:
+    """Return the error for a place without a lake."""
+    return NotFound(f"there is no lake in {dest}", f"turnlog lake push {quote(dest)}")
 
 
 def require_dest(dest: str) -> None:

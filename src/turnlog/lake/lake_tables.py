@@ -9,9 +9,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from typing import Any, Protocol
 
-from turnlog.errors import Damaged, NotFound, TurnlogError, Unavailable
+from turnlog.errors import Damaged, TurnlogError, Unavailable
 from turnlog.index.database import work_view
 from turnlog.index.reports.dialects import Dialect, strip_comments, translate
 from turnlog.index.reports.reports import Found, Parameters
@@ -25,7 +26,7 @@ from turnlog.lake.derived_tables import (
 )
 from turnlog.lake.lake_parts import PartPlace, decode_part, require_schema, require_version
 from turnlog.lake.lake_schema import DATA_TABLES, TABLE_OF_UNITS, arrow_schema, pyarrow
-from turnlog.lake.lake_storage import LakeStorage
+from turnlog.lake.lake_storage import LakeStorage, no_lake
 from turnlog.lake.live_units import list_unit_parts, read_unit_parts
 
 DEFINED = re.compile(r"CREATE \S+ (\w+) AS")
@@ -148,7 +149,7 @@ class LakeTables:
         self._read_parts(paths)
         raise Damaged(
             f"{self.storage.dest} has {found:,} of {committed:,} rows of {table}",
-            f"turnlog lake verify {self.storage.dest}",
+            f"turnlog lake verify {quote(self.storage.dest)}",
         )
 
     def _read_parts(self, paths: Sequence[str]) -> None:
@@ -184,13 +185,8 @@ class LakeTables:
             reason = str(error).strip().partition("\n")[0][:300]
             raise Unavailable(
                 f"cannot read {self.storage.dest}: {reason}",
-                f"turnlog lake verify {self.storage.dest}",
+                f"turnlog lake verify {quote(self.storage.dest)}",
             ) from error
-
-
-def no_lake(dest: str) -> NotFound:
-    """Return the error for a place without a lake."""
-    return NotFound(f"there is no lake in {dest}", f"turnlog lake push {dest}")
 
 
 @cache

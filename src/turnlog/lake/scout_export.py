@@ -4,6 +4,7 @@ inspect_scout reads a folder of Parquet files; this writes one from a view of th
 """
 
 from pathlib import Path
+from shlex import join, quote
 from typing import Any, NamedTuple
 
 from turnlog.errors import Conflict, NotFound
@@ -43,10 +44,11 @@ def export_scout(dest: str, folder: Path, *, again: bool = False) -> ScoutExport
     """Write the sessions of a lake as transcripts; raise `Conflict` if there are some already."""
     path = folder / FILE
     if path.exists() and not again:
-        raise Conflict(f"{path} exists", f"turnlog lake scout {dest} {folder} --again")
+        hint = join(["turnlog", "lake", "scout", dest, str(folder), "--again"])
+        raise Conflict(f"{path} exists", hint)
     table = _transcripts(dest)
     if not table.num_rows:
-        raise NotFound(f"{dest} has no sessions", f"turnlog lake status {dest}")
+        raise NotFound(f"{dest} has no sessions", f"turnlog lake status {quote(dest)}")
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(path, encode_part(table))
     # Quotes inside of texts are escaped, so only messages themselves match.

@@ -6,7 +6,7 @@ scripts/refresh_secret_rules.py.
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -64,6 +64,9 @@ INVISIBLE_OR_SPELLED = (
 )
 AROUND = 512
 """Characters around an invisible one that a split secret may occupy."""
+ENCODED = re.compile(r"%(?:2[Dd]|5[Ff]|3[Dd](?=[0-9A-Za-z]))")
+"""Percent-encoded `-`, `_` and `=`, as in a URL inside another one. Padding (`%3D&`) is none."""
+ENCODED_SIGN = re.compile("%(?:2[Dd]|5[Ff]|3[Dd]|26)")
 SPELLED_START = r"\\(?:u(?:001|00[aA]|034|20[026]|[fF][eE])|x1|033|e[\[\]])"
 """The start of a spelled escape. It begins with a literal, for which `re` searches fast."""
 
@@ -85,7 +88,7 @@ def find_secrets(text: str) -> list[Secret]:
     >>> find_secrets("postgres://app:s3cr3t-77@db/main")
     [Secret(kind='url-password', start=15, end=24)]
     """
-    candidates = [*_candidates(text), *_split_candidates(text)]
+    candidates = [*_candidates(text), *_split_candidates(text), *_encoded_candidates(text)]
     if not candidates:
         return []
     found: list[tuple[Secret, int]] = []
@@ -296,6 +299,21 @@ def _split_candidates(text: str) -> Iterator[tuple[Secret, int]]:
         for secret, weight in _candidates(visible):
             span = start + original(secret.start), start + original(secret.end - 1) + 1
             yield Secret(secret.kind, *span), weight
+
+
+def _encoded_candidates(text: str) -> Iterator[tuple[Secret, int]]:
+    """Yield the secrets with a percent-encoded sign in their name or value: `sk%2Dant%2D…`."""
+    if "%" not in text:
+        return
+    for start, end in _windows(text, ENCODED.pattern):
+        part = text[start:end]
+        decoded = ENCODED_SIGN.sub(lambda sign: chr(int(sign[0][1:], 16)), part)
+        # Each sign has become two characters shorter.
+        places = [match.start() - 2 * n for n, match in enumerate(ENCODED_SIGN.finditer(part))]
+        for secret, weight in _candidates(decoded):
+            first, last = (bisect_left(places, at) * 2 + at for at in secret[1:])
+            if ENCODED_SIGN.search(part, max(0, first - NAME_LENGTH), last):
+                yield Secret(secret.kind, start + first, start + last), weight
 
 
 def _windows(text: str, invisible: str) -> Iterator[tuple[int, int]]:

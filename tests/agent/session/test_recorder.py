@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.chatting import FACTS, SESSION
+from turnlog.agent.hooks.hook_entries import DEFERRED
 from turnlog.agent.session.entry_builders import STOPPED, new_agent_id, new_slug
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import continue_session, reopen
@@ -169,3 +170,14 @@ def test_names_are_of_the_usual_kinds() -> None:
     assert len(new_slug().split("-")) == 3
     name = new_agent_id()
     assert (name[0], len(name), int(name[1:], 16) >= 0) == ("a", 17, True)
+
+
+def test_deferred_call_with_a_result_is_not_run_again(recorder: Recorder) -> None:
+    recorder.prompt("list files", "default", "typed")
+    recorder.block(MESSAGE, CALL, 0, "req_1")
+    recorder.settle()
+    recorder.follow({"type": "attachment", "attachment": {"type": DEFERRED, "toolUseID": "t1"}})
+    assert recorder.take_deferred() == CALL
+    recorder.result("t1", ToolOutcome("a.txt"))
+    recorder.prompt("go on", "default", "typed")
+    assert recorder.take_deferred() is None

@@ -1,5 +1,6 @@
 """Programs that ask something: prompts, streams, options of the model, system prompts, tools."""
 
+import json
 from collections.abc import AsyncIterator
 
 from claude_agent_sdk import (
@@ -11,7 +12,7 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from support.scripted_api import called, said
+from support.scripted_api import answered_by, called, said
 from support.sdk_rig import (
     Fields,
     Outcome,
@@ -57,6 +58,21 @@ async def blocks_and_ids(rig: Rig) -> Outcome:
         "model": answers[0].model,
         "sessions": {each.session_id for each in answers} == {last(messages).session_id},
     }
+
+
+@program
+async def usage_of_requested_models(rig: Rig) -> Outcome:
+    """Results and sessions count the model that was requested, not the name that answered."""
+    found: list[Fields] = []
+    for model in (MODEL, f"{MODEL}[1m]", "opus[1m]"):
+        rig.script(answered_by("a-name-without-a-price", said("Hello.")))
+        result = last(await rig.ask("hi", model=model))
+        (session,) = (rig.home / "claude" / "projects").rglob(f"{result.session_id}.jsonl")
+        lines = [json.loads(line) for line in session.read_text().splitlines()]
+        totals = [line for line in lines if line["type"] == "cost-state"][-1]
+        named = list(result.model_usage or {}), list(totals["modelUsage"])
+        found.append({"named": named, "cost": round(result.total_cost_usd or 0, 9)})
+    return found
 
 
 @program

@@ -83,6 +83,28 @@ async def deferred_call(rig: Rig) -> Outcome:
 
 
 @program
+async def call_deferred_twice(rig: Rig) -> Outcome:
+    """A call that is deferred again has a result of its own; the prompt is answered after it."""
+    rig.script(called(TOUCH), said("Done."), said("Still here."))
+    session = last(await rig.ask(hooks=decides("defer"))).session_id
+    again = await rig.ask("second prompt", resume=session, hooks=decides("defer"))
+    endings = [
+        (each.result, each.stop_reason, bool(each.deferred_tool_use))
+        for each in again
+        if isinstance(each, ResultMessage)
+    ]
+    exchanged = [block["text" if block["type"] == "text" else "content"] for block in _sent(rig)]
+    third = await rig.ask("third prompt", resume=session, hooks=decides("allow"))
+    has_second = "second prompt" in json.dumps(rig.bodies[-1]["messages"])
+    return endings, exchanged, ended(third), has_second, (rig.work / "new").exists()
+
+
+def _sent(rig: Rig) -> list[Fields]:
+    """Return the blocks of the last message of the last request."""
+    return rig.bodies[-1]["messages"][-1]["content"]
+
+
+@program
 async def two_deferred_calls(rig: Rig) -> Outcome:
     rig.script(called(TOUCH, ("t2", "Bash", {"command": "touch other"})), said("Done."))
     messages = await rig.ask(hooks=decides("defer"))

@@ -324,6 +324,7 @@ class HostedChat:
 
     def _end(self, ended: TurnEnded, source: str) -> None:
         result = result_message(self.chat, ended, self._figures)
+        self._figures.begin_turn()  # a call that is deferred again has a result before the prompt's
         if source == NOTICE:
             result["origin"] = {"kind": "task-notification", "producer": "session-task"}
         self._note_mode()

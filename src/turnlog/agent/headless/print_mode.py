@@ -157,11 +157,13 @@ class Printer:
 
     def _end(self, ended: TurnEnded) -> None:
         result = result_message(self._chat, ended, self._figures)
+        self._figures.begin_turn()  # a call that is deferred again has a result before the prompt's
         self.is_error = result["is_error"]
-        if self._style is Style.TEXT:
+        is_followed = ended.reason == "deferred" and not ended.requests
+        if self._style is Style.TEXT and not is_followed:
             text = "\n".join([result.get("result") or "", *result.get("errors", [])]).strip()
             self._write(f"\n{text}" if self._has_result else text)
-        self._has_result = True
+        self._has_result |= not is_followed
         self._print(result)
 
     def _print(self, message: Fields) -> None:

@@ -75,7 +75,10 @@ async def ask_aside(parts: Parts, request: Fields, listener: RunningTurn | None)
 
     answer = await _ask_until_answered(parts, receive, listener)
     if parts.turn:
-        parts.turn.spent.add_aside(answer)
+        # Requests name no long context window; those of the chat's model have it all the same.
+        asked, own = request["model"], parts.choice.model
+        model = own if own.removesuffix(LONG_MARK) == asked else asked
+        parts.turn.spent.add_aside(answer, model)
     return answer
 
 

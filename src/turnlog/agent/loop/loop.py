@@ -35,6 +35,8 @@ from turnlog.agent.loop.turn_records import (
 from turnlog.agent.model.answer import StreamedMessage
 from turnlog.agent.model.streaming import is_too_long
 from turnlog.agent.session.entry_builders import text_of
+from turnlog.agent.workspace.tool import ToolOutcome
+from turnlog.conversation.context import MISSING_RESULT
 from turnlog.errors import ModelError
 
 Work = Callable[[RunningTurn], Coroutine[Any, Any, None]]
@@ -47,6 +49,8 @@ REFUSED = (
 """Sent once per turn, as in the client (2.1.325, observed)."""
 QUEUED = "queued"
 """Source of a prompt that was typed during a turn."""
+NOT_MADE = ToolOutcome(MISSING_RESULT, is_error=True)
+"""Result of a call that was deferred twice."""
 CUT_OFF = "The answer was cut off: it had as many tokens as it may have. Go on where it ends."
 
 
@@ -144,13 +148,20 @@ class Loop:
                 return limit, answer.text
 
     async def _catch_up(self, turn: RunningTurn) -> str | None:
-        """Run the call that a hook deferred; return how the turn ends if it is the end again."""
+        """Run the call that a hook deferred; return how the turn ends if it does."""
         recorder = self.parts.recorder
         call = recorder.take_deferred() if self.parts.can_defer else None
         if call is None:
             return None
         recorder.prompt_id = recorder.last_prompt_id
-        return await run_calls(turn, [call])
+        ending = await run_calls(turn, [call])
+        if ending != "deferred":
+            return ending
+        # A hook that defers it again ends a turn without a prompt. The prompt of this run is
+        # answered after that, and the call is not made any more (2.1.325, observed).
+        turn.emit(Spending().ended(ending, ""))
+        recorder.result(call["id"], NOT_MADE)
+        return None
 
     async def _take_arrivals(self, arrivals: Iterable[Arrival], turn: RunningTurn) -> None:
         for arrived, how in arrivals:
@@ -179,7 +190,7 @@ class Loop:
             if not (is_too_long(error) and await self._make_room(turn)):
                 raise
             answer = await ask_model(turn, build_request(self.parts))
-        turn.spent.add_answer(answer)
+        turn.spent.add_answer(answer, self.parts.choice.model)
         return answer
 
     async def _make_room(self, turn: RunningTurn) -> bool:

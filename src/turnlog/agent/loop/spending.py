@@ -8,6 +8,7 @@ import msgspec
 from turnlog.agent.loop.events import Event, Inside, TurnEnded
 from turnlog.agent.model.answer import StreamedMessage
 from turnlog.conversation.cost import cost_of
+from turnlog.conversation.models import LONG_MARK, LONG_WINDOW, window_of
 from turnlog.format.blocks import Usage
 from turnlog.format.json_values import Fields, is_array, is_object
 
@@ -59,18 +60,20 @@ class Spending:
     def seconds(self) -> float:
         return monotonic() - self._started
 
-    def add_answer(self, answer: StreamedMessage) -> None:
-        """Count an answer."""
+    def add_answer(self, answer: StreamedMessage, model: str) -> None:
+        """Count an answer of the requested model."""
         self.requests += 1
-        self.add_aside(answer)
+        self.add_aside(answer, model)
 
-    def add_aside(self, answer: StreamedMessage) -> None:
+    def add_aside(self, answer: StreamedMessage, model: str) -> None:
         """Count an answer outside the conversation."""
-        cost = price_of(answer.model, answer.usage)
+        # The requested model names the counts and sets the price (2.1.325, observed), also if the
+        # API answers with a dated name. A gateway's alias has no price of its own.
+        cost = price_of(model, answer.usage) or price_of(answer.model, answer.usage)
         counts = {reported: answer.usage.get(name) or 0 for name, reported in COUNTED.items()}
         counts |= {name: _detail(answer.usage, place) for name, place in DETAILED.items()}
         self._add(answer.usage, cost, answer.seconds)
-        self._add_models({answer.model: counts | {COST: cost}})
+        self._add_models({name_in_usage(model): counts | {COST: cost}})
 
     def add_agent(self, ended: TurnEnded) -> None:
         """Add the usage of a sub-agent."""
@@ -124,6 +127,16 @@ def _detail(usage: Fields, place: tuple[str, str]) -> int:
     part = usage.get(outer)
     count = part.get(inner) if is_object(part) else None
     return count if isinstance(count, int) else 0
+
+
+def name_in_usage(model: str) -> str:
+    """Return the name under which the client counts a requested model (2.1.325, observed).
+
+    >>> name_in_usage("claude-sonnet-4-5[1m]"), name_in_usage("claude-opus-5-5[1m]")
+    ('claude-sonnet-4-5[1m]', 'claude-opus-5-5')
+    """
+    plain = model.removesuffix(LONG_MARK)
+    return plain if window_of(plain, {}) == LONG_WINDOW else model
 
 
 def price_of(model: str, usage: Fields) -> float:

@@ -94,6 +94,7 @@ class Recorder:
         last = list(takewhile(lambda entry: entry["type"] != "assistant", reversed(self.chain)))
         notes = [entry["attachment"] for entry in last if is_object(entry.get("attachment"))]
         named = {note.get("toolUseID") for note in notes if note.get("type") == DEFERRED}
+        named -= _answered_calls(last)  # by a run that ended before the model answered
         place = len(self.chain) - len(last)
         for entry in reversed(self.chain[:place] if named else []):
             if entry["type"] == "user":  # the answer with the call begins after it
@@ -349,6 +350,14 @@ class Recorder:
         now -= timedelta(microseconds=now.microsecond % 1000)
         self.last_time = max(now, self.last_time + TICK) if self.last_time > LONG_AGO else now
         return self.last_time
+
+
+def _answered_calls(entries: list[Fields]) -> set[object]:
+    """Return the ids of the calls that entries have results of."""
+    messages = (as_object(entry.get("message")) for entry in entries)
+    return {
+        block.get("tool_use_id") for each in messages for block in objects_in(each.get("content"))
+    }
 
 
 def _is_thinking(entry: Fields) -> bool:

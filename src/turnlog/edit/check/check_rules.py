@@ -242,6 +242,9 @@ RULES: dict[str, CheckRule] = {
     "unreadable-line": CheckRule(
         "unreadable-line", LOSS, "the client cannot read this line: it is not JSON"
     ),
+    "unreadable-messages": CheckRule(
+        "unreadable-line", FATAL, "the client cannot read any message of the file"
+    ),
     "unreadable-note": CheckRule(
         "unreadable-line", NOTE, "the client cannot read this line, which is not a message"
     ),

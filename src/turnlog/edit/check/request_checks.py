@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from turnlog.edit.check.checked_session import Case, Check, Fault, mark_at, message_key
+from turnlog.edit.check.checked_session import Case, Check, Fault, is_talk, mark_at, message_key
 from turnlog.store.paths import NAME_LIMIT, adjacent_subagents, folder_name, nested_subagents
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -47,12 +47,18 @@ def images(case: Case) -> Iterator[Fault]:
 
 
 def no_conversation(case: Case) -> Iterator[Fault]:
-    """Yield a fault if there is no conversation, or only that of sub-agents."""
+    """Yield a fault if the client finds no conversation, or only that of sub-agents."""
     tree = case.session.tree
     # Clients up to 2.0 kept sub-agents in the session's own file, which may hold nothing else.
     is_side = all(node.is_sidechain for node in tree.chain) and not case.is_subagent
     if not tree.leaves or is_side:
         yield Fault("no-conversation")
+        return
+    # turnlog reads more than the client, such as a raw control character in a string.
+    broken = {mark.line for mark in case.facts.marks if mark.rule == "unreadable-line"}
+    messages = {node.line for node in tree.chain if is_talk(node)} if broken else set[int]()
+    if messages and messages <= broken:
+        yield Fault("unreadable-messages", min(messages))
 
 
 def name(case: Case) -> Iterator[Fault]:

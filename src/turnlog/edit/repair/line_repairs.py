@@ -83,6 +83,7 @@ def _finite(value: Any) -> Any:
 
 REPAIRS: dict[str, Repair] = {
     "unreadable-line": mend_lines,
+    "unreadable-messages": mend_lines,
     "unreadable-note": mend_lines,
     "torn-line": mend_lines,
     "no-newline": mend_lines,
