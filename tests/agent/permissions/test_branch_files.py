@@ -75,8 +75,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
         ),
         *("git merge -- hooked", "git merge -m -- hooked", "git rebase -- hooked"),
         *("git switch -- hooked", "git cherry-pick -- hooked", "git cherry-pick hooked^!"),
-        *("git cherry-pick hooked^-", "git cherry-pick ^main plain", "git bisect reset hooked"),
-        *("git bisect start plain main", "git merge-recursive main -- main hooked"),
+        *("git cherry-pick hooked^-", "git cherry-pick ^main plain"),
+        *("git merge-recursive main -- main hooked", "git merge-ort main -- main hooked"),
         *("git merge -s subtree plain", "git cherry-pick -Xsubtree plain", "git cherry-pick --all"),
         *("git checkout --recurse-submodules plain", "git -c Submodule.recurse=1 checkout plain"),
         *("git checkout --rec plain", "git --attr-source x checkout hooked"),
@@ -99,7 +99,7 @@ def test_a_branch_with_other_protected_files_asks(command: str, repository: Repo
         *("git add . && git commit -m x && git checkout plain", "git checkout plain && git pull"),
         *("git rebase --abort", "git stash -u", "git checkout none", "git rebase main plain"),
         *("git cherry-pick main..plain", "git checkout -q -- a.txt", "git stash -m list"),
-        *("git bisect log", "git sparse-checkout list", "git merge -m subtree-fix plain"),
+        *("git bisect good", "git sparse-checkout list", "git merge -m subtree-fix plain"),
     ],
 )
 def test_other_branches_need_no_question(command: str, repository: Repository) -> None:

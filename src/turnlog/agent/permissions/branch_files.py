@@ -30,14 +30,12 @@ LARGEST = 1 << 22
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 BRINGING = frozenset(
     """
-    bisect checkout checkout-index cherry-pick merge merge-octopus merge-ort merge-recursive
+    checkout checkout-index cherry-pick merge merge-octopus merge-ort merge-recursive
     merge-recursive-ours merge-recursive-theirs merge-resolve merge-subtree read-tree rebase reset
     restore revert sparse-checkout stash switch
     """.split()
 )
 """Subcommands that change tracked files without naming them."""
-PRINTING = {"bisect": frozenset("log terms".split()), "sparse-checkout": frozenset(("list",))}
-"""Actions that change nothing, of subcommands whose other actions bring files unseen."""
 LIMITED = frozenset("checkout checkout-index reset restore".split())
 """Subcommands that take what follows `--` for paths; the others merge or switch to it."""
 SHIFTING = re.compile(r"(?:-\w*|--[a-z-]+=)?subtree(?:=.*)?")
@@ -145,7 +143,7 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
         return None
     if subcommand == "stash":
         return _read_stash(texts)
-    if subcommand in PRINTING and texts and texts[0] in PRINTING[subcommand]:
+    if subcommand == "sparse-checkout" and texts == ["list"]:
         return None
     named, paths, options = _operands(subcommand, texts)
     if options & CONTINUING and subcommand in UPSTREAM | PICKING and not named:
@@ -174,7 +172,7 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
 
 def _is_doubtful(subcommand: str, texts: list[str], options: set[str]) -> bool:
     """Return whether a call may bring other commits or files than those that it spells out."""
-    if subcommand in PRINTING or subcommand.startswith("merge-"):
+    if subcommand == "sparse-checkout" or subcommand.startswith("merge-"):
         return True
     if any(SHIFTING.fullmatch(text) for text in texts) and subcommand in UPSTREAM | PICKING:
         return True
