@@ -169,3 +169,13 @@ def test_names_are_of_the_usual_kinds() -> None:
     assert len(new_slug().split("-")) == 3
     name = new_agent_id()
     assert (name[0], len(name), int(name[1:], 16) >= 0) == ("a", 17, True)
+
+
+@pytest.mark.parametrize("given", [{"id": ["t"]}, {"id": "t", "name": "Bash"}, {"id": "t"}])
+def test_a_deferred_call_that_is_malformed_is_not_taken(given: Fields, recorder: Recorder) -> None:
+    note = {"type": "hook_deferred_tool", "toolUseID": given["id"]}
+    recorder.chain += [
+        {"type": "assistant", "uuid": "a", "message": {"content": [{"type": "tool_use", **given}]}},
+        {"type": "attachment", "uuid": "b", "attachment": note},
+    ]
+    assert recorder.take_deferred() is None
