@@ -194,3 +194,21 @@ def test_paths_in_suggestions_are_quoted(turnlog: Run, elsewhere: Path, tmp_path
         path.unlink()
     (command,) = suggested(turnlog("--store", str(elsewhere), "sync-with", str(dest)))
     assert turnlog(*shlex.split(command)[1:]).code == 0
+
+
+@pytest.mark.parametrize("name", ["a; touch x; b", "$(touch x)", "x && touch y"])
+def test_the_name_of_a_file_adds_no_command_to_a_hint(
+    name: str, turnlog: Run, elsewhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = elsewhere / "projects" / "-home-ada-shop"
+    shutil.copy(folder / f"{BROKEN}.jsonl", folder / f"{name}.jsonl")
+    given = [tuple(name if word in (ID, BROKEN) else word for word in line) for line in LINES]
+    found: list[str] = []
+    for line in dict.fromkeys(given):
+        found += suggested(turnlog("--store", str(elsewhere), *line))
+    assert any(name[:8] in shlex.split(command) for command in found)
+    for command in found:
+        words = shlex.shlex(command, posix=True, punctuation_chars=True)
+        words.whitespace_split = True
+        assert not [word for word in words if set(word) <= set("();<>|&")], command

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from turnlog import __version__
@@ -117,12 +118,12 @@ def _chosen(sessions: Iterable[Path]) -> list[Path]:
     found = sorted(dict.fromkeys(sessions), key=lambda path: (path.stem, str(path)))
     for path in found:
         if not is_session_id(path.stem):
-            hint = f"turnlog clone {path.stem}"
+            hint = f"turnlog clone {quote(path.stem)}"
             raise UsageError(f"{path.name} has no UUID as its name: no client resumes it", hint)
     for one, other in pairwise(found):
         if one.stem.lower() == other.stem.lower():
             message = f"{one} and {other} have the same id"
-            raise UsageError(message, f"turnlog bundle {one} -o FILE")
+            raise UsageError(message, f"turnlog bundle {quote(str(one))} -o FILE")
     if not found:
         raise UsageError("no session matches", "turnlog ls")
     return found
@@ -382,7 +383,7 @@ def _require_clean(bundle: OpenBundle, folder: Path, finder: Finder) -> None:
     left += [Find(folder / MANIFEST, 0, kind, "") for kind in known]
     if left:
         rows = [_row(folder, find) for find in dict.fromkeys(left)]
-        hint = f"turnlog redact {manifest.sessions[0].id[:8]} --dry-run"
+        hint = f"turnlog redact {quote(manifest.sessions[0].id[:8])} --dry-run"
         raise Unredacted("secrets are left that cannot be replaced; no bundle written", rows, hint)
 
 

@@ -1,5 +1,7 @@
 """turnlog calls: list the tool calls of a session."""
 
+from shlex import quote
+
 import click
 
 from turnlog.cli.arguments import json_option, output_option, reveal_switch, session_argument
@@ -63,9 +65,11 @@ def command(stores: Stores, session: str, tool: str | None, errors: bool, as_jso
         echo_json([call_view(opened, call, reveal=True) for call in chosen])
         return
     if not opened.calls:
-        raise NotFound(f"no calls in {opened.path.name}", f"turnlog show {opened.id}")
+        raise NotFound(f"no calls in {opened.path.name}", f"turnlog show {quote(opened.id)}")
     if not chosen:
-        raise NotFound(f"no matching calls in {opened.path.name}", f"turnlog calls {opened.id}")
+        raise NotFound(
+            f"no matching calls in {opened.path.name}", f"turnlog calls {quote(opened.id)}"
+        )
     echo_table(with_rows(COLUMNS, (_cells(opened, call) for call in chosen)))
 
 

@@ -1,6 +1,7 @@
 """turnlog cost: print the cost of a session by model, or by what its requests carried."""
 
 from collections.abc import Iterator
+from shlex import quote
 from typing import Any
 
 import click
@@ -70,7 +71,9 @@ def command(stores: Stores, session: str, is_carrying: bool, **options: Any) -> 
     """
     by, limit, as_json = options["by"], options["limit"], options["as_json"]
     if not is_carrying and (by is not None or limit is not None):
-        raise UsageError("--by and --limit need --carrying", f"turnlog cost {session} --carrying")
+        raise UsageError(
+            "--by and --limit need --carrying", f"turnlog cost {quote(session)} --carrying"
+        )
     opened = open_named(stores, session)
     if is_carrying:
         view = carrying_view(opened, by or "call", options["reveal"])

@@ -103,7 +103,7 @@ def print_content(session: Session, options: FilesOptions) -> None:
         raise click.exceptions.Exit(1)
     text = text_of(state.content or b"")
     if text is None:
-        hint = f"turnlog files {session.id} {shlex.quote(state.path)} --restore DIR"
+        hint = f"turnlog files {shlex.quote(session.id)} {shlex.quote(state.path)} --restore DIR"
         raise NotFound(f"{state.path} is not text", hint)
     # Masked as a whole: a private key spans many lines.
     shown = masked(text)
@@ -155,7 +155,7 @@ def print_versions(session: Session, options: FilesOptions) -> None:
 def print_blame(session: Session, options: FilesOptions) -> None:
     """Print each line of a file with the turn that wrote it."""
     if options.path is None:
-        raise UsageError("--blame needs a PATH", f"turnlog files {session.id}")
+        raise UsageError("--blame needs a PATH", f"turnlog files {shlex.quote(session.id)}")
     worktree, moment = _opened(session, options)
     name = _named(worktree, options)
     places = TurnPlaces(worktree, moment.leaf)

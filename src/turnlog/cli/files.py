@@ -1,6 +1,7 @@
 """turnlog files: list the files that a session read or changed, and show them at any moment."""
 
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -96,7 +97,9 @@ def command(stores: Stores, session: str, **given: object) -> None:
         print_versions(opened, options)
     elif options.at:
         if options.diff:
-            raise UsageError("--at with --diff needs a PATH", f"turnlog files {session} PATH")
+            raise UsageError(
+                "--at with --diff needs a PATH", f"turnlog files {quote(session)} PATH"
+            )
         print_states(opened, options)
     else:
         _list_files(opened, options)

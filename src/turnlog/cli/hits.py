@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from turnlog.cli.output import fit, fit_path, plain
@@ -36,7 +37,7 @@ def lines_of(
     for turn in found.turns:
         yield from _turn(turn, columns)
         place = "" if turn.prompt is None else f" --line {turn.hits[0].line}"
-        yield from _command(to_type(f"turnlog show {turn.id}{place}{store}"), "    ", room)
+        yield from _command(to_type(f"turnlog show {quote(turn.id)}{place}{store}"), "    ", room)
     if found.more > 0:
         yield dim(f"  {plural(found.more, 'more hit')}")
     yield from _command(plain(found.resume), "  ", room)

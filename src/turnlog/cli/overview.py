@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -97,7 +98,7 @@ def _broken(stores: Stores, index: Index, sessions: list[SessionFile]) -> Iterat
         verdict = f"{session.id[:8]} would not resume in full"
         title = fit(plain(describe(session).title), room - len(verdict) - 2).rstrip()
         yield style(verdict, "red") + dim(f"  {title}")
-        command = to_type(f"turnlog check {session.id[:8]}{store_of(stores, session.path)}")
+        command = to_type(f"turnlog check {quote(session.id[:8])}{store_of(stores, session.path)}")
         for line in wrap_hint(message, f"({command})", room - 2):
             yield dim(f"  {line}")
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from itertools import islice
+from shlex import quote
 
 import click
 
@@ -44,7 +45,9 @@ def command(stores: Stores, session: str, number: int, as_json: bool) -> None:
     line = next(islice(read_lines(path), number - 1, None), None)
     if line is None:
         count = sum(1 for _ in read_lines(path))
-        raise NotFound(f"{path} has {count} lines, no line {number}", f"turnlog entries {session}")
+        raise NotFound(
+            f"{path} has {count} lines, no line {number}", f"turnlog entries {quote(session)}"
+        )
     text = line.raw.decode("utf-8", "backslashreplace")
     if as_json:
         echo_masked(safe_json(json.dumps({"line": number, "offset": line.offset, "raw": text})))

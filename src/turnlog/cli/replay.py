@@ -1,5 +1,6 @@
 """turnlog replay: serve a recorded session as a Messages API."""
 
+from shlex import quote
 from typing import Any
 
 import click
@@ -69,7 +70,7 @@ def command(stores: Stores, session: str, serve: bool, as_json: bool, **options:
         return
     answers = [(track, rank) for track in tracks_of(opened) for rank in range(len(track.messages))]
     if not answers:
-        raise NotFound(f"no answers in {opened.path.name}", f"turnlog show {opened.id}")
+        raise NotFound(f"no answers in {opened.path.name}", f"turnlog show {quote(opened.id)}")
     if as_json:
         echo_json([_view(track, rank) for track, rank in answers])
         return

@@ -165,7 +165,7 @@ def _placed(plan: ResumePlan, wanted: ResumeOptions) -> ResumePlan:
         return plan
     if plan.directory is None and plan.is_refused:  # moving it would not help
         reason = f"{plan.id} cannot be resumed: {plan.findings[0].message}"
-        raise NotFound(reason, f"turnlog check {plan.id}")
+        raise NotFound(reason, f"turnlog check {shlex.quote(plan.id)}")
     known = plan.directory if plan.has_directory else None
     if known:
         problem = f"{plan.id} is filed under {plan.path.parent.name}, not under {plan.directory}"
@@ -173,7 +173,7 @@ def _placed(plan: ResumePlan, wanted: ResumeOptions) -> ResumePlan:
         problem = f"the directory of {plan.id} no longer exists: {plan.directory}"
     else:
         problem = f"no entry of {plan.id} names its directory"
-    hint = f"turnlog mv {plan.id} {shlex.quote(known or '.')}"
+    hint = f"turnlog mv {shlex.quote(plan.id)} {shlex.quote(known or '.')}"
     if wanted.dry_run or not _can_ask():
         raise NotFound(problem, hint)
     echo(plain(problem), err=True)
@@ -207,11 +207,11 @@ def _agrees_to_repair(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOp
     name = f"client {program.version}" if program.version else "the client"
     verb = "would refuse" if plan.is_refused else "would lose part of"
     message = f"{name} {verb} {plan.id}: {worst.message}"
-    fix = worst.fix or f"turnlog clone {plan.id} --repair"
+    fix = worst.fix or f"turnlog clone {shlex.quote(plan.id)} --repair"
     if not _can_ask() or wanted.dry_run:
         if plan.is_refused and not wanted.dry_run:
             rows = [f"{each.severity}: {each.message}" for each in plan.findings[1:]]
-            raise Unresumable(message, rows, f"turnlog resume {plan.id} --repair")
+            raise Unresumable(message, rows, f"turnlog resume {shlex.quote(plan.id)} --repair")
         echo(f"turnlog: {plain(message)} (try: {plain(to_type(fix))})", err=True)
         return False
     for finding in plan.findings:
@@ -224,11 +224,11 @@ def _agrees_to_fork(plan: ResumePlan, wanted: ResumeOptions) -> bool:
     message = f"{plan.id} is open in a running client"
     # Two clients that write to one file would each continue a branch without the other's.
     if wanted.dry_run:
-        hint = to_type(f"turnlog resume {plan.id} --fork")
+        hint = to_type(f"turnlog resume {shlex.quote(plan.id)} --fork")
         echo(f"turnlog: {message} (try: {hint})", err=True)
         return False
     if not _can_ask():
-        raise Conflict(message, f"turnlog resume {plan.id} --fork")
+        raise Conflict(message, f"turnlog resume {shlex.quote(plan.id)} --fork")
     echo(message, err=True)
     if not _ask("Resume a copy of it?"):
         raise click.Abort

@@ -53,7 +53,7 @@ def _open_archived(manifest: "ArchiveManifest") -> Session:
     folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="turnlog-"))
     session = open_session(restore_transcript(open_archive(), manifest, Path(folder)))
     name = manifest.session
-    hint = to_type(f"turnlog restore {name}")
+    hint = to_type(f"turnlog restore {quote(name)}")
     echo(f"turnlog: {name} is only in the archive (to resume it: {hint})", err=True)
     return session
 
@@ -116,9 +116,9 @@ def place_of(session: Session, line: int) -> LinePlace:
                     return LinePlace(holder, leaf, turn.n, target.line)
     if line > session.last_line:
         count = plural(session.last_line, "line")
-        hint = f"turnlog entries {session.id}"
+        hint = f"turnlog entries {quote(session.id)}"
         raise NotFound(f"{session.path.name} has {count}, no line {line}", hint)
-    hint = f"turnlog raw {session.id} --line {line}"
+    hint = f"turnlog raw {quote(session.id)} --line {line}"
     raise NotFound(f"line {line} of {session.path.name} is in no turn", hint)
 
 

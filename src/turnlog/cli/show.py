@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -88,7 +89,7 @@ def command(stores: Stores, session: str, pager: bool | None, **view: Any) -> No
     if view["line"] is not None:
         if view["turn"] or leaf is not None:
             message = "--line cannot be combined with --turn or --leaf"
-            raise UsageError(message, f"turnlog show {session} --line {view['line']}")
+            raise UsageError(message, f"turnlog show {quote(session)} --line {view['line']}")
         opened, leaf, view["turn"], view["line"] = place_of(opened, view["line"])
     options = ViewOptions(leaf=leaf, store=find_holder(stores, opened.path), **view)
     require_turn(opened, options.turn, options.leaf)

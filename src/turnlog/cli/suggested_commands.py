@@ -54,7 +54,8 @@ def to_type(command: str) -> str:
     if not CALL.search(command) or SELECTS.search(command):
         return command
     for name, path in _Chosen.paths.items():
-        word = rf"(?<= )(?:{re.escape(name)}|{re.escape(name[:SHORT])})(?= |$)"
+        forms = "|".join(re.escape(shlex.quote(form)) for form in (name, name[:SHORT]))
+        word = rf"(?<= )(?:{forms})(?= |$)"
         command = re.sub(word, lambda _, path=path: shlex.quote(path), command)
     return CALL.sub(_with_stores, command) if _Chosen.options else command
 

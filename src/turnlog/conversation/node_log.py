@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -186,7 +187,7 @@ class NodeLog:
             names = [f"{node.uuid}  line {node.line}" for node in found]
             raise Ambiguous(f"{uuid!r} begins {len(found)} uuids in {self.path}", names)
         if not found:
-            raise NotFound(f"no entry {uuid!r} in {self.path}", f"turnlog entries {self.id}")
+            raise NotFound(f"no entry {uuid!r} in {self.path}", f"turnlog entries {quote(self.id)}")
         return found[0]
 
     @property

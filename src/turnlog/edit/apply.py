@@ -160,7 +160,7 @@ def require_sound(before: Session, result: Path) -> None:
     if new:
         rows = [f"line {finding.line or '-'}: {finding.message}" for finding in new]
         message = f"the result could not be resumed in full; {before.path.name} is unchanged"
-        raise Unresumable(message, rows, f"turnlog check {before.id}")
+        raise Unresumable(message, rows, f"turnlog check {shlex.quote(before.id)}")
 
 
 def clear_folders(folders: Iterable[Path]) -> None:

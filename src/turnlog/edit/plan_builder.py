@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import NamedTuple
 
 from turnlog.conversation.session import Session
@@ -121,6 +122,6 @@ def _last_to_keep(session: Session, options: EditOptions) -> int | None:
     if not 1 <= number <= len(turns):
         raise NotFound(
             f"{session.path.name} has {len(turns)} turns, no turn {number}",
-            f"turnlog turns {session.id}",
+            f"turnlog turns {quote(session.id)}",
         )
     return session.tree.rank_of(turns[number - 1].nodes[-1].uuid)

@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from turnlog.index.reports.session_list import ListedSession
@@ -53,7 +54,7 @@ def _unchecked(session: ListedSession) -> str:
         return "not checked yet"
     path = Path(session.path)
     store = store_argument(Store(path.parents[2]), path)
-    return f"not checked, as it has {file_size(size)}: turnlog check {session.id[:8]}{store}"
+    return f"not checked, as it has {file_size(size)}: turnlog check {quote(session.id[:8])}{store}"
 
 
 def _kept(days: str) -> str:

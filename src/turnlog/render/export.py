@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import BinaryIO, TypedDict
 
 import msgspec
@@ -156,7 +157,7 @@ def require_turn(session: Session, turn: int | None, leaf: int | None = None) ->
     turns = session.turns if leaf is None else session.turns_to(leaf)
     if turn and turn > len(turns):
         message = f"{session.path.name} has {len(turns)} turns, no turn {turn}"
-        raise NotFound(message, f"turnlog turns {session.id[:8]}")
+        raise NotFound(message, f"turnlog turns {quote(session.id[:8])}")
 
 
 def _write_html(session: Session, file: BinaryIO, options: ExportOptions) -> None:

@@ -89,13 +89,13 @@ def _ambiguous(stores: AnyStores, text: str, matches: list[SessionFile]) -> Ambi
     ids = {session.id for session in matches}
     if len(ids) > 1:
         lines = [_candidate(session) for session in matches]
-        hint = f"turnlog show {matches[0].id}"
+        hint = f"turnlog show {quote(matches[0].id)}"
         return Ambiguous(f"{text!r} matches {len(matches)} sessions", lines, hint)
     paths = [str(session.path) for session in matches]
     name = matches[0].id
     roots = list(dict.fromkeys(holder_of(stores, session.path).root for session in matches))
     if len(roots) == len(matches):
-        hint = f"turnlog show {name} --store {quote(str(roots[0]))}"
+        hint = f"turnlog show {quote(name)} --store {quote(str(roots[0]))}"
         return Ambiguous(f"session {name} is in {len(roots)} stores: name one", paths, hint)
     # Only the path tells copies in one store apart.
     reason = f"session {name} is in {len(paths)} folders: name its file"
@@ -121,7 +121,9 @@ def missing_session(stores: AnyStores, text: str) -> NotFound:
         # The name as it was typed, if it is part of the id: the user recognizes it.
         is_start = archived[0].session.lower().startswith(text.lower())
         name = text if is_start else archived[0].session
-        return NotFound(f"session {text} is only in {archive_folder()}", f"turnlog restore {name}")
+        return NotFound(
+            f"session {text} is only in {archive_folder()}", f"turnlog restore {quote(name)}"
+        )
     if archived:
         reason = f"{text!r} matches {len(archived)} sessions, all of them only in the archive"
         return NotFound(reason, "turnlog archive --list")

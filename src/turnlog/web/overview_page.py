@@ -210,7 +210,7 @@ def _broken(stores: Stores, recent: Sequence[ListedSession]) -> list[Mapping[str
         if message := findings.get(each.path):
             title = mask(each.title or "") or each.id
             path = Path(each.path)
-            command = f"turnlog check {each.id[:8]}{store_argument(stores, path)}"
+            command = f"turnlog check {quote(each.id[:8])}{store_argument(stores, path)}"
             link = _link(stores, path, each.is_ambiguous)
             found.append(_notice(link, title, message, command))
     return found

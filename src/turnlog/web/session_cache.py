@@ -1,5 +1,6 @@
 """Opened sessions, kept between requests and refreshed when their files have grown."""
 
+import shlex
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -51,7 +52,7 @@ class OpenedSession:
     def command(self, name: str, *arguments: str) -> str:
         """Return a command on this session that works in any shell of the user."""
         store = store_argument(self._store, self.session.path) if self._store else ""
-        return " ".join(["turnlog", name, self.session.id, *arguments]) + store
+        return shlex.join(["turnlog", name, self.session.id, *arguments]) + store
 
     def refresh(self) -> None:
         """Read appended lines; pages of the shorter session are dropped."""

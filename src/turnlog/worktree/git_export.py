@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 
 from turnlog.conversation.subagents import SubAgent
 from turnlog.conversation.turn_figures import cost_of_messages, models_of
@@ -176,7 +177,7 @@ def export_git(worktree: Worktree, target: Path, bare: bool = False) -> GitExpor
         raise Conflict(f"{target} exists and is not empty", "turnlog git SESSION -o OTHER_DIR")
     if not worktree.changed_files:
         session = worktree.session.id
-        raise NotFound(f"{session} changed no files", f"turnlog files {session}")
+        raise NotFound(f"{session} changed no files", f"turnlog files {quote(session)}")
     target.parent.mkdir(parents=True, exist_ok=True)
     # Built aside and moved into place: an interrupted export leaves nothing behind.
     building = Path(tempfile.mkdtemp(prefix=".turnlog-git-", dir=target.parent))

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from shlex import quote
 
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session
@@ -50,7 +51,7 @@ def at_turn(worktree: Worktree, number: int, leaf: int | None = None) -> FileMom
     session = worktree.session
     turns = session.turns if leaf is None else session.turns_to(leaf)
     if not 1 <= number <= len(turns):
-        hint = f"turnlog show {session.id}"
+        hint = f"turnlog show {quote(session.id)}"
         raise NotFound(f"{session.id} has {plural(len(turns), 'turn')}, not {number}", hint)
     turn = turns[number - 1]
     return FileMoment(worktree.place_of_turn(turn.nodes), leaf, f"turn {number}")
@@ -60,7 +61,7 @@ def at_line(worktree: Worktree, line: int, leaf: int | None = None) -> FileMomen
     """Return the moment of a line, on the branch that it belongs to."""
     session = worktree.session
     if not 1 <= line <= session.last_line:
-        hint = f"turnlog entries {session.id}"
+        hint = f"turnlog entries {quote(session.id)}"
         raise NotFound(f"{session.id} has {plural(session.last_line, 'line')}, not {line}", hint)
     branch = leaf if leaf is not None else leaf_at(session, line)
     return FileMoment(worktree.place_of_line(line), branch, f"line {line}")
@@ -83,7 +84,7 @@ def _at_time(worktree: Worktree, text: str, leaf: int | None) -> FileMoment:
     try:
         moment = parse_until(_dated(worktree.session, text))
     except UsageError:
-        hint = f"turnlog files {worktree.session.id} --at 1"
+        hint = f"turnlog files {quote(worktree.session.id)} --at 1"
         raise UsageError(f"{text!r} is not {SPELLINGS}", hint) from None
     if MINUTE.fullmatch(text):
         # Tables show minutes: a time copied from one includes what happened in that minute.

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session
@@ -174,7 +175,7 @@ class Worktree:
             paths = [name.path for name in found]
             raise Ambiguous(f"{path!r} matches {len(found)} files", paths)
         if not found:
-            hint = f"turnlog files {self.session.id}"
+            hint = f"turnlog files {quote(self.session.id)}"
             raise NotFound(f"{self.session.id} neither read nor changed {path}", hint)
         return found[0]
 

@@ -73,6 +73,14 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
             "git checkout hooke[d]",
             "git checkout -tq hooked",
         ),
+        *("git merge -- hooked", "git merge -m -- hooked", "git rebase -- hooked"),
+        *("git switch -- hooked", "git cherry-pick -- hooked", "git cherry-pick hooked^!"),
+        *("git cherry-pick hooked^-", "git cherry-pick ^main plain"),
+        *("git merge-recursive main -- main hooked", "git merge-ort main -- main hooked"),
+        *("git merge -s subtree plain", "git cherry-pick -Xsubtree plain", "git cherry-pick --all"),
+        *("git checkout --recurse-submodules plain", "git -c Submodule.recurse=1 checkout plain"),
+        *("git checkout --rec plain", "git --attr-source x checkout hooked"),
+        *("git sparse-checkout set src", "git cherry-pick plain --not main"),
     ],
 )
 def test_a_branch_with_other_protected_files_asks(command: str, repository: Repository) -> None:
@@ -89,7 +97,9 @@ def test_a_branch_with_other_protected_files_asks(command: str, repository: Repo
         *("git stash", "git stash push -m text", "git stash list", "git checkout ."),
         *("git restore .", "git restore --staged .", "git checkout a.txt", "git rebase plain"),
         *("git add . && git commit -m x && git checkout plain", "git checkout plain && git pull"),
-        *("git rebase --abort", "git stash -u", "git checkout none"),
+        *("git rebase --abort", "git stash -u", "git checkout none", "git rebase main plain"),
+        *("git cherry-pick main..plain", "git checkout -q -- a.txt", "git stash -m list"),
+        *("git bisect good", "git sparse-checkout list", "git merge -m subtree-fix plain"),
     ],
 )
 def test_other_branches_need_no_question(command: str, repository: Repository) -> None:
@@ -108,12 +118,15 @@ def test_other_branches_need_no_question(command: str, repository: Repository) -
             "git checkout -f plain",
         ),
         *("git checkout -- .", "git stash push -m x", "git checkout-index -f -a"),
+        *("git stash -m list", "git stash -q --message show", "git stash -m pop"),
     ],
 )
 def test_changes_to_protected_files_are_not_lost_unasked(
     command: str, repository: Repository
 ) -> None:
     repository.git("checkout", "-q", "hooked")
+    repository.write("b.txt", "2")
+    repository.git("stash")  # `git stash -m pop` does not take it back
     assert repository.verdict(command) is (
         VerdictKind.ASK if command.endswith("plain") else VerdictKind.ALLOW
     )
@@ -137,6 +150,34 @@ def test_a_stash_with_protected_files_asks(
     for command in (*taking, "git stash branch new", "git stash branch new 0"):
         assert repository.verdict(command) is VerdictKind.ASK
     assert repository.verdict("git stash drop") is VerdictKind.ALLOW
+
+
+def test_a_tag_of_the_same_name_hides_no_branch(repository: Repository) -> None:
+    repository.git("tag", "hooked", "plain")
+    for command in ("git checkout hooked", "git switch hooked", "git rebase main hooked"):
+        assert repository.verdict(command) is VerdictKind.ASK
+
+
+def test_commits_on_the_way_count_as_git_stops_at_conflicts(repository: Repository) -> None:
+    repository.git("checkout", "-q", "hooked")
+    repository.commit("a.txt", "conflict")
+    repository.git("rm", "-q", SETTINGS)
+    repository.git("commit", "-qm", "remove")
+    repository.commit("c.txt", "1")
+    repository.git("checkout", "-q", "main")
+    for command in ("cherry-pick main..hooked", "rebase main hooked", "revert main..hooked"):
+        assert repository.verdict(f"git {command}") is VerdictKind.ASK
+    assert repository.verdict("git merge hooked") is VerdictKind.ALLOW
+
+
+def test_a_merge_may_be_reverted_to_each_of_its_parents(repository: Repository) -> None:
+    repository.commit(SETTINGS, "{}")
+    repository.git("checkout", "-q", "-b", "side")
+    repository.commit("side.txt", "1")
+    repository.git("checkout", "-q", "main")
+    repository.commit(SETTINGS, '{"permissions": {}}')
+    repository.git("merge", "-q", "--no-ff", "-m", "both", "side")
+    assert repository.verdict("git revert -m 2 HEAD") is VerdictKind.ASK
 
 
 def test_files_that_a_rule_denies_count_as_well(repository: Repository) -> None:

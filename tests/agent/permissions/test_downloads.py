@@ -40,6 +40,7 @@ NAMED_BY_SERVER = (
     *("wget -d -i list", "wget -nd -r http://h", "wget -Hr http://h", "wget -F -i list"),
     *("wget --tru http://h", "wget --pag http://h", "wget 'ftp://h/*'", "wget -X a -r http://h"),
     *("curl -w @format http://h", "curl -sw@format http://h", "curl --write-out @format http://h"),
+    "curl --write-o @format http://h",
     *("rsync -a h:x/ .", "rsync rsync://h/x .", "scp -r h:x .", "scp 'h:x/*' .", "scp -pr u@h:x ."),
 )
 HARMLESS = (

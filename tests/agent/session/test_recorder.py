@@ -181,3 +181,13 @@ def test_deferred_call_with_a_result_is_not_run_again(recorder: Recorder) -> Non
     recorder.result("t1", ToolOutcome("a.txt"))
     recorder.prompt("go on", "default", "typed")
     assert recorder.take_deferred() is None
+
+
+@pytest.mark.parametrize("given", [{"id": ["t"]}, {"id": "t", "name": "Bash"}, {"id": "t"}])
+def test_a_deferred_call_that_is_malformed_is_not_taken(given: Fields, recorder: Recorder) -> None:
+    note = {"type": "hook_deferred_tool", "toolUseID": given["id"]}
+    recorder.chain += [
+        {"type": "assistant", "uuid": "a", "message": {"content": [{"type": "tool_use", **given}]}},
+        {"type": "attachment", "uuid": "b", "attachment": note},
+    ]
+    assert recorder.take_deferred() is None

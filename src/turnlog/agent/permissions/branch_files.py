@@ -30,10 +30,17 @@ LARGEST = 1 << 22
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 BRINGING = frozenset(
     """
-    checkout checkout-index cherry-pick merge read-tree rebase reset restore revert stash switch
+    checkout checkout-index cherry-pick merge merge-octopus merge-ort merge-recursive
+    merge-recursive-ours merge-recursive-theirs merge-resolve merge-subtree read-tree rebase reset
+    restore revert sparse-checkout stash switch
     """.split()
 )
 """Subcommands that change tracked files without naming them."""
+LIMITED = frozenset("checkout checkout-index reset restore".split())
+"""Subcommands that take what follows `--` for paths; the others merge or switch to it."""
+SHIFTING = re.compile(r"(?:-\w*|--[a-z-]+=)?subtree(?:=.*)?")
+"""A strategy that puts the files of a branch into another directory, or its option."""
+RECURSION = "--recurse-submodules"
 CREATING = frozenset("-b -B -c -C --create --force-create".split())
 """Options in front of the name of a new branch."""
 KEEPING = {
@@ -52,7 +59,8 @@ KEEPING = {
 """Options that bring nothing by themselves; git takes any beginning of others for them."""
 LISTING = frozenset(
     """
-    --all --alternate-refs --bisect --branches --exclude --glob --reflog --remotes --stdin --tags
+    --all --alternate-refs --bisect --branches --exclude --glob --not --reflog --remotes --stdin
+    --tags
     """.split()
 )
 """Options that name commits without spelling them out; git takes no beginnings of these."""
@@ -66,7 +74,7 @@ JOINED = re.compile(r"-[qdt]+[A-Za-z]")
 CONTINUING = frozenset("--abort --continue --quit --skip".split())
 RESETTING = frozenset("checkout-index read-tree reset restore".split())
 UPSTREAM, PICKING = frozenset(("merge", "rebase")), frozenset(("cherry-pick", "revert"))
-SEVERAL = ("...", "FETCH_HEAD")
+SEVERAL = ("...", "FETCH_HEAD", "^!", "^@", "^-")
 """Names of commits that are no single one, or not the one that they start with."""
 QUIET_STASH = frozenset("clear create drop list show store".split())
 TAKING_STASH = frozenset("apply branch pop".split())
@@ -91,8 +99,12 @@ class BranchChange(Struct, frozen=True):
     """The paths that it is limited to."""
     resets: bool = False
     """True if changes that are not committed are lost."""
-    applies: bool = False
-    """True if it applies what a commit changes, not only how its files differ from now."""
+    ranges: tuple[tuple[str, str], ...] = ()
+    """The commits that are applied one by one: those of the second that the first lacks."""
+    picks: bool = False
+    """True if it applies what each commit changes, not only how its files differ from now."""
+    unstashes: bool = False
+    """True if the revisions are stashes."""
     takes_untracked: bool = False
     """True if files that are not tracked are put away."""
 
@@ -131,32 +143,63 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
         return None
     if subcommand == "stash":
         return _read_stash(texts)
-    named, paths, options = _operands(texts)
+    if subcommand == "sparse-checkout" and texts == ["list"]:
+        return None
+    named, paths, options = _operands(subcommand, texts)
     if options & CONTINUING and subcommand in UPSTREAM | PICKING and not named:
         return None
     if _only_stages(subcommand, options):
         return None
     is_plain = options <= KEEPING.get(subcommand, options)
-    is_doubtful = any(sign in text for text in named for sign in SEVERAL)
-    # `git cherry-pick --stdin`, `git restore -stopic`, `git switch --orphan x`
-    if is_doubtful or options & LISTING or not (is_plain or subcommand == "checkout"):
+    # `git restore -stopic`, `git switch --orphan x`
+    if _is_doubtful(subcommand, texts, options) or not (is_plain or subcommand == "checkout"):
         raise UnknownValue(subcommand)
+    ranges = [_ends(text) for text in named if ".." in text]
+    named = [part for text in named for part in (_ends(text) if ".." in text else (text,))]
     if subcommand in UPSTREAM and not named:
         named = ["@{upstream}"]
-    resets = subcommand in RESETTING or bool(paths) or not is_plain
-    return BranchChange(tuple(named), tuple(paths), resets, applies=subcommand in PICKING)
+    if subcommand == "rebase" and len(named) > 1:
+        # `git rebase main topic` stops at a conflict with the files of a commit on the way.
+        ranges += [("HEAD", text) for text in named]
+    return BranchChange(
+        tuple(named),
+        tuple(paths),
+        resets=subcommand in RESETTING or bool(paths) or not is_plain,
+        ranges=tuple(ranges),
+        picks=subcommand in PICKING,
+    )
+
+
+def _is_doubtful(subcommand: str, texts: list[str], options: set[str]) -> bool:
+    """Return whether a call may bring other commits or files than those that it spells out."""
+    if subcommand == "sparse-checkout" or subcommand.startswith("merge-"):
+        return True
+    if any(SHIFTING.fullmatch(text) for text in texts) and subcommand in UPSTREAM | PICKING:
+        return True
+    # `git cherry-pick topic^!`, `git cherry-pick ^main topic`, `git cherry-pick --stdin`
+    if any(text.startswith("^") or any(sign in text for sign in SEVERAL) for text in texts):
+        return True
+    return not options.isdisjoint(LISTING) or any(
+        RECURSION.startswith(option) for option in options if len(option) > 2
+    )
+
+
+def _ends(text: str) -> tuple[str, str]:
+    first, _, last = text.partition("..")
+    return first or "HEAD", last or "HEAD"
 
 
 def _read_stash(texts: list[str]) -> BranchChange | None:
     named = [text for text in texts if not text.startswith("-")]
     options = {text.partition("=")[0] for text in texts if text.startswith("-")}
-    action = named[0] if named else "push"
+    # With an option in front, it is `push`: the word in `git stash -m list` is the message.
+    action = texts[0] if texts and texts[0] in named else "push"
     if action in QUIET_STASH:
         return None
     if action in TAKING_STASH:
         given = named[2:] if action == "branch" else named[1:]
         stashes = [f"stash@{{{text}}}" if text.isdecimal() else text for text in given]
-        return BranchChange(tuple(stashes or ["stash@{0}"]), applies=True)
+        return BranchChange(tuple(stashes or ["stash@{0}"]), unstashes=True)
     if options - PLAIN_STASH - UNTRACKED:
         raise UnknownValue("stash")
     return BranchChange(resets=True, takes_untracked=not options.isdisjoint(UNTRACKED))
@@ -169,9 +212,13 @@ def _only_stages(subcommand: str, options: set[str]) -> bool:
     return subcommand in UNSTAGING and options <= UNSTAGING[subcommand]
 
 
-def _operands(texts: list[str]) -> tuple[list[str], list[str], set[str]]:
+def _operands(subcommand: str, texts: list[str]) -> tuple[list[str], list[str], set[str]]:
     """Return everything that may be a revision, the paths behind `--`, and the options."""
     end = texts.index("--") if "--" in texts else len(texts)
+    # `--` may be the value of an option: `git merge -m -- topic`.
+    if subcommand not in LIMITED or any(text.startswith("-") for text in texts[:end][-1:]):
+        texts = [text for text in texts if text != "--"]
+        end = len(texts)
     named: list[str] = []
     options: set[str] = set()
     before = ""
@@ -183,8 +230,7 @@ def _operands(texts: list[str]) -> tuple[list[str], list[str], set[str]]:
             options.add(name)
             named += [value] if has_value else []
         elif before not in CREATING:
-            is_range = ".." in text and "..." not in text
-            named += [part or "HEAD" for part in text.split("..")] if is_range else [text]
+            named.append(text)
         before = text
     return named, texts[end + 1 :], options
 
@@ -206,12 +252,16 @@ def _changed_names(change: BranchChange, place: Path, repository: Repository) ->
         resets |= not trees
         for tree in trees:
             names += git.differing(head, tree, change.paths)
-        if trees and change.applies:
-            # What is picked or reverted is the difference to its parent.
+        if trees and change.picks:
+            names += git.touched("--no-walk", text)
+        if trees and change.unstashes:
             names += git.differing(git.tree_of(f"{text}^1") or EMPTY_TREE, trees[0], ())
             # The third parent of a stash holds files that were not tracked.
             if untracked := git.tree_of(f"{text}^3"):
                 names += git.differing(EMPTY_TREE, untracked, ())
+    for first, last in change.ranges:
+        if git.tree_of(first) and git.tree_of(last):
+            names += git.touched(last, f"^{first}")
     if resets:
         names += git.uncommitted(head)
     if change.takes_untracked:
@@ -228,9 +278,9 @@ class _GitReader:
         known["PATH"] = search_path([repository.top])
         self._environment = known | guard_git("", place, known)
 
-    def names_from(self, *arguments: str) -> list[str]:
+    def names_from(self, *arguments: str, given: bytes = b"") -> list[str]:
         """Return the names that a call prints, each ended by a NUL."""
-        done = self._run(arguments[0], "-z", *arguments[1:])
+        done = self._run(arguments[0], "-z", *arguments[1:], given=given)
         if done.returncode != 0:
             raise ValueError(arguments[0])
         return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
@@ -247,8 +297,10 @@ class _GitReader:
 
     def trees_named(self, text: str) -> list[str]:
         """Return the tree of a revision, or of the remote branches that git would check out."""
-        if found := self.tree_of(text):
-            return [found]
+        # If a tag has the same name, `git checkout` takes the branch, and others take the tag.
+        found = [self.tree_of(name) for name in (text, f"refs/heads/{text}")]
+        if any(found):
+            return list(dict.fromkeys(found))
         if not text or any(mark in text for mark in "*?[\\"):
             return []
         done = self._run("for-each-ref", "--format=%(objectname)", f"refs/remotes/**/{text}")
@@ -258,6 +310,14 @@ class _GitReader:
         """Return the names whose content or mode differs between two trees."""
         options = ("-r", "--name-only", "--no-renames", "--no-ext-diff")
         return self.names_from("diff-tree", *options, first, second, "--", *paths)
+
+    def touched(self, *revisions: str) -> list[str]:
+        """Return the names that commits change, each compared to every parent."""
+        listed = self._run("rev-list", *revisions, "--")
+        options = ("-r", "-m", "--root", "--no-commit-id", "--name-only", "--no-renames")
+        return self.names_from(
+            "diff-tree", "--stdin", *options, "--no-ext-diff", given=listed.stdout
+        )
 
     def uncommitted(self, head: str) -> list[str]:
         """Return the protected files that differ from what was committed."""
@@ -279,12 +339,12 @@ class _GitReader:
         blob = b"blob %d\0" % len(content) + content
         return digest in (hashlib.sha1(blob).hexdigest(), hashlib.sha256(blob).hexdigest())
 
-    def _run(self, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
+    def _run(self, *arguments: str, given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
         return subprocess.run(
             ["git", *arguments],
             cwd=self._place,
             env=self._environment,
-            stdin=subprocess.DEVNULL,
+            input=given,
             capture_output=True,
             timeout=PATIENCE,
             check=False,

@@ -70,8 +70,9 @@ def is_named_elsewhere(name: str, words: tuple[Word, ...]) -> bool:
     pairs = list(pairwise(("", *texts)))
     if name == "wget":
         return any(map(pattern.fullmatch, texts))
+    # Options may be abbreviated: `DATA` does not know `--write-o`, of which `@x` is the value.
     return any(
-        pattern.fullmatch(text) if not DATA.fullmatch(option) else _is_format_file(option, text)
+        _is_format_file(option, text) or (pattern.fullmatch(text) and not DATA.fullmatch(option))
         for option, text in pairs
     )
 

@@ -32,8 +32,12 @@ from turnlog.agent.workspace.access import Basis
 
 SETTLED = frozenset("add branch clone commit init mv rm tag".split())
 """Subcommands that enter no other submodules than those that the index names before."""
-ELSEWHERE = re.compile(r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|config-env)")
+ELSEWHERE = re.compile(
+    r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|config-env|attr-source)"
+)
 """Global options that make git use another repository, or other programs."""
+ENTERING = re.compile(r"submodule\.", re.IGNORECASE)
+"""Settings that make git enter submodules."""
 
 
 def guard_repositories(
@@ -93,7 +97,8 @@ def _folder_of(words: tuple[Word, ...]) -> Word:
             raise UnknownValue(word.source)
         if word.text in ("-C", "-c"):
             value = next(waiting, UNKNOWN)
-            if word.text == "-C" and folder.text != ".":
+            # `-c submodule.recurse=true` makes git check out other repositories as well.
+            if (word.text == "-C" and folder.text != ".") or ENTERING.match(value.text):
                 raise UnknownValue(value.source)
             folder = value if word.text == "-C" else folder
     return folder

@@ -93,14 +93,15 @@ class Recorder:
         """Return the call at the end that a hook has left to this run; its result is due now."""
         last = list(takewhile(lambda entry: entry["type"] != "assistant", reversed(self.chain)))
         notes = [entry["attachment"] for entry in last if is_object(entry.get("attachment"))]
-        named = {note.get("toolUseID") for note in notes if note.get("type") == DEFERRED}
+        ids = (note.get("toolUseID") for note in notes if note.get("type") == DEFERRED)
+        named = {id_ for id_ in ids if isinstance(id_, str)}
         named -= _answered_calls(last)  # by a run that ended before the model answered
         place = len(self.chain) - len(last)
         for entry in reversed(self.chain[:place] if named else []):
             if entry["type"] == "user":  # the answer with the call begins after it
                 break
             for block in objects_in(as_object(entry.get("message")).get("content")):
-                if block.get("type") == "tool_use" and block.get("id") in named:
+                if _is_call(block) and block["id"] in named:
                     self._callers.setdefault(block["id"], entry["uuid"])
                     self._leave_open(block["id"])
                     return block
@@ -378,3 +379,9 @@ def name_session(recorder: Recorder, text: str) -> str:
         create_private_folder(saved.parent)
         write_private(saved, encoded({"customTitle": title}))
     return title
+
+
+def _is_call(block: Fields) -> bool:
+    """Return whether a block of a session, which anyone may have written, can run as a call."""
+    is_named = all(isinstance(block.get(key), str) for key in ("id", "name"))
+    return block.get("type") == "tool_use" and is_named and is_object(block.get("input"))

@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from turnlog.errors import Ambiguous, Conflict, Damaged, NotFound, Unavailable
@@ -56,7 +57,7 @@ def restore_transcript(archive: Archive, manifest: ArchiveManifest, root: Path) 
     """Restore a session below a directory, which it has to itself; return its session file."""
     transcript = next(filter(manifest.is_transcript, manifest.current), None)
     if transcript is None:
-        hint = f"turnlog restore {manifest.session} --into DIR"
+        hint = f"turnlog restore {quote(manifest.session)} --into DIR"
         raise NotFound(f"{manifest.session} has no session file in {archive.folder}", hint)
     restore_session(archive, manifest, root)
     return root / transcript.path
@@ -120,7 +121,7 @@ def _require_valid(
         raise Damaged(f"{name}: {path!r} would overwrite another file; nothing restored")
     if problem := archive.size_problem(files, max_size):
         total = sum(file.size for file in files)
-        hint = f"turnlog restore {name} --max-size {total}"
+        hint = f"turnlog restore {quote(name)} --max-size {total}"
         raise Damaged(f"{name}: {problem}; nothing restored", hint)
     for file in files:
         for piece in dict.fromkeys(file.pieces):
@@ -152,7 +153,7 @@ def _exists_unchanged(
     with os.fdopen(descriptor, "rb") as there:
         if all(hash_of(there.read(piece.size)) == piece.hash for piece in file.pieces):
             return True
-    hint = f"turnlog restore {manifest.session} --into DIR"
+    hint = f"turnlog restore {quote(manifest.session)} --into DIR"
     raise Conflict(f"{destination.root / file.path} already exists with different content", hint)
 
 
