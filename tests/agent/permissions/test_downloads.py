@@ -20,6 +20,10 @@ ADDRESSES = (
         "curl --url 'http://h/[1-2]'",
     ),
     *("curl 'file:///shop/.e{n,\"x y\"}v'", "curl -g http://h --next 'file:///shop/.e{n}v'"),
+    *("curl -A -d 'file:///shop/.e{n}v'", "curl -o -d 'file:///shop/.e{n}v'"),
+    *("curl -A -g 'file:///shop/.e{n}v'", "curl -o -g 'file:///shop/.en[v-v]'"),
+    *("curl -g http://h -s: 'file:///shop/.e{n}v'", "curl -g http://h --nex 'file:///.e{n}v'"),
+    "curl --proxy -d -d 'file:///shop/.e{n}v'",
     *("curl -o '.e#1' 'http://h/{nvrc,x}'", "curl -sS -fL 'http://[::1]/{a,b}'"),
 )
 NAMED_BY_SERVER = (
@@ -41,6 +45,12 @@ NAMED_BY_SERVER = (
     *("wget --tru http://h", "wget --pag http://h", "wget 'ftp://h/*'", "wget -X a -r http://h"),
     *("curl -w @format http://h", "curl -sw@format http://h", "curl --write-out @format http://h"),
     "curl --write-o @format http://h",
+    *(
+        "curl -A -d -OJ http://h/x",
+        "curl -o -d -Klist",
+        "curl -gJO http://h/x",
+        "curl -:JO http://h",
+    ),
     *("rsync -a h:x/ .", "rsync rsync://h/x .", "scp -r h:x .", "scp 'h:x/*' .", "scp -pr u@h:x ."),
 )
 HARMLESS = (
@@ -55,6 +65,12 @@ HARMLESS = (
     ),
     *("wget -nd -nH -P data -I x https://h/x", "scp h:x.log .", "rsync -a src/ h:backup"),
     "scp -r src h:backup",
+    *(
+        "curl -d -OJ http://h/x",
+        "curl --silent --json '[1]' http://h",
+        "curl -oout -d '{}' http://h",
+    ),
+    *("curl -o out -d '{}' http://h", "curl -A x -d '[1]' http://h", "curl -m5 -d '{}' http://h"),
 )
 
 

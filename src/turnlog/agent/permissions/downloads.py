@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from turnlog.agent.permissions.bash import Word
 
-SINGLE = "[sSfLkivGNORIJaBjlpqZn#0-9]*"
+SINGLE = "[sSfLkivgGNORIJaBjlpqZn#:0-9]*"
 """Letters of curl without a value."""
 DATA = re.compile(
     rf"-{SINGLE}[dHFAbweuXm]"
@@ -17,8 +17,15 @@ JOINED_DATA = re.compile(rf"-{SINGLE}[dHFAbweuXm].")
 """The same with its value in one argument: `-d'{"a": 1}'`."""
 ADDRESS_START = re.compile(r"\w+://\[[0-9a-fA-F:.%]+\]")
 """The start of an address with an IPv6 host, whose brackets are no range."""
+COMPLETE = re.compile(
+    rf"-{SINGLE}(?:[cdeoryztumwxACbDEFHKPQTUXY].+)?"
+    r"|--(?:compressed|fail(?:-early|-with-body)?|get|globoff|head|http[0-9.]+|include|insecure"
+    r"|ipv[46]|location|no-[a-z-]+|progress-bar|remote-name|show-error|silent|tlsv[0-9.]+|verbose)",
+    re.S,
+)
+"""An option of curl that takes nothing from the next argument."""
 NO_RANGES = frozenset(("-g", "--globoff"))
-NEXT = frozenset(("-:", "--next", "--no-globoff"))
+NEXT = re.compile(r"-[A-Za-z0-9#]*:.*|--nex.*|--no-g.*", re.S)
 """Options of curl that end, or take back, what other options say."""
 WRITE_OUT = re.compile(rf"-{SINGLE}w|--wr.*")
 """The option of curl for a format, which can be in a file and name files: `%output{x}`."""
@@ -42,16 +49,12 @@ def expands_addresses(name: str, words: tuple[Word, ...]) -> bool:
     """Return whether curl expands sets and ranges in an address: `file:///x/.e{n}v`, `.en[v-v]`."""
     if name != "curl":
         return False
-    options = {word.text for word in words}
-    if options & NO_RANGES and not options & NEXT:
+    texts = [word.text for word in words]
+    kept = _without_data(texts)
+    is_literal = any(is_option and text in NO_RANGES for text, is_option in kept)
+    if is_literal and not any(map(NEXT.fullmatch, texts)):
         return False
-    before = ("", *(word.text for word in words))
-    pairs = zip(before, words, strict=False)
-    addresses = [
-        word.text
-        for option, word in pairs
-        if not DATA.fullmatch(option) and not JOINED_DATA.match(word.text)
-    ]
+    addresses = [text for text, _ in kept if not JOINED_DATA.match(text)]
     return any(re.search(r"[\[{]", ADDRESS_START.sub("", text)) for text in addresses)
 
 
@@ -67,14 +70,31 @@ def is_named_elsewhere(name: str, words: tuple[Word, ...]) -> bool:
     pattern = CHOOSING.get(name)
     if pattern is None:
         return False
-    pairs = list(pairwise(("", *texts)))
     if name == "wget":
         return any(map(pattern.fullmatch, texts))
     # Options may be abbreviated: `DATA` does not know `--write-o`, of which `@x` is the value.
-    return any(
-        _is_format_file(option, text) or (pattern.fullmatch(text) and not DATA.fullmatch(option))
-        for option, text in pairs
+    return any(_is_format_file(option, text) for option, text in pairwise(texts)) or any(
+        pattern.fullmatch(text) for text, _ in _without_data(texts)
     )
+
+
+def _without_data(texts: list[str]) -> list[tuple[str, bool]]:
+    """Leave out the values of options for data; tell of each other argument if it is surely none.
+
+    In `curl -A -d x`, the value of `-A` is `-d`, and `x` is an address.
+    """
+    kept: list[tuple[str, bool]] = []
+    is_value, is_sure = False, True
+    for text in texts:
+        if is_value:
+            is_value = False
+            continue
+        kept.append((text, is_sure))
+        is_value = is_sure and DATA.fullmatch(text) is not None
+        # What follows any other option may be its value, even if it looks like an option.
+        is_whole = is_value or COMPLETE.fullmatch(text) is not None
+        is_sure = not text.startswith("-") or (is_sure and is_whole)
+    return kept
 
 
 def _is_format_file(option: str, value: str) -> bool:
