@@ -81,10 +81,16 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
         *("git checkout --recurse-submodules plain", "git -c Submodule.recurse=1 checkout plain"),
         *("git checkout --rec plain", "git --attr-source x checkout hooked"),
         *("git sparse-checkout set src", "git cherry-pick plain --not main"),
+        *("git checkout 'hooked^{/..}'", "git checkout 'hooked@{0..}'", "git merge 'hooked^{/..}'"),
+        *("git checkout deep", "git switch near"),
     ],
 )
 def test_a_branch_with_other_protected_files_asks(command: str, repository: Repository) -> None:
     repository.git("update-ref", "refs/remotes/origin/far", "hooked")
+    repository.git("update-ref", "refs/kept/x-deep", "hooked")
+    repository.git("update-ref", "refs/kept/other", "hooked")
+    repository.git("config", "remote.origin.fetch", "+refs/heads/*:refs/kept/x-*")
+    repository.git("config", "--add", "remote.origin.fetch", "refs/heads/near:refs/kept/other")
     assert repository.verdict(command) is VerdictKind.ASK
 
 
@@ -183,6 +189,24 @@ def test_a_merge_may_be_reverted_to_each_of_its_parents(repository: Repository) 
 def test_files_that_a_rule_denies_count_as_well(repository: Repository) -> None:
     assert repository.verdict("git checkout plain", "Edit(/b.txt)") is VerdictKind.ASK
     assert repository.verdict("git checkout plain", "Edit(/c.txt)") is VerdictKind.ALLOW
+
+
+def test_changes_to_denied_files_are_not_lost_unasked(repository: Repository) -> None:
+    commands = ("git checkout -f", "git checkout -f main", "git reset --hard", "git stash")
+    for command in commands:
+        assert repository.verdict(command, "Edit(/a.txt)") is VerdictKind.ALLOW
+    repository.write("a.txt", "2")
+    for command in commands:
+        assert repository.verdict(command, "Edit(/a.txt)") is VerdictKind.ASK
+        assert repository.verdict(command, "Edit(/b.txt)") is VerdictKind.ALLOW
+
+
+def test_a_parent_directory_is_no_range(repository: Repository) -> None:
+    repository.git("checkout", "-q", "hooked")
+    repository.write("sub/x.txt", "1")
+    assert repository.verdict("cd sub && git checkout ..") is VerdictKind.ALLOW
+    repository.write(SETTINGS, '{"permissions": {}}')
+    assert repository.verdict("cd sub && git checkout ..") is VerdictKind.ASK
 
 
 def test_git_runs_no_program_of_the_repository(repository: Repository) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.permissions.bash import UnknownValue, Word
-from turnlog.agent.permissions.file_verdicts import WRITING, restricted
+from turnlog.agent.permissions.file_verdicts import WRITING, restricted, restricted_names
 from turnlog.agent.permissions.git_repository import Repository
-from turnlog.agent.permissions.path_access import has_protected_part, is_guarded
+from turnlog.agent.permissions.path_access import has_protected_part, is_guarded, names_of
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.working_directories import arguments_in
 from turnlog.agent.workspace.shell.command_environment import search_path
@@ -117,7 +117,7 @@ def guard_branch(
         return
     try:
         change = read_change(arguments_in(words[1:], place))
-        names = _changed_names(change, place, repository) if change else []
+        names = _changed_names(change, place, repository, policy) if change else []
     except (OSError, UnknownValue, ValueError, subprocess.TimeoutExpired):
         yield UNKNOWN_FILES
         return
@@ -155,7 +155,8 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
     if _is_doubtful(subcommand, texts, options) or not (is_plain or subcommand == "checkout"):
         raise UnknownValue(subcommand)
     ranges = [_ends(text) for text in named if ".." in text]
-    named = [part for text in named for part in (_ends(text) if ".." in text else (text,))]
+    # The dots may also belong to one revision or path: `topic^{/a..b}`, `..`
+    named = [part for text in named for part in (text, *(_ends(text) if ".." in text else ()))]
     if subcommand in UPSTREAM and not named:
         named = ["@{upstream}"]
     if subcommand == "rebase" and len(named) > 1:
@@ -240,7 +241,9 @@ def _separated(texts: list[str]) -> Iterator[str]:
         yield from (f"-{letter}" for letter in text[1:]) if JOINED.fullmatch(text) else (text,)
 
 
-def _changed_names(change: BranchChange, place: Path, repository: Repository) -> list[str]:
+def _changed_names(
+    change: BranchChange, place: Path, repository: Repository, policy: Policy
+) -> list[str]:
     """Return the names that a call may change, relative to the top of the work tree."""
     git = _GitReader(place, repository)
     head = git.tree_of("HEAD") or EMPTY_TREE
@@ -263,7 +266,7 @@ def _changed_names(change: BranchChange, place: Path, repository: Repository) ->
         if git.tree_of(first) and git.tree_of(last):
             names += git.touched(last, f"^{first}")
     if resets:
-        names += git.uncommitted(head)
+        names += git.uncommitted(head, policy)
     if change.takes_untracked:
         names += git.names_from("ls-files", "--others", "--exclude-standard", "--full-name", ":/")
     return list(dict.fromkeys(names))
@@ -303,8 +306,20 @@ class _GitReader:
             return list(dict.fromkeys(found))
         if not text or any(mark in text for mark in "*?[\\"):
             return []
-        done = self._run("for-each-ref", "--format=%(objectname)", f"refs/remotes/**/{text}")
+        refs = (f"refs/remotes/**/{text}", *self._tracking(f"refs/heads/{text}"))
+        done = self._run("for-each-ref", "--format=%(objectname)", *refs)
         return [self.tree_of(each) for each in done.stdout.decode().split()]
+
+    def _tracking(self, branch: str) -> Iterator[str]:
+        """Yield the refs that a branch of a remote is fetched to: `refs/heads/*:refs/x/*`."""
+        done = self._run("config", "-z", "--get-regexp", r"^remote\..*\.fetch$")
+        for line in done.stdout.decode().split("\0"):
+            source, _, kept = line.partition("\n")[2].removeprefix("+").partition(":")
+            start, has_star, end = source.partition("*")
+            if source == branch:
+                yield kept
+            elif has_star and branch.startswith(start) and branch.endswith(end):
+                yield kept.replace("*", branch[len(start) : len(branch) - len(end)])
 
     def differing(self, first: str, second: str, paths: tuple[str, ...]) -> list[str]:
         """Return the names whose content or mode differs between two trees."""
@@ -319,16 +334,20 @@ class _GitReader:
             "diff-tree", "--stdin", *options, "--no-ext-diff", given=listed.stdout
         )
 
-    def uncommitted(self, head: str) -> list[str]:
-        """Return the protected files that differ from what was committed."""
+    def uncommitted(self, head: str, policy: Policy) -> list[str]:
+        """Return staged files, and changed ones that are protected or that a rule is about."""
         staged = self.names_from("diff-index", "--cached", "--name-only", "--no-renames", head)
-        return [*staged, *self._modified()]
+        return [*staged, *self._modified(policy)]
 
-    def _modified(self) -> Iterator[str]:
+    def _modified(self, policy: Policy) -> Iterator[str]:
+        tops = names_of(self._top)
         # Compared here: git would run filters on the files.
         for line in self.names_from("ls-files", "--stage", "--full-name", ":/"):
             about, _, name = line.partition("\t")
-            if has_protected_part(Path(name)) and not self._is_same(name, about.split()[1]):
+            is_watched = has_protected_part(Path(name)) or restricted_names(
+                tuple(top / name for top in tops), policy, WRITING, "Edit"
+            )
+            if is_watched and not self._is_same(name, about.split()[1]):
                 yield name
 
     def _is_same(self, name: str, digest: str) -> bool:
