@@ -160,6 +160,7 @@ def test_a_rule_for_a_subcommand_of_git_reaches_no_file_elsewhere(
         *("git stash", "git stash push -m x", "git stash pop", "git stash list --oneline"),
         *("git add --patch a.txt", "git commit -F -", "git checkout -- src"),
         *("git commit -F src/app.py", "git commit -am '-F ../x'", "git am src/x"),
+        *("git commit -t x -m '-F ../x'", "git commit --author x -m '-F ../x'"),
         *('git commit -am "$(date)"', "git commit -mF/x --fixup=HEAD", "git tag v1 -m x"),
         *("git cherry-pick -x side", "git cherry-pick --strategy-option=theirs side"),
         *("git grep -neTODO -A3", "git fetch --all --prune", "git fetch origin $B"),
@@ -180,6 +181,7 @@ def test_a_rule_for_a_subcommand_of_git_is_about_its_everyday_uses(
     "command",
     [
         *("git commit -F ../x", "git commit -aF/x", "git commit --fil=../x", "git commit -t ~/x"),
+        *("git commit -t -m -F../x", "git commit --tr -m -F ../x", "git commit -qt -m -F ../x"),
         *("git commit -F out.txt", 'git commit -F "$X"', "git commit $X", "git tag v1 -F ../x"),
         *("git merge --file ../x side", "git am ../x", "git am -3 out.txt"),
     ],

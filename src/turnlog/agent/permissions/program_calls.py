@@ -71,6 +71,10 @@ SCRIPT = re.compile(r"[\w./~][\w./~+-]*")
 """The path of a script; not the text of one, as awk takes it."""
 MESSAGE = re.compile(r"-[aqsv]*m|--message")
 """The option of `git commit` and `git tag` that a message follows, alone or joined with others."""
+OTHER_VALUES = re.compile(
+    r"-[A-Za-z]*[CFcmt]|--(?:au|cl|da|fi|loc|m|pathspec-fr|re[eu]|sq|t)[a-z-]*|--c"
+)
+"""Other options of these that take the next argument, whatever it looks like."""
 
 FILE_OPTIONS = {"commit": ("--file", "--template"), "merge": ("--file",), "tag": ("--file",)}
 """Options of git subcommands whose value is a file with the message."""
@@ -211,9 +215,18 @@ def without_messages(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Leave out the message of a commit: `git commit -m 'ignore .env'` opens no `.env`."""
     if name != "git" or not words or words[0].text not in ("commit", "tag"):
         return words
-    before = ("", *(word.text for word in words))
-    pairs = zip(before, words, strict=False)
-    return tuple(word for option, word in pairs if not MESSAGE.fullmatch(option) or word.may_split)
+    kept: list[Word] = []
+    is_message = is_value = False
+    for word in words:
+        if is_message and not word.may_split:
+            is_message = False
+            continue
+        kept.append(word)
+        # In `git commit -t -m -F x`, the value of `-t` is `-m`, and `-F` is an option.
+        is_option = not is_value
+        is_message = is_option and MESSAGE.fullmatch(word.text) is not None
+        is_value = is_option and not is_message and OTHER_VALUES.fullmatch(word.text) is not None
+    return tuple(kept)
 
 
 def files_quoted(words: tuple[Word, ...]) -> list[Word]:
