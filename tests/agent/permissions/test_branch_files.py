@@ -209,6 +209,18 @@ def test_a_parent_directory_is_no_range(repository: Repository) -> None:
     assert repository.verdict("cd sub && git checkout ..") is VerdictKind.ASK
 
 
+def test_a_template_of_the_repository_quotes_no_file_elsewhere(repository: Repository) -> None:
+    command = "git commit --no-edit --allow-empty-message"
+    (repository.top / "link").symlink_to("/etc/passwd")
+    for value in ("/etc/passwd", "../x", "~/x", "link", "%(prefix)/x"):
+        repository.git("config", "commit.template", value)
+        assert repository.verdict(command) is VerdictKind.ASK
+        assert repository.verdict("git add a.txt") is VerdictKind.ALLOW
+    repository.git("config", "commit.template", "a.txt")
+    assert repository.verdict(command) is VerdictKind.ALLOW
+    assert repository.verdict(command, "Read(./a.txt)") is VerdictKind.DENY
+
+
 def test_git_runs_no_program_of_the_repository(repository: Repository) -> None:
     canary = repository.top.parent / "canary"
     program = repository.top / "run.sh"

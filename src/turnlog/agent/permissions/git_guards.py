@@ -10,12 +10,14 @@ from pathlib import Path
 
 from turnlog.agent.permissions.bash import UNKNOWN, Script, UnknownValue, Word, expand, is_folder
 from turnlog.agent.permissions.branch_files import BRINGING, UNKNOWN_FILES, guard_branch
+from turnlog.agent.permissions.file_verdicts import judge_read
 from turnlog.agent.permissions.git_index import doubt_index
 from turnlog.agent.permissions.git_repository import (
     GitCall,
     Repository,
     find_problem,
     find_repository,
+    message_templates,
 )
 from turnlog.agent.permissions.interference import only_reads
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
@@ -127,7 +129,20 @@ def _guard_place(
             yield from _guard_reading(subcommand, repository, is_own=is_own)
         else:
             yield from _guard_change(repository, may_grow=may_grow or not _keeps_links(words))
-            yield from guard_branch(_without_options(words), place, repository, policy)
+            called = _without_options(words)
+            yield from guard_branch(called, place, repository, policy)
+            if called[1:] and called[1].text == "commit":
+                yield from _guard_template(repository, policy)
+
+
+def _guard_template(repository: Repository, policy: Policy) -> Iterator[AccessDecision]:
+    """Ask if `commit.template` may make a file elsewhere, or a denied one, a message."""
+    try:
+        findings = [judge_read(path, policy) for path in message_templates(repository)]
+    except (OSError, ValueError) as error:
+        yield _asks(f"its repository cannot be checked: {error}")
+        return
+    yield from (each for each in findings if each.kind is not VerdictKind.ALLOW)
 
 
 def _without_options(words: tuple[Word, ...]) -> tuple[Word, ...]:

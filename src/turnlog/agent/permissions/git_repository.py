@@ -78,6 +78,7 @@ PLAIN_PATH = re.compile(r"[\w./-]+")
 PLAIN_VALUE = re.compile(r'"([^"\\]+)"|([^\s"#;\\]+)')
 """The value of a setting, with or without quotes."""
 HOOKS_PATH = ("core", "hookspath")
+TEMPLATE = ("commit", "template")
 HEAD = re.compile(r"ref: refs/\S+\n?|[0-9a-f]{40}\n?|[0-9a-f]{64}\n?")
 UNREAD = ("hooks", "lfs", "annex")
 """Directories that reading commands do not look into, except for the hooks below."""
@@ -148,6 +149,17 @@ def hook_directories(top: Path) -> list[Path]:
     values = [each.value for each in settings if (each.section, each.key) == HOOKS_PATH]
     named = [found[1] or found[2] for found in map(PLAIN_VALUE.match, values) if found]
     return [common / "hooks", *(repository.top / expand_user(name) for name in named)]
+
+
+def message_templates(repository: Repository) -> list[Path]:
+    """Return the files that `git commit` copies into messages; raise ValueError if in doubt."""
+    common = common_directory(repository.directory)
+    configs = filter(is_there, (common / "config", repository.directory / "config.worktree"))
+    settings = [each for config in configs for each in _settings_in(config)]
+    values = [each.value for each in settings if (each.section, each.key) == TEMPLATE]
+    if not all(map(PLAIN_PATH.fullmatch, values)):
+        raise ValueError("commit.template is no plain path")
+    return [repository.top / value for value in values]
 
 
 def find_problem(repository: Repository, call: GitCall) -> RepositoryProblem | None:
