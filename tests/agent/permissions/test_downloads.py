@@ -23,7 +23,8 @@ ADDRESSES = (
     *("curl -A -d 'file:///shop/.e{n}v'", "curl -o -d 'file:///shop/.e{n}v'"),
     *("curl -A -g 'file:///shop/.e{n}v'", "curl -o -g 'file:///shop/.en[v-v]'"),
     *("curl -g http://h -s: 'file:///shop/.e{n}v'", "curl -g http://h --nex 'file:///.e{n}v'"),
-    "curl --proxy -d -d 'file:///shop/.e{n}v'",
+    *("curl --proxy -d -d 'file:///shop/.e{n}v'", "curl -- x -d 'file:///shop/.e{n}v'"),
+    "curl -- x -g 'file:///shop/.e{n}v'",
     *("curl -o '.e#1' 'http://h/{nvrc,x}'", "curl -sS -fL 'http://[::1]/{a,b}'"),
 )
 NAMED_BY_SERVER = (

@@ -85,10 +85,12 @@ def _without_data(texts: list[str]) -> list[tuple[str, bool]]:
     """
     kept: list[tuple[str, bool]] = []
     is_value, is_sure = False, True
-    for text in texts:
+    for rank, text in enumerate(texts):
         if is_value:
             is_value = False
             continue
+        if text == "--":  # only addresses follow
+            return [*kept, *((each, False) for each in texts[rank:])]
         kept.append((text, is_sure))
         is_value = is_sure and DATA.fullmatch(text) is not None
         # What follows any other option may be its value, even if it looks like an option.
