@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from support.build import image
 from support.media import picture
@@ -261,6 +262,39 @@ def test_prompts_come_one_after_the_other(printed: Printed, api: ScriptedApi) ->
     assert kinds(messages).count("system/init") == 2
     costs = [each["total_cost_usd"] for each in messages if each["type"] == "result"]
     assert costs[1] > costs[0]
+
+
+@pytest.mark.parametrize("is_fork", [False, True])
+def test_resumed_session_reports_its_whole_cost(
+    printed: Printed, api: ScriptedApi, is_fork: bool
+) -> None:
+    api.replies[:] = [
+        answered({"type": "text", "text": "Hi."}, input_tokens=1000, output_tokens=200)
+    ]
+    first = printed.result("one")
+    (path,) = printed.store.projects.rglob("*.jsonl")
+    resumed = replace(printed.options, resume=path, is_fork=is_fork, model="sonnet")
+    printed.options = resumed
+    second = printed.result("two")
+    used = {name: each["inputTokens"] for name, each in second["modelUsage"].items()}
+    assert list(used.values()) == [1000, 1000]
+    assert second["total_cost_usd"] > first["total_cost_usd"]
+    assert second["usage"]["input_tokens"] == 1000
+    # Totals do not record the provider of earlier processes.
+    assert ["provider" in each for each in second["modelUsage"].values()] == [False, True]
+
+
+def test_budget_ignores_what_a_resumed_session_cost_before(
+    printed: Printed, api: ScriptedApi
+) -> None:
+    api.replies[:] = [
+        answered({"type": "text", "text": "Hi."}, input_tokens=1000, output_tokens=200)
+    ]
+    cost = printed.result("one")["total_cost_usd"]
+    (path,) = printed.store.projects.rglob("*.jsonl")
+    limits = TurnLimits(max_budget=cost * 1.5)
+    printed.options = replace(printed.options, resume=path, limits=limits)
+    assert printed.result("two")["subtype"] == "success"
 
 
 def read(*lines: str) -> list[Prompt]:

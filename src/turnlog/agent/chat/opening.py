@@ -12,6 +12,8 @@ from pathlib import Path
 from shutil import rmtree
 from uuid import uuid4
 
+from msgspec.structs import replace
+
 from turnlog.agent.chat.assembly import (
     INTERACTIVE,
     ChatOptions,
@@ -73,7 +75,7 @@ from turnlog.agent.permissions.trust import (
 )
 from turnlog.agent.session.entry_builders import VERSION
 from turnlog.agent.session.recorder import name_session
-from turnlog.agent.session.resume import Resumed, check_dropped, fork, reopen
+from turnlog.agent.session.resume import Resumed, check_dropped, fork, fork_totals, reopen
 from turnlog.agent.subagents.runner import Agents
 from turnlog.agent.tools.ask_user_question import ASK_USER_QUESTION
 from turnlog.agent.tools.task_tracking import chosen_tracking, demands_tracking, is_tracking
@@ -328,7 +330,7 @@ def _session_of(store: Store, options: ChatOptions) -> tuple[Path, Resumed]:
         raise UsageError(f"session {name} exists already", f"--resume {name}")
     if source:
         fork(source, path, options.resume_at)
-        return path, reopen(path)
+        return path, replace(reopen(path), totals=fork_totals(source))
     return path, Resumed()
 
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from turnlog.agent.loop.events import (
 )
 from turnlog.agent.loop.spending import COST, COUNTED, DETAILED
 from turnlog.agent.model.model_names import longest_allowed
+from turnlog.agent.model.providers import provider_of
 from turnlog.agent.session.entry_builders import VERSION
 from turnlog.conversation.cost import cost_of
 from turnlog.conversation.models import model_name, window_of
@@ -67,9 +68,9 @@ class ResultFigures:
     """Running totals for `result` messages."""
 
     cost: float = 0.0
-    """Dollars of all turns so far."""
-    models: dict[str, Fields] = field(default_factory=dict[str, Fields])
-    """Tokens and dollars per model, of all turns so far."""
+    """Dollars of all turns of this process, which a budget limits; a resumed session has more."""
+    models: set[str] = field(default_factory=set[str])
+    """Models that this process has used."""
     user_messages: int = 0
     """Prompts and results of the turn."""
     stop_reason: str | None = None
@@ -112,12 +113,9 @@ class ResultFigures:
             self.deferred, self.stop_reason = named, DEFERRED
 
     def add(self, ended: TurnEnded) -> None:
-        """Add the cost of a turn."""
+        """Add the cost and the models of a turn."""
         self.cost += ended.cost
-        for model, counts in ended.models.items():
-            known = self.models.setdefault(model, dict.fromkeys(counts, 0))
-            for name, amount in counts.items():
-                known[name] = known.get(name, 0) + amount
+        self.models |= ended.models.keys()
 
 
 def _plain(value: Fields) -> str:
@@ -291,8 +289,13 @@ def _has_begun(ended: TurnEnded, figures: "ResultFigures") -> bool:
 
 
 def result_message(chat: Chat, ended: TurnEnded, figures: ResultFigures) -> Fields:
-    """Build the `result` message of a turn, and add its figures to those of the chat."""
+    """Build the `result` message of a turn, and add its figures to those of the chat.
+
+    Cost, API time and `modelUsage` are those of the whole session, also of the processes before
+    that it was resumed from (2.1.325, observed).
+    """
     figures.add(ended)
+    totals = chat.parts.recorder.totals
     output = chat.answer.value if chat.answer else None
     if chat.answer and output is None and ended.reason == "done":
         ended = replace(ended, reason="no_output")
@@ -302,12 +305,15 @@ def result_message(chat: Chat, ended: TurnEnded, figures: ResultFigures) -> Fiel
         "subtype": subtype,
         "is_error": ended.reason not in FINE,
         "duration_ms": round(ended.seconds * 1000),
-        "duration_api_ms": round(ended.api_seconds * 1000),
+        "duration_api_ms": totals.api_milliseconds,
         "num_turns": figures.user_messages if _has_begun(ended, figures) else 0,
         "stop_reason": "refusal" if ended.reason == "refused" else figures.stop_reason,
-        "total_cost_usd": figures.cost,
+        "total_cost_usd": totals.cost,
         "usage": ended.usage,
-        "modelUsage": {name: _model_usage(name, each) for name, each in figures.models.items()},
+        "modelUsage": {
+            name: _model_usage(name, each, name in figures.models)
+            for name, each in totals.models.items()
+        },
         "permission_denials": ended.denials,
         "terminal_reason": _ending(ended, figures),
     }
@@ -354,13 +360,18 @@ def plain_number(number: float | None) -> str:
     return f"{number or 0.0:.10f}".rstrip("0").rstrip(".")
 
 
-def _model_usage(model: str, counts: Fields) -> Fields:
-    counted = {name: counts.get(name, 0) for name in (*COUNTED.values(), *DETAILED)}
-    is_priced = cost_of(model, Usage()) is not None
-    return counted | {
-        COST: counts[COST],
+def _model_usage(model: str, counts: Mapping[str, float], is_used: bool) -> Fields:
+    counted: Fields = {name: counts.get(name, 0) for name in (*COUNTED.values(), *DETAILED)}
+    counted |= {
+        COST: counts.get(COST, 0),
         "contextWindow": window_of(model),
         "maxOutputTokens": longest_allowed(model, os.environ),
+    }
+    if not is_used:  # totals do not record what follows (2.1.325, observed)
+        return counted
+    is_priced = cost_of(model, Usage()) is not None
+    return counted | {
         "canonicalModel": model_name(model),
+        "provider": provider_of(os.environ).id,
         "costBasis": "list" if is_priced else "unknown",
     }

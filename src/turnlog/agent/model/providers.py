@@ -18,6 +18,8 @@ class Provider(NamedTuple):
     """A provider of models."""
 
     name: str
+    id: str
+    """The name in results: `firstParty` (2.1.325, observed), the others by analogy."""
     package: str
     """Additional package that it requires."""
     hint: str
@@ -63,16 +65,18 @@ def _open_vertex(environment: Mapping[str, str]) -> "Client":
     return AsyncAnthropicVertex(project_id=project, region=region, max_retries=0)
 
 
-ANTHROPIC = Provider("the Messages API", "anthropic", KEYS, _open_anthropic)
+ANTHROPIC = Provider("the Messages API", "firstParty", "anthropic", KEYS, _open_anthropic)
 PROVIDERS = {
     "CLAUDE_CODE_USE_BEDROCK": Provider(
         "Bedrock",
+        "bedrock",
         "turnlog[bedrock]",
         "export AWS_REGION=us-east-1 AWS_PROFILE=default",
         _open_bedrock,
     ),
     "CLAUDE_CODE_USE_VERTEX": Provider(
         "Vertex",
+        "vertex",
         "turnlog[vertex]",
         "export CLOUD_ML_REGION=us-east5 ANTHROPIC_VERTEX_PROJECT_ID=PROJECT;"
         " gcloud auth application-default login",

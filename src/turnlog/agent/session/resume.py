@@ -84,6 +84,11 @@ def reopen(path: Path, at: str | None = None) -> Resumed:
     )
 
 
+def fork_totals(path: Path) -> Fields | None:
+    """Return the totals that a fork continues from: those of its origin (2.1.325, observed)."""
+    return _last_value(_log_of(path), TOTALS)
+
+
 def continue_session(recorder: Recorder, resumed: Resumed) -> None:
     """Make a recorder continue a session."""
     recorder.chain = resumed.chain

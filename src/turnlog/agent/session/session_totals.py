@@ -40,6 +40,21 @@ class SessionTotals:
             if is_object(counts):
                 self._models[model] = {name: _number(each) for name, each in counts.items()}
 
+    @property
+    def cost(self) -> float:
+        """Dollars of all turns."""
+        return self._figures["totalCostUSD"]
+
+    @property
+    def api_milliseconds(self) -> int:
+        """Time spent waiting for the API."""
+        return round(self._figures["totalAPIDuration"])
+
+    @property
+    def models(self) -> Mapping[str, Mapping[str, float]]:
+        """Tokens and dollars per model."""
+        return self._models
+
     def add_turn(
         self, cost: float, api_seconds: float, models: Mapping[str, Mapping[str, float]]
     ) -> None:
