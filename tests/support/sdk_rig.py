@@ -120,6 +120,8 @@ class Program(NamedTuple):
 
 
 PROGRAMS: dict[str, Program] = {}
+DIFFERENT: dict[str, Any] = {"approvals of the project": [[["t1", True]], [["t1", False]]]}
+"""What `turnlog-chat` does on purpose unlike the client, each for a reason in docs/sdk.md."""
 
 
 def program(run: Callable[[Rig], Awaitable[Outcome]]) -> Callable[[Rig], Awaitable[Outcome]]:

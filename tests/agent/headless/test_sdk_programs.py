@@ -11,14 +11,12 @@ import pytest
 
 from support import sdk_programs
 from support.fork_server import fork_server
-from support.sdk_rig import PROGRAMS, own_client, run_program
+from support.sdk_rig import DIFFERENT, PROGRAMS, own_client, run_program
 
 assert sdk_programs.__all__, "importing it registers the programs"
 OUTCOMES = json.loads((Path(__file__).parents[2] / "data" / "sdk_outcomes.json").read_text())
 WHOLE = ("simple query", "unknown session", "in process server")
 """Programs that start the executable itself, as it is installed."""
-DIFFERENT = {"approvals of the project": [[["t1", True]], [["t1", False]]]}
-"""What programs get instead, each for a reason that docs/sdk.md states."""
 
 
 @pytest.fixture(scope="module")
