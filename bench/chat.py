@@ -33,7 +33,8 @@ PROMPT_MARK = "❯".encode()
 LAST_WORD = b"answer"
 LONG_CONTEXT = 900_000
 """Tokens before the turns that are compared with those of a new session."""
-LONG_TURNS = 20
+LONG_TURNS = 60
+"""Enough for a clock that ticks every 10 ms."""
 SCREEN = struct.pack("HHHH", 40, 120, 0, 0)
 TEXT = "The quick brown fox jumps over the lazy dog. " * 80
 STREAM = ("-p", "--input-format", "stream-json", "--output-format", "stream-json")

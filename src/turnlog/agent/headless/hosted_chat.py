@@ -280,8 +280,9 @@ class HostedChat:
     def _prompt_uuid(self, prompt: HostPrompt) -> str:
         """Return the uuid for a prompt's entry: the program's own, unless it is taken."""
         # Parents are named by their uuid, so a second entry with it would be ambiguous.
-        taken = {entry.get("uuid") for entry in self.chat.parts.recorder.chain}
-        return prompt.uuid if prompt.uuid and prompt.uuid not in taken else str(uuid4())
+        chain, wanted = self.chat.parts.recorder.chain, prompt.uuid
+        is_free = wanted and not any(entry.get("uuid") == wanted for entry in chain)
+        return wanted if wanted and is_free else str(uuid4())
 
     def _replay(self, prompt: HostPrompt | str) -> None:
         if self._wanted.replays and isinstance(prompt, HostPrompt):

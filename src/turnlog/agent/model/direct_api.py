@@ -91,7 +91,11 @@ class RequestBody:
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self._start
         for place in range(0, self._size, PIECE):
-            yield bytes(self._kept[place : min(place + PIECE, self._size)])
+            # A slice of the bytearray would be a second copy. While a view exists, nothing can be
+            # added, so it ends before the piece is sent.
+            with memoryview(self._kept) as view:
+                piece = bytes(view[place : min(place + PIECE, self._size)])
+            yield piece
         yield self._end
 
 
