@@ -63,7 +63,7 @@ def _sample(job: Job) -> None:
     job.prepare()
     with _start(job) as process:
         while process.poll() is None:
-            job.peak = max(job.peak, sum(map(_held, _family(process.pid))))
+            job.peak = max(job.peak, _held(_family(process.pid)))
             time.sleep(SAMPLE_EVERY)
         _require_success(job, process.returncode)
 
@@ -111,11 +111,19 @@ def children(pid: int) -> list[int]:
     return [int(child) for task in tasks for child in _words(task / "children")]
 
 
-def _held(pid: int) -> int:
-    """The most that a process has held so far; pages in common count in each process."""
+def _held(pids: list[int]) -> int:
+    """The most that processes have held: of one of them so far, or of all of them now.
+
+    The sum counts pages that processes have in common once; a forked one shares most of its own.
+    """
+    most = max((_figure(pid, "status", "VmHWM:") for pid in pids), default=0)
+    return max(most, sum(_figure(pid, "smaps_rollup", "Pss:") for pid in pids))
+
+
+def _figure(pid: int, file: str, name: str) -> int:
     try:
-        words = _words(Path(f"/proc/{pid}/status"))
-        return int(words[words.index("VmHWM:") + 1]) * 1024
+        words = _words(Path(f"/proc/{pid}/{file}"))
+        return int(words[words.index(name) + 1]) * 1024
     except (OSError, ValueError):  # it ended meanwhile
         return 0
 

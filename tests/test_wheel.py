@@ -12,6 +12,9 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parent.parent
+TOOLS = {"pip", "setuptools", "pkg_resources", "_distutils_hack"}
+"""What a new environment has by itself."""
+CORE_PACKAGES, CORE_SIZE = 20, 30_000_000
 
 
 def call(*command: str | Path) -> str:
@@ -47,7 +50,18 @@ def test_the_wheel_runs_in_an_empty_environment(
     monkeypatch.setenv("PATH", f"{turnlog.parent}:/usr/bin:/bin")
     assert call(plugin / "bin" / "turnlog", "--version") == call(turnlog, "--version")
     installed = json.loads(call(python, "-m", "pip", "list", "--format", "json"))
-    assert "pytest" not in {each["name"] for each in installed}
+    names = {each["name"] for each in installed} - TOOLS
+    assert "pytest" not in names
+    assert len(names) <= CORE_PACKAGES
+    assert installed_size(environment) < CORE_SIZE
+
+
+def installed_size(environment: Path) -> int:
+    """Return the bytes that packages brought; bytecode comes later, and only if it is used."""
+    (packages,) = environment.glob("lib/python3*/site-packages")
+    own = [each for each in packages.iterdir() if each.name.partition("-")[0] not in TOOLS]
+    files = [file for each in own for file in (each, *each.rglob("*")) if file.is_file()]
+    return sum(file.stat().st_size for file in files if file.suffix != ".pyc")
 
 
 def install(tmp_path: Path, extra: str) -> Path:
@@ -96,6 +110,22 @@ def test_the_extra_for_chat_brings_what_a_chat_needs(tmp_path: Path) -> None:
     assert "allow" in call(turnlog, "chat", "--explain-permission", "ls")
     refused = failure("env", "-u", "ANTHROPIC_API_KEY", turnlog, "chat", "-p", "hi")
     assert "ANTHROPIC_API_KEY" in refused
+
+
+def test_the_extra_for_lakes_brings_what_reports_need(tmp_path: Path) -> None:
+    turnlog, lake = install(tmp_path, "[lake]"), tmp_path / "lake"
+    call(turnlog, "--samples", "lake", "push", lake, "-q")
+    rows = json.loads(call(turnlog, "stats", "project", "--lake", lake, "--json"))
+    assert rows["total"]["sessions"] == 5
+
+
+def test_the_extra_for_encryption_brings_what_sealing_needs(tmp_path: Path) -> None:
+    turnlog = install(tmp_path, "[encryption]")
+    (tmp_path / "password").write_text("secret")
+    given = ("--password-file", tmp_path / "password", "-o")
+    call(turnlog, "--samples", "export", "last", *given, tmp_path / "x.html")
+    call(turnlog, "--samples", "bundle", "last", *given, tmp_path / "x.turnlog")
+    assert (tmp_path / "x.turnlog").read_bytes().startswith(b"age-encryption.org")
 
 
 def test_every_pinned_package_runs_on_the_oldest_python_that_turnlog_does() -> None:
