@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,30 @@ def served(python: str, log: Path) -> Generator[str]:
 
 
 def ask(chat: ChatProcess, *prompts: str, options: tuple[str, ...] = NEW) -> list[Fields]:
-    """Run prompts one after the other; return the printed messages."""
+    """Run prompts one after the other; return the printed messages.
+
+    Prompts that are sent during a turn would join it, so each waits for the result before.
+    """
+    messages: list[Fields] = []
     with chat.start(*STREAM, *STYLE, *PIECES, *options) as running:
-        out, err = running.communicate(typed(prompts), timeout=SECONDS)
+        assert running.stdin
+        assert running.stdout
+        for prompt in prompts:
+            running.stdin.write(typed([prompt]))
+            running.stdin.flush()
+            messages += turn_in(running.stdout)
+        out, err = running.communicate(timeout=SECONDS)
     assert err == "", err
-    return [json.loads(line) for line in out.splitlines()]
+    return messages + [json.loads(line) for line in out.splitlines()]
+
+
+def turn_in(lines: Iterable[str]) -> Iterator[Fields]:
+    """Yield printed messages up to a result."""
+    for line in lines:
+        message = json.loads(line)
+        yield message
+        if message["type"] == "result":
+            return
 
 
 def results(messages: list[Fields]) -> list[Fields]:
