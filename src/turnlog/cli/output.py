@@ -84,6 +84,7 @@ def fit(text: str, cells: int) -> str:
     """
     if cells <= 0:
         return ""
+    # As in `cells_of`: importing rich costs more than most commands need for the rest.
     if NARROW.fullmatch(text):
         return f"{text[: cells - 1]}…" if len(text) > cells else text.ljust(cells)
     from rich.cells import cell_len, set_cell_size
@@ -139,6 +140,7 @@ def local_time(moment: datetime | None) -> str:
 def echo_lines(lines: Iterable[str]) -> None:
     """Print lines that are masked already, in batches as they arrive."""
     left = iter(lines)
+    # Each write is flushed: one per line would be slow, a single one would keep a pager waiting.
     while some := list(islice(left, AT_ONCE)):
         echo_masked("\n".join(some))
 
@@ -161,6 +163,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
     """
     plain_value = masked_value(msgspec.to_builtins(value, enc_hook=str))
     separators = (",", ":") if indent is None else None
+    # Not msgspec's encoder: it refuses half a surrogate pair, which a session file can contain.
     text = json.dumps(plain_value, ensure_ascii=False, indent=indent, separators=separators)
     return safe_json(text)
 

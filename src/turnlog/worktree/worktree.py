@@ -102,6 +102,7 @@ class Branch:
         """Return whether a sighting is on the branch; `parent` is what a backup belongs to."""
         if sighting.source.call:
             return sighting.source.call.use.index in self.nodes
+        # Without its call, the branch that started a sub-agent is unknown, but its changes count.
         if sighting.source.agent:
             return True
         if sighting.backup:

@@ -110,5 +110,6 @@ def nearest_places(found: Sequence[int], start: int, end: int) -> list[int]:
         number for number, count in zip(sorted(counted), reached, strict=True) if count >= end
     )
     most = next(enough, max(counted, default=0))
+    # Only these are sorted: an index may have a million texts, of which a few hundred are wanted.
     near = [place for place, number in enumerate(found) if number <= most]
     return sorted(near, key=found.__getitem__)[start:end]
