@@ -25,7 +25,9 @@ def width() -> int:
         return (int(columns) if columns.isdecimal() else 0) or 80
     for descriptor in (1, 2, 0):
         with suppress(OSError):
-            return os.get_terminal_size(descriptor).columns
+            # A pseudo-terminal has no columns until a program sets its size, which some never do.
+            if columns := os.get_terminal_size(descriptor).columns:
+                return columns
     return 100
 
 
