@@ -28,6 +28,7 @@ from turnlog.lake.lake_push import Pushed, PushOptions, last_settings, push
 from turnlog.lake.lake_settings import LakeSettings, parse_consents, read_settings
 from turnlog.lake.lake_status import LakeStatus, MachineStatus, lake_status, pull
 from turnlog.lake.lake_verification import VerifiedLake, verify
+from turnlog.store.paths import expand_user
 from turnlog.text import file_size, plural
 
 MOST_NAMED = 10
@@ -91,7 +92,7 @@ def settings_of(given: dict[str, Any]) -> LakeSettings:
     if "key" in chosen:
         # Shells do not expand the ~ of --key=~/team.key. Absolute, because a push remembers the
         # path, and `lake verify` may use it in another directory.
-        chosen["key"] = chosen["key"].expanduser().absolute()
+        chosen["key"] = expand_user(str(chosen["key"])).absolute()
     return replace(settings, **chosen)
 
 
