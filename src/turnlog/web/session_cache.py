@@ -180,7 +180,7 @@ class SessionCache:
         slot.reader = Thread(target=self._read, args=(slot, store, path, start), daemon=True)
 
     def _read(self, slot: _Slot, store: Store, path: Path, start: OpenedSession) -> None:
-        size = path.stat().st_size
+        size = start.reading.size if start.reading else 0
 
         def note(count: int) -> None:
             start.reading = ReadProgress(count, size)
