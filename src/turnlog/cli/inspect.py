@@ -154,4 +154,4 @@ def _print_problems(survey: Survey) -> None:
         return
     echo("\n" + style("Problems", "bold"))
     for problem in survey.problems:
-        echo(f"  {problem.path}:{problem.line}  {style(problem.reason, 'red')}")
+        echo(f"  {plain(str(problem.path))}:{problem.line}  {style(problem.reason, 'red')}")
