@@ -130,7 +130,7 @@ class SessionCache:
 
     @contextmanager
     def use(self, store: Store, path: Path, is_early: bool = False) -> Generator[OpenedSession]:
-        """Hold a current session for the time of a `with` block.
+        """Hold an up-to-date session during a `with` block.
 
         If `is_early` and the session is large, hold its first lines until all of it is read.
         """

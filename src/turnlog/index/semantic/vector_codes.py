@@ -99,7 +99,7 @@ def _differing_bits(code: bytes, columns: list[bytes]) -> bytes:
 
 
 def nearest_places(found: Sequence[int], start: int, end: int) -> list[int]:
-    """Return the places of the smallest numbers from rank `start` to `end`, equals in order.
+    """Return the places of the numbers ranked `start` to `end`, the smallest first; ties in order.
 
     >>> nearest_places([5, 2, 9, 2, 5], 1, 4)
     [3, 0, 4]
