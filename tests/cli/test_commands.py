@@ -304,6 +304,13 @@ def test_inspect_covers_sub_agents_unless_a_session_is_named(project: Path, turn
     assert turnlog("inspect", ID, "--all").code == 2
 
 
+def test_inspect_prints_a_problem_on_one_line(project: Path, turnlog: Run) -> None:
+    (project / "two\nlines\x1b[2J.jsonl").write_bytes(b"{torn}\n")
+    problems = turnlog("inspect").out.partition("Problems\n")[2].splitlines()
+    assert len(problems) == 1
+    assert f"{project}/two lines [2J.jsonl:1  not JSON" in problems[0]
+
+
 def test_where_names_every_place(project: Path, turnlog: Run) -> None:
     places = json.loads(turnlog("where", "--json").out)
     assert places["projects"] == {"path": str(project.parent), "exists": True}

@@ -216,6 +216,21 @@ def test_configuration_names_the_lake(turnlog: Run, path: Path, project: Path) -
     assert settings_of({"names": "plain"}).is_hashed is False
 
 
+def test_keys_are_found_below_the_home_directory(
+    turnlog: Run, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "team.key").write_bytes(b"k" * 32)
+    raw = str(path.parent)
+    assert turnlog("lake", "push", "lake", "--key=~/team.key").code == 0
+    assert turnlog("lake", "ingest", raw, "lake", "--key=~/team.key").code == 0
+    for words in (("push", "lake"), ("ingest", raw, "lake")):
+        failed = turnlog("lake", *words, "--key=~no-such-user/team.key")
+        assert failed.code == 2
+        assert "cannot read the key" in failed.err
+    assert turnlog("lake", "install", "~no-such-user/lake").code == 0
+
+
 def test_different_keys_are_reported(turnlog: Run, path: Path, tmp_path: Path) -> None:
     turnlog("lake", "push", "lake")
     (tmp_path / "turnlog" / "lake" / "machines").unlink()

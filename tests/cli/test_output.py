@@ -1,5 +1,8 @@
 """Text for a terminal."""
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -31,6 +34,22 @@ def test_wide_characters_take_two_cells() -> None:
     assert fit("日本語", 6) == "日本語"
     assert fit("日本語", 4) == "日 …"
     assert fit("abc", 0) == ""
+
+
+def test_a_terminal_that_has_no_size_yet_has_room_for_text() -> None:
+    leader, follower = os.openpty()
+    program = "from turnlog.cli.output import width; print(width())"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        stdin=follower,
+        stdout=subprocess.PIPE,
+        stderr=follower,
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"},
+        check=True,
+    )
+    os.close(leader)
+    os.close(follower)
+    assert int(done.stdout) >= 80
 
 
 def test_sizes_are_short() -> None:

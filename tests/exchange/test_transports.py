@@ -16,7 +16,7 @@ from turnlog.errors import Damaged, Unavailable, UsageError
 from turnlog.exchange.destinations import open_transport
 from turnlog.exchange.directory_transport import DirectoryTransport
 from turnlog.exchange.git_transport import GitTransport
-from turnlog.exchange.transports import Transport, canonical_dest
+from turnlog.exchange.transports import Transport, canonical_dest, run_program
 
 CONTENT = os.urandom(300_000)
 NAME = f"packs/{sha256(CONTENT).hexdigest()}"
@@ -227,3 +227,11 @@ def test_a_store_is_no_dest(tmp_path: Path) -> None:
     machine = SyncedMachine(tmp_path, str(tmp_path / ".claude" / "sync"))
     with pytest.raises(UsageError, match="in the store"):
         machine.sync()
+
+
+def test_a_program_may_print_more_messages_than_a_pipe_holds() -> None:
+    program = "import sys; sys.stderr.write('x' * 300_000); sys.stdout.write('content')"
+    assert run_program([sys.executable, "-c", program], limit=100) == b"content"
+    failing = f"{program}; sys.exit('\\nthe last line')"
+    with pytest.raises(Unavailable, match="the last line"):
+        run_program([sys.executable, "-c", failing], limit=100)

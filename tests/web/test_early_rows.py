@@ -109,6 +109,15 @@ def test_a_session_that_cannot_be_read_is_an_error(tmp_path: Path, error: Except
             pass
 
 
+def test_a_session_that_is_deleted_before_its_rest_is_read_is_missing(tmp_path: Path) -> None:
+    path = write_turns(tmp_path / f"{SESSION}.jsonl", 3)
+    cache = SessionCache(large=0)
+    with cache.use(Store(tmp_path), path, is_early=True):
+        path.unlink()
+    with pytest.raises(NotFound), cache.use(Store(tmp_path), path):
+        pass
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[WebServer]:
     path = write_turns(tmp_path / f"home/projects/-home-ada-shop/{SESSION}.jsonl", TURNS, 11_000)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.build import assistant, session, text, user
+from support.build import assistant, call, result, session, text, user
 from support.lake_machines import PushingMachine
 from support.web_server import running_command
 
@@ -54,6 +54,33 @@ def test_a_page_shows_what_was_pushed_since(dest: str, tmp_path: Path) -> None:
     machine.push()
     library.close()  # as after a minute
     assert _turns(lake_pages.lake_csv(library, {"by": "month"})) == 2
+    library.close()
+
+
+def test_cells_are_shown_by_what_they_are(tmp_path: Path) -> None:
+    from turnlog.lake.lake_reports import LakeSource
+    from turnlog.web.lake_pages import LakeLibrary, lake_page
+
+    dest = str(tmp_path / "lake")
+    machine = PushingMachine(tmp_path / "ada", dest)
+    calls = [call("Bash", {"command": "make"}, f"toolu_{number}") for number in range(3)]
+    asked = [assistant(each, message_id=f"msg_{number}") for number, each in enumerate(calls)]
+    failed = [result(f"toolu_{number}", "no", is_error=number < 1) for number in range(3)]
+    pairs = zip(asked, failed, strict=True)
+    machine.write(session(user("Hi"), *(line for pair in pairs for line in pair)))
+    machine.push()
+    library = LakeLibrary(LakeSource(dest))
+    table = lake_page(library, {"by": "errors"})["table"]
+    (row,) = table["rows"]
+    cells = dict(zip(table["titles"], row["cells"], strict=True))
+    assert row["names"] == ["Bash"]
+    assert (cells["calls"], cells["errors"], cells["error rate"]) == ("3", "1", "33%")
+    # Without consent, a program is hashed and its error left out.
+    assert cells["last"].startswith("20")
+    assert cells["command"].startswith("h-")
+    assert cells["last error"] == "?"
+    (month,) = lake_page(library, {"by": "month"})["table"]["rows"]
+    assert any(cell.startswith(("$", "<$")) for cell in month["cells"])
     library.close()
 
 

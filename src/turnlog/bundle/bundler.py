@@ -99,6 +99,7 @@ def write_bundle(
         packed = folder / "packed"
         with packed.open("wb") as file:
             write_container(file, encode_manifest(manifest), members)
+        # Before it is encrypted: the check reads what its receiver will see.
         _require_importable(packed, folder / "again", packing.finder)
         if options.password is not None:
             packed.write_bytes(encrypt_with_password(packed.read_bytes(), options.password))
@@ -121,6 +122,7 @@ def _chosen(sessions: Iterable[Path]) -> list[Path]:
             hint = f"turnlog clone {quote(path.stem)}"
             raise UsageError(f"{path.name} has no UUID as its name: no client resumes it", hint)
     for one, other in pairwise(found):
+        # Ids that differ only in case are one file on macOS and Windows.
         if one.stem.lower() == other.stem.lower():
             message = f"{one} and {other} have the same id"
             raise UsageError(message, f"turnlog bundle {quote(str(one))} -o FILE")

@@ -46,6 +46,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
       turnlog agents
       turnlog agents attach 1f0c
     """
+    # Also for subcommands, whose imports would fail on Windows: it has no termios.
     if not HAS_FOLDER_DESCRIPTORS:
         raise UsageError("background chats need Linux, macOS or WSL", "wsl turnlog agents")
     if ctx.invoked_subcommand:

@@ -38,6 +38,7 @@ class BundleCommand(click.Command):
     """A command that remembers its command line, for the hint to repeat it with --yes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # --yes in front: behind a `--`, it would be taken for the name of a session.
         ctx.meta[AGREEING] = shlex.join(["turnlog", "bundle", "--yes", *args])
         return super().parse_args(ctx, args)
 
@@ -95,6 +96,7 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
     require_outside_store(ctx, output)
     if not output.absolute().parent.is_dir():
         raise NotFound(f"{output.parent} is not a directory", f"mkdir -p {output.parent}")
+    # Before the prompt for a password: nobody should type one for a file that is then refused.
     require_replaceable(output, ctx.meta[AGREEING], given["yes"], is_own_bundle)
     password = password_from(given["password_file"], given["password"], PASSWORD, "turnlog bundle")
     options = BundleOptions(not given["as_is"], password, given["key"])
@@ -115,6 +117,7 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
 
 def is_own_bundle(start: bytes) -> bool:
     """Return whether a file starts like a bundle."""
+    # An encrypted bundle cannot be told from any other age file.
     return start.startswith((MAGIC, AGE))
 
 

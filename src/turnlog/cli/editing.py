@@ -83,6 +83,7 @@ OPTIONS = (
 
 def transform_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select transforms."""
+    # Decorators apply bottom-up: reversed, help lists the options in the order above.
     for option in reversed(OPTIONS):
         command = option(command)
     return command
@@ -92,12 +93,14 @@ def edit_options(
     options: dict[str, Any], dry_run: bool = False, transcript: Path | None = None
 ) -> EditOptions:
     """Return the parsed options as a value; `transcript` is the file that keeps everything."""
+    # Options with a value are taken out first: those that remain are flags, named like transforms.
     model = options.pop("with_model")
     if model and not options["compress"]:
         raise UsageError("--with-model requires --compress", "--compress --with-model")
     choice = TransformOptions(
         options.pop("keep_last"),
         options.pop("larger_than"),
+        # A dry run must not cost anything: it takes the extracts for the summary.
         partial(summarise, model=model) if model and not dry_run else None,
         transcript.absolute() if transcript else None,
     )

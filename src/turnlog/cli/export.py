@@ -51,6 +51,7 @@ class ExportCommand(click.Command):
     """A command that remembers its command line, for the hint to repeat it with --yes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # --yes in front: behind a `--`, it would be taken for the name of a session.
         ctx.meta[AGREEING] = shlex.join(["turnlog", "export", "--yes", *args])
         return super().parse_args(ctx, args)
 
@@ -177,6 +178,7 @@ def _export_folder(
 ) -> None:
     given = ctx.params
     folder = Path(given["output"])
+    # A filtered export must not remove the pages of the sessions that it leaves out.
     is_complete = given["every"] and not (given["project"] or given["since"] or given["until"])
     chosen = FolderOptions(options, password, is_complete, given["yes"])
     with progress_bar(sum(session.size for session in sessions), "exporting") as bar:

@@ -120,6 +120,7 @@ def _target(commands: list[str]) -> str | None:
         targets = [backend_of(each) for each in load_targets(options)]
         return " and ".join(target.address for target in targets)
     except TurnlogError:
+        # The backend's variables may be set for the client only. All else can still be shown.
         return None
 
 
@@ -149,6 +150,7 @@ def _projects(notes: list[HookNote], state: Path, config: Path) -> list[dict[str
     """Return the state of every project that used a route or has a switch."""
     switches = read_switches(str(config))
     ledger = Ledger(state)
+    # In memory only: this lists projects whose first notes still wait, which have no record yet.
     for note in notes:
         if note.route.key not in ledger.records:
             ledger.open(note.route, None)

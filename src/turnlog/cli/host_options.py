@@ -39,6 +39,8 @@ NOT_FOR_ACP = (
 )
 """Options about one session, or about another protocol: an editor opens sessions itself."""
 SEPARATORS = re.compile(r"[,\s]+")
+AGENTS = """--agents '{"reviewer": {"description": "Reviews code", "prompt": "Review it"}}'"""
+"""Shows the shape of a definition; of its fields, only the prompt is required."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -225,11 +227,11 @@ def command_line_agents(text: str | None) -> "dict[str, AgentDefinition]":
         is_file = text and not text.lstrip().startswith("{")
         listed = json.loads(Path(text).read_bytes() if text and is_file else text or "{}")
     except OSError as error:
-        raise UsageError(f"--agents {text}: {error.strerror}", "--agents '{}'") from error
+        raise UsageError(f"--agents {text}: {error.strerror}", AGENTS) from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"--agents is not JSON: {error}", "--agents '{}'") from error
+        raise UsageError(f"--agents is not JSON: {error}", AGENTS) from error
     if not is_object(listed):
-        raise UsageError("--agents is not an object", "--agents '{}'")
+        raise UsageError("--agents is not a JSON object", AGENTS)
     return read_agents(listed)
 
 

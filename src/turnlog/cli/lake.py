@@ -28,6 +28,7 @@ from turnlog.lake.lake_push import Pushed, PushOptions, last_settings, push
 from turnlog.lake.lake_settings import LakeSettings, parse_consents, read_settings
 from turnlog.lake.lake_status import LakeStatus, MachineStatus, lake_status, pull
 from turnlog.lake.lake_verification import VerifiedLake, verify
+from turnlog.store.paths import expand_user
 from turnlog.text import file_size, plural
 
 MOST_NAMED = 10
@@ -74,6 +75,7 @@ def name_options(command: Any) -> Any:
         click.option("--user", metavar="NAME", help="Name of the user; by default the login name."),
         click.option("--host", metavar="NAME", help="Name of this machine; by default its own."),
     ]
+    # Decorators apply bottom-up: reversed, help lists the options in the order above.
     for option in reversed(options):
         command = option(command)
     return command
@@ -88,7 +90,9 @@ def settings_of(given: dict[str, Any]) -> LakeSettings:
         settings = replace(settings, is_hashed=given["names"] == "hash")
     chosen = {name: given[name] for name in ("key", "user", "host") if given.get(name)}
     if "key" in chosen:
-        chosen["key"] = chosen["key"].expanduser().absolute()
+        # Shells do not expand the ~ of --key=~/team.key. Absolute, because a push remembers the
+        # path, and `lake verify` may use it in another directory.
+        chosen["key"] = expand_user(str(chosen["key"])).absolute()
     return replace(settings, **chosen)
 
 
@@ -278,6 +282,7 @@ def verify_command(ctx: click.Context, dest: str | None, as_json: bool, **given:
     settings = settings_of(given)
     target = dest_of(dest, settings, "verify")
     if not any(given.values()):
+        # A running push locks the state that has them: then those of the configuration count.
         with suppress(Conflict):
             settings = last_settings(target) or settings
     with closing(StepBar("verifying", is_hidden=as_json)) as bar:

@@ -15,6 +15,7 @@ from turnlog.lake.lake_settings import LakeSettings, parse_consents, read_settin
 from turnlog.lake.raw_ingest import ENGINES, TASK_SIZE, Ingested, RawOptions, ingest_raw
 from turnlog.lake.scout_export import export_scout
 from turnlog.lake.warehouse_ddl import DIALECTS, warehouse_ddl
+from turnlog.store.paths import expand_user
 from turnlog.text import file_size, plural
 
 MOST_NAMED = 5
@@ -83,6 +84,7 @@ def ingest_command(raw: str, dest: str, as_json: bool, **given: Any) -> None:
       turnlog lake ingest /archive/claude /srv/lake --since 2d --json
     """
     settings, since = _settings(given), given["since"]
+    # Any length: the number of tasks is known once the files are listed.
     with progress_bar(1, "tasks") as bar:
         options = RawOptions(
             engine=given["engine"],
@@ -108,7 +110,8 @@ def _settings(given: dict[str, Any]) -> LakeSettings:
         settings = replace(settings, consents=parse_consents(given["consents"]))
     if given["names"]:
         settings = replace(settings, is_hashed=given["names"] == "hash")
-    return replace(settings, key=given["key"].absolute()) if given["key"] else settings
+    key = given["key"] and expand_user(str(given["key"])).absolute()
+    return replace(settings, key=key) if key else settings
 
 
 def _advance(bar: Any, done: int, total: int) -> None:

@@ -18,7 +18,7 @@ from turnlog.lake.lake_settings import lake_folder, parse_consents, read_setting
 from turnlog.lake.lake_storage import require_dest
 from turnlog.plugin.background_runs import run_in_background
 from turnlog.plugin.client_hooks import LAKE_HOOK, program
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, expand_user
 
 TIMER = "turnlog-lake"
 
@@ -109,7 +109,7 @@ def _fixed(dest: str) -> str:
     """Return a destination that does not depend on the directory that a hook runs in."""
     if "://" in dest:
         return dest
-    return str(Path(dest).expanduser().absolute())
+    return str(expand_user(dest).absolute())
 
 
 def _report(message: str, as_json: bool, *, installed: bool) -> None:

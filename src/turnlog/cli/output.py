@@ -25,7 +25,9 @@ def width() -> int:
         return (int(columns) if columns.isdecimal() else 0) or 80
     for descriptor in (1, 2, 0):
         with suppress(OSError):
-            return os.get_terminal_size(descriptor).columns
+            # A pseudo-terminal has no columns until a program sets its size, which some never do.
+            if columns := os.get_terminal_size(descriptor).columns:
+                return columns
     return 100
 
 
@@ -84,6 +86,7 @@ def fit(text: str, cells: int) -> str:
     """
     if cells <= 0:
         return ""
+    # As in `cells_of`: importing rich costs more than most commands need for the rest.
     if NARROW.fullmatch(text):
         return f"{text[: cells - 1]}…" if len(text) > cells else text.ljust(cells)
     from rich.cells import cell_len, set_cell_size
@@ -139,6 +142,7 @@ def local_time(moment: datetime | None) -> str:
 def echo_lines(lines: Iterable[str]) -> None:
     """Print lines that are masked already, in batches as they arrive."""
     left = iter(lines)
+    # Each write is flushed: one per line would be slow, a single one would keep a pager waiting.
     while some := list(islice(left, AT_ONCE)):
         echo_masked("\n".join(some))
 
@@ -161,6 +165,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
     """
     plain_value = masked_value(msgspec.to_builtins(value, enc_hook=str))
     separators = (",", ":") if indent is None else None
+    # Not msgspec's encoder: it refuses half a surrogate pair, which a session file can contain.
     text = json.dumps(plain_value, ensure_ascii=False, indent=indent, separators=separators)
     return safe_json(text)
 

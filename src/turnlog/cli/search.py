@@ -123,6 +123,7 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
       turnlog search --regex 'TODO\\(\\w+\\)' --kind answer
       turnlog search migration -n 3 --json
     """
+    # `-h` excludes a word, like any other word with a dash; alone, it can only be meant as help.
     if query == ("-h",):
         echo(ctx.get_help())
         return

@@ -153,9 +153,9 @@ def _lift_tip(
     branch: list[ChainNode],
     replaced: dict[str | None, list[ChainNode]],
 ) -> None:
-    """Make the tip later than every entry of other branches, including progress.
+    """Give the tip a later time than every entry of other branches, including progress.
 
-    Lines that the tip replaces get the same time: a second pass would change them otherwise.
+    Lines that the tip replaces get this time, too, so that straightening again changes nothing.
     """
     indexes = {node.index for node in branch} | plan.dropped
     others = (node for node in session.tree.chain if node.index not in indexes)

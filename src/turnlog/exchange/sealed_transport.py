@@ -86,7 +86,7 @@ def _open_keys(
             # Every key costs a second or more before anyone knows whether it is one of ours: a
             # hostile DEST could have thousands.
             if work > MOST_WORK:
-                raise Damaged("all keys together take too long to open")
+                raise Damaged("not tried: opening this many keys would take too long")
             found.append(_identity(decrypt_with_password(sealed, password)))
         except Damaged as error:
             problems.append(NotExchanged(name, str(error)))

@@ -8,7 +8,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from threading import Thread
+from typing import IO, Protocol
 
 from turnlog.errors import Unavailable
 from turnlog.secrets import mask
@@ -20,6 +21,8 @@ VALID = re.compile(
 )
 """Names of files at DEST; everything else there is ignored."""
 LAST_LINES = 3
+LONGEST_END = 1 << 16
+"""Bytes of the end of a program's stderr."""
 
 
 class Transport(Protocol):
@@ -90,10 +93,23 @@ def run_program(
 def _read_some(process: "subprocess.Popen[bytes]", limit: int) -> tuple[bytes, bytes]:
     assert process.stdout is not None
     assert process.stderr is not None
+    errors = bytearray()
+    # At the same time: a program whose messages fill the pipe would wait for us to read them, and
+    # we for its output.
+    reader = Thread(target=_read_end, args=(process.stderr, errors))
+    reader.start()
     output = process.stdout.read(limit)
     if len(output) == limit:
         process.kill()
-    return output, process.stderr.read(1 << 16)
+    reader.join()
+    return output, bytes(errors)
+
+
+def _read_end(stream: IO[bytes], kept: bytearray) -> None:
+    """Read a stream, keeping only the end of what it contains."""
+    while chunk := stream.read(LONGEST_END):
+        kept += chunk
+        del kept[:-LONGEST_END]
 
 
 def last_words(stderr: bytes) -> str:

@@ -77,6 +77,7 @@ class ChainEntry(Entry):
 class MessageEntry(ChainEntry):
     """An entry with a message, in the current shape or in the flat one of some exporters."""
 
+    # The client writes an object. Exporters put the text or the blocks here, or into `content`.
     message: MessageBody | str | list[Block] | None | UnsetType = UNSET
     flat_content: Content = field(default=UNSET, name="content")
 
@@ -114,6 +115,7 @@ class User(MessageEntry):
     """Written by turnlog: the time of a prompt before an edit moved it. Copies are found by it."""
     raw_tool_use_result: Raw | UnsetType = field(default=UNSET, name="toolUseResult")
     """Decoded on demand: it repeats the result, and is a third of many files."""
+    # Named explicitly: `rename="camel"` would expect `sourceToolAssistantUuid`.
     source_tool_assistant_uuid: Text = field(default=UNSET, name="sourceToolAssistantUUID")
     source_tool_use_id: Text = field(default=UNSET, name="sourceToolUseID")
     permission_decision: Object = UNSET
@@ -200,6 +202,8 @@ class Attachment(ChainEntry):
         return fields.get("type")
 
 
+# Tagged structs: the decoder chooses one by `data.type`. An unknown type does not decode, and the
+# slow path keeps all of it as an `UnknownPart`.
 class HookProgress(Struct, tag="hook_progress", rename="camel", kw_only=True):
     hook_event: Text = UNSET
     hook_name: Text = UNSET
@@ -262,6 +266,8 @@ ProgressData = (
 class Progress(ChainEntry):
     """Progress of a running tool or hook; part of the chain (2.1.12 to 2.1.81)."""
 
+    # The root of 330 of 943 public files is a progress entry. To drop it before entries are linked
+    # would cut off everything below it.
     data: ProgressData | None | UnsetType = UNSET
     tool_use_id: Text = field(default=UNSET, name="toolUseID")
     parent_tool_use_id: Text = field(default=UNSET, name="parentToolUseID")
@@ -277,4 +283,6 @@ class Progress(ChainEntry):
 class Unknown(ChainEntry):
     """An entry of a type that turnlog does not know; `fields` is all of it."""
 
+    # A chain entry: a newer client may add a kind that is a parent of others, as 2.1.91 did with
+    # `attachment`.
     fields: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -15,6 +15,8 @@ class Summary(Entry):
     """A title for the conversation that ends at `leaf_uuid` (1.0.17 to 2.1.29)."""
 
     summary: Text = UNSET
+    # May name an entry of another file: 1.0.60 copies a session when it resumes it, and puts the
+    # title of the old conversation into the first line of the copy (observed).
     leaf_uuid: Text = UNSET
 
 
@@ -66,11 +68,16 @@ class LastPrompt(Entry):
     """A pointer to the tip of the conversation; written repeatedly, the last one counts."""
 
     last_prompt: Text = UNSET
+    # May name an entry further down, as a fifth of them do in 2.1.325 (observed): resolve it after
+    # the whole file was read.
     leaf_uuid: Text = UNSET
+    # With it, the pointer may cut the history above the leaf; without it, such a pointer is ignored
+    # (2.1.325, observed).
     explicit: Flag = UNSET
 
 
 class CustomTitle(Entry):
+    # An empty title takes the name back (2.1.325, observed), which is not the same as no entry.
     custom_title: Text = UNSET
 
 
@@ -105,6 +112,7 @@ class PermissionMode(Entry):
 class CostState(Entry):
     """The client's own totals, per process (2.1.2xx on)."""
 
+    # Named explicitly: `rename="camel"` would expect `totalCostUsd` and `totalApiDuration`.
     total_cost_usd: Number = field(default=UNSET, name="totalCostUSD")
     total_api_duration: Number = field(default=UNSET, name="totalAPIDuration")
     total_api_duration_without_retries: Number = field(

@@ -31,6 +31,7 @@ class PreservedMessages(CamelView):
     """Lines from before the boundary that the client inserts after the summary (2.1.2xx on)."""
 
     anchor_uuid: Text = UNSET
+    # If one of them is not in the file, the client sends none (2.1.325, observed).
     uuids: Texts = UNSET
     all_uuids: Texts = UNSET
 
@@ -53,6 +54,8 @@ class CompactMetadata(CamelView):
 class CompactBoundary(System):
     """Older turns were replaced by a summary, which follows (2.0.13 on)."""
 
+    # Its parent is null; the logical parent is the leaf before the compaction, which is missing in
+    # 16 of 74 public compactions.
     compact_metadata: CompactMetadata | None | UnsetType = UNSET
 
 

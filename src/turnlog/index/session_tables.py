@@ -60,12 +60,14 @@ def open_in_steps(
 
 def table_path(index: Path, session: Path) -> Path:
     """Return the path of a session's table."""
+    # Cut, because a file name has at most 255 bytes. Two projects may have a session of this name.
     name = f"{session.stem[:80]}-{zlib.crc32(str(session.absolute()).encode()):08x}{SUFFIX}"
     return tables_folder(index) / name
 
 
 def _open_with_table(path: Path, file: Path) -> Session | None:
     table = read_table(file, current_version())
+    # Checksums of two paths may be equal: the table itself says which session it is of.
     if table is None or table.head.path != str(path.absolute()):
         return None
     try:

@@ -106,6 +106,7 @@ def _matching(
 ) -> set[LakeFile]:
     """Return the files of a user or a session."""
     keep = NameFilter(names_for(settings, this_machine()))
+    # Both forms: each machine decides for itself whether names are hashed.
     columns, wanted = ("user",), {request.user, keep.key_of(request.user)}
     if request.session:
         columns = ("session", "opened_by")

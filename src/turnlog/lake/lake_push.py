@@ -191,7 +191,7 @@ class _Push:
         self.writer: UnitWriter | None = None
 
     def run(self, db: sqlite3.Connection, there: Sequence[str]) -> None:
-        """Push what has changed, and retract what is gone from the stores that are there."""
+        """Push what has changed; retract what is gone from `there`, the stores that were listed."""
         done, state = self.done, self.state
         secret = self.machine.secret
         sources = list(source_rows(db, secret, self.keep, self.options.since))

@@ -28,6 +28,7 @@ PATHS, COMMANDS, TEXTS = "paths", "commands", "texts"
 CONSENTS = (PATHS, COMMANDS, TEXTS)
 """Columns that are pushed only with consent, such as `--with paths`."""
 
+# Decimals, because the sum of floats depends on the order in which an engine adds up its rows.
 PRECISION, SCALE = 18, 6
 """Digits of a cost in microdollars, and how many of them are decimals."""
 
@@ -99,6 +100,8 @@ permission_mode string Permission mode of the client.
 {OWN}
 """)
     + _columns("text string Start of the prompt, with secrets masked.", TEXTS),
+    # Rates beside the cost: copies of a message may have different counts. A report takes the
+    # largest of each, and adds the price of what is missing here.
     "messages": PLACE
     + _columns(f"""
 turn_line int64 Line of the prompt that it answers.

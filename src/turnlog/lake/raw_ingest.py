@@ -162,6 +162,7 @@ class _Plan:
     def _known(self, machine: str) -> tuple[str, int, dict[str, list[UnitRow]]]:
         """Return a machine with the version to write and its units in the lake, by file."""
         winners: dict[UnitKey, UnitRow] = {}
+        # In an object store, looking for the units of a machine that has none takes a request, too.
         if f"machine={machine}" in self.known_machines:
             winners = all_winners(self.storage, machine)
         by_file: dict[str, list[UnitRow]] = {}

@@ -43,7 +43,7 @@ def warehouse_ddl(dialect: str, lake: str) -> str:
     """Return the statements for a warehouse: external tables, and views of the rows that count."""
     if dialect not in DIALECTS:
         known = ", ".join(DIALECTS)
-        raise UsageError(f"no DDL for {dialect!r}: known are {known}", "turnlog lake ddl --help")
+        raise UsageError(f"no DDL for {dialect!r}: choose from {known}", "turnlog lake ddl --help")
     statement, head, quote = DIALECTS[dialect]
     uri = lake.rstrip("/")
     if "://" not in uri and dialect not in LOCAL_DIALECTS:

@@ -32,7 +32,7 @@ LINE_LIMIT = 1000
 
 
 class Terminal:
-    """Draws rows with a style, folded or in full, for a width; 0 breaks no lines."""
+    """Draws rows for a terminal, folded or in full; width 0 does not wrap lines."""
 
     def __init__(self, style: Style, full: bool, width: int = 0) -> None:
         self.style = style

@@ -103,7 +103,7 @@ class HelperProcess:
             yield results.pop(number)
 
     def close(self) -> None:
-        """End the child, whatever it does: its results are no longer wanted."""
+        """Kill the child, even in the middle of a task: its results are no longer wanted."""
         os.close(self._asking)
         os.close(self._answering)
         with suppress(ProcessLookupError):

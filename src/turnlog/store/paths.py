@@ -189,6 +189,7 @@ def last_part(path: str) -> str:
 
 def is_session_name(name: str) -> bool:
     """Return whether a file in a project's folder is a session."""
+    # Clients 2.0.x keep the files of sub-agents among the sessions.
     return name.endswith(".jsonl") and not name.startswith(("agent-", "."))
 
 

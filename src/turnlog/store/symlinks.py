@@ -1,7 +1,7 @@
 """Find symlinks below a root. Files that one leads to are never changed, moved or removed.
 
-A store may come from someone else, or be shared: with `file-history/<session>` a link to a home
-directory, removing the session would remove what is there. The root itself may be a link.
+A store may come from someone else, or be shared: if `file-history/<session>` were a link to a home
+directory, removing the session would empty that directory. The root itself may be a link.
 """
 
 import os

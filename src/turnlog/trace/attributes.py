@@ -70,6 +70,7 @@ def attributes_of(span: Span) -> dict[str, Value]:
     for name, get, is_id in _ATTRIBUTES:
         value = get(span)
         if value is not None:
+            # Also with `--content full`, which masks nothing: an id is never meant to be a secret.
             found[name] = _masked(value) if is_id else value
     return found
 
@@ -134,6 +135,7 @@ ROWS = (
     ),
     AttributeRow(
         "model",
+        # Most files record only the model that answered, not the one that was requested.
         {"gen_ai.request.model": span_field("model"), "gen_ai.response.model": span_field("model")},
         {"llm.model_name": span_field("model")},
         {"langfuse.observation.model.name": span_field("model")},
@@ -192,6 +194,7 @@ ROWS = (
         "cost in dollars",
         {},
         {
+            # OpenTelemetry defines no attribute for costs; Langfuse prefers its own to this one.
             "llm.cost.total": span_field("cost_usd"),
             "llm.cost.prompt": cost_of_kinds(*PROMPT_KINDS),
             "llm.cost.completion": cost_of_kinds("output"),
@@ -236,6 +239,7 @@ ROWS = (
     ),
 )
 
+# Flat, as `attributes_of` runs for every span: it neither merges rows nor compares names.
 _ATTRIBUTES = [
     (name, get, name.endswith(IDENTIFIERS)) for row in ROWS for name, get in row.names.items()
 ]

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from turnlog.format.blocks import Usage
 
+# Later versions of the header may append fields, which readers have to ignore (W3C).
 TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-.*)?")
 
 
@@ -47,6 +48,7 @@ def parse_traceparent(text: str | None) -> Parent | None:
     >>> parse_traceparent("00-" + "0" * 32 + "-" + "b" * 16 + "-01")
     """
     found = TRACEPARENT.fullmatch((text or "").strip())
+    # Version ff and ids of nothing but zeros are invalid (W3C).
     if not found or found[1] == "ff" or not int(found[2], 16) or not int(found[3], 16):
         return None
     return Parent(found[2], found[3])
@@ -165,4 +167,5 @@ class Span(Struct, frozen=True, kw_only=True):
     @property
     def ends(self) -> int:
         """The end, or the start if the end is unknown."""
+        # The order of lines is not that of their times: a span may seem to end before it begins.
         return self.begins if self.end is None else max(self.begins, self.end)

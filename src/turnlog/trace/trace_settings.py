@@ -125,6 +125,7 @@ def convert_settings(known: Mapping[str, Any]) -> TraceSettings:
         if isinstance(known.get(name), str):
             known = {**known, name: parse(known[name])}
     try:
+        # Not strict: in a variable, every value is a text, also a number.
         return msgspec.convert(known, TraceSettings, strict=False)
     except msgspec.ValidationError as error:
         message = f"a trace setting is not valid: {error}"

@@ -56,7 +56,10 @@ async def growth_events(path: Path, seen: int | None) -> AsyncIterator[bytes]:
 
 
 def measure(path: Path, known_end: int) -> Growth | None:
-    """Return how far a file reaches; None if it is gone. `known_end` saves reading up to there."""
+    """Return where the last whole line of a file ends, reading back no further than `known_end`.
+
+    Return None if the file is gone.
+    """
     try:
         found = path.stat()
         if found.st_size == known_end:

@@ -86,6 +86,7 @@ class LakeLibrary:
             with self._current() as tables:
                 return [compute_lake_report(tables, self.source, each) for each in requests]
 
+        # One at a time: pages share the engine's connection, which is not for several threads.
         with self._lock:
             return [masked_report(report) for report in retried(compute)]
 
@@ -100,6 +101,8 @@ class LakeLibrary:
         try:
             yield self._tables
         except BaseException:
+            # A compaction may have deleted parts that these tables name: a retry has to list them
+            # again.
             self.close()
             raise
 

@@ -155,7 +155,7 @@ class Library:
         return None
 
     def _find_file(self, key: str) -> FoundSession | None:
-        """Return a session that is not in the index yet, which may take minutes to be made."""
+        """Return a session that is not in the index yet: building the index may take minutes."""
         id_, _, mark = key.rpartition("~")
         for path in all_session_files(self.stores):
             is_copy = mark and path.stem == id_ and session_key(path, is_ambiguous=True) == key

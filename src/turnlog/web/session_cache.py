@@ -130,7 +130,7 @@ class SessionCache:
 
     @contextmanager
     def use(self, store: Store, path: Path, is_early: bool = False) -> Generator[OpenedSession]:
-        """Hold a current session for the time of a `with` block.
+        """Hold an up-to-date session during a `with` block.
 
         If `is_early` and the session is large, hold its first lines until all of it is read.
         """
@@ -180,7 +180,7 @@ class SessionCache:
         slot.reader = Thread(target=self._read, args=(slot, store, path, start), daemon=True)
 
     def _read(self, slot: _Slot, store: Store, path: Path, start: OpenedSession) -> None:
-        size = path.stat().st_size
+        size = start.reading.size if start.reading else 0
 
         def note(count: int) -> None:
             start.reading = ReadProgress(count, size)

@@ -64,7 +64,7 @@ def search_rows(request: PageRequest) -> Fields:
 
 
 def _typed(request: PageRequest, is_regex: bool) -> tuple[str, ListFilters]:
-    """Return what to search for, and the filters of the URL with those typed into the query."""
+    """Return the text to search for, and the filters: those of the URL and those in the query."""
     line, filters = request.text("q") or "", list_filters(request)
     if is_regex:
         return line, filters

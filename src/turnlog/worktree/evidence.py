@@ -49,6 +49,7 @@ from turnlog.worktree.patches import Replacement
 from turnlog.worktree.text_style import lines_of
 
 VERBATIM_SINCE = (2, 1, 100)
+# Both ends were observed. What versions between 2.1.45 and 2.1.100 do is not known.
 CONVERTING = ((2, 0, 76), (2, 1, 45))
 NUMBERED = re.compile(r" *(\d+)[\t→](.*)", re.DOTALL)
 """A line as Read shows it: `1→x` up to 2.1.45, `1\tx` in 2.1.325 (observed)."""

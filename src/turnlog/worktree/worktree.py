@@ -45,8 +45,6 @@ from turnlog.worktree.sightings import (
 )
 
 REDACTED = re.compile(MASKED.encode())
-DEEPEST = 8
-"""Levels of sub-agents that start sub-agents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +100,7 @@ class Branch:
         """Return whether a sighting is on the branch; `parent` is what a backup belongs to."""
         if sighting.source.call:
             return sighting.source.call.use.index in self.nodes
+        # Without its call, the branch that started a sub-agent is unknown, but its changes count.
         if sighting.source.agent:
             return True
         if sighting.backup:
@@ -242,13 +241,13 @@ class Worktree:
     def sources(self) -> list[Source]:
         """The session and its sub-agents."""
         main = Source(self.session, self._clock.place)
-        return [main, *self._agents(self.session, DEEPEST)]
+        return [main, *self._agents()]
 
-    def _agents(self, session: Session, depth: int) -> list[Source]:
+    def _agents(self) -> list[Source]:
         found: list[Source] = []
-        for agent in session.subagents if depth else []:
-            opened = session.open_subagent(agent)
-            call = session.find_call(agent.call_id)
+        for agent in self.session.subagents:
+            opened = self.session.open_subagent(agent)
+            call = self.session.find_call(agent.call_id)
             # Its lines are in the session's own file, so they have places there already.
             if agent.root is not None:
                 found.append(Source(opened, self._clock.place, agent, call))

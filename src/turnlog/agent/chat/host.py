@@ -54,7 +54,7 @@ def read_agents(listed: object) -> dict[str, AgentDefinition]:
 
 def _agent(name: str, fields: Any) -> AgentDefinition:
     if not is_object(fields) or not isinstance(fields.get("prompt"), str):
-        raise UsageError(f"agent {name!r} has no prompt", '{"NAME": {"description", "prompt"}}')
+        raise UsageError(f"agent {name!r} has no prompt", '{"reviewer": {"prompt": "Review it"}}')
     tools, turns = fields.get("tools"), fields.get("maxTurns")
     servers = fields.get("mcpServers")
     inline = [each for each in servers if is_object(each)] if is_array(servers) else []

@@ -71,6 +71,8 @@ def restrict(content: SettingsContent) -> SettingsContent:
     Turning a plugin off restricts nothing: its hooks may be what refuses calls.
     """
     permissions = content.permissions or Permissions()
+    # An allowlist: a setting that is added later does not count in an untrusted project until
+    # somebody lists it here.
     return SettingsContent(
         permissions=Permissions(
             ask=permissions.ask,
@@ -107,6 +109,7 @@ def read_settings(path: Path, read_bytes: Callable[[Path], bytes] = _read_bytes)
     `Path.read_bytes` also reads pipes, which the user may name: `--settings <(make-settings)`.
     """
     try:
+        # Some editors start a file with a byte-order mark, which JSON does not allow.
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not valid: {error}", edit_command(path)) from error

@@ -248,6 +248,7 @@ def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
         }
     elif entry.get("isMeta"):  # for the model alone
         return
+    # The task of a sub-agent; prompts of the conversation itself came from the program.
     elif entry["type"] == "user" and caller and isinstance(entry["message"]["content"], str):
         task = {"role": "user", "content": [{"type": "text", "text": entry["message"]["content"]}]}
         yield {"type": "user", "message": task, **shared}

@@ -39,6 +39,7 @@ def usage_of(parts: Parts) -> ContextUsage:
     theirs = _definitions([tool for tool in every if tool.server])
     counted = context_tokens(parts.recorder.chain)
     if counted:
+        # Estimates may add up to more than the API counted.
         messages = max(0, counted - system - memory - own - theirs)
     else:
         messages = tokens_of(json.dumps(messages_of(parts.recorder.chain, is_open=True)))

@@ -85,6 +85,7 @@ class Loop:
         turn = RunningTurn(self.parts, spent.counting(events.put_nowait), spent)
         self.parts.turn = turn
         self._task = task = asyncio.create_task(work(turn))
+        # By a callback, so that a turn that crashes ends the stream, too; `await task` then raises.
         task.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -170,6 +171,7 @@ class Loop:
 
     async def _accept(self, prompt: Prompt, source: str, turn: RunningTurn) -> str | None:
         """Record a prompt; return the reason if a hook blocks it."""
+        # Before the prompt is recorded: it then follows the summary, and is sent as it was typed.
         if is_full(self.parts):
             await compact(turn, AUTO, "")
         why, context = await submit(turn, text_of(prompt), source)
@@ -181,6 +183,7 @@ class Loop:
 
     async def _answer(self, turn: RunningTurn) -> StreamedMessage:
         """Return one answer of the model; compact and retry if the conversation is too long."""
+        # For every answer: the last call may have left plan mode, which has a model of its own.
         follow_mode(self.parts)
         if is_full(self.parts):
             await self._make_room(turn)

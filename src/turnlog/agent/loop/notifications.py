@@ -30,6 +30,7 @@ def listen(parts: Parts, wake: Callable[[], None]) -> None:
 
 def absorb(parts: Parts) -> list[Arrival]:
     """Return the notifications to send with the next request."""
+    # A copy, because `_taken` removes an item from the list.
     return [(_taken(parts, "remove"), NOTICE) for _ in list(parts.workspace.shells.ended)]
 
 

@@ -26,6 +26,7 @@ def build_request(parts: Parts) -> Fields:
 
 def request_with(parts: Parts, messages: list[Fields]) -> Fields:
     """Return a request with other messages that hits the same prompt cache."""
+    # The API allows four breakpoints: system prompt and tools have one each, the messages two.
     return model_parameters(parts.choice) | {
         "system": _marked([{"type": "text", "text": text} for text in _system(parts)]),
         "tools": _marked(definitions(parts.tools.values())),

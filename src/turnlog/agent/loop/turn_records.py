@@ -89,6 +89,7 @@ def record_end(turn: RunningTurn, prompt: Prompt, source: str) -> None:
     recorder = turn.parts.recorder
     if recorder.prompt_id and not turn.parts.agent_type:
         turn.record(recorder.turn_duration(turn.spent.seconds))
+        # After every turn, as the client does: some readers look only at the end of a file.
         recorder.tip("" if source == NOTICE else label_of(text_of(prompt)))
         recorder.mode(turn.parts.rules.mode.value)
         record_cost(turn)

@@ -19,6 +19,7 @@ OPUS_PLAN = "opusplan"
 """Alias for two models: opus in plan mode, else sonnet."""
 ALIASES = {"best": "opus", "default": DEFAULT, OPUS_PLAN: "sonnet"}
 """Other names for a family (2.1.325, observed)."""
+# Two digits at most: `claude-opus-4-20250514` continues with a date, not with a minor version.
 VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?")
 SMALLEST_ALWAYS = (5, 5)
 """From this version on, thinking cannot be turned off (2.1.325, observed)."""

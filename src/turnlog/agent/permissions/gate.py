@@ -147,6 +147,7 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
     judged = await _judge(parts, tool, value)
     verdict = judged.verdict
     basis = verdict.basis if verdict.kind is VerdictKind.ALLOW else Basis.HOOK
+    # A hook may answer for the user, unless the question is firm, as one of an `ask` rule is.
     is_lifted = outcome.decision == "allow" and not verdict.is_firm
     if outcome.decision == "ask" or (verdict.kind is VerdictKind.ASK and not is_lifted):
         about = parts.about_agent

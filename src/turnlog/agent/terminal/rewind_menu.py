@@ -1,8 +1,8 @@
 """The menu for rewinding: choose a prompt and a scope, and preview the changes to files.
 
-Before a file is deleted or created, it is named and the user says so twice. A file outside of the
-working directories, or one that programs take commands from, is asked about by itself: a session
-that somebody else wrote could name any.
+A file is deleted or created only after the menu has named it and the user has confirmed twice. A
+file outside of the working directories, or one that programs take commands from, gets a question of
+its own: a session that somebody else wrote could name any file.
 """
 
 import asyncio

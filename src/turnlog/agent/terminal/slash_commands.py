@@ -99,6 +99,7 @@ async def clear(driver: ChatDriver, arguments: str) -> None:
 
 async def compact(driver: ChatDriver, arguments: str) -> None:
     """Replace the conversation so far with a summary."""
+    # As a prompt, so that it runs in a turn, which shows progress and can be interrupted.
     await driver.send(f"/compact {arguments}".strip(), "typed")
 
 
@@ -106,6 +107,7 @@ async def resume(driver: ChatDriver, arguments: str) -> None:
     """Resume another session."""
     named = find_session(driver.store, arguments).path if arguments else None
     path = named or await driver.screen.pick_session()
+    # A switch opens the other session before it closes this one: both would append to one file.
     if path is None or path == driver.chat.parts.recorder.path:
         return
     await driver.switch("resume", resume=path)

@@ -36,6 +36,7 @@ class CheckRule(NamedTuple):
         """
         if version is None:
             return self.severity
+        # First, as both limits may be the same version: a client that fails omits nothing.
         if _is_before(version, self.refused_before):
             return FATAL
         if _is_before(version, self.fixed_in):
@@ -56,6 +57,8 @@ def numbers_of(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
+# The key names a case, `kind` the fault that users see. Cases of one fault differ in what clients
+# do about it, and so in severity, message or fix.
 RULES: dict[str, CheckRule] = {
     "no-conversation": CheckRule(
         "no-conversation",
@@ -291,6 +294,7 @@ RULES: dict[str, CheckRule] = {
         fixed_in="2.1.45",
         refused_before="2.1.45",
     ),
+    # Not `old`: 2.1.325 still merges such answers for some models (observed: claude-opus-5-5).
     "no-message-id": CheckRule(
         "no-message-id",
         NOTE,

@@ -29,6 +29,7 @@ def is_current(
     if _stored(db, "fingerprint") != fingerprint(db, states) and not keep_fingerprint(db, states):
         return False
     if archive is None:
+        # Without an archive, a sync would remove the rows of files that are gone.
         return db.execute("SELECT 1 FROM files WHERE is_gone LIMIT 1").fetchone() is None
     state = archive_state(archive)
     return state is not None and state == stored_archive_state(db)

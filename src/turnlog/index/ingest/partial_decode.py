@@ -25,6 +25,7 @@ TIMED = (FileHistorySnapshot,)
 """Types that keep their time elsewhere, where a glance finds it too."""
 
 
+# gc=False: a glance is a tree, and tracking millions of them would only slow the collector down.
 class GlanceBlock(SnakeView, gc=False):
     """A tool call or a result; the content of other blocks is skipped."""
 

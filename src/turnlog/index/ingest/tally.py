@@ -68,6 +68,7 @@ class FactSpool:
     def add(self, facts: FileFacts) -> range:
         """Keep facts; return the bytes that they take."""
         content = _encode(facts)
+        # Only the place is taken under the lock: processes write their facts at the same time.
         with self._end.get_lock():
             place = range(self._end.value, self._end.value + len(content))
             self._end.value = place.stop
@@ -160,6 +161,7 @@ def _turn(prompt: PromptFact) -> WorkRow:
 
 
 def _quarter(at: float | None) -> int | None:
+    # Towards zero, like the CAST of the index's column.
     return None if at is None else int(at / 900)
 
 

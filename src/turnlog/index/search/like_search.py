@@ -129,7 +129,7 @@ def _with_words(db: sqlite3.Connection, terms: LikeTerms, query: Query) -> list[
 def _shares(
     db: sqlite3.Connection, counted: list[CountedTerm], docs: list[int]
 ) -> dict[int, float]:
-    """Return how much of a question's words texts have: 1 for all of them, rare ones count more."""
+    """Return each text's share of the words of a question, weighted by rarity; 1 is all of them."""
     shares = dict.fromkeys(docs, 0.0)
     (texts,) = db.execute("SELECT coalesce(max(id), 0) FROM docs").fetchone()
     weights = {term: log(2 + texts / (1 + count)) for count, term in counted}

@@ -70,7 +70,7 @@ class StaticModel:
         return quantize([each - bias for each in sums])
 
     def _lanes(self, word: str) -> tuple[int, int]:
-        """Return the sum of a word's rows, a lane per dimension, and the number of rows."""
+        """Return the sum of the vectors of a word's tokens, as one integer, and their number."""
         if len(self.words) >= REMEMBERED:
             self.words.clear()
         tokens = self.vocabulary.split_word(word)

@@ -99,7 +99,7 @@ def _differing_bits(code: bytes, columns: list[bytes]) -> bytes:
 
 
 def nearest_places(found: Sequence[int], start: int, end: int) -> list[int]:
-    """Return the places of the smallest numbers from rank `start` to `end`, equals in order.
+    """Return the places of the numbers ranked `start` to `end`, the smallest first; ties in order.
 
     >>> nearest_places([5, 2, 9, 2, 5], 1, 4)
     [3, 0, 4]
@@ -110,5 +110,6 @@ def nearest_places(found: Sequence[int], start: int, end: int) -> list[int]:
         number for number, count in zip(sorted(counted), reached, strict=True) if count >= end
     )
     most = next(enough, max(counted, default=0))
+    # Only these are sorted: an index may have a million texts, of which a few hundred are wanted.
     near = [place for place, number in enumerate(found) if number <= most]
     return sorted(near, key=found.__getitem__)[start:end]

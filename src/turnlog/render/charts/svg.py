@@ -141,7 +141,7 @@ def shortened(text: str, width: float, size: float) -> str:
 
 
 def text_width(text: str, size: float) -> float:
-    """Return the estimated width of a text at a font size, rather too large than too small."""
+    """Estimate the width of a text at a font size; err on the wide side."""
     return size * sum(map(_ems, text))
 
 

@@ -70,10 +70,10 @@ class DocumentMaker:
         return self._branches[leaf]
 
     def make(self, task: tuple[Any, ...]) -> list[tuple[Any, ...]] | None:
-        """Make what a task names: `(leaf, n, number)` for a turn, a path for a sub-agent.
+        """Return the documents of a turn, `(leaf, n, number)`, or of a sub-agent, given by a path.
 
-        The number is that of the turn's page, which the JSON refers to; None leaves out the JSON.
-        Return None for a sub-agent that is not there.
+        `number` is that of the turn's page, which the JSON refers to; None leaves out the JSON.
+        Return None if there is no such sub-agent.
         """
         kind, *names = task
         if kind == "turn":

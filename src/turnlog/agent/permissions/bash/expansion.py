@@ -164,7 +164,7 @@ def _compiled(part: str) -> tuple[re.Pattern[str], re.Pattern[bytes]]:
 
 
 def _fits(name: str, part: str) -> bool:
-    """Compare characters and bytes: in the C locale `?` matches one byte of a letter."""
+    """Return whether a name matches by characters or by bytes: in the C locale, `?` is a byte."""
     if name.startswith(".") and not part.startswith((".", "\\.")):
         return False
     by_text, by_byte = _compiled(part)

@@ -28,6 +28,8 @@ SUMMARY = frozenset(
     """.split()
 )
 """Options that make git diff show names only."""
+# Not --output, which writes, --ext-diff and --textconv, which run programs, or -O, which reads
+# another file.
 REVISIONS = ProgramUsage(
     "abBcCDgimMpPqrRstuvwWzE",
     "GLnS",
@@ -98,6 +100,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         ),
         "always",
     ),
+    # No operands: a name would create a branch. With --list, it is a pattern. Likewise for tag.
     "branch": Subcommand(_names("arv", "all color no-color remotes show-current verbose")),
     "branch --list": Subcommand(
         _names("arvi", "all color no-color remotes verbose", operands="pattern...")
@@ -105,6 +108,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "check-ignore": Subcommand(
         _names("nqv", "non-matching no-index quiet verbose", operands="path...")
     ),
+    # Not --textconv and --filters, which run programs that the repository names.
     "cat-file": Subcommand(_names("epst", "", operands="object..."), "always"),
     "count-objects": Subcommand(_names("Hv", "")),
     "describe": Subcommand(
@@ -125,6 +129,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
             long_values="contains count format merged no-merged sort",
         )
     ),
+    # Not -O, which runs a pager, -f, which reads another file, or --textconv.
     "grep": Subcommand(
         ProgramUsage(
             "abcEFGhHiIlLnopPqvwWz",
@@ -162,6 +167,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "name-rev": Subcommand(
         _names("", "all always name-only tags", operands="revision...", long_values="refs")
     ),
+    # No operands: `expire` and `delete` change the log.
     "reflog": Subcommand(
         ProgramUsage(
             "",
@@ -172,6 +178,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
             takes_numbers=True,
         )
     ),
+    # No operands: `add` and others change the configuration, and `show` asks the server.
     "remote": Subcommand(_names("v", "verbose")),
     "remote get-url": Subcommand(_names("", "all push", operands="name")),
     "rev-list": Subcommand(REVISIONS, "patch"),
@@ -231,6 +238,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "worktree list": Subcommand(_names("vz", "porcelain verbose")),
 }
 SUBCOMMANDS["tag -l"] = SUBCOMMANDS["tag --list"]
+# Not -C and --git-dir, which select another repository, or -c, which can name a program to run.
 GLOBAL_OPTIONS = frozenset(("--no-pager", "-P", "--no-optional-locks"))
 
 

@@ -6,6 +6,7 @@ if it neither writes, nor runs a program, nor reads a file that is not an operan
 
 from turnlog.agent.permissions.programs.usage import ProgramUsage
 
+# Not -f, whose file is not an operand, or -R, which follows links.
 GREP = ProgramUsage(
     "abcEFGhHiIlLnoPqrsTUvwxyzZ",
     "ABCem",
@@ -75,6 +76,7 @@ FILES: dict[str, ProgramUsage] = {
     "egrep": GREP,
     "expand": ProgramUsage("i", "t", "initial", "tabs"),
     "fgrep": GREP,
+    # Not -f and -m, which read other files, -C, which writes one, or -z, which runs programs.
     "file": ProgramUsage(
         "bhiLN", long="brief dereference mime mime-encoding mime-type no-dereference"
     ),
@@ -109,6 +111,8 @@ FILES: dict[str, ProgramUsage] = {
         long="canonicalize-existing canonicalize-missing logical physical quiet strip zero",
     ),
     "rev": ProgramUsage(),
+    # Not --pre, --hostname-bin and -z, which run programs, nor -f and --ignore-file, which read
+    # files that are not operands.
     "rg": ProgramUsage(
         "0.aFHiIclnNopPqsSuUvVwx",
         "ABCdegjmMrtT",
@@ -131,6 +135,8 @@ FILES: dict[str, ProgramUsage] = {
     "sha1sum": DIGEST,
     "sha256sum": DIGEST,
     "sha512sum": DIGEST,
+    # Not -o and -T, which write, --compress-program, which runs one, or --files0-from and
+    # --random-source, which read other files.
     "sort": ProgramUsage(
         "bcCdfghiMmnRrsuVz",
         "kt",
@@ -149,6 +155,7 @@ FILES: dict[str, ProgramUsage] = {
         "bytes lines",
         takes_numbers=True,
     ),
+    # Not -o and -R, which write files, or -l, which follows links.
     "tree": ProgramUsage(
         "aACdDfFghiJNpqQrsStuUvx",
         "ILP",

@@ -198,9 +198,9 @@ def _lists_below(found: Arguments, usage: ProgramUsage) -> bool:
 
 
 def _endings(found: Arguments, usage: ProgramUsage) -> tuple[str, ...]:
-    """Return what the names of searched files end in; empty if any file may be searched.
+    """Return the endings of the names of searched files; empty if any file may be searched.
 
-    Only patterns that every version of a program takes for the same count: `*.py`, `go.mod`.
+    Only patterns that mean the same in every version of a program count: `*.py`, `go.mod`.
     """
     option = f"--{usage.selecting}"
     if option not in found.options or f"--{usage.unselecting}" in found.options:
