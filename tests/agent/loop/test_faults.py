@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from support.chat_process import ANYTHING, NEW, ChatProcess
+from support.chat_process import ANYTHING, NEW, ChatProcess, typed
 from support.going_on import go_on
 from support.scripted_api import Reply, ScriptedApi, called, refused, said
 from turnlog.agent.chat.assembly import PRINTED, ChatOptions
@@ -93,6 +93,25 @@ def test_a_signal_ends_a_running_command_and_the_session_says_so(
         assert (running.returncode, out, err) == (1, "The turn was interrupted\n", "")
     assert not Path(f"/proc/{pid}").exists()
     assert b"[Request interrupted by user for tool use]" in chat.session.read_bytes()
+    api.replies[:] = [said("Again.")]
+    go_on(chat, api, monkeypatch)
+
+
+def test_a_program_gets_the_result_of_a_turn_that_a_signal_ends(
+    chat: ChatProcess, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.replies[:] = [bash("echo $$ > pid; sleep 60; true")]
+    both = ("-p", "--input-format", "stream-json", "--output-format", "stream-json")
+    with chat.start(*both, *NEW, *ANYTHING) as running:
+        assert running.stdin
+        running.stdin.write(typed(["hello"]))
+        running.stdin.flush()
+        pid = wait_for(chat.work / "pid")
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (1, "")
+    assert json.loads(out.splitlines()[-1])["subtype"] == "error_during_execution"
+    assert not Path(f"/proc/{pid}").exists()
     api.replies[:] = [said("Again.")]
     go_on(chat, api, monkeypatch)
 

@@ -110,6 +110,12 @@ async def _race(hosted: "HostedChat", reading: "asyncio.Task[None]") -> int:
             await asyncio.gather(running, return_exceptions=True)
             reading.result()
         return await running
+    except asyncio.CancelledError:
+        # By a signal. The program still gets the result of its turn, as from client 2.1.325.
+        if hosted.stop():
+            hosted.is_ending = True
+            await asyncio.wait({running})
+        raise
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -146,6 +152,8 @@ class HostedChat:
         """True if prompts waited for the turn before to end."""
         self.is_error = False
         """True if the last turn failed."""
+        self.is_ending = False
+        """True if no turn follows the running one."""
 
     @property
     def chat(self) -> Chat:
@@ -208,6 +216,8 @@ class HostedChat:
                 self._set_state("idle")
                 # Not if the turn was for a notification: the next prompt may be read already.
                 self._has_waited = source == PROGRAM and self._channel.has_waiting
+                if self.is_ending:
+                    break
         return 1 if self.is_error else 0
 
     def stop(self) -> bool:
