@@ -92,6 +92,13 @@ def test_a_missing_default_store_is_empty(tmp_path: Path, monkeypatch: pytest.Mo
     assert turnlog.open().sessions() == []
 
 
+def test_a_client_version_that_is_none_is_a_usage_error(root: Path) -> None:
+    session = turnlog.open(root).session("last")
+    for use in (lambda: session.check("latest"), lambda: session.clone(client_version="newest")):
+        with pytest.raises(UsageError, match="is not a client version"):
+            use()
+
+
 def test_a_session_describes_itself(root: Path) -> None:
     found = turnlog.open().session()
     assert (found.id, found.title, found.project) == (SESSION, "Rounding", "/home/ada/shop")

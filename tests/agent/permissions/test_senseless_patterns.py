@@ -67,3 +67,16 @@ def test_one_bad_rule_keeps_no_file_from_being_read(tmp_path: Path) -> None:
     assert ("CONTENT" in results, "SECRET" in results) == (True, False)
     assert f"{path}: 'Read([z-a])' is not a valid pattern: bad character range" in told.err
     assert "so it does NOT deny any call" in told.err
+
+
+def test_bad_rules_of_the_command_line_are_named(tmp_path: Path) -> None:
+    with scripted_api(said("Done.")) as api:
+        chat = ChatProcess(tmp_path, api.url)
+        told = chat.run(
+            "-p", "hello", "--disallowed-tools", "Grep(.env)", "--allowedTools", "Glob(x)"
+        )
+    assert told.err.splitlines() == [
+        "turnlog: the command line: 'Glob(x)' has no effect; it is skipped",
+        "turnlog: the command line: 'Grep(.env)' has no effect; it is skipped,"
+        " so it does NOT deny any call",
+    ]

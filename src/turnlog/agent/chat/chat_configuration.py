@@ -18,6 +18,7 @@ from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions import ApprovalMode, Policy, is_readable, sound_rules
 from turnlog.agent.permissions.consent import COMMAND_LINE
 from turnlog.agent.permissions.policy import Ask
+from turnlog.agent.permissions.rules import NOT_DENIED, skipped_rules
 from turnlog.agent.permissions.server_approval import Approved, find_servers, with_given
 from turnlog.agent.permissions.trust import Trust, establish_trust, is_trusted
 from turnlog.agent.workspace.project_directories import (
@@ -63,6 +64,12 @@ async def starting_policy(store: Store, options: ChatOptions) -> Policy:
     )
     mode = settings.mode(options.mode)
     return settings.policy(mode, options.cwd, options.directories, allow, deny)
+
+
+def rule_problems(options: ChatOptions) -> list[str]:
+    """Return what is wrong with rules of the command line, which are skipped."""
+    allow = skipped_rules(options.allow, options.cwd, COMMAND_LINE)
+    return [*allow, *skipped_rules(options.deny, options.cwd, COMMAND_LINE, NOT_DENIED)]
 
 
 def load_settings(store: Store, options: ChatOptions, trust: Trust) -> Settings:

@@ -26,6 +26,7 @@ from turnlog.agent.chat.chat_configuration import (
     load_settings,
     outside_imports,
     place_of_own_programs,
+    rule_problems,
     servers_of,
     with_plugins,
 )
@@ -214,7 +215,7 @@ async def open_chat(
     if approve:
         outside = outside_imports(store, options, settings)
         await ask_for_imports(store, options.cwd, outside, approve)
-    notes = _refusal(settings)
+    notes = [*_refusal(settings), *rule_problems(options)]
     # Before the first subprocess is started and the model's client reads its variables.
     os.environ.update(settings.env)
     place = place_of_own_programs(store, options)

@@ -22,7 +22,8 @@ from turnlog.agent.config.settings_content import (
     read_settings,
     restrict,
 )
-from turnlog.agent.permissions import ApprovalMode, Policy, Rule, parse_rule, sound_rules
+from turnlog.agent.permissions import ApprovalMode, Policy, Rule, sound_rules
+from turnlog.agent.permissions.rules import NOT_DENIED, skipped_rules
 from turnlog.agent.permissions.server_approval import ServerChoice
 from turnlog.agent.workspace.project_directories import (
     EVERY_SOURCE,
@@ -49,7 +50,6 @@ DISABLED = "disable"
 GIVEN = "--settings"
 """Pseudo file of settings given on the command line."""
 NOT_ASKED = ", so it does NOT ask about any call"
-NOT_DENIED = ", so it does NOT deny any call"
 
 
 class SettingsSource(Struct, frozen=True):
@@ -428,18 +428,14 @@ def _rules(
 
 
 def _senseless(source: SettingsSource) -> Iterator[str]:
-    """Yield a message for each invalid rule: what is wrong, and its consequence."""
+    """Yield a message for each invalid rule."""
     permissions = source.permissions
     for rules, effect in (
         (permissions.allow, ""),
         (permissions.ask, NOT_ASKED),
         (permissions.deny, NOT_DENIED),
     ):
-        for rule in rules or []:
-            try:
-                parse_rule(rule, source.base, str(source.path))
-            except UsageError as error:
-                yield f"{error.message}; it is skipped{effect}"
+        yield from skipped_rules(rules or [], source.base, str(source.path), effect)
 
 
 def _absolute(written: str, root: Path) -> Path:

@@ -27,6 +27,8 @@ TOOLS = "mcp__"
 DOMAIN = "domain:"
 HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 """A host name or address. Nothing else is accepted: `*` would be a pattern in a rule."""
+NOT_DENIED = ", so it does NOT deny any call"
+"""The effect of skipping a rule that forbids."""
 
 
 class Match(Enum):
@@ -107,6 +109,15 @@ def sound_rules(texts: Iterable[str], base: Path, source: str) -> Iterator[Rule]
     for text in texts:
         with suppress(UsageError):
             yield parse_rule(text, base, source)
+
+
+def skipped_rules(texts: Iterable[str], base: Path, source: str, effect: str = "") -> Iterator[str]:
+    """Yield a message for each invalid rule: what is wrong, and its effect."""
+    for text in texts:
+        try:
+            parse_rule(text, base, source)
+        except UsageError as error:
+            yield f"{error.message}; it is skipped{effect}"
 
 
 def names_tool(rule: Rule, tool: str, *, server: str | None = None, allows: bool = False) -> bool:

@@ -7,6 +7,7 @@ refuses is taken from its error messages (reported). docs/check.md says which is
 from typing import NamedTuple
 
 from turnlog.edit.check.findings import Severity
+from turnlog.errors import UsageError
 
 FATAL, LOSS, OLD, NOTE = Severity
 REPAIR = "turnlog edit {session} --repair"
@@ -49,12 +50,17 @@ def _is_before(version: str, limit: str | None) -> bool:
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
-    """Return a client version as numbers, for comparison.
+    """Return a client version as numbers, for comparison; raise `UsageError` for anything else.
 
     >>> numbers_of("2.1.45") < numbers_of("2.1.150")
     True
     """
-    return tuple(int(part) for part in version.split("."))
+    try:
+        return tuple(int(part) for part in version.split("."))
+    except ValueError:
+        raise UsageError(
+            f"{version!r} is not a client version", "turnlog check --for 2.1.45"
+        ) from None
 
 
 # The key names a case, `kind` the fault that users see. Cases of one fault differ in what clients

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from turnlog.conversation.session import Session
 from turnlog.edit.check import request_checks, tree_checks
-from turnlog.edit.check.check_rules import RULES
+from turnlog.edit.check.check_rules import RULES, numbers_of
 from turnlog.edit.check.checked_session import Case, Fault
 from turnlog.edit.check.findings import Finding, by_weight
 from turnlog.edit.check.line_checks import read_facts
@@ -56,11 +56,14 @@ def check_session(session: Session, version: str | None = None) -> list[Finding]
     With a client version, return those that affect this client, and treat what it would lose as a
     loss; without one, assume the newest client.
     """
+    if version is not None:
+        numbers_of(version)  # a session without any finding needs no version
     return findings_of(examine(session), version)
 
 
 def needs_straightening(session: Session, version: str) -> bool:
     """Return whether a client can resume a session in full only after straightening."""
+    numbers_of(version)
     case = examine(session)
     marks = [m for m in case.facts.marks if m.rule in STRAIGHTENED or concerns_old_clients(case, m)]
     rules = {mark.rule for mark in marks}
