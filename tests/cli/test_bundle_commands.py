@@ -119,6 +119,7 @@ def test_a_secret_that_stays_is_named_but_not_shown(
         ("bundle last --project . -o x.turnlog", 2, "SESSION cannot be combined with --project or"),
         ("bundle last -o nowhere/x.turnlog", 1, "nowhere is not a directory"),
         ("bundle last -o notes.txt", 2, "notes.txt exists, and turnlog did not write it"),
+        ("bundle last -o keys.age", 2, "keys.age exists, and turnlog did not write it"),
         ("bundle --since 2099-01-01 -o x.turnlog", 1, "no sessions"),
         ("bundle last --password -o x.turnlog", 2, "no terminal to ask for the password"),
         ("bundle last --sign nokey -o x.turnlog", 1, "no key at nokey"),
@@ -138,6 +139,7 @@ def test_bad_input_gets_one_line_and_a_hint(
     ada: User, turnlog: Run, words: str, code: int, message: str
 ) -> None:
     (ada.work / "notes.txt").write_text("mine")
+    (ada.work / "keys.age").write_text("age-encryption.org/v1\n")
     done = turnlog(*words.split())
     assert done.code == code, done.err
     line = next(line for line in done.err.splitlines() if line.startswith("turnlog: "))

@@ -1,6 +1,7 @@
 """turnlog bundle: pack sessions with all their files, to continue them elsewhere."""
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
 
 PASSWORD = "TURNLOG_BUNDLE_PASSWORD"
+SUFFIX = ".turnlog"
 MANY = 10
 """Files left out that are named one by one."""
 AGREEING = "turnlog.bundle.agreeing"
@@ -97,7 +99,7 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
     if not output.absolute().parent.is_dir():
         raise NotFound(f"{output.parent} is not a directory", f"mkdir -p {output.parent}")
     # Before the prompt for a password: nobody should type one for a file that is then refused.
-    require_replaceable(output, ctx.meta[AGREEING], given["yes"], is_own_bundle)
+    require_replaceable(output, ctx.meta[AGREEING], given["yes"], partial(is_own_bundle, output))
     password = password_from(given["password_file"], given["password"], PASSWORD, "turnlog bundle")
     options = BundleOptions(not given["as_is"], password, given["key"])
     store, paths = _chosen(stores_in(ctx), sessions, given)
@@ -115,10 +117,10 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
         echo(style(f"turnlog: {warning}", "yellow"), err=True)
 
 
-def is_own_bundle(start: bytes) -> bool:
-    """Return whether a file starts like a bundle."""
-    # An encrypted bundle cannot be told from any other age file.
-    return start.startswith((MAGIC, AGE))
+def is_own_bundle(path: Path, start: bytes) -> bool:
+    """Return whether a file is a bundle, according to its start."""
+    # An encrypted bundle cannot be told from any other age file, except by its name.
+    return start.startswith((MAGIC, AGE) if path.suffix == SUFFIX else MAGIC)
 
 
 def _chosen(
