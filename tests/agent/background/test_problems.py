@@ -1,10 +1,19 @@
-"""Why a background chat could not start."""
+"""Why a background chat could not start, and whether it runs."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from turnlog.agent.background.background_jobs import PROBLEMS, Job, JobState, describe_problem
+from turnlog.agent.background.background_jobs import (
+    LOCK,
+    PROBLEMS,
+    Job,
+    JobState,
+    describe_problem,
+    is_locked,
+)
+from turnlog.format.locks import lock
 
 
 @pytest.mark.parametrize(
@@ -23,3 +32,14 @@ def test_the_last_line_that_was_printed_is_the_reason(
         (tmp_path / PROBLEMS).write_bytes(printed)
     job = Job(tmp_path, JobState("a1", "s1", str(tmp_path)), is_running=False)
     assert describe_problem(job) == told
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_only_the_chat_itself_makes_it_look_running(tmp_path: Path, is_shared: bool) -> None:
+    assert not is_locked(tmp_path)
+    descriptor = os.open(tmp_path / LOCK, os.O_RDWR | os.O_CREAT)
+    assert not is_locked(tmp_path)
+    # Shared, it is the lock of another process that looks.
+    lock(descriptor, is_shared=is_shared)
+    assert is_locked(tmp_path) is not is_shared
+    os.close(descriptor)

@@ -460,3 +460,14 @@ def test_a_task_list_that_is_asked_for_stays(store: Store, project: Path, api: S
     options = ChatOptions(cwd=project, model="claude-opus-5-5", tools=("Read", "TaskCreate"))
     send(store, options, "go")
     assert {tool["name"] for tool in api.requests[0].body["tools"]} == {"Read", "TaskCreate"}
+
+
+def test_directories_of_settings_and_options_are_in_the_workspace(
+    store: Store, project: Path, api: ScriptedApi, tmp_path: Path
+) -> None:
+    one, two, three = (tmp_path / name for name in ("one", "two", "three"))
+    added = {"additionalDirectories": [str(one), str(two)]}
+    store.settings.parent.mkdir(parents=True, exist_ok=True)
+    store.settings.write_text(json.dumps({"permissions": added}))
+    chat, _ = send(store, ChatOptions(cwd=project, directories=(three,)))
+    assert chat.parts.workspace.directories == [one, two, three]
