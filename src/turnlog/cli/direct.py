@@ -1,6 +1,6 @@
 """Run simple command lines without importing click.
 
-click would take a quarter of a status line's time to import.
+Importing click would take a quarter of the time of a status line.
 """
 
 import os
@@ -31,7 +31,8 @@ def direct(arguments: list[str]) -> Callable[[], None] | None:
 def _print_status() -> None:
     from turnlog.cli.status import print_status
 
-    # A status line is printed for every prompt: other commands report skipped files.
+    # A status line is drawn for every prompt, and must not repeat warnings about skipped files:
+    # other commands print them.
     with collect_skipped():
         print_status(open_stores())
 

@@ -15,17 +15,17 @@ from turnlog.text import money, short_count, short_duration
 
 BY_AGENTS = "└"
 LOWERED = ("cost_usd", "tokens", "output")
-"""Columns that unknown prices or tokens make too low."""
+"""Columns whose values are too low if prices or token counts are unknown."""
 SHORTEST_BAR = 5
 WORTH_A_LINE = 8
-"""Periods below which the table is clearer than a sparkline."""
+"""Minimum number of periods for a sparkline; with fewer, the table alone is clearer."""
 HOURS = 24
 
 
 def draw_report(
     report: Report, rows: list[Row], room: int, drawn: str | None, by: tuple[str, ...] = ()
 ) -> Iterator[str]:
-    """Draw `rows` of a report; `drawn` is the figure that bars and a map of the week show."""
+    """Draw `rows` of a report; `drawn` names the figure that the bars or the heat map show."""
     if report.name == "hour" and not by:
         yield from _draw_week(report, room, drawn or "turns")
         if drawn not in LOWERED:
@@ -82,7 +82,7 @@ def _bars(rows: list[Row], name: str | None, cells: int) -> list[str]:
 
 
 def _marked(row: Row, total: Row) -> Row:
-    """Return a row with the footnote marks of its cost, as wide as those of the total."""
+    """Return a row with the footnote marks of its cost, padded like the marks of the total."""
     shown = [mark if row.get(name) else " " for mark, name in MARKS if total.get(name)]
     return row | {"marks": "".join(shown)}
 
@@ -144,4 +144,4 @@ def _notes(report: Report) -> Iterator[str]:
 
 
 STEPS = {"daily": 1, "weekly": 7, "monthly": 31}
-"""Reports over time, by a number of days that always leads to the next period."""
+"""Reports over time, and the days to add to the start of a period to get into the next one."""

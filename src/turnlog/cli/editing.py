@@ -92,15 +92,15 @@ def transform_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def edit_options(
     options: dict[str, Any], dry_run: bool = False, transcript: Path | None = None
 ) -> EditOptions:
-    """Return the parsed options as a value; `transcript` is the file that keeps everything."""
-    # Options with a value are taken out first: those that remain are flags, named like transforms.
+    """Return the parsed options as a value; `transcript` is the file with the full conversation."""
+    # Pop the options with values first: the remaining ones are flags, named like transforms.
     model = options.pop("with_model")
     if model and not options["compress"]:
         raise UsageError("--with-model requires --compress", "--compress --with-model")
     choice = TransformOptions(
         options.pop("keep_last"),
         options.pop("larger_than"),
-        # A dry run must not cost anything: it takes the extracts for the summary.
+        # A dry run must not cost anything: its summary is made of extracts, without a model.
         partial(summarise, model=model) if model and not dry_run else None,
         transcript.absolute() if transcript else None,
     )
@@ -131,7 +131,7 @@ def print_repair(result: EditOutcome | CloneResult) -> None:
 
 
 def _print_finding(word: str, message: str, fix: str) -> None:
-    """Print a finding; what does not fit beside the word continues below."""
+    """Print a finding behind a word, wrapped with a hanging indent."""
     lead = f"  {word:8}"
     for line in styled_hint(plain(message), fix, width() - len(lead)):
         echo(f"{lead}{line}")

@@ -44,11 +44,11 @@ from turnlog.text import file_size, plural
 
 PASSWORD = "TURNLOG_EXPORT_PASSWORD"
 AGREEING = "turnlog.export.agreeing"
-"""Key of a context for the same command line with --yes."""
+"""Key in `Context.meta` of the same command line with --yes."""
 
 
 class ExportCommand(click.Command):
-    """A command that remembers its command line, for the hint to repeat it with --yes."""
+    """A command that remembers its command line, so that a hint can repeat it with --yes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # --yes in front: behind a `--`, it would be taken for the name of a session.

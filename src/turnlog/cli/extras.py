@@ -1,4 +1,4 @@
-"""Optional dependencies: which extra brings a package, and the command that installs it."""
+"""Optional dependencies: which extra provides a module, and the command that installs it."""
 
 from importlib.util import find_spec
 
@@ -10,7 +10,7 @@ EXTRAS = {
     "lake": ["duckdb", "pyarrow"],
     "trace": "google.protobuf opentelemetry requests".split(),
 }
-"""The modules of each extra, as they are imported."""
+"""The modules that each extra provides, by their import names."""
 
 
 def require_extra(extra: str, feature: str) -> None:
@@ -26,7 +26,7 @@ def missing_extra(extra: str, feature: str) -> Unavailable:
 
 
 def extra_of(module: str | None) -> str | None:
-    """Return the extra that brings a module.
+    """Return the extra that provides a module, or None.
 
     >>> extra_of("anthropic.types"), extra_of("os")
     ('chat', None)

@@ -1,4 +1,4 @@
-"""Print the files of a session at a moment; restore them."""
+"""Print or restore the files of a session as of a moment."""
 
 import shlex
 import sys
@@ -108,7 +108,7 @@ def print_content(session: Session, options: FilesOptions) -> None:
     # Masked as a whole: a private key spans many lines.
     shown = masked(text)
     if not sys.stdout.isatty():
-        # Colours and a missing newline at the end are part of the file.
+        # Not `echo`: colour codes and a missing final newline are part of the file.
         sys.stdout.write(shown)
     elif shown:
         echo_masked(shown.removesuffix("\n"))
@@ -132,7 +132,7 @@ def print_difference(session: Session, options: FilesOptions) -> None:
 
 
 def print_versions(session: Session, options: FilesOptions) -> None:
-    """List the states of one file, with --diff each with its change."""
+    """List the states of one file; with --diff, print each change."""
     worktree = open_worktree(session)
     leaf = leaf_of(session, options.leaf)
     name = _named(worktree, options)
@@ -193,7 +193,7 @@ def restore(session: Session, options: FilesOptions) -> None:
 
 
 def print_step(step: FileStep, reveal: bool, head: str = "") -> None:
-    """Print a change: when, by what, why, and its diff."""
+    """Print a change: its time, place, tool, prompt and diff."""
     version = step.version
     where = f"{head}turn {step.turn or '?'}, line {version.line}"
     by = f"{version.tool}{f' of sub-agent {version.agent_id}' if version.agent_id else ''}"

@@ -42,6 +42,6 @@ def command(limit: int, as_json: bool) -> None:
 
 def _cells(record: Record) -> list[str]:
     state = "undone" if record.is_undone else "" if record.is_done else "interrupted"
-    # The first eight characters of an id name its session, and leave room for the rest.
+    # Eight characters identify a session, and leave room for the rest of the title.
     title = SESSION_ID.sub(lambda found: found[0][:8], plain(record.title))
     return [record.id, local_time(parse_timestamp(record.time)), title, state]

@@ -71,7 +71,7 @@ def command(
 
 
 def _remark(count: int, name: str) -> str:
-    """Return what is not known: which commands changed the file."""
+    """Return a note on sessions whose commands may have changed the file."""
     if not count:
         return ""
     sessions = plural(count, "session")

@@ -29,8 +29,8 @@ def lines_of(
 ) -> Iterator[str]:
     """Yield the lines of a session with its hits and the commands that open them.
 
-    `store` are the arguments that select its store. `wraps` breaks commands that do not fit; a pipe
-    needs each on one line.
+    `store` has the arguments that select the session's store. `wraps` breaks commands that do not
+    fit the terminal; in a pipe, each must stay on one line.
     """
     room = columns if wraps else 0
     yield _heading(found, columns)
@@ -44,7 +44,7 @@ def lines_of(
 
 
 def _command(command: str, indent: str, room: int) -> Iterator[str]:
-    """Draw a command; it is not broken if there is no limit to its room."""
+    """Yield the lines of a command, wrapped unless `room` is 0."""
     for line in wrap_command(command, room - len(indent)):
         yield dim(f"{indent}{line}")
 

@@ -92,7 +92,7 @@ def install(store: Store, **options: Any) -> None:
 
 
 def _words(options: dict[str, Any]) -> list[str]:
-    """Return options as the hook's command has them: a name and a value each."""
+    """Return options as arguments of the hook's command, each name followed by its value."""
     words: list[str] = []
     for name, value in options.items():
         option = "--tag" if name == "tags" else f"--{name.replace('_', '-')}"
@@ -156,14 +156,14 @@ def switch_off(store: Store, project: Path | None) -> None:
 
 
 def _switch(store: Store, project: Path | None, is_on: bool) -> None:
-    # The shell expands no tilde in --project=~/vault; the directory "~" is hardly ever meant.
+    # Shells do not expand the ~ of --project=~/vault, and hardly anyone means a directory "~".
     named = os.path.expanduser(project or Path.cwd())  # noqa: PTH111 - accepts ~nosuchuser
     folder = real_path(Path(named))
     places = installed_places(store)
     switches = read_switches(str(places["config"]))
     if not switches.is_readable:
         raise TurnlogError(f"{switches.path} cannot be read", f"chmod 600 {switches.path}")
-    # A misspelled directory would leave the one that is meant as it was.
+    # With a misspelled directory, the project that was meant would silently stay on or off.
     if not folder.is_dir() and str(folder) not in switches.events:
         raise NotFound(f"{plain(str(folder))} is not a directory", "turnlog hook status")
     switches.turn(str(folder), is_on)

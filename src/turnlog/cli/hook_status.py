@@ -28,7 +28,7 @@ from turnlog.trace.trace_settings import TraceSettings, load_targets
 from turnlog.trace.variable_origin import PLACES, split_places
 
 SHOWN = 10
-"""Rows to print of a list."""
+"""Maximum number of rows to print of a list."""
 INDENT = " " * 9
 SENT = (
     Column("session"),
@@ -120,7 +120,7 @@ def _target(commands: list[str]) -> str | None:
         targets = [backend_of(each) for each in load_targets(options)]
         return " and ".join(target.address for target in targets)
     except TurnlogError:
-        # The backend's variables may be set for the client only. All else can still be shown.
+        # The backend's variables may be set for the client only. Show everything else anyway.
         return None
 
 
@@ -150,7 +150,7 @@ def _projects(notes: list[HookNote], state: Path, config: Path) -> list[dict[str
     """Return the state of every project that used a route or has a switch."""
     switches = read_switches(str(config))
     ledger = Ledger(state)
-    # In memory only: this lists projects whose first notes still wait, which have no record yet.
+    # Projects whose first notes are still queued have no record yet: add one, in memory only.
     for note in notes:
         if note.route.key not in ledger.records:
             ledger.open(note.route, None)

@@ -37,16 +37,16 @@ NOT_FOR_ACP = (
     *("is_printed", "resume", "is_continued", "fork_session", "session_id", "name"),
     *("is_background", "worktree", "no_session_persistence"),
 )
-"""Options about one session, or about another protocol: an editor opens sessions itself."""
+"""Options that --acp rejects: an editor opens sessions itself, through its own protocol."""
 SEPARATORS = re.compile(r"[,\s]+")
 AGENTS = """--agents '{"reviewer": {"description": "Reviews code", "prompt": "Review it"}}'"""
-"""Shows the shape of a definition; of its fields, only the prompt is required."""
+"""A hint with an example of an agent definition; only its prompt is required."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _effort_level(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Return an effort level; one that does not exist is ignored, as in the client."""
+    """Return an effort level; ignore an unknown one with a notice, as the client does."""
     if value is None or value in EFFORTS:
         return value
     _complain(f"--effort {value} is ignored: the levels are {', '.join(EFFORTS)}")
@@ -134,7 +134,7 @@ OPTIONS = (
 
 
 def host_options(command: Command) -> Command:
-    """Add the options for programs to a command."""
+    """Add the options for programs that drive a chat."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
@@ -155,7 +155,7 @@ def _is_init(given: dict[str, Any]) -> bool:
 
 
 async def set_up(store: Store, options: "ChatOptions") -> None:
-    """Open a chat for its hooks alone, and close it."""
+    """Open and close a chat, only to run its hooks."""
     from turnlog.agent.chat.opening import open_chat
 
     chat = await open_chat(store, options)
@@ -171,7 +171,7 @@ def is_hosted(given: dict[str, Any]) -> bool:
 
 
 def system_prompt(given: dict[str, Any], name: str) -> str | None:
-    """Return a system prompt that is given as text or as a file."""
+    """Return the system prompt that an option gives, as text or as a file."""
     text, file = given[name], given[f"{name}_file"]
     flag = f"--{name.replace('_', '-')}"
     if text is not None and file is not None:
@@ -186,7 +186,7 @@ def system_prompt(given: dict[str, Any], name: str) -> str | None:
 
 
 def tuning(given: dict[str, Any]) -> "ModelTuning":
-    """Return the parameters of requests."""
+    """Return the model parameters that the options set for all requests."""
     from turnlog.agent.model.model_names import ModelTuning
 
     tokens = given["max_thinking_tokens"]
@@ -201,7 +201,7 @@ def tuning(given: dict[str, Any]) -> "ModelTuning":
 
 
 def tool_list(texts: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the tools that lists name; an empty list names none.
+    """Split lists of tool names at commas and spaces; return None if no list is given.
 
     >>> tool_list(["Read, Bash", "Grep"]), tool_list([""]), tool_list([])
     (('Read', 'Bash', 'Grep'), (), None)
@@ -211,9 +211,9 @@ def tool_list(texts: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def entrypoint(usual: str) -> str:
-    """Return what started turnlog, which the SDK names in a variable.
+    """Return the name of the program that started turnlog, which the SDK sets in a variable.
 
-    A program is never "cli": that would restore the permission mode of a resumed session.
+    The name "cli" is ignored: it would restore the permission mode of a resumed session.
     """
     named = os.environ.get(ENTRYPOINT, "")
     return named if NAME.fullmatch(named) and named != "cli" else usual
@@ -246,7 +246,7 @@ def require_host(given: dict[str, Any]) -> None:
 
 
 def leave_out_missing(given: dict[str, Any]) -> None:
-    """Ignore `--add-dir` with a notice where there is no such directory, as the client does."""
+    """Ignore each `--add-dir` that does not exist, with a notice, as the client does."""
     missing = [each for each in given["add_dir"] if not Path(each).is_dir()]
     for each in missing:
         _complain(f"--add-dir {each} is ignored: there is no such directory")
@@ -254,7 +254,7 @@ def leave_out_missing(given: dict[str, Any]) -> None:
 
 
 def hosted_options(given: dict[str, Any]) -> "HostedOptions":
-    """Parse the options of the messages sent to the host program."""
+    """Return the options for the messages exchanged with the host program."""
     from turnlog.agent.headless.hosted_chat import HostedOptions
 
     if given["output_format"] != "stream-json":
@@ -292,7 +292,7 @@ async def host(
     try:
         return await run_hosted(store, options, wanted, Console(lines, write, _complain))
     except TurnlogError as error:
-        # One exit code for every failure: programs take 2 for nothing else than 1.
+        # Always 1: programs do not treat the exit code 2 differently.
         _complain(error.line)
         return 1
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Entry point of `turnlog-chat`: `turnlog chat` as a single path, for programs to start."""
+"""Entry point of `turnlog-chat`, which is `turnlog chat` for programs that start one executable."""
 
 import sys
 
@@ -14,7 +14,7 @@ def main() -> None:
         from turnlog import __version__
         from turnlog.agent.session.entry_builders import VERSION
 
-        # Programs read the first word: the version of the client whose protocol this is.
+        # Programs read the first word: the version of the client whose protocol turnlog speaks.
         sys.stdout.write(f"{VERSION} (turnlog {__version__})\n")
         return
     sys.argv[1:] = ["chat", *arguments]

@@ -8,7 +8,7 @@ from turnlog.cli.terminal import echo
 from turnlog.index.sync_policy import Feedback, Progress
 
 WORTH_A_BAR = 16 << 20
-"""Bytes below which a sync ends before a progress bar would be noticed."""
+"""Minimum bytes for a progress bar; smaller syncs end before anyone would notice it."""
 
 
 def _print_notice(text: str) -> None:

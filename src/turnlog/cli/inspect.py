@@ -70,8 +70,8 @@ def _paths(stores: Stores, session: str | None, every: bool) -> list[Path]:
         raise UsageError("SESSION cannot be combined with --all", "turnlog inspect --all")
     if session:
         return [find_session(stores, session).path]
-    # Not only what the catalog lists: a survey is to find files that turnlog does not know. A set,
-    # because one store may lie within another.
+    # Not only the files in the catalog: a survey should also find files that turnlog does not
+    # know. A set, because one store may lie within another.
     found = {path for store in stores for path in store.projects.rglob("*.jsonl")}
     paths = [path for path in sorted(found) if is_readable(path)]
     if not paths:

@@ -282,7 +282,7 @@ def verify_command(ctx: click.Context, dest: str | None, as_json: bool, **given:
     settings = settings_of(given)
     target = dest_of(dest, settings, "verify")
     if not any(given.values()):
-        # A running push locks the state that has them: then those of the configuration count.
+        # A running push locks the state with the last options; then use those configured.
         with suppress(Conflict):
             settings = last_settings(target) or settings
     with closing(StepBar("verifying", is_hidden=as_json)) as bar:

@@ -84,7 +84,7 @@ def ingest_command(raw: str, dest: str, as_json: bool, **given: Any) -> None:
       turnlog lake ingest /archive/claude /srv/lake --since 2d --json
     """
     settings, since = _settings(given), given["since"]
-    # Any length: the number of tasks is known once the files are listed.
+    # The length 1 is a placeholder: the number of tasks is known once the files are listed.
     with progress_bar(1, "tasks") as bar:
         options = RawOptions(
             engine=given["engine"],

@@ -130,7 +130,7 @@ def _install_timer(words: list[str], every: str, as_json: bool) -> None:
         raise UsageError(
             f"--every {every!r} is not a time such as 30min", "turnlog lake install -h"
         )
-    # systemd expands % and $ in commands: a folder named 100% would be another one.
+    # systemd expands % and $ in commands: unescaped, a folder named 100% would be another path.
     command = shlex.join([*program(), "lake", "push", "--quiet", *words])
     command = command.replace("%", "%%").replace("$", "$$")
     service, timer = _timer_files()
@@ -162,7 +162,7 @@ def _apply(title: str, contents: dict[Path, bytes | None]) -> None:
 
 
 def push_in_background(ctx: click.Context, action: Callable[[], Any]) -> None:
-    """Push in a detached process, and report the error of the last one."""
+    """Push in a detached process; if the previous push failed, print its error and exit with 1."""
     folder = lake_folder()
     secure_folder(folder)
     if failed := run_in_background(folder, action):

@@ -21,7 +21,7 @@ class ReportColumn:
     is_number: bool = True
     is_path: bool = False
     is_whole: bool = False
-    """Dates and ids are never cut."""
+    """True for dates and ids, which are never cut."""
 
 
 DETAILS = (
@@ -66,7 +66,7 @@ def layout_of(name: str, by: tuple[str, ...] = ()) -> ReportLayout:
 
 
 def _dimension(name: str) -> ReportColumn:
-    """Return the column of a dimension that a report is grouped by as well."""
+    """Return the column of an additional dimension to group by."""
     if name == MODEL.head:
         return MODEL
     return _path(name, name) if name in PATHS else _text(name, name)
@@ -179,7 +179,7 @@ LINES = (_count("+lines", "added", 118), _count("-lines", "removed", 118))
 ELAPSED = _span("elapsed", "elapsed_seconds", 126)
 SESSIONS, TURNS = _count("sess", "sessions"), _count("turns", "turns")
 PATHS = ("store", "project")
-"""Dimensions whose ends tell more than their starts."""
+"""Dimensions that are paths, which are cut at the start instead of the end."""
 HEADS_OF_CARRYING = {
     "store": _path("store", "store"),
     "project": _path("project", "project"),

@@ -22,11 +22,11 @@ from turnlog.store.stores import Stores
 from turnlog.text import guarded, money, percent, short_duration
 
 LOOK_SECONDS = 0.5
-"""Seconds between two looks at the files; the screen is drawn only if something changed."""
+"""Polling interval in seconds; the screen is drawn only if something changed."""
 BAR = 8
 INFERRED = "~"
 WIDE = 120
-"""Columns from which states are spelled out."""
+"""Minimum terminal width for the full names of states."""
 SHORT = {LiveState.PERMISSION: "permission", LiveState.INPUT: "input"}
 LOOKS: dict[LiveState, Look] = {
     LiveState.WORKING: "green",
@@ -122,7 +122,7 @@ def _cells(lane: LiveLane, now: float, is_wide: bool) -> list[str]:
 
 
 def _age(seconds: float) -> str:
-    # Tenths of a second would make every look a change.
+    # With tenths of a second, every poll would redraw the screen.
     return short_duration(float(int(max(0.0, seconds)))).replace(".0s", "s")
 
 

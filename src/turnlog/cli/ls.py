@@ -57,7 +57,7 @@ COLUMNS = (
 
 
 class SessionSelection(NamedTuple):
-    """A selection of sessions; None does not restrict it."""
+    """Filters for a list of sessions; None does not filter."""
 
     project: str | None = None
     since: datetime | None = None
@@ -127,7 +127,7 @@ def print_sessions(
 
 
 def _print_resume(command: str) -> None:
-    """Print how to resume a session, to stderr; below the words if a terminal is too narrow."""
+    """Print the command that resumes a session to stderr, wrapped if the terminal is too narrow."""
     line = f"resume the last one: {command}"
     if not sys.stderr.isatty() or cells_of(line) <= width():
         echo(dim(line), err=True)
@@ -153,7 +153,7 @@ def _none_found(stores: Stores, selection: SessionSelection) -> NotFound:
 
 
 def _rows(stores: Stores, sessions: list[SessionFile]) -> Iterator[SessionRow]:
-    # Another store may have a copy of a session that is open.
+    # Looked up by store: another store may have a copy of an open session.
     live = {store: live_sessions(store) for store in stores}
     adjacent = {folder: count_adjacent(folder) for folder in {s.path.parent for s in sessions}}
     for session in sessions:

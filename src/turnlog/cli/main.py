@@ -22,7 +22,7 @@ def main() -> None:
         from turnlog.trace.hook_run import run as run_hook
 
         run_hook(sys.argv[3:])
-    # A command is short-lived: collecting garbage would take a twentieth of a search.
+    # A command is short-lived: garbage collection would take 5% of the time of a search.
     gc.set_threshold(100_000)
     for stream in (sys.stdout, sys.stderr):
         # A session may contain text that cannot be encoded, such as half of a surrogate pair.

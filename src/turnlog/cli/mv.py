@@ -72,7 +72,7 @@ def command(
 
 
 def _named_or_asked(source: str | None, new: str | None, whole_project: bool) -> tuple[str, str]:
-    """Return what to move and where; on a terminal, ask for what was not named."""
+    """Return the source and the target of a move; on a terminal, ask for missing ones."""
     if source is not None and new is not None:
         return source, new
     ctx = click.get_current_context()
@@ -90,7 +90,7 @@ def _named_or_asked(source: str | None, new: str | None, whole_project: bool) ->
 
 
 def _move_project(stores: Stores, old: str, new: str) -> Move:
-    """Plan to move the sessions of a directory, in the one store that has any."""
+    """Plan to move the sessions of a directory; raise UsageError if several stores have some."""
     moves: list[Move] = []
     missing: list[NotFound] = []
     for store in stores:

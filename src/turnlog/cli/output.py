@@ -48,7 +48,7 @@ def plain_masked(text: str, keep_indent: bool = False) -> str:
 
 
 def wrap(text: str, room: int, indent: str = "") -> Iterator[str]:
-    """Break prose between words into lines of at most `room` cells; later ones are indented.
+    """Wrap prose to lines of at most `room` cells; `indent` starts each line but the first.
 
     A word that does not fit on a line is cut.
 
@@ -86,7 +86,7 @@ def fit(text: str, cells: int) -> str:
     """
     if cells <= 0:
         return ""
-    # As in `cells_of`: importing rich costs more than most commands need for the rest.
+    # As in `cells_of`: importing rich takes longer than everything else that most commands do.
     if NARROW.fullmatch(text):
         return f"{text[: cells - 1]}…" if len(text) > cells else text.ljust(cells)
     from rich.cells import cell_len, set_cell_size
@@ -113,14 +113,14 @@ def fit_path(path: str, cells: int) -> str:
 
 
 def styled_hint(text: str, hint: str, room: int) -> Iterator[str]:
-    """Yield the lines of a message; its hint is dim, and below it if both do not fit."""
+    """Yield the lines of a message with a dim hint, which moves to the next line if necessary."""
     for line in wrap_hint(text, hint, room):
         message = line.removesuffix(hint)
         yield f"{message}{dim(hint)}" if hint and message != line else line
 
 
 def with_title(text: str, title: str, room: int) -> list[str]:
-    """Return a line with a title; a title that does not fit is below it, and cut at the end.
+    """Return a text followed by a title; a title that does not fit gets a line, and is cut there.
 
     >>> with_title("5e55: 3 lines", "Fix it", 30), with_title("5e55: 3 lines", "Fix it", 20)
     (['5e55: 3 lines  Fix it'], ['5e55: 3 lines', '  Fix it'])
@@ -171,19 +171,19 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def echo_command(command: str, indent: str = "  ") -> None:
-    """Print a command to copy; a terminal that is too narrow gets several lines, a pipe one."""
+    """Print a command to copy: wrapped on a narrow terminal, on one line in a pipe."""
     room = width() - len(indent) if sys.stdout.isatty() else 0
     for line in wrap_command(command, room):
         echo_masked(masked(f"{indent}{line}"))
 
 
 def finish(bar: Any) -> None:
-    """Fill a progress bar: passes at its end may have had nothing to do."""
+    """Fill a progress bar, whose last passes may have had nothing to do."""
     bar.update(bar.length - bar.pos)
 
 
 class StepBar:
-    """A progress bar that appears with the first step, which tells the total."""
+    """A progress bar that appears at the first step, when the total is known."""
 
     def __init__(self, label: str, is_hidden: bool = False) -> None:
         self._label, self._is_hidden, self._bar = label, is_hidden, None

@@ -49,7 +49,7 @@ def require_outside_store(ctx: click.Context, path: Path, option: str = "-o") ->
 @contextmanager
 def _stdout_to(path: Path) -> Generator[None]:
     collected = BytesIO()
-    # As for the real stdout, sessions may contain halves of surrogate pairs, which UTF-8 has not.
+    # As for the real stdout: sessions may contain lone surrogates, which UTF-8 cannot encode.
     stream = TextIOWrapper(collected, "utf-8", "backslashreplace", newline="\n")
     before, sys.stdout = sys.stdout, stream
     try:

@@ -38,7 +38,7 @@ def command(ctx: click.Context) -> None:
     """Show recent sessions, usage of today and this week, and what needs attention."""
     stores = stores_in(ctx)
     states = scan_store(stores)
-    # With an index, no file need be opened; without one, the list is shown while it is made.
+    # With an index, no file has to be opened; without one, list the files, then build the index.
     listed = None if index_path(stores).exists() else list_sessions(stores)
     if listed is not None:
         _print_list(stores, listed, len(listed))
@@ -63,7 +63,7 @@ def _print_list(stores: Stores, sessions: list[SessionFile], total: int) -> None
 
 
 def _recent(index: Index) -> tuple[list[SessionFile], int]:
-    """Return the sessions active last, by the index, and how many there are."""
+    """Return the most recently active sessions of the index, and the number of all sessions."""
     paths, total = recent_sessions(index.db, LOOKED_AFTER)
     found: list[SessionFile] = []
     for path in paths:
@@ -104,7 +104,7 @@ def _broken(stores: Stores, index: Index, sessions: list[SessionFile]) -> Iterat
 
 
 def _going(stores: Stores, states: FileStates) -> Iterator[str]:
-    """Yield a line about sessions that the client deletes within a week and nobody archived."""
+    """Yield lines about unarchived sessions that the client will delete within a week."""
     old = [
         name
         for store in stores

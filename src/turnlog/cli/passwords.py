@@ -16,7 +16,7 @@ def password_from(
 ) -> str | None:
     """Return the password from a file, the environment or the terminal; None if none is wanted.
 
-    `command` is the one that hints repeat: `turnlog export`.
+    `command` is the start of the command in hints, such as `turnlog export`.
     """
     by_file = f"{command} --password-file FILE"
     if file:
@@ -30,7 +30,7 @@ def password_from(
     if not password:
         raise UsageError("the password is empty", by_file)
     if re.search(r"[\ud800-\udfff]", password):
-        # Whoever opens the file types UTF-8, so no one could open it.
+        # Password prompts read UTF-8, so nobody could type it to open the file.
         raise UsageError("the password is not UTF-8", by_file)
     return password
 

@@ -1,4 +1,4 @@
-"""Let the user pick a session where an argument leaves it open."""
+"""Let the user pick a session if the command line names none."""
 
 import os
 import subprocess
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from turnlog.picker.picker import Choice
 
 SELECTING = "--all, --project or --since"
-"""Options that select sessions in place of names."""
+"""Options that select sessions instead of naming them."""
 
 
 class PickedArgument(click.Argument):
-    """The argument SESSION: on a terminal, it may be omitted and is picked."""
+    """The argument SESSION; if it is omitted on a terminal, the user picks a session."""
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, required=False, shell_complete=complete_session, **attributes)
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
         found: Any = super().process_value(ctx, value)
-        # click marks an absent value by an object of its own. Completion parses incomplete lines,
-        # and must neither ask nor fail.
+        # click passes a sentinel for an absent value. Completion parses incomplete lines, and must
+        # neither ask nor fail.
         is_given = isinstance(found, str | tuple) and found not in ("", ())
         if is_given or ctx.resilient_parsing:
             return found  # pyright: ignore[reportUnknownVariableType]
@@ -41,7 +41,7 @@ class PickedArgument(click.Argument):
 
 
 def can_pick() -> bool:
-    """Return whether there is a terminal to pick a session on: stdin and stderr."""
+    """Return whether stdin and stderr are a terminal that can show the picker."""
     is_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     return is_terminal and os.environ.get("TERM") != "dumb"
 
@@ -51,8 +51,8 @@ def named_or_picked(
 ) -> tuple[str, ...]:
     """Return the sessions that were named; on a terminal, let the user pick one if none was.
 
-    Raise `UsageError` if sessions are both named and selected by options, or neither; `example` is
-    a command that would do.
+    Raise `UsageError` if sessions are both named and selected by options, or if they are neither
+    and there is no terminal; `example` is the command in the hint.
     """
     if sessions and is_selected:
         raise UsageError(f"SESSION cannot be combined with {options}", example)
@@ -79,9 +79,9 @@ def let_pick(
 
 
 async def pick_within(stores: AnyStores, purpose: str) -> Path | None:
-    """Let the user pick a session on a terminal that a running program lends; None if they leave.
+    """Let the user pick a session inside a running full-screen program; None if they cancel.
 
-    A terminal that cannot show the picker is a `UsageError`.
+    Raise `UsageError` if the terminal cannot show the picker.
     """
     if not can_pick():
         raise UsageError("the picker needs a terminal", "/resume SESSION")
@@ -94,7 +94,7 @@ async def pick_within(stores: AnyStores, purpose: str) -> Path | None:
 
 
 def view_session(path: str, line: int | None) -> None:
-    """Show a session in a pager; in a process of its own, on the terminal of the picker."""
+    """Show a session in a pager, in a separate process on the picker's terminal."""
     place = ["--line", str(line)] if line else []
     subprocess.run(
         [sys.executable, "-P", "-m", "turnlog", "show", "--pager", path, *place],

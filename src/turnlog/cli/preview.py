@@ -30,7 +30,7 @@ TYPICAL_INPUTS = (
 
 
 def preview(entry: Entry, room: int) -> str:
-    """Return a one-line preview of an entry; empty if its kind is enough."""
+    """Return a one-line preview of an entry; empty if it has no text of its own."""
     match entry:
         case MessageEntry():
             content = entry.content

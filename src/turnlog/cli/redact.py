@@ -31,7 +31,7 @@ from turnlog.store.paths import Store
 from turnlog.text import plural
 
 MANY = 5
-"""Changes that are named one by one."""
+"""Maximum number of changes that a hint names one by one."""
 INDENT = "  "
 MATCHES = (
     Column("line", is_number=True, look="dim"),
@@ -155,15 +155,15 @@ def _print_finds(store: Store, outcome: RedactionOutcome) -> None:
 
 def _match_cells(match: RedactionMatch, room: int) -> list[str]:
     key, before, after = match.context
-    # The table cuts the end of a text: were the words before the value not cut here, a narrow
-    # terminal would not show where it stands.
+    # The table cuts texts at the end. Cut the words before the value here, or a narrow terminal
+    # would not show the value's position.
     words = f"{fit_path(_words(before), max(8, room // 5))}▒{_words(after)}"
     times = f"{match.times}×" if match.times > 1 else ""
     return [str(match.line), match.placeholder, f"{match.length:,}", plain(key), words, times]
 
 
 def _words(text: str) -> str:
-    """Return a text on one line, masked; blanks at its ends separate it from the value."""
+    """Return a masked text on one line, keeping the blanks that separate it from the value."""
     return re.sub(r"\s+", " ", plain_masked(f"|{masked(text)}|")[1:-1])
 
 

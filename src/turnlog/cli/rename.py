@@ -39,7 +39,7 @@ def command(
     """
     store, path = find_in_store(stores, session)
     if title is None:
-        # With a session that was just picked, the title is asked for as well.
+        # Like a missing SESSION, a missing TITLE is asked for on a terminal.
         if not can_pick():
             raise click.MissingParameter(ctx=ctx, param_hint="'TITLE'", param_type="argument")
         title = str(click.prompt("New title", err=True))

@@ -15,7 +15,7 @@ from turnlog.text import harmless
 INTERRUPTED = 130
 """Exit code after SIGINT, as in a shell."""
 MOST_CANDIDATES = 10
-"""Candidates that are printed for an ambiguous name."""
+"""Maximum number of candidates to print for an ambiguous name."""
 
 
 def reported(work: Callable[[], int | None]) -> int:
@@ -50,7 +50,7 @@ def _outcome(work: Callable[[], int | None]) -> int:
 
 
 def _report_missing(error: ModuleNotFoundError) -> int:
-    """Print how to install a missing optional package; anything else is a bug."""
+    """Print how to install a missing optional package; re-raise the error for other modules."""
     from turnlog.cli.extras import extra_of, missing_extra
 
     extra = extra_of(error.name)
@@ -60,7 +60,7 @@ def _report_missing(error: ModuleNotFoundError) -> int:
 
 
 def _handle_interrupts() -> None:
-    """Raise KeyboardInterrupt on Ctrl-C from now on; before, the entry point exits at once."""
+    """Raise KeyboardInterrupt on Ctrl-C from now on; until then, Ctrl-C exits at once."""
     if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "end_at_once":
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -77,7 +77,7 @@ def _first(candidates: list[str]) -> list[str]:
 
 
 def _lines(error: TurnlogError) -> list[str]:
-    """Return the message and the hint; below it if a terminal is too narrow for one line."""
+    """Return the message and its hint, on two lines if the terminal is too narrow for one."""
     if not error.hint:
         return [f"turnlog: {error.message}"]
     hint = f"(try: {to_type(error.hint)})"

@@ -38,8 +38,8 @@ def parse_size(ctx: click.Context, param: click.Parameter, value: str | None) ->
 
 
 def _store_of(stores: Stores, manifest: ArchiveManifest) -> Store:
-    """Return the store that a session was archived from; the first one if that is another."""
-    # A manifest from elsewhere may name any directory: only the user's own stores are written to.
+    """Return the store that a session was archived from; the first if it is not among `stores`."""
+    # A manifest from elsewhere may name any directory: write only to the user's own stores.
     known = {str(store.root.resolve()): store for store in stores}
     return known.get(manifest.store, stores[0])
 

@@ -1,4 +1,4 @@
-"""turnlog resume: resume a session in its directory, after checking that it can be."""
+"""turnlog resume: resume a session in its directory, after checking that it is resumable."""
 
 import os
 import shlex
@@ -42,7 +42,7 @@ from turnlog.store.stores import AnyStores, each_store, holder_of
 ARGUMENTS = "turnlog.resume.arguments"
 """Key of the client's arguments in a context's `meta`."""
 COPY = "ID_OF_THE_COPY"
-"""Stands for an id that is not known before the copy is made."""
+"""Placeholder for the id of a copy that is not made yet."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ class ResumeOptions:
 
 
 class ResumeCommand(click.Command):
-    """A command whose arguments after `--` are another program's."""
+    """A command that passes the arguments after `--` to another program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # click would take the first of them for SESSION if that is omitted.
+        # If SESSION is omitted, click would take the first of these arguments for it.
         end = args.index("--") if "--" in args else len(args)
         ctx.meta[ARGUMENTS] = tuple(args[end + 1 :])
         return super().parse_args(ctx, args[:end])
@@ -120,7 +120,7 @@ def command(ctx: click.Context, session: str, chat: bool, **given: Any) -> None:
 
 
 def resume_session(stores: AnyStores, session: str, wanted: ResumeOptions) -> None:
-    """Resume a session, asking about what is in the way; returns only from a preview."""
+    """Resume a session, asking the user how to solve problems; return only after a dry run."""
     program = resume_program(wanted.is_chat)
     path = _find(stores, session, wanted)
     plan = plan_resume(holder_of(stores, path), path, program.version)
@@ -187,7 +187,7 @@ def _placed(plan: ResumePlan, wanted: ResumeOptions) -> ResumePlan:
 
 
 def _sound(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> ResumePlan:
-    """Return a session that can be resumed: the same, or a copy that was asked for or agreed to."""
+    """Return the plan for the session itself, or for a copy that the user requested or accepted."""
     is_fork, is_repaired = wanted.is_fork or wanted.turn is not None, False
     if plan.findings:
         is_repaired = wanted.is_repaired or _agrees_to_repair(plan, program, wanted)
@@ -202,7 +202,10 @@ def _sound(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> R
 
 
 def _agrees_to_repair(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> bool:
-    """Ask whether to repair a session; without a terminal, refuse one that would not resume."""
+    """Ask whether to resume a repaired copy.
+
+    Without a terminal, raise Unresumable if the client would refuse the session.
+    """
     worst = plan.findings[0]
     name = f"client {program.version}" if program.version else "the client"
     verb = "would refuse" if plan.is_refused else "would lose part of"
@@ -222,7 +225,7 @@ def _agrees_to_repair(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOp
 def _agrees_to_fork(plan: ResumePlan, wanted: ResumeOptions) -> bool:
     """Ask whether to resume a copy of a session that is open elsewhere."""
     message = f"{plan.id} is open in a running client"
-    # Two clients that write to one file would each continue a branch without the other's.
+    # Two clients that write to one file would each continue a branch without the other's turns.
     if wanted.dry_run:
         hint = to_type(f"turnlog resume {shlex.quote(plan.id)} --fork")
         echo(f"turnlog: {message} (try: {hint})", err=True)
@@ -252,7 +255,7 @@ def _run(plan: ResumePlan, program: ResumeProgram, wanted: ResumeOptions) -> Non
 
 
 def _require_terminal(wanted: ResumeOptions, hint: str) -> None:
-    """Raise UsageError without a terminal to resume on; arguments such as -p need none."""
+    """Raise UsageError without a terminal, unless there are arguments: -p needs no terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()) and not wanted.arguments:
         raise UsageError("resuming needs a terminal", hint)
 

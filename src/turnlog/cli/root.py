@@ -1,4 +1,4 @@
-"""The root command, whose subcommands are modules imported when they are called."""
+"""The root command; modules of subcommands are imported when they are called."""
 
 import os
 from importlib import import_module
@@ -111,7 +111,7 @@ def root(ctx: click.Context, samples: bool) -> None:
 
 
 def _require_sessions(ctx: click.Context) -> None:
-    """Show the samples to whoever has no sessions yet."""
+    """Use the sample sessions if the user has no sessions yet."""
     stores = stores_in(ctx)
     if CHOSEN not in ctx.meta and not any(all_session_files(stores)):
         echo(f"No sessions in {places_of(stores)} yet: these are turnlog's samples.", err=True)

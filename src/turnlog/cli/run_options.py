@@ -1,4 +1,4 @@
-"""Options of `turnlog chat` about how a chat runs: where, how visibly, and with how much."""
+"""Options of `turnlog chat`: background, worktree, debug log, customizations and compaction."""
 
 import asyncio
 import os
@@ -85,7 +85,7 @@ OPTIONS = (
 
 
 def run_options(command: Command) -> Command:
-    """Add the options about a run to a command."""
+    """Add the options of this module to a command."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
@@ -100,14 +100,14 @@ def require_run(given: dict[str, Any], is_headless: bool) -> None:
 
 
 def note_auto_mode(given: dict[str, Any]) -> None:
-    """Say what the mode auto is here."""
+    """Print a notice that the permission mode `auto` is `acceptEdits` in turnlog."""
     if given["permission_mode"] == "auto":
         text = "turnlog: auto is acceptEdits here: no model decides about other calls"
         echo(text, err=True)
 
 
 def customizations(given: dict[str, Any]) -> "Customizations":
-    """Return the customizations that a chat uses."""
+    """Return which of the user's customizations a chat loads."""
     from turnlog.agent.chat.customizations import ALL, BARE, SAFE
 
     chosen = BARE if given["bare"] else SAFE if given["safe_mode"] else ALL
@@ -119,7 +119,7 @@ def customizations(given: dict[str, Any]) -> "Customizations":
 
 
 def compact_window(text: str | None) -> str | None:
-    """Return a number of tokens, or `auto`.
+    """Parse the value of --autocompact: a number of tokens, or `auto`.
 
     >>> compact_window("150k"), compact_window("1M"), compact_window("auto")
     ('150000', '1000000', 'auto')
@@ -178,9 +178,9 @@ def start_background(
 def in_worktree(
     store: Store, make_options: "Callable[[], ChatOptions]", given: dict[str, Any]
 ) -> Generator[None]:
-    """Run a chat in a worktree of its own, if one is wanted.
+    """Run a chat in its own git worktree, if --worktree asks for one.
 
-    A printed chat leaves it: the next program may work with what is there (2.1.325, observed).
+    With -p the worktree stays, as the next program may use its files (2.1.325, observed).
     """
     if given["worktree"] is None:
         yield
@@ -200,7 +200,7 @@ def in_worktree(
         yield
     finally:
         os.chdir(entered.worktree.origin)
-        # Not after a lost terminal, either: nobody could answer.
+        # It also stays if the terminal is gone: nobody could answer the question.
         if options.entrypoint == INTERACTIVE and sys.stdin.isatty():
             note = asyncio.run(leave_worktree(entered, _ask_to_remove))
             echo(harmless(f"turnlog: {note}"), err=True)

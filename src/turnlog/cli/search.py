@@ -167,7 +167,7 @@ def _search_like(
 
 
 def _option_hint(ctx: click.Context, query: tuple[str, ...]) -> str | None:
-    """Return the option that a word of the query resembles: `--limt` is searched as code."""
+    """Return a hint if a word of the query resembles an option: `--limt` is searched as code."""
     words = [word.partition("=")[0] for word in query if word.startswith("--")]
     matches = (nearest(word, visible_options(ctx)) for word in words)
     match = next(filter(None, matches), None)

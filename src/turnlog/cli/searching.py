@@ -56,7 +56,7 @@ def print_like(stores: AnyStores, request: "LikeRequest", *, as_json: bool) -> N
 
 
 def _print_all(found: "Iterable[SessionHits]", stores: AnyStores) -> int:
-    """Print hits as they are found; return of how many sessions."""
+    """Print hits as they are found; return the number of sessions."""
     count = 0
     for count, each in enumerate(found, 1):
         if count > 1:

@@ -25,7 +25,7 @@ def open_named(stores: AnyStores, text: str) -> Session:
 
 
 def open_lazily(stores: AnyStores, text: str) -> Session:
-    """Open the session that an argument names, to show parts of it; with its table if large.
+    """Open the session that an argument names, to show parts of it; if large, with its node table.
 
     A session that is only in the archive is opened from there.
     """
@@ -74,7 +74,7 @@ def own_files(stores: AnyStores, texts: Iterable[str], command: str) -> tuple[St
 
 
 def only_store(stores: AnyStores, command: str) -> Store:
-    """Return the store, if there is only one: for a change of everything in it."""
+    """Return the only store, for a change to all of it; raise UsageError if there are several."""
     first, *others = each_store(stores)
     if others:
         raise _several_stores([first, *others], command)
@@ -137,7 +137,7 @@ def _rank_of(session: Session, node: ChainNode) -> int | None:
 
 
 def _leaves_at(session: Session, rank: int) -> Iterator[int]:
-    """Yield leaves whose branches may contain a node: the active one, then its last descendant."""
+    """Yield leaves whose branch may contain a node: the active one, then the node's last one."""
     tree = session.tree
     if tree.active_leaf is not None:
         yield tree.active_leaf

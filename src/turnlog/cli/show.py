@@ -45,7 +45,7 @@ LOOKS: dict[str, tuple[Look, ...]] = {
 }
 
 _REFERENCE = re.compile(r"(last|agent-[^\s:/]+|[0-9a-f]{4,}[0-9a-f-]*):(\d{1,9})")
-"""A session and a line, as the MCP server cites them: no path, and no title."""
+"""SESSION:LINE as the MCP server cites it; the session is never a path or a title."""
 
 
 @click.command("show")
@@ -122,7 +122,7 @@ def _paint(text: str, role: str) -> str:
 
 def _page(lines: Iterator[str], terminal: Terminal, is_placed: bool) -> None:
     """Show lines in a pager, which opens at the line that was asked for."""
-    # None lets click find out whether the pager shows colours, and tell `less` to.
+    # With None, click detects whether the pager supports colours, and enables them in `less`.
     color = None if is_coloured(sys.stdout) else False
     shown = list(lines) if is_placed else lines
     before = os.environ.get("LESS")

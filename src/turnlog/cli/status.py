@@ -51,9 +51,10 @@ def _model(payload: dict[str, Any]) -> str:
     model = payload.get("model")
     name = model.get("display_name") or model.get("id") if is_object(model) else None
     name = str(name or "")
-    # The rest of the line is numbers. The secret scanner takes as long to import as everything
-    # else, and `Opus 4.8` or `claude-opus-4-8` cannot be a secret.
-    # The client shows the line in its terminal, and a project's settings may name the model.
+    # A project's settings may set this name, and the client prints it to the terminal: it could
+    # contain a secret or control characters. The rest of the line is numbers. Names such as
+    # `Opus 4.8` or `claude-opus-4-8` skip the secret scanner, which takes as long to import as
+    # everything else.
     return name if re.fullmatch(MODEL_NAME, name) else one_line(masked(name))
 
 

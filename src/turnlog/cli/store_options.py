@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from turnlog.store.stores import Stores
 
 STORES, CHOSEN = "turnlog.stores", "turnlog.chosen_stores"
-"""The stores that a command reads, and those among them that --store named."""
+"""Keys in `Context.meta`: the stores that a command reads, and those that --store named."""
 
 
 def stores_in(ctx: click.Context) -> "Stores":
@@ -33,12 +33,12 @@ def has_chosen_stores(ctx: click.Context) -> bool:
 
 
 def use_stores(ctx: click.Context, stores: "Stores") -> None:
-    """Set the stores of a command; those that use a single one get the first."""
+    """Set the stores of a command; a command that uses a single store gets the first."""
     ctx.meta[STORES], ctx.obj = stores, stores[0]
 
 
 def _add_stores(ctx: click.Context, param: click.Parameter, folders: tuple[str, ...]) -> None:
-    """Read the named stores instead of the usual ones; each option adds one."""
+    """Use the stores that --store names instead of the default ones; each option adds one."""
     if folders:
         chosen = [*ctx.meta.get(CHOSEN, ()), *map(store_at, folders)]
         ctx.meta[CHOSEN] = distinct(chosen)
@@ -46,7 +46,7 @@ def _add_stores(ctx: click.Context, param: click.Parameter, folders: tuple[str, 
         choose(word for each in ctx.meta[CHOSEN] for word in ("--store", str(each.root)))
 
 
-# It comes first: `-o` refuses to overwrite the sessions of any store.
+# Eager, because `-o` refuses to overwrite sessions and has to know all stores.
 store_option = click.option(
     "--store",
     metavar="DIR",

@@ -1,8 +1,8 @@
-"""The commands that turnlog suggests: they read the stores that this command line names.
+"""Adapt suggested commands to the stores and session files that this command line names.
 
-`turnlog --store DIR search x` suggests `turnlog --store DIR show ID`, as `turnlog show ID` would
-look for the session in another store; and a session that was named by its path is named so again.
-Every hint that is printed goes through `to_type`.
+`turnlog --store DIR search x` suggests `turnlog --store DIR show ID`, because `turnlog show ID`
+would look in another store. A session given by its path is suggested by its path. Every printed
+hint goes through `to_type`.
 """
 
 import re
@@ -19,9 +19,9 @@ SHORT = 8
 CALL = re.compile(rf"(?:^|(?<=&& )|(?<=; )){PROGRAM} (?=([a-z-]+))")
 """The program at the start of a command, and the name of the subcommand."""
 SELECTS = re.compile(r"(?:^| )(?:--store|--samples|--help|-h)(?: |=|$)")
-"""Options of a command that names its stores already, or reads none."""
+"""Options of a command that already names its stores, or that reads none."""
 WITHOUT_STORE = frozenset(("agents", "completion", "forget", "history", "schema", "undo", "where"))
-"""Subcommands that do the same whichever store is chosen: the journal is one for all stores."""
+"""Subcommands that do not depend on the chosen store; all stores share one journal, for example."""
 
 
 class _Chosen:
@@ -31,12 +31,12 @@ class _Chosen:
 
 
 def choose(options: Iterable[str] = ()) -> None:
-    """Set the options of this command line that name its stores; none for the user's stores."""
+    """Remember the options that name the stores of this command line; none if it names none."""
     _Chosen.options = tuple(options)
 
 
 def name_files(words: Iterable[str]) -> None:
-    """Find the session files that a command line names; they may be in no store."""
+    """Remember the session files that a command line names by path; they may be in no store."""
     files = [word for word in words if word.endswith(SUFFIX) and Path(word).is_file()]
     _Chosen.paths = {Path(word).stem: word for word in files}
 
@@ -61,8 +61,8 @@ def to_type(command: str) -> str:
 
 
 def store_of(stores: AnyStores, path: Path) -> str:
-    """Return the arguments that tell the store of a file from the others of this command line."""
-    # An id may be in several of them.
+    """Return the arguments that select the store of a file; empty if there is only one store."""
+    # Several stores may have a session with the same id.
     return store_argument(stores, path) if len(each_store(stores)) > 1 else ""
 
 

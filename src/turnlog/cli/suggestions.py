@@ -83,9 +83,9 @@ def usage_error(error: click.ClickException, command: str | None = None) -> Usag
 def _option_hint(context: click.Context, name: str) -> str | None:
     options = visible_options(context)
     if match := OTHER_OPTIONS.get(name):
-        # Its meaning is known: a --sort that a command lacks is no misspelled --store.
+        # A synonym is not a misspelling: without --order, --sort must not suggest --store.
         return match if match in options else None
-    # Every option starts with dashes: compared with them, --sort resembles --json.
+    # Compare without the dashes, which all options share: with them, --sort resembles --json.
     bare = nearest(name.lstrip("-"), (option.lstrip("-") for option in options))
     return f"--{bare}" if bare else None
 

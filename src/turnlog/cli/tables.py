@@ -19,11 +19,11 @@ from turnlog.text import harmless
 
 GAP = "  "
 READABLE = 12
-"""Cells that a text keeps while there are columns to omit instead."""
+"""Minimum width of a text as long as other columns can be omitted instead."""
 MEASURED = 1000
-"""Rows that determine the widths of a table that is printed while it is computed."""
+"""Number of rows that determine the column widths of a streamed table."""
 NARROWEST = 4
-"""Cells that a text keeps in any terminal."""
+"""Minimum width of a text, however narrow the terminal is."""
 
 
 class Column(NamedTuple):
@@ -94,7 +94,7 @@ class Table:
 
 
 def with_rows(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[Column]:
-    """Return columns that hold the cells of rows."""
+    """Return the columns, filled with the cells of rows."""
     transposed = list(zip(*rows, strict=True)) or [()] * len(columns)
     return [column._replace(cells=cells) for column, cells in zip(columns, transposed, strict=True)]
 
@@ -107,7 +107,7 @@ def echo_table(columns: Sequence[Column]) -> None:
 
 
 def echo_rows(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table that fits the terminal; a very long one while its rows are computed."""
+    """Print a table that fits the terminal; stream a very long one while its rows are computed."""
     rows = iter(rows)
     first = list(islice(rows, MEASURED))
     if first:
@@ -196,7 +196,7 @@ def echo_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 class _Stdout:
-    """A file-like stdout: a pipe gets data unchanged, a terminal no control characters."""
+    """A file-like stdout that escapes control characters, but only on a terminal."""
 
     def write(self, text: str) -> int:
         return sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)

@@ -38,7 +38,7 @@ def command(
     if remove and name is not None:
         raise UsageError("--remove cannot be combined with a name", "turnlog tag SESSION --remove")
     if not remove and name is None:
-        # With a session that was just picked, the name is asked for as well.
+        # Like a missing SESSION, a missing NAME is asked for on a terminal.
         if not can_pick():
             raise UsageError("no tag given", "turnlog tag SESSION NAME")
         name = str(click.prompt("Tag", err=True))

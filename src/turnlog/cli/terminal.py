@@ -1,8 +1,8 @@
 """Print lines with secrets masked; all output of commands goes through here.
 
 Text must be masked (`masked`) before it is truncated, as half a token is not recognized; `echo`
-masks the rest. Text contains its colours, which are stripped where none are wanted. click's own
-`echo` takes longer to import than to use.
+masks everything else. Colours are escape sequences in the text, and are stripped where they are
+not wanted. click's own `echo` is not used, because importing click takes longer than printing.
 """
 
 import os
@@ -64,7 +64,7 @@ def masked(text: str) -> str:
 
 
 def masked_start(text: str, limit: int) -> str:
-    """Return the first characters of a text, masked before they are cut off."""
+    """Return the first `limit` characters of a text, masked before it is cut."""
     if _Reveal.is_wanted:
         return text[:limit]
     from turnlog.secrets import mask_start
@@ -91,7 +91,7 @@ def echo(text: object = "", err: bool = False, coloured: bool | None = None) -> 
 
 
 def echo_masked(text: str, err: bool = False, coloured: bool | None = None) -> None:
-    """Print a text that is masked already and too long to scan twice.
+    """Print a text that is already masked, without scanning it again.
 
     A pipe gets data unchanged; on a terminal, all control sequences but colours are removed.
     """

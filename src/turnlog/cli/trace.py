@@ -36,7 +36,7 @@ from turnlog.trace.targets import PERFETTO, FileTarget, Target, target_of
 from turnlog.trace.trace_settings import TraceSettings, load_targets
 
 AGREEING = "turnlog.trace.agreeing"
-"""Key of a context for the same command line with --yes."""
+"""Key in `Context.meta` of the same command line with --yes."""
 COLOURS: dict[WorkKind, Look] = {WorkKind.GENERATION: "cyan", WorkKind.TOOL: "yellow"}
 COLUMNS = (
     Column("span", width=26, is_filling=True),
@@ -156,7 +156,7 @@ def _sent(
 def _write(
     target: FileTarget, stores: Stores, paths: list[Path], settings: TraceSettings, as_json: bool
 ) -> dict[str, Any]:
-    """Write sessions to a file; return its path and counts, printed here unless as JSON later."""
+    """Write sessions to a file; return its path and counts, and print them unless `as_json`."""
     size = sum(path.stat().st_size for path in paths if path.exists())
     with progress_bar(size, "writing") as bar:
         tally = write_traces(stores, paths, target, settings, bar.update)
@@ -200,12 +200,12 @@ def _print_spans(spans: Iterator[Span], as_json: bool) -> None:
         depths[span.id] = depths.get(span.parent_id, -1) + 1
         start = span.begins if span.parent_id is None else start
         cells = _cells(span, depths[span.id], start)
-        # The name's colour depends on the kind, which is no column.
+        # The colour of the name depends on the span's kind, which has no column.
         echo(table.row(cells, {"span": COLOURS.get(span.kind)}).rstrip())
 
 
 def _cells(span: Span, depth: int, start: int) -> list[str]:
-    """Describe a span: its name, when it began, how long it took; of a turn, the working time."""
+    """Return the cells of a span: name, start, duration, a turn's working time, and state."""
     name = f"  {'  ' * depth}{plain(span.name)}"
     lasted = "?" if None in (span.start, span.end) else f"{(span.ends - span.begins) / 1e9:.3f}s"
     moment = datetime.fromtimestamp(span.begins / 1e9, UTC) if span.begins else None

@@ -70,7 +70,7 @@ def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any
       turnlog unbundle private.turnlog --verify ~/.ssh/allowed_signers
     """
     is_encrypted = needs_password(file)
-    # Before the prompt for a password, which is not for files of an unknown sender.
+    # Verify first: nobody should type a password for a file of an unknown sender.
     signer = verify(file, given["signers"]) if given["signers"] else None
     password = password_from(
         given["password_file"],

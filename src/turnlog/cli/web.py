@@ -74,7 +74,7 @@ def command(
 def _stores(ctx: click.Context, samples: bool) -> Stores:
     from turnlog.cli.root import samples_store
 
-    # The samples join stores that were named, and replace the usual ones.
+    # --samples is added to stores that --store names, but replaces the default ones.
     return (*ctx.meta.get(CHOSEN, ()), samples_store()) if samples else stores_in(ctx)
 
 
