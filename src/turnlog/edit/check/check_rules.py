@@ -1,7 +1,7 @@
-"""All faults that are checked for, with severity, message and fix.
+"""All faults that turnlog checks for, each with severity, message and fix.
 
-Each was observed by resuming a file that has it with real clients (1.0.60 to 2.1.325); what the API
-refuses is taken from its error messages (reported). docs/check.md says which is which.
+Each was observed by resuming a faulty file with real clients (1.0.60 to 2.1.325). Content that the
+API refuses is known from its error messages instead (reported). docs/check.md says which is which.
 """
 
 from typing import NamedTuple
@@ -37,7 +37,7 @@ class CheckRule(NamedTuple):
         """
         if version is None:
             return self.severity
-        # First, as both limits may be the same version: a client that fails omits nothing.
+        # Checked first, as both limits may be the same version: to fail is worse than to lose.
         if _is_before(version, self.refused_before):
             return FATAL
         if _is_before(version, self.fixed_in):

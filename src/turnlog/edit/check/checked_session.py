@@ -76,7 +76,7 @@ class Case:
 
     session: Session
     place: Path
-    """Original path of the session, which may be a copy."""
+    """Path of the session; of the original if the session is a copy."""
     facts: LineFacts = field(default_factory=LineFacts)
 
     @property
@@ -178,7 +178,7 @@ def is_talk(node: object) -> bool:
 
 
 def message_key(node: AssistantNode) -> str | int:
-    """Return what identifies a message: its id, or its index if it has none."""
+    """Return the key of a node's message: its id, or the node's index if it has none."""
     return node.message_id or node.index
 
 

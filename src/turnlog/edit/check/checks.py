@@ -45,7 +45,7 @@ FOR_OLD_CLIENTS = frozenset(
         "thinking-only",
     }
 )
-"""Faults that are repaired before straightening; the newest client sends the same afterwards."""
+"""Faults to repair before straightening; the newest client still sends the same requests."""
 DROPPED = frozenset({"orphan-result", "empty-answer", "blank-answer", "thinking-only"})
 """Faults whose repair may drop a whole line."""
 
@@ -57,7 +57,7 @@ def check_session(session: Session, version: str | None = None) -> list[Finding]
     loss; without one, assume the newest client.
     """
     if version is not None:
-        numbers_of(version)  # a session without any finding needs no version
+        numbers_of(version)  # raises for an invalid version, even if there are no findings
     return findings_of(examine(session), version)
 
 

@@ -45,7 +45,7 @@ def read_facts(case: Case) -> None:
 
 
 def _read_line(case: Case, line: Line, nodes: list[Node]) -> list[Fields]:
-    """Return the objects on a line, and record faults of the line as such."""
+    """Return the objects on a line, and record the faults of the line itself."""
     if line.is_blank:
         case.facts.is_odd_line = True
         return []
@@ -79,7 +79,7 @@ def _unsound(line: Line, nodes: list[Node], count: int) -> Iterator[Fault]:
             yield Fault("invalid-utf-8", line.number)
         if not line.is_whole:
             yield Fault("no-newline", line.number)
-    # Nothing can be read of a last line without a newline: the client was killed while it wrote it.
+    # If nothing can be read of a last line without a newline, the client was killed while writing.
     elif not line.is_whole and not nodes:
         yield Fault("torn-line", line.number)
     elif count > 1:
@@ -181,7 +181,7 @@ def flat_content(value: Fields) -> str | list[Any] | None:
 
 
 def _read_sent(case: Case, node: ChainNode, value: Fields) -> None:
-    """Check what an entry adds to the request."""
+    """Check the content that an entry adds to the request."""
     message = value.get("message")
     content = message.get("content") if is_object(message) else None
     if isinstance(node, UserNode):

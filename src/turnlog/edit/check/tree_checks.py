@@ -19,7 +19,7 @@ class Gap(NamedTuple):
 
     node: ChainNode
     onto: ChainNode
-    """Its parent for the client, or in the file if the client starts here."""
+    """The parent that the client uses instead; if it starts here, the parent in turnlog's tree."""
     is_bridged: bool
     """True if the client continues with another entry."""
     is_unknown: bool
