@@ -1,8 +1,8 @@
-"""The entries of one branch: its path, and those that a walk from child to parent misses.
+"""The entries of one branch: its path, and the entries that a walk from child to parent misses.
 
-Since 2.1.29 each result of parallel calls has its own call as parent, and the next message has only
-one of these results: the other calls and results are dead ends of the tree, yet part of the
-conversation.
+Since 2.1.29, the parent of each result of parallel calls is its own call, and the parent of the
+next message is only one of these results. The other calls and results are dead ends of the tree,
+yet part of the conversation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ def whole_branch(tree: Tree, leaf: int) -> list[ChainNode]:
 def branch_as_read(tree: Tree, leaf: int) -> list[ChainNode]:
     """Return every node of a branch, and any others that the client reads when it resumes there.
 
-    They differ only where a missing parent is replaced by a descendant of its child.
+    There are others only if the client replaces a missing parent by a descendant of its child.
     """
     # P names a missing parent. Its child C has the same time as P, and the leaf L is another child.
     # From L the client walks to P, and then to C, the latest entry that is not newer than P: it

@@ -8,7 +8,7 @@ from turnlog.format.json_values import Fields, as_object, objects_in
 
 
 def call_title(name: str, given: object) -> str:
-    """Return the arguments of a call as a title; only that of a shell command may span lines."""
+    """Return the arguments of a call as a title; a shell command may span several lines."""
     return TITLES.get(name, _any_title)(as_object(given))
 
 

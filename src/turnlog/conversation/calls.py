@@ -142,7 +142,7 @@ def _duration(call: Call, structured: Any) -> int | None:
     if is_object(structured):
         for name in ("totalDurationMs", "durationMs"):
             took = structured.get(name)
-            # Readers of JSON that is not strict accept NaN, and 1e999 as infinity.
+            # Lenient JSON readers accept NaN, and read 1e999 as infinity.
             if isinstance(took, int | float) and -LONGEST_MS < took < LONGEST_MS:
                 return int(took)
     start = parse_timestamp(call.use.time)

@@ -1,7 +1,7 @@
 """The parts of a conversation that requests carry: calls with their results, prompts, answers …
 
-An item is what a person would name: a call is one item although its tool_use and its tool_result
-are two blocks in two lines.
+An item is a part as a person would count it: a call is one item, although its tool_use and its
+tool_result are two blocks in two lines.
 """
 
 from msgspec import Struct
@@ -50,7 +50,7 @@ SERVER_RESULTS = WebSearchResultBlock | WebFetchResultBlock | AdvisorResultBlock
 
 
 class TurnRef(Struct, gc=False, eq=False):
-    """The turn that an item came up in."""
+    """The turn in which an item first appeared."""
 
     n: int
     """Its number on its branch."""
@@ -84,7 +84,7 @@ class CarriedItem(Struct, gc=False, eq=False):
     carried: float = 0.0
     """Dollars that requests paid for carrying it."""
     own: float = 0.0
-    """Dollars that the model's output of it cost."""
+    """Dollars paid for the model's output of it."""
 
     @property
     def cost(self) -> float:
@@ -107,7 +107,7 @@ ItemKey = tuple[str, str]
 
 
 class ItemReader:
-    """Read the items of one conversation; `items` is shared with others that may copy its calls."""
+    """Read the items of one conversation; others, which may repeat its calls, share `items`."""
 
     def __init__(
         self, items: dict[ItemKey, CarriedItem], session: Session, number: int, agent: str | None
@@ -236,7 +236,7 @@ class ItemReader:
         return id_ or f"{self._number}:{node.index}"
 
     def _grow(self, item: CarriedItem, size: BlockSize) -> None:
-        # A sub-agent may start from a copy of the conversation: its calls are known by then.
+        # A sub-agent may start from a copy of the conversation, whose items are counted already.
         if item.source == self._number:
             item.bytes += size.bytes
             item.tokens += size.tokens

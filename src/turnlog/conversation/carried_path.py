@@ -14,8 +14,8 @@ from turnlog.conversation.request_costs import Zone
 SMALLEST_SCALE, LARGEST_SCALE = 0.25, 4.0
 """Limits of the factor between estimated and recorded tokens.
 
-Beyond them, something else was sent along: hex digits take twice as many tokens as estimated, not
-ten times.
+A factor beyond them means that something else was sent as well: hex digits take twice as many
+tokens as estimated, not ten times as many.
 """
 
 
@@ -27,7 +27,7 @@ class _Mark(NamedTuple):
     prompt: int
     """Tokens of its prompt."""
     system: float
-    """Tokens before the first item, as the first request on the path had them."""
+    """Tokens before the first item, as measured at the first request on the path."""
 
 
 class CarriedPath:
@@ -104,7 +104,7 @@ class CarriedPath:
         return filler
 
     def _fill(self, tokens: float) -> CarriedItem | None:
-        # Without it, everything behind would be found too far ahead, in another zone of the cache.
+        # Without a filler, later items would be placed too far forward, in the wrong cache zone.
         if tokens <= 0:
             return None
         filler = CarriedItem("system", 0, tokens=tokens, is_scaled=True)
@@ -113,7 +113,7 @@ class CarriedPath:
         return filler
 
     def spread(self, zones: Sequence[Zone], system: CarriedItem) -> None:
-        """Spread the cost of a prompt over the items; the remainder is the system prompt's.
+        """Spread the cost of a prompt over the items; charge the remainder to the system prompt.
 
         The prompt consists of the system prompt and tool definitions, then the items. If it is
         shorter than the estimate, the items are shrunk to fit.
@@ -145,7 +145,7 @@ class CarriedPath:
         if first >= final:
             self._items[final].carried += price * (end - start)
             return
-        # Two items are cut by the borders; those between them get the price as a whole.
+        # The borders cut two items; the items between them get the price for all their tokens.
         self._items[first].carried += price * (self._ends[first] - start)
         self._items[final].carried += price * (end - self._ends[final - 1])
         self._prices[final - 1] += price

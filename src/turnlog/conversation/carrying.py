@@ -29,7 +29,7 @@ from turnlog.conversation.subagents import SubAgent
 from turnlog.conversation.tree import Tree, is_compaction
 
 Payments = dict[int, Message]
-"""The messages that count, by the index of each of their nodes."""
+"""The messages to charge, by the index of each of their nodes."""
 
 
 class Carrying(Struct):
@@ -49,7 +49,7 @@ class Carrying(Struct):
 def carrying_of(session: Session, excluded: frozenset[str] = frozenset()) -> Carrying:
     """Return what each part of a session and its sub-agents cost.
 
-    `excluded` are ids of messages that count elsewhere: other sessions contain them as well.
+    `excluded` has the ids of messages that are charged to another session, which contains them too.
     """
     ledger = _Ledger()
     inside = [agent for agent in session.subagents if agent.root is not None]
@@ -77,7 +77,7 @@ class _Ledger:
         self.conversations = 0
         self.agents: dict[str, SubAgent] = {}
         self.fillers: list[tuple[CarriedItem, CarriedItem]] = []
-        """Tokens that no item explains, and the item for the system prompt that pays for them."""
+        """Items for unexplained tokens, each with the system item that their cost is added to."""
         self._charged: set[int] = set()
         self._messages: list[Message] = []
         """Keeps charged messages alive, so that no two have the same `id()`."""
@@ -85,7 +85,7 @@ class _Ledger:
         self._unpriced: set[str] = set()
 
     def begin(self, message: Message) -> bool:
-        """Return whether a message has yet to be charged, and mark it as charged."""
+        """Mark a message as charged; return False if it was charged before."""
         if id(message) in self._charged:
             return False
         self._charged.add(id(message))
@@ -124,7 +124,7 @@ class _Ledger:
         _share(cost.services, services or output)
 
     def close(self) -> Carrying:
-        """Return the result, with the items of sub-agents in the turns that started them."""
+        """Return the result; assign the items of sub-agents to the turns that started them."""
         for filler, system in self.fillers:
             system.carried += filler.carried
         turns: dict[str, TurnRef | None] = {}
@@ -176,7 +176,7 @@ class _Walk:
         self._turns = {} if agent else self._numbered_turns(session)
         self._path = CarriedPath()
         self._preserved: dict[int, list[int]] = {}
-        """Ranks of messages that the current compaction preserved, by the rank they follow on."""
+        """Ranks of messages that the current compaction preserved, by the rank that they follow."""
 
     def run(self) -> None:
         """Charge every message in the tree."""
@@ -188,7 +188,7 @@ class _Walk:
             self._path.restore((0, 0))
 
     def _is_start(self, rank: int) -> bool:
-        """Return whether the context of requests starts at a node."""
+        """Return whether a node is the first one in the context of later requests."""
         tree = self._tree
         return tree.parents[rank] < 0 or rank in tree.cuts or is_compaction(tree.chain[rank])
 
@@ -196,7 +196,7 @@ class _Walk:
         """Visit the descendants of a node; return the turn that was last visited."""
         children = self._tree.children
         last = turn
-        # Each step is a node with the state to return to before it is entered: that of its parent.
+        # Each step is a node, and the state to restore before entering it: that of its parent.
         todo = [(start, self._path.state, turn)]
         while todo:
             rank, state, turn = todo.pop()

@@ -46,7 +46,7 @@ def group_items(items: Iterable[CarriedItem], by: str) -> list[CarriedGroup]:
 
 
 def tool_name(item: CarriedItem) -> str:
-    """Return the tool of a call, or what other items are called."""
+    """Return the name of a call's tool, or a name for items of another kind."""
     return KIND_NAMES.get(item.kind) or item.tool or "unknown tool"
 
 

@@ -10,7 +10,7 @@ from turnlog.conversation.subagents import SubAgent
 
 
 class Charges(NamedTuple):
-    """Messages that count, and the conversation they are part of."""
+    """Messages to charge, and the conversation they are part of."""
 
     session: Session
     """The session, or a sub-agent opened as one."""
@@ -43,7 +43,7 @@ def charges_of(session: Session) -> Iterator[Charges]:
 
 
 def _said_in(session: Session) -> tuple[list[Message], list[Message]]:
-    """Return the messages of a file, and those of sub-agents that it only repeats."""
+    """Return the messages of a file, and the sub-agent messages that only progress lines repeat."""
     said = {message.id or n: message for n, message in enumerate(session.messages)}
     only: list[Message] = []
     for message in session.repeated_messages:

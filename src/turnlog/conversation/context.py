@@ -39,9 +39,9 @@ def context_at(log: NodeLog, leaf: int | None = None) -> list[Fields]:
 
 
 def messages_of(values: Iterable[Fields], is_open: bool = False) -> list[Fields]:
-    """Return the messages that a sequence of decoded lines makes.
+    """Return the messages that a sequence of decoded lines forms.
 
-    An unanswered end is completed, unless `is_open`: it is about to be answered.
+    Complete an unanswered end with placeholders, unless `is_open`: then an answer is about to come.
     """
     # The order matters and is the client's: an answer left empty by `drop_unanswered` must be gone
     # before the end is completed, or the placeholder would be added behind the wrong message.
@@ -202,11 +202,11 @@ def _is_aside(draft: Draft) -> bool:
 
 
 def _count_without_notes(drafts: list[Draft]) -> int:
-    """Return the number of messages without trailing notes, and attachments behind those."""
+    """Return the number of messages before the trailing notes and their attachments."""
     end = len(drafts)
     while end and _is_aside(drafts[end - 1]):
         end -= 1
-    # What is attached to the last message goes with it.
+    # Attachments of the last message stay with it.
     while end < len(drafts) and drafts[end].is_attached:
         end += 1
     return end

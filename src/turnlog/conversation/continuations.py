@@ -1,4 +1,4 @@
-"""Links between sessions: one file resumed into, forked from or cleared to another."""
+"""Links between sessions: the one that a session was resumed or forked from, and its successors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -123,7 +123,8 @@ def costs_by_kind(
 def rates_on(model: str | None, usage: Usage, day: str | None) -> tuple[float, ...] | None:
     """Return dollars per million tokens of a message: input, output, cache writes and reads.
 
-    These are microdollars per token. Return None if the model has no price; advisors have theirs.
+    Dollars per million tokens are microdollars per token. Return None if the model has no price.
+    Advisors are not included: their models have their own prices.
 
     >>> rates_on("claude-opus-5", Usage(input_tokens=1), None)
     (5.0, 25.0, 6.25, 10.0, 0.5)
@@ -142,7 +143,7 @@ def rates_on(model: str | None, usage: Usage, day: str | None) -> tuple[float, .
 def split_advice(usage: Usage) -> tuple[Usage, list[tuple[str | None, Usage]]]:
     """Return the usage of a message itself, and the model and usage of each advisor it consulted.
 
-    Their costs add up to the cost of the whole.
+    Their costs add up to the cost of the message.
     """
     advice = list(_advice(usage))
     if not advice:
@@ -165,11 +166,11 @@ def unpriced_models(model: str | None, usage: Usage) -> set[str]:
 
 @lru_cache(256)
 def understates_output(version: str | None) -> bool:
-    """Return whether this client version may store the output count of a message's start.
+    """Return whether this client version may record the output count from the start of a message.
 
-    Counted in 943 public files, the share of output missing even at the last line of a message:
+    Share of the output missing even in the last line of a message, counted in 943 public files:
     26% in 1.0.17-1.0.120, 45% in 2.0.5-2.1.7, 99% in 2.1.11-2.1.29, 68% in 2.1.30-2.1.56; then
-    6% in 2.1.63-2.1.99 and 0.4% in 2.1.101-2.1.237. No rule of counting can recover it.
+    6% in 2.1.63-2.1.99 and 0.4% in 2.1.101-2.1.237. No way of counting can recover it.
 
     >>> understates_output("2.1.56"), understates_output("2.1.101")
     (True, False)
@@ -245,14 +246,14 @@ def searches(usage: Usage) -> int:
 
 @lru_cache(4096)
 def _prices_on(day: str, model: str | None) -> list[Price]:
-    """Return a model's prices on a day: those with the latest start date reached."""
+    """Return a model's prices on a day: those with the latest start date up to that day."""
     reached = [row for row in _rows_of(model) if (row.since or "") <= day]
     newest = max((row.since or "" for row in reached), default="")
     return [row for row in reached if (row.since or "") == newest]
 
 
 def _price_of(model: str | None, counts: TokenCounts, day: str) -> Price | None:
-    """Return the price on a day for a prompt length: the highest threshold reached."""
+    """Return the price for a prompt on a day: that of the highest threshold below its length."""
     rows = _prices_on(day, model)
     if len(rows) == 1 and not rows[0].above:  # nearly all models: prompts of any length
         return rows[0]

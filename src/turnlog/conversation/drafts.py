@@ -20,8 +20,8 @@ SEEN = frozenset(
     """async_hook_response diagnostics directory edited_text_file file hook_additional_context
     hook_blocking_error hook_success mcp_resource queued_command selected_lines_in_ide""".split()
 )
-"""Attachments that the model still needs: what a prompt mentions, what hooks say, prompts sent
-during a turn."""
+"""Attachments that the model still needs, such as files that a prompt mentions, output of hooks,
+and prompts sent during a turn."""
 REMINDER = "<system-reminder>\n{text}\n</system-reminder>"
 NOTIFICATION = (
     "<system-reminder>\n[SYSTEM NOTIFICATION - NOT USER INPUT]\n"
@@ -52,7 +52,7 @@ class Draft(Struct):
     is_command: bool = False
     """True for a command that the client ran without the model."""
     is_attached: bool = False
-    """True for an attachment: it goes with the line before it, and begins or ends nothing."""
+    """True for an attachment: it belongs to the line before it and does not interrupt an answer."""
     may_end_turn: bool = False
     """True for a result that ends the turn if an attachment follows it."""
     ends_turn: bool = False
@@ -144,9 +144,9 @@ def _user_draft(value: Fields) -> Draft:
 
 
 def _attached_draft(value: Fields) -> Draft | None:
-    """Return what the model saw of an attachment that it still needs.
+    """Return the content of an attachment as the model saw it, if the model still needs it.
 
-    Other attachments describe the moment, such as the date; a client generates them anew.
+    Other attachments describe the moment, such as the date; the client generates them again.
     """
     attachment = as_object(value.get("attachment"))
     if attachment.get("type") not in SEEN:
@@ -154,13 +154,13 @@ def _attached_draft(value: Fields) -> Draft | None:
     rendered = value.get("rendered")
     parts = rendered if is_array(rendered) else _rendered(attachment)
     blocks = [block for each in parts if is_object(each) for block in _blocks(each)]
-    if attachment["type"] == "file":  # an image stands before its prompt already
+    if attachment["type"] == "file":  # an image is already placed before its prompt
         blocks = [block for block in blocks if block.get("type") == "text"]
     return Draft("user", blocks, is_attached=True) if blocks else None
 
 
 def _rendered(attachment: Fields) -> list[Fields]:
-    """Return the content of an attachment without `rendered`, which older clients write."""
+    """Return the content of an attachment that lacks `rendered`, as older clients write it."""
     content = attachment.get("content")
     given = as_object(content)
     name = attachment.get("filename") or attachment.get("path") or attachment.get("uri")
@@ -209,7 +209,7 @@ def _blocks(value: Fields) -> list[Fields]:
 
 
 def _content(value: Fields) -> Any:
-    """Return the content of a line, in the current shape or in some exporters' flat one."""
+    """Return the content of a line, in the current shape or in the flat one of some exporters."""
     message = value.get("message")
     return message.get("content") if is_object(message) else message or value.get("content")
 

@@ -1,7 +1,7 @@
-"""The running sessions of a machine and their sub-agents: what each does, and what it costs.
+"""The running sessions of a machine and their sub-agents, with their states and costs.
 
-One reader serves the terminal and the web app. A look costs a few `stat` calls per session; files
-are read from where the last look ended.
+One reader serves the terminal and the web app. A poll costs a few `stat` calls per session, and
+continues each file where the last poll stopped.
 """
 
 import time
@@ -38,7 +38,7 @@ from turnlog.store.paths import Store, last_part, subagents_folder
 from turnlog.store.registry import Registration, RegistryReader, RunningClient, has_child_since
 
 RESCAN_SECONDS = 10.0
-"""Seconds between two looks for what changes rarely: titles, sub-agents in subfolders."""
+"""Seconds between two scans for rare changes: titles, sub-agents in subfolders."""
 ORDER = (LiveState.PERMISSION, LiveState.INPUT, LiveState.WORKING, LiveState.IDLE)
 """Sessions that need the user come first."""
 
@@ -96,7 +96,7 @@ class LiveSession(LiveLane, frozen=True, kw_only=True):
 
 
 class LiveReader:
-    """Reads the running sessions of some stores again and again."""
+    """Polls the running sessions of some stores."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
         self._registries = [(RegistryReader(store), ClientReport(store)) for store in stores]
@@ -109,7 +109,7 @@ class LiveReader:
 
         Read at most about `most` bytes of files that are new to this reader; None reads all.
         """
-        # A first look at many large files is spread over several calls, so that no screen freezes.
+        # The first reading of large files is spread over several calls, so that no screen freezes.
         now, budget = time.time() if now is None else now, ReadBudget(most)
         with self._lock, collect_skipped():
             found = [each.read(now, budget) for each in self._follow()]
@@ -119,8 +119,8 @@ class LiveReader:
         known, self._followed = self._followed, {}
         for number, (registry, report) in enumerate(self._registries):
             for client in registry.running():
-                # With the session: after `/clear` or `/resume`, the same process writes another
-                # file.
+                # The session is part of the key: after `/clear` or `/resume`, the same process
+                # writes another file.
                 key = (number, client.pid, client.registration.session_id)
                 followed = known.get(key) or _FollowedSession(self._stores[number], report)
                 followed.client = client
@@ -176,7 +176,7 @@ class _FollowedSession:
         )
 
     def _shown_title(self, registration: Registration) -> str:
-        """Return the name that the user typed, else the title of the file, else any name."""
+        """Return the name that the user typed, else the file's title, else the client's name."""
         typed = registration.name if registration.name_source == "user" else None
         return _masked(typed or self._title or registration.name or "")
 
@@ -245,7 +245,7 @@ class _FollowedSession:
             return None
         has_child = may_run_command(figures) and has_child_since(self.client.pid, notification.at)
         state = notified_state(notification, figures, has_child)
-        # As of a reported prompt: it is idle after a while, whatever was said when it began.
+        # As in `reported_state`: a session that waits for input is idle after a while.
         if state and state.state is LiveState.INPUT and now - state.since >= IDLE_SECONDS:
             return state._replace(state=LiveState.IDLE)
         return state
@@ -259,7 +259,7 @@ class _FollowedSession:
             has_child = has_child_since(self.client.pid, figures.changed or now)
         state = inferred_state(figures, self._began, now, has_child)
         if reported and not is_asking and state.state is LiveState.PERMISSION:
-            # The client would have reported a question: it is a call that takes long.
+            # The client would have reported a question, so this is a call that takes long.
             return state._replace(state=LiveState.WORKING)
         if is_asking and may_ask(figures):
             return state._replace(state=LiveState.PERMISSION)
@@ -282,7 +282,7 @@ class _FollowedAgent:
         self._next_look = float("-inf")
 
     def refresh(self, now: float, budget: ReadBudget) -> None:
-        """Read what is new; the file of a finished sub-agent is checked less often."""
+        """Read new lines; the file of a finished sub-agent is checked less often."""
         if now < self._next_look:
             return
         budget.refresh(self.file)
@@ -294,7 +294,7 @@ class _FollowedAgent:
         """Return whether it has not finished; `began` is when the client's process started."""
         figures = self.file.figures
         changed = figures.changed or now
-        # A call that an earlier process left unanswered never will be.
+        # A call that an earlier process left unanswered will never get a result.
         is_left = changed < began or (not figures.unanswered and now - changed > IDLE_SECONDS)
         return not is_left and not is_finished(figures, now)
 

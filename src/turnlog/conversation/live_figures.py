@@ -1,7 +1,7 @@
-"""Figures of a session file that is being written, kept current line by line.
+"""Figures of a session file that is being written, updated line by line.
 
-Memory does not grow with the file: nothing but sums, the newest messages and a hash of each
-message's id is kept.
+Memory hardly grows with the file: only sums, the newest messages and a hash of each older
+message's id are kept.
 """
 
 from collections import OrderedDict, deque
@@ -29,17 +29,17 @@ from turnlog.format.state import PermissionMode
 from turnlog.format.timestamps import seconds_of
 
 NEWEST = 32
-"""Messages that may still grow: the lines of parallel sub-agents' results alternate."""
+"""Number of newest messages that may still grow, because lines of parallel sub-agents alternate."""
 HOUR = 3600.0
 MINUTE = 60.0
 SHORTEST = 300.0
-"""Seconds that a cost per hour is at least computed from: one answer is not a trend."""
+"""Minimum number of seconds to compute a cost per hour from: one answer is not a trend."""
 TURNS = 10
-"""Turns that the growth of the context is computed from."""
+"""Number of turns to estimate the growth of the context from."""
 
 
 SILENT = frozenset({PromptKind.META, PromptKind.COMMAND_OUTPUT, PromptKind.COMPACT_SUMMARY})
-"""User lines that do not show whose turn it is: the client may add them at any time."""
+"""User lines that do not show whether the model or the user is next: they may come at any time."""
 
 
 class TurnSize(NamedTuple):
@@ -54,7 +54,7 @@ class LiveFigures:
 
     def __init__(self) -> None:
         self.last: Node | None = None
-        """The last entry that says whose turn it is."""
+        """The last entry that shows whether the model or the user is next."""
         self.changed: float | None = None
         """The newest timestamp, in seconds."""
         self.mode: str | None = None
@@ -72,7 +72,7 @@ class LiveFigures:
         """True if a message has no known price."""
         self._is_new_turn = True
         self._unnamed: str | None = None
-        """The name given to the message of the last lines, if it has no id."""
+        """A name for the message that the last lines belong to, if it has no id."""
         self._open: OrderedDict[str, list[AssistantNode]] = OrderedDict()
         self._closed: set[int] = set()
         self._cost = 0.0
@@ -80,7 +80,7 @@ class LiveFigures:
         self._open_costs: list[tuple[int, float]] | None = None
 
     def add(self, line: Line) -> None:
-        """Take in the next line."""
+        """Update the figures with the next line."""
         self._open_costs = None
         for entry in decode_line(line).entries:
             if isinstance(entry, PermissionMode):
@@ -149,7 +149,7 @@ class LiveFigures:
         for result in node.results:
             self.unanswered.pop(result.call_id, None)
         if node.prompt in ASKING or node.prompt is PromptKind.INTERRUPTION:
-            # Whatever was not answered before an interruption or a new prompt never will be.
+            # Calls without a result before an interruption or a new prompt will never get one.
             self.unanswered.clear()
             self._is_new_turn = True
 
@@ -207,7 +207,7 @@ class LiveFigures:
 
 
 def _context(node: AssistantNode, usage: Usage) -> int:
-    """Return the tokens of a request and its answer: what the next request starts with."""
+    """Return the tokens of a request and its answer, with which the next request starts."""
     return prompt_tokens(Message((node,), usage)) + (given(usage.output_tokens) or 0)
 
 
@@ -216,7 +216,7 @@ def _minute_of(message: Message) -> int:
 
 
 def cost_per_hour(recent: float, started: float | None, now: float) -> float:
-    """Scale the cost of the last hour to an hour, if a session is younger than that."""
-    # In whole minutes: a rate that changes with every look would make every look a change.
+    """Return the cost per hour: that of the last hour, scaled up if a session is younger."""
+    # In whole minutes: otherwise the rate would change, and redraw the screen, with every poll.
     lived = (now - started) // MINUTE * MINUTE if started is not None else HOUR
     return recent * HOUR / min(max(lived, SHORTEST), HOUR)

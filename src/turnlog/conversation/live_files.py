@@ -1,7 +1,7 @@
-"""Session files that are being written, each line of which is read once.
+"""Session files that are being written; each poll reads only new lines.
 
-A large file starts with its tail, which is enough to know its state; the rest, which is needed for
-its cost, is read in slices between two looks.
+Of a large file, the tail is read first, which is enough to know the session's state. Its cost needs
+the whole file, which is read in slices, one per poll.
 """
 
 from pathlib import Path
@@ -13,19 +13,19 @@ from turnlog.store.watch import Follower
 TAIL = 1 << 17
 """Bytes of a large file that are read first."""
 SLICE = 4 << 20
-"""Bytes that all files together may read per look."""
+"""Maximum number of bytes to read per poll, from all files together."""
 LEAST = 1 << 16
-"""Bytes that each file may read per look, however much the others have read."""
+"""Bytes that may be read from each file per poll, even if the others have used up the budget."""
 
 
 class ReadBudget:
-    """Bytes that the files of one look may still read; None is no limit."""
+    """The number of bytes that one poll may still read; None is no limit."""
 
     def __init__(self, left: int | None = SLICE) -> None:
         self._left = left
 
     def refresh(self, file: "LiveFile") -> None:
-        """Read what is new in a file, as far as the budget allows."""
+        """Read the new lines of a file, as far as the budget allows."""
         # Fifty large sessions would otherwise take fifty slices before the first row is shown.
         most = None if self._left is None else max(self._left, LEAST)
         size = file.refresh(most)
@@ -54,7 +54,7 @@ class LiveFile:
         return self._tail is None
 
     def refresh(self, most: int | None = SLICE) -> int:
-        """Read what is new, at most `most` bytes; return how many were read."""
+        """Read at most `most` bytes of new lines; return how many were read."""
         try:
             state = FileState.of(self.path)
             if state == self._state and self.is_complete:

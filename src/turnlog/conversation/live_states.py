@@ -1,8 +1,8 @@
 """The state of a running session: reported by its client, or inferred from its last lines.
 
-A client that reports its status is believed; so is a notification that the plugin's hook recorded,
-until a line is written. For the others these rules apply, in this order; the
-examples name the last line of the session:
+A status that the client reports is believed, and so is a notification that the plugin's hook
+recorded, until the next line is written. For other sessions, these rules apply in this order, to
+the last line of the session:
 
 - a call of `AskUserQuestion`: waiting for input
 - a call of `ExitPlanMode`: waiting for permission
@@ -12,7 +12,7 @@ examples name the last line of the session:
 - a result, or a prompt: working, as an answer is awaited
 - an answer with `stop_reason` `end_turn`, an interruption, an error: waiting for input
 - an answer without a `stop_reason`: working for 30 seconds, then waiting for input
-- any of the last four, and nothing was written for 10 minutes: idle
+- any of the last three, and nothing was written for 10 minutes: idle
 """
 
 from enum import StrEnum
@@ -35,7 +35,7 @@ NEVER_ASKING = frozenset({"auto", "bypassPermissions", "dontAsk"})
 SHELLS = frozenset({"Bash", "PowerShell"})
 EDITS = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 AGENTS = frozenset({"Agent", "Task"})
-"""Tools that start sub-agents, whose own files say more."""
+"""Tools that start sub-agents, whose own files show more."""
 FREE = AGENTS | frozenset(
     "Glob Grep LS Read TodoWrite TaskCreate TaskGet TaskList TaskUpdate TaskOutput TaskStop "
     "BashOutput KillShell ToolSearch EnterPlanMode StructuredOutput".split()
@@ -71,7 +71,7 @@ class StateSince(NamedTuple):
 
 
 def reported_state(status: Registration, changed: float | None, now: float) -> StateSince | None:
-    """Return the state that a client reports; None if it reports none that is known."""
+    """Return the state that a client reports; None if it reports none, or an unknown one."""
     since = status.status_since or status.started or now
     state = STATUSES.get(status.status or "")
     if state is None:
@@ -79,7 +79,7 @@ def reported_state(status: Registration, changed: float | None, now: float) -> S
     if status.status == "waiting":
         state = WAITING_FOR.get(status.waiting_for or "", LiveState.INPUT)
     elif status.status == "idle" and now - max(since, changed or 0.0) >= IDLE_SECONDS:
-        # The client calls its prompt idle from the first second on.
+        # The client reports `idle` as soon as it shows its prompt.
         state = LiveState.IDLE
     return StateSince(state, StateSource.REPORTED, since, status.waiting_for)
 
@@ -87,7 +87,7 @@ def reported_state(status: Registration, changed: float | None, now: float) -> S
 def notified_state(
     notification: Notification, figures: LiveFigures, has_child: bool | None
 ) -> StateSince | None:
-    """Return the state that a client sent a notification about; None once it has gone on."""
+    """Return the state that a notification announced; None once the session has continued."""
     state = NOTIFIED.get(notification.kind)
     # A permitted command writes nothing before it ends, but runs as a child.
     is_over = (figures.changed or 0.0) > notification.at or has_child
@@ -119,7 +119,7 @@ def is_finished(figures: LiveFigures, now: float) -> bool:
 
 
 def may_run_command(figures: LiveFigures) -> bool:
-    """Return whether only the client's processes distinguish a command from a question."""
+    """Return whether a shell call is unanswered: only a child process tells if it waits or runs."""
     return not SHELLS.isdisjoint(figures.unanswered.values())
 
 

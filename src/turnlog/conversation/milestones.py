@@ -1,4 +1,4 @@
-"""Milestones of a session's tree: its prompts and compactions, each with those that follow it.
+"""Milestones of a session's tree: its prompts and compactions, each with the next milestones.
 
 They are numbered in file order, across all branches.
 """
@@ -102,7 +102,8 @@ class TreeMilestones:
             number, depth = waiting.pop()
             found[number] = depth
             waiting += [(following, depth + 1) for following in self.following(number)]
-        # A compaction that names a later entry as its parent is on a cycle, which has no first one.
+        # A compaction that names a later entry as its parent is on a cycle, which the walk from
+        # the first milestones does not reach.
         return dict.fromkeys(range(len(self)), 1) | found
 
     def last_entry(self, number: int) -> ChainNode:

@@ -55,7 +55,7 @@ def window_of(model: str, environment: Mapping[str, str] = os.environ) -> int:
 
 
 def window_holding(model: str, tokens: int) -> int:
-    """Return the size of the context window that a request of some tokens was sent to.
+    """Return the size of the context window that a request with this many tokens was sent to.
 
     >>> window_holding("claude-sonnet-4-5", 90_000), window_holding("claude-sonnet-4-5", 250_000)
     (200000, 1000000)
@@ -68,7 +68,7 @@ def window_holding(model: str, tokens: int) -> int:
 
 @cache
 def _usual_window(model: str) -> int:
-    # Not of this environment: sessions of other machines are listed, too.
+    # Ignore this environment: sessions of other machines are listed, too.
     return window_of(model, {})
 
 

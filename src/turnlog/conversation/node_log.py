@@ -38,7 +38,7 @@ WHOLE = ReadExtent()
 
 
 class Recall:
-    """Decoded values, up to a number of bytes of their lines; the oldest are dropped first."""
+    """A cache of decoded values, limited by the size of their lines; it evicts the oldest first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -67,7 +67,7 @@ class NodeLog:
     recall: "Recall | None" = None
     """Recently decoded entries, while the file is kept open."""
     slug_index: int = -1
-    """Rank of the node that has it; -1 if there is none."""
+    """Rank of the node that contains the slug; -1 if there is none."""
     _end: int | None = None
     """Read no line behind this offset; None for the whole file."""
     _derived: tuple[str, ...] = ("tree",)
@@ -114,7 +114,7 @@ class NodeLog:
         return True
 
     def _read_on(self) -> None:
-        """Read what follows, and drop what was derived from fewer lines."""
+        """Read appended lines, and drop the cached properties that lack them."""
         self._read_appended()
         for name in self._derived:
             self.__dict__.pop(name, None)
@@ -164,7 +164,7 @@ class NodeLog:
     def kept_open(self, recalled: int = 0) -> Generator[None]:
         """Keep the file open, because opening it for each entry takes longer than reading it.
 
-        Entries of up to `recalled` bytes stay decoded, because several views show the same lines.
+        Cache decoded entries of up to `recalled` bytes, because several views show the same lines.
         """
         if self._file is not None:
             yield

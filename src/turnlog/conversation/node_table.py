@@ -30,7 +30,7 @@ PREAMBLE = len(MAGIC) + 8
 ALIGNMENT = 8
 PRIVATE = 0o600
 NONE = -1
-"""No such node: the parent of a root, the result of a call without one."""
+"""Stands for no node, such as the parent of a root, or the result of an unanswered call."""
 
 TypeCode = Literal["B", "I", "Q", "i", "q"]
 TYPES: dict[str, TypeCode] = {
@@ -44,7 +44,8 @@ TYPES: dict[str, TypeCode] = {
     "turn_of": "I",
     # Hashes of all ids, sorted.
     "names": "Q",
-    # The active branch, then one value per turn; `..._start` are ranks in the column they precede.
+    # The active branch, then one value per turn. `turn_start` has ranks in `branch`; each other
+    # `..._start` column has ranks in the column that follows it.
     "branch": "I",
     "turn_start": "I",
     "turn_prompt": "i",
@@ -121,7 +122,7 @@ class Section(Struct, frozen=True, array_like=True):
 
 
 class TableHead(Struct, frozen=True):
-    """The facts of a table that are not columns."""
+    """The metadata of a table."""
 
     version: str
     path: str
@@ -154,19 +155,19 @@ class TableHead(Struct, frozen=True):
 
 def hash_name(name: str) -> int:
     """Return the hash of an id, the same in every process."""
-    # Two checksums at a third of the cost of a digest. Readers compare the id that they find, so an
-    # equal hash of another id only costs time: the file is read.
+    # Two checksums at a third of the cost of a digest. Readers compare the id that they find, so a
+    # collision only costs time: the whole file is read instead.
     encoded = name.encode("utf-8", "surrogatepass")
     return zlib.crc32(encoded) << 32 | zlib.adler32(encoded)
 
 
 def probe_of(bookmark: Bookmark) -> bytes:
-    """Return a hash of a bookmark's bytes: a table stores no text."""
+    """Return a hash of a bookmark's bytes, because a table stores no text."""
     return blake2b(bookmark.probe, digest_size=16).digest()
 
 
 class NodeTable:
-    """An open node table; its columns are read where they are used."""
+    """An open node table; each column is read on first use."""
 
     def __init__(self, head: TableHead, data: memoryview) -> None:
         self.head = head

@@ -65,7 +65,7 @@ LOCAL = frozenset({PromptKind.COMMAND, PromptKind.BASH_INPUT})
 """Lines that the client may answer without the model."""
 
 WORK = frozenset({PromptKind.TOOL_RESULT, PromptKind.INTERRUPTION})
-"""Lines during which a turn is still running; others may come between two turns."""
+"""Lines that belong to a running turn; others may come between two turns."""
 
 IDE_TAG = re.compile(r"\s*<(ide_selection|ide_opened_file)>(.*?)</\1>\s*", re.DOTALL)
 """Context from the editor, at the start of a block (observed: 2.0.50 to 2.1.101)."""

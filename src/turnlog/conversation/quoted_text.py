@@ -1,7 +1,8 @@
-"""Escape tags in texts of others that mark context, commands and results.
+"""Escape tags that mark context, commands and results in untrusted text.
 
-No text can end the block that it is quoted in and begin one that looks like somebody else's. A
-model reads a tag as a person does, so spaces, invisible characters and lookalikes do not help.
+A quoted text cannot close its block and open one that seems to come from someone else. A model
+reads tags as a person does, so tags with spaces, invisible characters or lookalike letters are
+escaped as well.
 """
 
 import re
@@ -12,9 +13,9 @@ BRACKETS = "<\u2039\u27e8\u276c\u276e\u2329\u3008\ufe64\uff1c\u1438\u02c2"
 CLOSING = re.compile("[>\u203a\u27e9\u276d\u276f\u232a\u3009\ufe65\uff1e\u1433\u02c3]")
 CHUNK = re.compile(f"([{BRACKETS}])([^{BRACKETS}]{{1,200}})")
 LONGEST = 80
-"""Characters behind a bracket in which the name of a tag is looked for."""
+"""Number of characters after a bracket that are searched for the name of a tag."""
 LOOKALIKES = str.maketrans("аеорсухѕіјԁһɡοιυν", "aeopcyxsijdhgoiuv")
-"""Cyrillic and Greek letters, and the Latin ones that they look like."""
+"""Cyrillic and Greek letters, mapped to the Latin letters that they look like."""
 APART = re.compile(r"[-_]+")
 TAG = re.compile(
     r"(?:system|system[-\s]*reminder|mcp[-\s]*resource|persisted[-\s]*output|new[-\s]*diagnostics"
@@ -23,7 +24,7 @@ TAG = re.compile(
 )
 """The name of a tag that the client or turnlog itself writes."""
 START = " \t\r\n/\\|!*`'\""
-"""Characters in front of a name that do not keep a model from reading it as one."""
+"""Characters before the name of a tag that do not prevent a model from recognizing it."""
 
 
 def escape_tags(text: str) -> str:
@@ -42,7 +43,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the start of a tag as it looks: in small Latin letters, with one kind of hyphen."""
+    """Normalize the start of a tag by its looks: to lowercase Latin letters and plain hyphens."""
     seen = (char for char in normalize("NFKC", text) if category(char) not in ("Cf", "Mn", "Cc"))
     dashed = "".join("-" if category(char) == "Pd" else char for char in seen)
     return APART.sub("-", dashed.casefold().translate(LOOKALIKES).lstrip(START))

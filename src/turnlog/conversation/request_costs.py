@@ -26,7 +26,7 @@ class RequestCost(NamedTuple):
     """The cost of a message, split by the part of its request that caused it."""
 
     prompts: list[list[Zone]]
-    """The zones of the prompt; of several prompts if the API sent it repeatedly for one message."""
+    """The zones of each prompt; there are several if the API processed the prompt repeatedly."""
     output: float
     services: float
     """Web searches, and advisors that the message consulted."""

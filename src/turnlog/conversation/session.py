@@ -211,7 +211,7 @@ class Session(NodeLog):
 
 
 class SessionStart(Session):
-    """The first lines of a session, a session of their own that can be extended to all of it."""
+    """The first lines of a session, opened as a session that can be extended to the whole file."""
 
     def __init__(self, path: Path, end: int) -> None:
         self._end = end

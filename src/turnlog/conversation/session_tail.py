@@ -1,4 +1,4 @@
-"""The lines behind a node table, read as a session of their own.
+"""The lines after those that a node table describes, read as a session of their own.
 
 The turns of a session are those of its table followed by those of its tail, provided that the tail
 depends on earlier lines in one way only: its first prompts descend from the boundary, the last node
@@ -32,7 +32,7 @@ class SessionTail:
         self.log = log
         """The lines as they were read; ranks of nodes are those in the whole file."""
         self.part = part
-        """The same, below the boundary."""
+        """The same lines, with the boundary as their root."""
         self.turns = turns
 
 
@@ -44,7 +44,7 @@ def open_tail(path: Path, table: NodeTable) -> Session:
 def read_tail(
     log: Session, table: NodeTable, boundary: ChainNode, earlier: EarlierTurns
 ) -> SessionTail | None:
-    """Return the tail of some lines; None if they depend on earlier lines."""
+    """Return the tail that the lines after a table form; None if they depend on earlier lines."""
     head = table.head
     for rank, node in enumerate(log.nodes, len(table["offset"])):
         node.index = rank
@@ -67,8 +67,8 @@ def _turns_of(log: Session, part: PartialSession, earlier: EarlierTurns) -> list
     """Return the turns of independent lines; none if their branch does not begin with a prompt."""
     leaf = part.tree.active_leaf
     branch = whole_branch(part.tree, leaf) if leaf is not None else []
-    # A prompt that follows the boundary starts a turn whatever comes after it, and whether the turn
-    # before it was answered is settled.
+    # A prompt right after the boundary always starts a turn, and no later line can change whether
+    # the turn before it was answered.
     if len(branch) < 2 or branch[0].index != part.nodes[0].index or not _is_asking(branch[1]):
         return []
     return split_turns(branch[1:], log.messages, log.calls, earlier=earlier)
@@ -107,8 +107,8 @@ class _TailRules:
 def is_independent(nodes: Iterable[Node], boundary: str | None, is_known: IsKnown) -> bool:
     """Return whether lines refer to no earlier line, except that prompts descend from a boundary.
 
-    Examples of lines that do: an entry written again, a rewind, the result of an earlier call, the
-    rest of an earlier message, or an entry whose parent is missing.
+    Examples of dependent lines: an entry written again, a rewind, the result of an earlier call,
+    the rest of an earlier message, or an entry whose parent is missing.
     """
     own: set[str] = set()
     for node in nodes:

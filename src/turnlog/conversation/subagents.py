@@ -124,7 +124,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
         return {}
 
 
-# Each of a hundred sub-agents looks at all of them for those that it started itself.
+# Cached, because each of a hundred sub-agents searches all of them for those that it started.
 @lru_cache(512)
 def _parsed_meta(path: Path, mtime_ns: int, size: int) -> dict[str, Any]:
     return msgspec.json.decode(read_regular(path), type=dict[str, Any])

@@ -38,9 +38,9 @@ from turnlog.format.jsonl import Bookmark
 from turnlog.format.regular_files import open_regular
 
 LONGEST_TAIL = 1 << 20
-"""Bytes that are read again whenever the session is opened."""
+"""Maximum size in bytes of the tail, which is read whenever the session is opened."""
 TRIED_TURNS = 5
-"""Turns to try as the start of the tail: those of local commands are passed over."""
+"""Number of last turns in which to look for the start of the tail; local commands are skipped."""
 
 
 class TableParts(NamedTuple):
@@ -82,8 +82,8 @@ def build_at(session: Session, cut: Cut, version: str) -> TableParts | None:
 
 def possible_cuts(session: Session) -> Iterator[Cut]:
     """Yield the places to end the table at, the best one first."""
-    # A tail that starts at the last prompt can grow: its lines are read again. At the end of the
-    # file, the table can only be extended by lines that start with a prompt.
+    # A tail that starts at the last prompt can grow: its lines are read again. A table that covers
+    # the whole file can only be followed by lines that start with a prompt.
     for turn in reversed(session.turns[-TRIED_TURNS:]):
         if turn.n > 1 and turn.kind in ASKING:
             cut = _cut_at(session, turn)
@@ -253,7 +253,7 @@ class _Builder:
         return is_named and _has_prompt(self.turns) and self._is_tip_note_above()
 
     def _is_tip_note_above(self) -> bool:
-        """Return whether a recorded tip cannot overrule the tips of later lines."""
+        """Return whether no recorded tip can overrule the tips of later lines."""
         note: TipNode | None = None
         for node in self.nodes:
             if isinstance(node, TipNode):
@@ -267,7 +267,7 @@ class _Builder:
 
 
 def _starts(lengths: Iterable[int]) -> list[int]:
-    """Return where each part starts if parts are joined, and where the last one ends."""
+    """Return the start of each part in the joined parts, and the end of the last one."""
     starts = [0]
     for length in lengths:
         starts.append(starts[-1] + length)
@@ -321,7 +321,7 @@ def _parents(tree: Tree, nodes: Sequence[Node]) -> list[int]:
 
 
 def _has_prompt(turns: Sequence[Turn]) -> bool:
-    """Return whether turns start with a prompt; entries before the first one belong to its turn."""
+    """Return whether turns include a prompt; entries before the first one belong to its turn."""
     return len(turns) > 1 or any(turn.kind in ASKING for turn in turns)
 
 

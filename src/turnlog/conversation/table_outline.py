@@ -1,4 +1,4 @@
-"""Figures of turns as columns of a node table: encode them when it is built, decode a range."""
+"""Encode the figures of turns as columns of a node table, and decode a range of turns."""
 
 from array import array
 from collections.abc import Callable, Sequence
@@ -72,8 +72,8 @@ def decode_figures(
 def _encode_time(time: str | None) -> str:
     if time is None:
         return NO_TIME
-    # All times take the same room, so the nth is at a known place. One in another format is read
-    # from its line again.
+    # All times take the same room, so the nth is at a known place. A time in another format is
+    # read from its line again.
     is_usual = len(time) == TIME_LENGTH and time.isascii() and time[0].isdigit()
     return time if is_usual else ODD_TIME
 

@@ -48,7 +48,7 @@ class TableReader:
         return self.nodes([rank])[rank]
 
     def slug(self, rank: int) -> str | None:
-        """Return the nickname in an entry."""
+        """Return the slug in an entry."""
         file = open_descriptor(self.path)
         try:
             entry = self._entry(self._line(file, rank), self.table["position"][rank])
@@ -156,7 +156,7 @@ def _message(nodes: Iterable[Node]) -> Message:
 
 
 def _range(table: NodeTable, starts: str, place: int) -> range:
-    """Return the range that a column of starts gives for a position; the last one is the end."""
+    """Return the range from the start at a position to the next one in a column of starts."""
     return range(table[starts][place], table[starts][place + 1])
 
 

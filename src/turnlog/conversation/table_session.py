@@ -1,7 +1,7 @@
 """A session opened with its node table: the same as one read from its file, but lazy.
 
-Turns are built from their own lines when they are asked for. What the table does not hold is
-computed from the whole file, read on first use; a table that proves stale is dropped for it.
+Turns are built from their own lines on demand. Everything that the table does not contain is
+computed from the whole file, which is read on first use; it also replaces a stale table.
 """
 
 from bisect import bisect_left, bisect_right
@@ -34,12 +34,12 @@ T = TypeVar("T")
 KEPT_TURNS = 64
 """Number of turns cached in memory; a page requests the same ones several times."""
 DAMAGED = (StaleTable, IndexError, KeyError, ValueError, OverflowError)
-"""Raised by a table that does not fit its session. Its numbers are used as ranks and sizes: those
-of a damaged table may be out of range."""
+"""Errors raised when a table does not fit its session. Its numbers are used as ranks and sizes, and
+those of a damaged table may be out of range."""
 
 
 class LazyTurns(Sequence[Turn]):
-    """The turns of the active branch, built when they are asked for."""
+    """The turns of the active branch, built on demand."""
 
     def __init__(self, session: "TableSession", count: int, tail: list[Turn]) -> None:
         self._session = session
@@ -76,7 +76,7 @@ class TableMilestones:
     def __init__(self, session: "TableSession") -> None:
         self._session = session
         table, tail = session.reader.table, session.tail
-        # Each column is verified here, so that a damaged one does not show up half-way.
+        # Reading a column verifies it: read all of them here, so that damage is found at once.
         self._stones, self._parents = table["stone"], table["parent"]
         self._children, self._siblings = table["stone_child"], table["stone_sibling"]
         self._active, self._firsts = table["stone_active"], table["first_stones"].tolist()
@@ -208,7 +208,7 @@ class TableSession(Session):
         self._attach(open_tail(path, table))
 
     def _attach(self, log: Session) -> None:
-        """Use the lines behind the table, if they do not depend on earlier ones."""
+        """Use the lines after the table; raise StaleTable if they depend on earlier ones."""
         table, reader = self.reader.table, self.reader
         try:
             boundary = require_node(ChainNode, reader.node(table.head.boundary))
@@ -228,8 +228,8 @@ class TableSession(Session):
         if state == self.state:
             return False
         self.state = state
-        # All that a session derives, not only what is overridden here: a table that became stale
-        # leaves the rest to the base class, which caches it as well.
+        # Drop all cached properties of a session, not only those overridden here: once the table
+        # is stale, the base class computes and caches the others.
         for name in (*self._derived, "slug"):
             self.__dict__.pop(name, None)
         if self._is_stale:

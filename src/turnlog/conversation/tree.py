@@ -27,7 +27,7 @@ TIP_TYPES = frozenset({"user", "assistant", "attachment", "system"})
 
 @dataclass(frozen=True)
 class Tree:
-    """Every entry with a uuid and its parent."""
+    """The entries of a conversation, and the parent of each."""
 
     chain: list[ChainNode]
     """In file order; if several entries have the same uuid, only the last one is included."""
@@ -59,7 +59,7 @@ class Tree:
         return rank if rank >= 0 and can_be_tip(self.chain[rank]) else -1
 
     def is_root(self, rank: int) -> bool:
-        """Return whether a node has no parent, or only progress entries without one above it."""
+        """Return whether a node has no parent; progress entries above it do not count."""
         node: ChainNode | None = self.chain[rank]
         seen: set[str] = set()
         while node and node.parent and node.parent not in seen:
@@ -167,7 +167,7 @@ class Tree:
         return named is not None and named != self.parents[rank]
 
     def _has_message_above(self, rank: int, silent: set[int]) -> bool:
-        """Return whether there is a message at a node or above it; cache silent nodes."""
+        """Return whether a message is at a node or above it; `silent` caches nodes without one."""
         while rank >= 0 and rank not in silent:
             if isinstance(self.chain[rank], UserNode | AssistantNode):
                 return True

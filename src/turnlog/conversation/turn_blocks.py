@@ -1,7 +1,7 @@
-"""Figures of blocks of consecutive turns: what a viewer of a long session needs at once.
+"""Figures of blocks of consecutive turns, which a viewer of a long session loads first.
 
-A session of a million lines has an outline of 40 MB. Its blocks take 60 kB, and tell which part of
-the outline to ask for. Node tables contain the blocks of their turns.
+A session of a million lines has an outline of 40 MB. Its blocks take 60 kB, and show which part of
+the outline to load next. Node tables contain the blocks of their turns.
 """
 
 from array import array
@@ -15,10 +15,10 @@ from turnlog.conversation.turn_figures import Outline
 BLOCK = 256
 """Turns in a block."""
 LONG = 25
-"""Turns with more rows are named: a viewer mounts them part by part."""
+"""Turns with more rows are listed in `long_turns`: a viewer mounts them part by part."""
 SUMMED = ("calls", "errors", "edits", "compactions", "tokens", "rows")
 NEEDED = ("line", *SUMMED, "cost_usd", "context", "model")
-"""Figures that a block is made of."""
+"""Figures that a block is computed from."""
 PREFIX = "block_"
 
 
@@ -44,7 +44,7 @@ class TurnBlock(NamedTuple):
 
 
 def blocks_of(outline: Outline, first: int = 0) -> list[TurnBlock]:
-    """Return the blocks of an outline that has the columns `NEEDED` and starts at a turn."""
+    """Return the blocks of an outline with the columns `NEEDED`, which starts at turn `first`."""
     count = len(outline["line"])
     return [_block(outline, slice(at, at + BLOCK), first) for at in range(0, count, BLOCK)]
 

@@ -1,4 +1,4 @@
-"""The figures of a turn: what an outline shows of it, computed from nodes alone."""
+"""The figures of a turn that an outline shows, computed from nodes alone."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from turnlog.format.blocks import Usage
 from turnlog.format.tools import CHANGING
 
 HIDDEN_NODES = frozenset({PromptKind.META, PromptKind.TOOL_RESULT})
-"""User lines that are not shown, unless everything is."""
+"""User lines that only a complete view shows."""
 SHOWN_BLOCKS = frozenset({"text", "thinking", "tool_use"})
 
 Outline = dict[str, list[Any]]
@@ -36,13 +36,13 @@ class TurnFigures(NamedTuple):
     started: str | None
     calls: int
     failed: int
-    """Calls whose result is an error."""
+    """Calls whose result is an error, without those that the user denied."""
     errors: int
     """Failed calls, and API errors that the client recorded in place of an answer."""
     edits: int
     """Calls that changed a file."""
     rows: int
-    """An estimate of its rows."""
+    """An estimate of the number of rows that show it."""
     tokens: int
     cost_usd: float | None
     context: int

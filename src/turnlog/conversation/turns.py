@@ -38,7 +38,7 @@ class Turn:
     """Silence before the turn; None for the first turn, and if times are unknown."""
 
     def round_after(self, threshold: timedelta) -> Round:
-        """Return its round, given another threshold for a resume."""
+        """Return its round if a turn counts as resumed after another silence than the default."""
         if self.idle is None:
             return self.round
         return Round.RESUME if self.idle > threshold else Round.NEW_ROUND
@@ -85,7 +85,7 @@ class EarlierTurns(NamedTuple):
 
     number: int = 0
     last_time: str | None = None
-    """The latest time of any entry of the last of them."""
+    """The latest time of any entry in the last of these turns."""
 
 
 NO_TURNS = EarlierTurns()
