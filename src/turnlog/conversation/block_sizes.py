@@ -26,11 +26,11 @@ from turnlog.format.image_size import pixels_of
 from turnlog.format.json_values import is_array, is_object
 
 BYTES_PER_TOKEN = 3.5
-"""Of text, in UTF-8; documented for English, and close for code."""
+"""UTF-8 bytes of text per token; documented for English, and close for code."""
 BYTES_PER_DOCUMENT_TOKEN = 30
-"""Of a PDF file: pages of 60 kB and 2,000 tokens."""
+"""Bytes of a PDF file per token, for pages of 60 kB and 2,000 tokens."""
 PIXELS_PER_TOKEN = 750
-"""Of an image (documented)."""
+"""Pixels of an image per token (documented)."""
 LONGEST_EDGE = 1568
 """Maximum pixels of the longer edge; the API scales larger images down to it (documented)."""
 MOST_IMAGE_TOKENS = 1600

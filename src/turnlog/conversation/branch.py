@@ -104,13 +104,13 @@ def _owner(node: ChainNode, owners: dict[str, str | None]) -> str | None:
 
 
 def _merge(path: list[ChainNode], extras: dict[str, list[ChainNode]]) -> list[ChainNode]:
-    """Insert the missing parts of each message behind its last part on the path.
+    """Insert the missing parts of each message after its last part on the path.
 
     The results of a message, on the path or not, are in file order.
     """
     # Two parallel calls of message m, with the parent of each line in brackets:
     #   1 call A, m     2 result A [1]     3 call B, m [1]     4 result B [3]     5 text [4]
-    # The path to 5 is 1 3 4 5. Line 2 is a dead end, and goes behind line 3, the last part of m on
+    # The path to 5 is 1 3 4 5. Line 2 is a dead end, and goes after line 3, the last part of m on
     # the path. Results after it (4) are sorted together with it by index: 1 3 2 4 5.
     # Going backwards, the first part of m that is met is its last one; popping the extras there
     # makes sure that they are inserted only once.

@@ -44,7 +44,7 @@ def messages_of(values: Iterable[Fields], is_open: bool = False) -> list[Fields]
     Complete an unanswered end with placeholders, unless `is_open`: then an answer is about to come.
     """
     # The order matters and is the client's: an answer left empty by `drop_unanswered` must be gone
-    # before the end is completed, or the placeholder would be added behind the wrong message.
+    # before the end is completed, or the placeholder would be added after the wrong message.
     drafts = draft_messages(values)
     drop_unanswered(drafts)
     drafts = [draft for draft in drafts if not _is_empty_answer(draft)]
@@ -139,7 +139,7 @@ def _missing_end(drafts: list[Draft]) -> MissingEnd:
 
 
 def merge_users(drafts: list[Draft]) -> list[Draft]:
-    """Merge consecutive user messages; move the calls of an answer behind its text."""
+    """Merge consecutive user messages; move the calls of an answer after its text."""
     merged: list[Draft] = []
     for draft in drafts:
         if draft.role == "assistant":

@@ -91,7 +91,7 @@ def cost_on(model: str | None, usage: Usage, day: str | None) -> float | None:
 
 
 def _extras(dollars: float, usage: Usage) -> float:
-    """Add the surcharges that do not depend on tokens: inference region and web searches."""
+    """Apply the surcharge for the inference region, and add the cost of web searches."""
     region_factor = US_ONLY if usage.inference_geo == "us" else 1
     return dollars * region_factor + searches(usage) * WEB_SEARCH
 

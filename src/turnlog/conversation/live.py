@@ -291,7 +291,7 @@ class _FollowedAgent:
             self._next_look = now + RESCAN_SECONDS / 2
 
     def is_running(self, began: float, now: float) -> bool:
-        """Return whether it has not finished; `began` is when the client's process started."""
+        """Return whether the sub-agent still runs; `began` is when the client's process started."""
         figures = self.file.figures
         changed = figures.changed or now
         # A call that an earlier process left unanswered will never get a result.

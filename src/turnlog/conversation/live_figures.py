@@ -108,7 +108,7 @@ class LiveFigures:
         return window_holding(self.model, self.context)
 
     def turns_left(self) -> int | None:
-        """Estimate the turns until the next compaction from the growth of the last ones."""
+        """Estimate the turns until the next compaction from the growth of the context so far."""
         sizes, window = self.turn_sizes, self.window
         if not sizes or window is None:
             return None

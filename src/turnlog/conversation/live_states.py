@@ -60,14 +60,14 @@ class StateSource(StrEnum):
 
 
 class StateSince(NamedTuple):
-    """A state, how it is known, and since when."""
+    """A state with its source and its start."""
 
     state: LiveState
     source: StateSource
     since: float
     """Seconds since 1970."""
     detail: str | None = None
-    """The event that the client reports to wait for, or the tools whose calls are unanswered."""
+    """The event that the client waits for, or the tools whose calls are unanswered."""
 
 
 def reported_state(status: Registration, changed: float | None, now: float) -> StateSince | None:

@@ -69,7 +69,7 @@ class NodeLog:
     slug_index: int = -1
     """Rank of the node that contains the slug; -1 if there is none."""
     _end: int | None = None
-    """Read no line behind this offset; None for the whole file."""
+    """Offset at which reading stops; None to read the whole file."""
     _derived: tuple[str, ...] = ("tree",)
     """Cached properties to recompute when the file has grown."""
 
@@ -185,7 +185,7 @@ class NodeLog:
         found = [node for node in self.tree.chain if (node.uuid or "").startswith(uuid)]
         if len(found) > 1:
             names = [f"{node.uuid}  line {node.line}" for node in found]
-            raise Ambiguous(f"{uuid!r} begins {len(found)} uuids in {self.path}", names)
+            raise Ambiguous(f"{len(found)} uuids in {self.path} start with {uuid!r}", names)
         if not found:
             raise NotFound(f"no entry {uuid!r} in {self.path}", f"turnlog entries {quote(self.id)}")
         return found[0]

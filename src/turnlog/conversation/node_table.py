@@ -1,4 +1,4 @@
-"""The node table of a session: positions and links of its entries, kept between runs.
+"""The node table of a session: positions and links of its entries, cached between runs.
 
 A file of columns, each an array of numbers; no text of the session is in it. Columns are mapped
 into memory and verified when they are first used, so opening a table takes the same time for a
@@ -110,11 +110,11 @@ Columns = Mapping[str, "array[Any]"]
 
 
 class StaleTable(Exception):
-    """A table does not describe its session, or is damaged; read the session instead."""
+    """Raised if a table does not describe its session or is damaged; read the session instead."""
 
 
 class Section(Struct, frozen=True, array_like=True):
-    """The place of a column behind the head."""
+    """The position of a column, counted from the end of the head."""
 
     offset: int
     length: int

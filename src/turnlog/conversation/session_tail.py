@@ -37,7 +37,7 @@ class SessionTail:
 
 
 def open_tail(path: Path, table: NodeTable) -> Session:
-    """Open the lines behind a table; ranks of nodes are those in the tail."""
+    """Open the lines after a table; ranks of nodes are those in the tail."""
     return open_session(path, ReadExtent(table.head.offset, table.head.lines))
 
 

@@ -166,7 +166,7 @@ class TableMilestones:
 
     @property
     def _late_firsts(self) -> list[int]:
-        """The first milestones behind the boundary."""
+        """The first milestones after the boundary."""
         found = self._late.following(0) if self._shared else self._late.firsts
         return list(map(self._in_all, found))
 

@@ -9,9 +9,9 @@ from turnlog.conversation.nodes import ChainNode
 from turnlog.format.timestamps import parse_timestamp
 
 NEAR = timedelta(seconds=5)
-"""Maximum age difference of a replacement for a missing parent (observed: 2.1.150, 2.1.325)."""
+"""How much older a replacement for a missing parent may be (observed: 2.1.150, 2.1.325)."""
 MILLISECOND = 1000
-"""In microseconds: the precision with which clients compare times."""
+"""A millisecond in microseconds: the precision with which clients compare times."""
 
 
 class Timeline:

@@ -332,7 +332,7 @@ def grow_tree(nodes: Iterable[Node]) -> Tree:
 
 
 def _last_per_uuid(nodes: list[ChainNode]) -> list[ChainNode]:
-    """Return the last node of each uuid, and the last without one (observed: 2.1.325).
+    """Return the last node with each uuid, and the last one without a uuid (observed: 2.1.325).
 
     In a plain log without uuids, as some exporters write it, every node is kept.
     """

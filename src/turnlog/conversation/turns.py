@@ -38,7 +38,7 @@ class Turn:
     """Silence before the turn; None for the first turn, and if times are unknown."""
 
     def round_after(self, threshold: timedelta) -> Round:
-        """Return its round if a turn counts as resumed after another silence than the default."""
+        """Return the round of the turn, which counts as resumed after a silence of `threshold`."""
         if self.idle is None:
             return self.round
         return Round.RESUME if self.idle > threshold else Round.NEW_ROUND

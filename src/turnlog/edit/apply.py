@@ -55,7 +55,7 @@ class Change(NamedTuple):
     like: Path | None = None
     """The file whose mode and times a new one copies."""
     is_log: bool = False
-    """True if others may append at any time: an undo keeps what they appended."""
+    """True if other programs may append at any time; an undo keeps the lines they appended."""
 
 
 Ready = dict[Path, Path]

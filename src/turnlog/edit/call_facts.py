@@ -12,14 +12,14 @@ TITLE = 160
 """Maximum characters of a call's title."""
 REASON = 100
 LARGEST = 1 << 20
-"""Results larger than this are not read for the reason of a failure."""
+"""Maximum bytes of a result that is read to find the reason of a failure."""
 EXIT = re.compile(r"Exit code (\d+)")
 TAGS = re.compile(r"</?tool_use_error>")
 ENDS = re.compile(r"[.!?:](?=\s)|[。！？]|\n")
 
 
 def fact_of(log: NodeLog, call: Call, given: object, cwd: str | None) -> str:
-    """Return a call in one line: the tool, its main argument and, if it failed, how.
+    """Return a call in one line: the tool, its main argument and, if it failed, the reason.
 
     Paths are relative to the working directory.
     """

@@ -37,7 +37,7 @@ class CheckRule(NamedTuple):
         """
         if version is None:
             return self.severity
-        # Checked first, as both limits may be the same version: to fail is worse than to lose.
+        # Checked first, as both limits may be the same version: a failure is worse than a loss.
         if _is_before(version, self.refused_before):
             return FATAL
         if _is_before(version, self.fixed_in):
@@ -304,7 +304,7 @@ RULES: dict[str, CheckRule] = {
     "no-message-id": CheckRule(
         "no-message-id",
         NOTE,
-        "answers have no message id: clients merge those of a turn, since 2.1.325 for some models",
+        "answers have no message id: clients merge them, since 2.1.325 only for some models",
         fixed_in="2.1.325",
     ),
     "bare-block": CheckRule(

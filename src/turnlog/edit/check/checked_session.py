@@ -155,7 +155,7 @@ class Case:
 
     @cached_property
     def last_rewind(self) -> int:
-        """Index of the last note that the user left a branch on purpose; -1 if there is none."""
+        """Index of the last record of a deliberate rewind by the user; -1 if there is none."""
         notes = (n.index for n in self.session.nodes if isinstance(n, TipNode) and n.is_explicit)
         return max(notes, default=-1)
 

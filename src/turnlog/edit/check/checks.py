@@ -53,8 +53,8 @@ DROPPED = frozenset({"orphan-result", "empty-answer", "blank-answer", "thinking-
 def check_session(session: Session, version: str | None = None) -> list[Finding]:
     """Return the findings of a session, the worst first, one per kind.
 
-    With a client version, return those that affect this client, and treat what it would lose as a
-    loss; without one, assume the newest client.
+    With a client version, return those that affect this client, with severity `loss` if it would
+    lose something; without one, assume the newest client.
     """
     if version is not None:
         numbers_of(version)  # raises for an invalid version, even if there are no findings

@@ -167,7 +167,7 @@ def _is_flat(value: Fields) -> bool:
 
 
 def _has_text_or_block(content: object) -> bool:
-    """Return whether content is readable; an empty list is."""
+    """Return whether content is a text, an empty list, or a list with a text or an object."""
     if is_array(content):
         return not content or any(isinstance(part, str) or is_object(part) for part in content)
     return isinstance(content, str)

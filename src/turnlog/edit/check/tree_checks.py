@@ -183,7 +183,7 @@ def parallel_results(case: Case) -> Iterator[Fault]:
 
 
 def late_times(case: Case) -> Iterator[Fault]:
-    """Yield a fault if the latest entry is not the tip: clients up to 2.1.45 continue there."""
+    """Yield a fault if the latest entry is not the tip: clients up to 2.1.45 resume at it."""
     tree = case.session.tree
     if tree.newest_leaf is None or not case.path or tree.newest_leaf == case.path[0]:
         return
