@@ -131,7 +131,7 @@ def print_repair(result: EditOutcome | CloneResult) -> None:
 
 
 def _print_finding(word: str, message: str, fix: str) -> None:
-    """Print a finding behind a word, wrapped with a hanging indent."""
+    """Print a finding after a label, wrapped with a hanging indent."""
     lead = f"  {word:8}"
     for line in styled_hint(plain(message), fix, width() - len(lead)):
         echo(f"{lead}{line}")

@@ -51,7 +51,7 @@ class ExportCommand(click.Command):
     """A command that remembers its command line, so that a hint can repeat it with --yes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # --yes in front: behind a `--`, it would be taken for the name of a session.
+        # --yes comes first: after a `--`, it would be taken for the name of a session.
         ctx.meta[AGREEING] = shlex.join(["turnlog", "export", "--yes", *args])
         return super().parse_args(ctx, args)
 

@@ -218,7 +218,7 @@ def _named(worktree: Worktree, options: FilesOptions) -> FileName:
 
 
 def _note(state: FileRevision, moment: FileMoment) -> None:
-    """Print to stderr how well a state is known."""
+    """Print to stderr how certain the state of a file is."""
     what = "did not exist" if state.is_absent else WORDS[state.certainty]
     known = f", {plain(state.tool)} in line {state.line}" if state.tool else ""
     reason = "" if state.certainty is Certainty.EXACT else f" ({plain(state.belief.reason)})"
@@ -231,7 +231,7 @@ def _note(state: FileRevision, moment: FileMoment) -> None:
 
 
 def _print_known(state: FileRevision) -> None:
-    """Print the known lines of a gap with their numbers."""
+    """Print the known lines of a file with their numbers, and the ranges that are unknown."""
     known = state.belief.known
     lines = dict(zip(known, mask_lines(list(known.values())), strict=True))
     wide = len(str(max(lines, default=0)))

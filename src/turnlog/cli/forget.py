@@ -111,7 +111,7 @@ def _chosen(journal: Journal, names: tuple[str, ...], older_than: int | None) ->
 
 
 def consent_of(yes: bool) -> Consent:
-    """Return how the user consents: by `--yes`, by an answer on a terminal, else not at all."""
+    """Return a consent function: it agrees with `--yes`, asks on a terminal, and else refuses."""
     if yes:
         return agreed
     # A closed stdin is None.

@@ -34,8 +34,8 @@ def command(
     """Show how PATH changed in all sessions: when, why and the diff.
 
     PATH is a file, or the last parts of its path if no file of that name was changed here. Changes
-    on abandoned branches and by sub-agents are included. What shell commands changed is shown where
-    the client recorded it; other sessions with commands that name the file are counted.
+    on abandoned branches and by sub-agents are included. Changes by shell commands are shown if the
+    client recorded them; other sessions whose commands name the file are only counted.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Diagnose the hooks: installed, executable, and accepted by the target."""
+"""Check that the hooks are installed and executable, and that the target accepts a test span."""
 
 import shlex
 import shutil

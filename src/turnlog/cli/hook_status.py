@@ -46,7 +46,7 @@ WAITING = (
 
 
 def status_of(store: Store, spool: Spool) -> dict[str, Any]:
-    """Return the state as JSON values."""
+    """Return the state of the hooks as JSON values."""
     installed = TRACE_HOOK.installed(store)
     commands = sorted(set(installed.values()))
     notes = spool.notes()
@@ -64,7 +64,7 @@ def status_of(store: Store, spool: Spool) -> dict[str, Any]:
 
 
 def print_status(status: dict[str, Any]) -> None:
-    """Print the state as text."""
+    """Print the state of the hooks as text."""
     echo(_installation(status))
     for each in status["projects"]:
         _print_project(each)
@@ -107,7 +107,7 @@ def settings_of(store: Store, given: dict[str, Any]) -> list[TraceSettings]:
 
 
 def disabled_in(store: Store) -> list[Path]:
-    """Return the settings files in effect here that disable all hooks."""
+    """Return the settings files that disable all hooks in the current directory."""
     here = Path.cwd() / ".claude"
     files = [store.settings, here / "settings.json", here / "settings.local.json"]
     return [path for path in files if read_object(path).get("disableAllHooks") is True]
@@ -147,7 +147,7 @@ def _waiting(note: HookNote) -> dict[str, Any]:
 
 
 def _projects(notes: list[HookNote], state: Path, config: Path) -> list[dict[str, Any]]:
-    """Return the state of every project that used a route or has a switch."""
+    """Return the state of every project with sent or queued notes, or with an on/off switch."""
     switches = read_switches(str(config))
     ledger = Ledger(state)
     # Projects whose first notes are still queued have no record yet: add one, in memory only.

@@ -283,7 +283,7 @@ async def host(
     lines: AsyncIterator[str],
     write: Callable[[str], None],
 ) -> int:
-    """Serve a program; return the exit code."""
+    """Serve a chat to the host program; return the exit code."""
     from turnlog.agent.headless.hosted_chat import Console, run_hosted
 
     wanted = hosted_options(given)

@@ -1,4 +1,4 @@
-"""Entry point of `turnlog-chat`, which is `turnlog chat` for programs that start one executable."""
+"""Entry point of `turnlog-chat`: `turnlog chat` for programs that expect a single executable."""
 
 import sys
 

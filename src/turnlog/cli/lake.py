@@ -59,7 +59,7 @@ quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print only erro
 
 
 def name_options(command: Any) -> Any:
-    """Add the options that decide under which names rows are pushed."""
+    """Add the options for the names that are stored with rows."""
     options = [
         click.option(
             "--names",
@@ -82,7 +82,7 @@ def name_options(command: Any) -> Any:
 
 
 def settings_of(given: dict[str, Any]) -> LakeSettings:
-    """Return the settings of the configuration, with the options of the command line."""
+    """Return the configured settings, overridden by options of the command line."""
     settings = read_settings()
     if given.get("consents"):
         settings = replace(settings, consents=parse_consents(given["consents"]))
@@ -372,7 +372,7 @@ def forget_command(ctx: click.Context, dest: str | None, as_json: bool, **given:
 
     Parts are written again without them, and the old ones deleted. The same files are not pushed
     again. This cannot be undone; turnlog asks for confirmation on a terminal, elsewhere --yes is
-    required. Versions of objects that a bucket keeps have to be deleted there.
+    required. If a bucket keeps old versions of objects, delete those there.
 
     \b
     Examples:

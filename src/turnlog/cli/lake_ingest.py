@@ -74,8 +74,8 @@ def ingest_command(raw: str, dest: str, as_json: bool, **given: Any) -> None:
     Files may be compressed (.gz, .zst). Malformed lines are counted and left out. Running it again
     writes only what has changed.
 
-    With --engine spark, the files are shared out among the workers of a cluster. Both RAW and DEST
-    have to be storage that all of them reach.
+    With --engine spark, the files are distributed to the workers of a cluster, which all need
+    access to RAW and DEST.
 
     \b
     Examples:
@@ -162,8 +162,8 @@ def _print_problems(found: Ingested) -> None:
 def ddl_command(dialect: str, dest: str) -> None:
     """Print DDL that declares the tables of DEST in a warehouse.
 
-    The statements create external tables on the parts, and a view live_TABLE for each that shows
-    the rows that count.
+    The statements create external tables on the parts, and a view live_TABLE of the live rows of
+    each table.
 
     \b
     Examples:
@@ -181,9 +181,9 @@ def ddl_command(dialect: str, dest: str) -> None:
 def scout_command(dest: str, folder: Path, again: bool, as_json: bool) -> None:
     """Write the sessions of DEST as inspect_scout transcripts.
 
-    FOLDER then has a file for `scout scan -T FOLDER`, with each session and each sub-agent as a
-    transcript. Transcripts have messages only if the lake has
-    texts (`turnlog lake push --with texts`); secrets in them are masked.
+    Run `scout scan -T FOLDER` on the result. Each session and each sub-agent is a transcript.
+    Transcripts have messages only if the lake has texts (`turnlog lake push --with texts`);
+    secrets in them are masked.
 
     \b
     Examples:

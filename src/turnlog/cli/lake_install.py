@@ -144,7 +144,7 @@ def _install_timer(words: list[str], every: str, as_json: bool) -> None:
 
 
 def _apply(title: str, contents: dict[Path, bytes | None]) -> None:
-    """Write or delete files, so that `turnlog undo` reverts it."""
+    """Write or delete files through the journal, so that `turnlog undo` can revert it."""
     from turnlog.edit.apply import Change, apply_changes
     from turnlog.edit.journal import open_journal
 

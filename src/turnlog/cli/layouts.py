@@ -48,7 +48,7 @@ class ReportLayout:
 
 
 def layout_of(name: str, by: tuple[str, ...] = ()) -> ReportLayout:
-    """Return the layout of a report, with columns for further dimensions on request."""
+    """Return the layout of a report, with a column for each additional dimension in `by`."""
     if name == CARRYING:
         return _carrying_layout(by or ("tool",))
     layout = LAYOUTS[name if name != "hour" else "daily"]
@@ -97,13 +97,13 @@ def _carrying_layout(by: tuple[str, ...]) -> ReportLayout:
 
 
 def number(row: Row, name: str) -> float | None:
-    """Return a number of a row, or None."""
+    """Return a field of a row if it is a number, else None."""
     value = row.get(name)
     return value if isinstance(value, int | float) else None
 
 
 def text(row: Row, name: str) -> str:
-    """Return a text of a row, masked and on one line."""
+    """Return a field of a row as text, masked and on one line."""
     return plain(str(row.get(name) or ""))
 
 

@@ -44,7 +44,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Open closed standard streams, or the next opened file would get their descriptor.
+    """Open standard streams that are closed, so that no other file gets their descriptor.
 
     Otherwise `turnlog edit >&-` could print into the session file that it opens next. stdout is
     opened for reading, so that writing to it fails; messages to a closed stderr are dropped.

@@ -29,7 +29,7 @@ def command(
 ) -> None:
     """Find a session in a full-screen picker, and resume it.
 
-    Typing searches the texts of all sessions, in the language of `turnlog search`, with filters
+    Typing searches the texts of all sessions, in the syntax of `turnlog search`, with filters
     such as project:shop, since:3d, cost:>1, health:broken and live:. Press F1 for all keys. The
     picker is drawn on stderr: with --print or --json, only the chosen session goes to stdout.
 

@@ -59,8 +59,8 @@ def path() -> None:
 def install(store: Store, as_json: bool) -> None:
     """Install the plugin in the client, or update it.
 
-    The client takes the plugin from this turnlog, so both always have the same version. A status
-    line that you have already stays. `turnlog plugin uninstall` restores the settings.
+    The client takes the plugin from this turnlog, so both always have the same version. An existing
+    status line is kept. `turnlog plugin uninstall` restores the settings.
 
     \b
     Examples:
@@ -84,8 +84,8 @@ def install(store: Store, as_json: bool) -> None:
 def uninstall(store: Store, as_json: bool) -> None:
     """Remove the plugin and restore the client's settings.
 
-    The settings become what they were before the installation, byte for byte. What another program
-    changed in them since then is kept and reported.
+    The settings are restored byte for byte to their state before the installation. Changes that
+    other programs made since then are kept and reported.
 
     \b
     Examples:
@@ -149,7 +149,7 @@ def _print_kept(kept: list[str]) -> None:
 
 
 def _print_status(status: dict[str, Any]) -> None:
-    """Print the state as text."""
+    """Print the state of the plugin as text."""
     client = status["client"]
     echo(f"client       {client['version'] + '  ' + dim(client['path']) if client else 'none'}")
     state = "not installed (turnlog plugin install)"

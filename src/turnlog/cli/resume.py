@@ -51,7 +51,7 @@ class ResumeOptions:
 
     is_chat: bool = False
     arguments: tuple[str, ...] = ()
-    """Further arguments of the client."""
+    """Additional arguments for the client."""
     is_fork: bool = False
     turn: int | None = None
     """The last turn of the copy to resume."""

@@ -37,8 +37,8 @@ def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) 
 def command(kind: str | None, as_list: bool, as_json: bool) -> None:
     """Print the JSON Schema of KIND, or of all entries.
 
-    KIND is an entry's type; for system entries `system/` and the subtype. It may also be a command
-    whose --json output to describe: turns, calls, files or cost; carrying is cost --carrying.
+    KIND is an entry's type; for system entries `system/` and the subtype. It may also name the
+    --json output of a command: turns, calls, files, cost, or carrying for cost --carrying.
 
     \b
     Examples:

@@ -111,8 +111,8 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
     (a OR b), a word to exclude (-word) and parentheses. Code such as foo.bar() or --flag is found
     as typed.
 
-    --like searches by meaning: for a question in other words than the session's, or for sessions
-    like another one.
+    --like searches by meaning: a question may use other words than the session, and a session
+    finds similar ones.
 
     -n N and -o FILE are short for --limit and --output.
 

@@ -64,7 +64,7 @@ def leaf_of(session: Session, uuid: str | None) -> int | None:
 
 
 def own_files(stores: AnyStores, texts: Iterable[str], command: str) -> tuple[Store, list[Path]]:
-    """Return the files of the sessions that a user named, and the one store that they are in."""
+    """Return the store and files of the named sessions; raise UsageError for several stores."""
     found = [find_in_store(stores, text) for text in texts]
     holders = list(dict.fromkeys(each.store for each in found))
     if len(holders) > 1:
@@ -137,7 +137,7 @@ def _rank_of(session: Session, node: ChainNode) -> int | None:
 
 
 def _leaves_at(session: Session, rank: int) -> Iterator[int]:
-    """Yield leaves whose branch may contain a node: the active one, then the node's last one."""
+    """Yield the active leaf, then the last leaf below a node: their branches may contain it."""
     tree = session.tree
     if tree.active_leaf is not None:
         yield tree.active_leaf

@@ -135,7 +135,7 @@ def command(stores: Stores, report: str, **options: Any) -> None:
 
     Every request pays again for everything in its context. The carrying report shows what each
     tool cost that way, or with --by each project, session or file; --since and --until select
-    what came up in that time. The parts are estimates, their sum is exact.
+    items that first appeared in that time. The parts are estimates, their sum is exact.
 
     --lake reports on the sessions that all machines pushed (see `turnlog lake`), and --by also
     groups by user, machine and team. With --k, only monthly, project and model show figures, for

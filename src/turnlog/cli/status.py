@@ -20,7 +20,7 @@ from turnlog.text import one_line, running_money
 
 FULL, FILLING = 0.8, 0.5
 MODEL_NAME = r"(?:[A-Za-z0-9.()\[\]]{1,9}(?:[ -]|$)){1,6}"
-"""Short words, which cannot be a secret."""
+"""Matches names made of short words, which cannot be a secret."""
 
 
 def print_status(stores: AnyStores) -> None:

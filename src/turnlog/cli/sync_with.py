@@ -59,9 +59,9 @@ def command(ctx: click.Context, dest: str, quiet: bool, as_json: bool, **given: 
 
     DEST is a directory, ssh:HOST:PATH, rclone:REMOTE:PATH, or a git repository (git:URL); the first
     sync with a new one needs --init. Run the same command on each machine: afterwards each of them
-    has every line of every session. Sessions that went on in two places get two branches; edited
-    ones are kept next to each other as forks. Nothing is deleted, settings and credentials are
-    never exchanged, and `turnlog undo` undoes what a sync changed here.
+    has every line of every session. Sessions that were continued in two places get two branches;
+    edited ones are kept next to each other as forks. Nothing is deleted, settings and credentials
+    are never exchanged, and `turnlog undo` undoes what a sync changed here.
 
     \b
     Examples:
