@@ -42,7 +42,7 @@ SENT_ATTACHMENTS = frozenset(
     " edited_text_file file hook_additional_context invoked_skills mcp_instructions_delta"
     " mcp_resource nested_memory queued_command selected_lines_in_ide skill_listing".split()
 )
-"""Attachments whose content reaches the model where the file does not record the exact text.
+"""Types of attachments that reach the model, for files that do not record the exact text.
 
 Inferred from their content; others, such as `hook_success`, are records of the client.
 """
@@ -107,7 +107,7 @@ ItemKey = tuple[str, str]
 
 
 class ItemReader:
-    """Read the items of one conversation; others, which may repeat its calls, share `items`."""
+    """Read the items of one conversation; `items` is shared with others that may repeat them."""
 
     def __init__(
         self, items: dict[ItemKey, CarriedItem], session: Session, number: int, agent: str | None

@@ -93,7 +93,7 @@ class _Ledger:
         return True
 
     def system(self, turn: TurnRef | None, agent: str | None) -> CarriedItem:
-        """Return the item for the system prompt and tool definitions, as paid for in a turn."""
+        """Return the item for the system prompt and tool definitions of a turn or sub-agent."""
         key = ("system", agent or (f"line {turn.line}" if turn else ""))
         if key not in self.items:
             item = CarriedItem("system", 0, agent=agent, turn=None if agent else turn)

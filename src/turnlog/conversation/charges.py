@@ -1,4 +1,4 @@
-"""The messages that a session pays for, its sub-agents' included: each counts exactly once."""
+"""The messages that a session pays for, including its sub-agents'; each counts exactly once."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """The messages that the client would send to the model at a leaf.
 
 The rules are those of 2.1.325, observed by resuming some 280 files with it; docs/context.md lists
-them. Content that the client generates on each request is left out: reminders of attachments and
-the next prompt.
+them. Content that the client adds to each request is left out: reminders of attachments, and the
+next prompt.
 """
 
 import json

@@ -17,7 +17,7 @@ MARK = b'"continued-in"'
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The ids of the sessions before and after one; deleted sessions are listed too."""
+    """The ids of a session's predecessor and successors; deleted sessions are listed too."""
 
     previous: str | None
     next: list[str]
@@ -33,7 +33,7 @@ def links_of(path: Path) -> Links:
 
 
 def previous_of(path: Path) -> str | None:
-    """Return the id of the session that this file starts with a copy of, or None."""
+    """Return the id of the session whose entries this file starts with, or None."""
     for _, entry in read_entries(path):
         if isinstance(entry, ChainEntry):
             origin = given(entry.forked_from)

@@ -207,7 +207,7 @@ def _kinds_cost(price: Price, counts: TokenCounts) -> dict[str, float]:
 
 
 def cache_writes(counts: TokenCounts) -> tuple[int, int]:
-    """Return the tokens cached for 5 minutes and for an hour; unsplit counts are 5 minutes."""
+    """Return the tokens cached for 5 minutes and for an hour; unsplit counts mean 5 minutes."""
     total = counts.cache_creation_input_tokens or 0
     split = counts.cache_creation
     if not split:

@@ -21,7 +21,7 @@ S = TypeVar("S", bound=Struct)
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One answer of the model, joined from all its lines; other lines may stand in between."""
+    """One answer of the model, joined from all its lines, which need not be consecutive."""
 
     nodes: tuple[AssistantNode, ...]
     """Its lines in file order, which is the order they were streamed in."""

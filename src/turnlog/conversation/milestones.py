@@ -49,7 +49,7 @@ class Milestones(Protocol):
         ...
 
     def last_entry(self, number: int) -> ChainNode:
-        """Return the end of the branch below a milestone; where it forks, of its last branch."""
+        """Return the last entry below a milestone; if the branch forks, that of its last branch."""
         ...
 
 

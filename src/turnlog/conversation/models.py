@@ -93,7 +93,7 @@ _CLAUDE_ID = re.compile(
 
 @cache
 def model_name(model: str | None) -> str:
-    """Return a model's name in lower case; a Claude model's without provider, date and version.
+    """Return a model's name in lower case; for Claude models, without provider, date and version.
 
     >>> model_name("us.anthropic.claude-sonnet-4-5-20250929-v1:0"), model_name("Qwen3")
     ('claude-sonnet-4-5', 'qwen3')

@@ -89,7 +89,7 @@ class NodeLog:
 
     @cached_property
     def tree(self) -> Tree:
-        """The main conversation as a tree; in a sub-agent's own file, everything belongs to it."""
+        """The main conversation as a tree; in a sub-agent's own file, it contains every entry."""
         main = [node for node in self.nodes if not is_sidechain(node)]
         is_main = any(isinstance(node, ChainNode) for node in main)
         return grow_tree(_with_ancestors(main, self.nodes) if is_main else self.nodes)

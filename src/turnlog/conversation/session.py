@@ -173,7 +173,7 @@ class Session(NodeLog):
         return tree.chain[path[-1]] if tree.starts_late(path) else None
 
     def history(self, leaf: int | None = None) -> list[Fields]:
-        """Return all messages up to a leaf, also before compactions and missing parents."""
+        """Return all messages up to a leaf, even those before compactions and missing parents."""
         branch = self.branch_to(self.tree.active_leaf if leaf is None else leaf)
         return messages_of(self.values(branch))
 

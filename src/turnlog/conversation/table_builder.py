@@ -304,7 +304,7 @@ def _checksums(path: Path, nodes: Sequence[Node]) -> Iterator[int]:
 
 
 def _parents(tree: Tree, nodes: Sequence[Node]) -> list[int]:
-    """Return the node before each node on its branch, by their ranks in the file."""
+    """Return the rank of the node before each node on its branch; ranks are those in the file."""
     above = [tree.step_back(rank) for rank in range(len(tree.chain))]
     parents = [NONE] * len(nodes)
     for rank, node in enumerate(tree.chain):

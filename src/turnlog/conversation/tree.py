@@ -186,7 +186,7 @@ class Tree:
         return not (is_aside or self._is_replaced(noted))
 
     def is_above(self, rank: int, leaf: int) -> bool:
-        """Return whether a node is a leaf or above it, as the client resolves parents."""
+        """Return whether a node is `leaf` or one of its ancestors, as the client sees parents."""
         seen: set[int] = set()
         while leaf >= 0 and leaf not in seen:
             seen.add(leaf)
@@ -232,7 +232,7 @@ class Tree:
         return [self.chain[descendant] for descendant in sorted(found)]
 
     def step_back(self, rank: int) -> int:
-        """Return the node before a node, across a compaction; -1 if there is none."""
+        """Return the node before a node, also across a compaction; -1 if there is none."""
         if self.parents[rank] >= 0 or not is_compaction(self.chain[rank]):
             return self.parents[rank]
         if rank not in self._steps_across:
@@ -308,7 +308,7 @@ def _is_known(node: ChainNode) -> bool:
 
 
 def is_compaction(node: ChainNode) -> bool:
-    """Return whether the model's history restarts here; 1.0.60 wrote only the summary."""
+    """Return whether the model's history restarts at a node: a boundary, or a summary (1.0.60)."""
     is_summary = isinstance(node, UserNode) and node.prompt is PromptKind.COMPACT_SUMMARY
     return isinstance(node, BoundaryNode) or (is_summary and node.parent is None)
 

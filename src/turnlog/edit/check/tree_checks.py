@@ -136,7 +136,7 @@ def second_root(case: Case) -> Iterator[Fault]:
 
 
 def stray_tip(case: Case) -> Iterator[Fault]:
-    """Yield a fault if a lone last line has an old parent, hiding what followed that parent."""
+    """Yield a fault if the last line has an old parent, so that lines after the parent are lost."""
     tree, leaf = case.session.tree, case.session.tree.active_leaf
     if leaf is None or leaf != tree.leaves[-1]:
         return
