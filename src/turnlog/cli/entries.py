@@ -93,8 +93,8 @@ def _row(table: Table, line: Line, entry: Entry | None, problem: str) -> str:
     room = table.width_of(CONTENT)
     warning = fit(plain(problem), min(room, cells_of(plain(problem)))) if problem else ""
     left = room - cells_of(warning) - (len(GAP) if warning else 0)
-    # Twice the room: `plain_masked` collapses whitespace, and a text that was cut must still be
-    # too long for `fit`, which then adds an ellipsis.
+    # Twice the room: `plain_masked` collapses line breaks and strips blanks, and a text that was
+    # cut must still be too long for `fit`, which then adds an ellipsis.
     text = plain_masked(preview(entry, 2 * left)) if entry and left > 0 else ""
     about = fit(text, left).rstrip()
     kind = _kind(kind_of(entry)) if entry else "-"

@@ -72,7 +72,7 @@ def command(stores: Stores, session: str, **given: object) -> None:
     PATH, list the states of one file. With --at, print its content as of a moment, or without
     PATH, list all changed files. PATH may be the last parts of a path.
 
-    A state is exact if the session proves every byte, derived if that takes an assumption, and a
+    A state is exact if the session proves every byte, derived if that needs an assumption, and a
     gap if lines are unknown; bytes are never made up. --restore writes exact and derived states;
     it replaces no file that changed since, and can be undone.
 

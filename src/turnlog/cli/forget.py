@@ -111,7 +111,7 @@ def _chosen(journal: Journal, names: tuple[str, ...], older_than: int | None) ->
 
 
 def consent_of(yes: bool) -> Consent:
-    """Return a consent function: it agrees with `--yes`, asks on a terminal, and else refuses."""
+    """Return a function that agrees (`--yes`), asks the user (on a terminal) or else refuses."""
     if yes:
         return agreed
     # A closed stdin is None.

@@ -102,7 +102,7 @@ def _pieces(hit: "Hit") -> Iterator[Piece]:
 
 
 def _end_of(text: str, room: int) -> str:
-    """Return the end of a text that fits, starting at a word if possible."""
+    """Return as much of the end of a text as fits, starting at a word if possible."""
     start = len(text)
     while start and room > 1:
         start -= 1

@@ -30,9 +30,9 @@ def command(stores: Stores, directory: Path | None, over_http: bool, port: int) 
     """Serve earlier sessions to an MCP client, over stdin and stdout.
 
     The tools are search, sessions, read, files, usage, context and errors. They show sessions of
-    the current project, its worktrees and directories below, without the calling session. Clients
-    may ask for all projects if config.toml says `scope = "all"` in its table [mcp]. The server
-    only reads, masks secrets, and exits when its input ends.
+    the current project, its worktrees and its subdirectories, except for the calling session.
+    Clients may ask for all projects if config.toml says `scope = "all"` in its table [mcp]. The
+    server only reads, masks secrets, and exits when its input ends.
 
     \b
     Examples:

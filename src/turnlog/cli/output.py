@@ -120,7 +120,7 @@ def styled_hint(text: str, hint: str, room: int) -> Iterator[str]:
 
 
 def with_title(text: str, title: str, room: int) -> list[str]:
-    """Return a text followed by a title; a title that does not fit gets a line, and is cut there.
+    """Return a text followed by a title; a title that does not fit moves to a line of its own.
 
     >>> with_title("5e55: 3 lines", "Fix it", 30), with_title("5e55: 3 lines", "Fix it", 20)
     (['5e55: 3 lines  Fix it'], ['5e55: 3 lines', '  Fix it'])

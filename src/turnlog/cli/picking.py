@@ -79,7 +79,7 @@ def let_pick(
 
 
 async def pick_within(stores: AnyStores, purpose: str) -> Path | None:
-    """Let the user pick a session inside a running full-screen program; None if they cancel.
+    """Let the user pick a session inside a running terminal program; None if they cancel.
 
     Raise `UsageError` if the terminal cannot show the picker.
     """

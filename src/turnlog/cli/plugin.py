@@ -145,7 +145,7 @@ def run(store: Store, event: str) -> None:
 def _print_kept(kept: list[str]) -> None:
     if kept:
         names = ", ".join(map(plain, kept))
-        echo(f"Kept what another program changed in the settings meanwhile: {names}", err=True)
+        echo(f"Kept settings that another program changed meanwhile: {names}", err=True)
 
 
 def _print_status(status: dict[str, Any]) -> None:
