@@ -255,3 +255,19 @@ def test_search_goes_on_finding_a_deleted_session(
     assert turnlog("search", "bug", "--json").out == before != ""
     shutil.rmtree(tmp_path / "cache")
     assert turnlog("search", "bug", "--json").out == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--list --from file:///x", "--from cannot be combined with --list"),
+        ("--from file:///x --dry-run", "--dry-run cannot be combined with --from"),
+        ("--check --dry-run", "--dry-run cannot be combined with --check"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(
+    turnlog: Run, words: str, message: str
+) -> None:
+    done = turnlog("archive", *words.split())
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err

@@ -83,7 +83,7 @@ def test_the_hooks_are_installed_and_removed(turnlog: Run, tmp_path: Path) -> No
     told = f"in {settings}; traces go to http://127.0.0.1:9/v1/traces\n"
     assert (done.code, done.out) == (0, f"Installed {told}")
     again = turnlog("hook", "install", "--to", "http://127.0.0.1:9", "--max-chars", "100")
-    assert again.out == f"Installed already {told}"
+    assert again.out == f"Already installed {told}"
     hooks = json.loads(settings.read_bytes())["hooks"]
     assert list(hooks) == EVENTS
     command = hooks["Stop"][0]["hooks"][0]["command"]

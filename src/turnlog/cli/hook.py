@@ -86,7 +86,7 @@ def install(store: Store, **options: Any) -> None:
     fixed = [word for name, path in places.items() for word in (f"--{name}", str(path.absolute()))]
     is_new = TRACE_HOOK.install(store, [*_words(options), *fixed])
     spool.begin()
-    verb = "Installed" if is_new else "Installed already"
+    verb = "Installed" if is_new else "Already installed"
     addresses = " and ".join(target.address for target in targets)
     echo(f"{verb} in {store.settings}; traces go to {addresses}")
 
