@@ -1,4 +1,4 @@
-"""A planned change of a session: entries to drop, rewrite and add.
+"""A planned change to a session: entries to drop, rewrite and add.
 
 A plan is made from nodes and applied line by line, so a session need not fit in memory. Lines that
 it does not affect keep their bytes.
@@ -35,7 +35,7 @@ NAMED = re.compile(rb'("\w*(?:[uU]uid|UUID|[mM]essageId)s?"\s*:\s*)(' + STRINGS 
 
 @dataclass
 class Plan:
-    """The changes of a file's entries, by entry index; entries that are not listed stay."""
+    """The changes to a file's entries, by entry index; unlisted entries stay as they are."""
 
     log: NodeLog
     dropped: set[int] = field(default_factory=set[int])
@@ -90,7 +90,7 @@ def close_gaps(plan: Plan) -> None:
     for node in tree.orphans:
         rank = tree.ranks[node.uuid or ""]
         parent = tree.parents[rank]
-        # Where the client starts reading today, it has to start after the change as well.
+        # An entry at which the client starts reading (a cut) must stay a starting point.
         if rank not in tree.cuts and parent >= 0 and tree.chain[parent].index in plan.dropped:
             plan.rewrite(node, _with_real_parent(node.parent, _heir(plan, parent, heirs)))
 

@@ -1,7 +1,7 @@
 """Replace a directory in the lines of a session.
 
-Only fields in which the client records its working directory and backed-up files change; what was
-said stays, and so do all other bytes of a line.
+Only the fields in which the client records its working directory and backed-up files change.
+Messages and all other bytes of a line stay the same.
 """
 
 import json
@@ -26,7 +26,7 @@ class Relocation(NamedTuple):
     new: str
 
     def of(self, directory: str) -> str | None:
-        """Return the new path of a directory; None if it is not the old one nor below it.
+        """Return the new path of a directory; None if it is neither the old one nor below it.
 
         >>> Relocation("/a", "/b").of("/a/x"), Relocation("/a", "/b").of("/ab")
         ('/b/x', None)

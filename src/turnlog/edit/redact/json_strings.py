@@ -86,7 +86,7 @@ class _Label:
         self.name = ""
 
     def of(self, field: str, text: str) -> str:
-        """Return the name of a string, and remember if it names the next one."""
+        """Return the name for a string; remember the string if it names the next one."""
         if self.is_array:
             name, self.name = self.name, flag_name(text)
             return name or field
@@ -138,7 +138,7 @@ def decode_string(written: str) -> DecodedString:
 def decoded_strings(
     value: Any, is_selected: Callable[[StringPlace], bool]
 ) -> list[tuple[StringPlace, str]]:
-    """Return the selected strings of a decoded value, with the places `written_strings` yields."""
+    """Return the selected strings of a decoded value, with the same places as `written_strings`."""
     found: list[tuple[StringPlace, str]] = []
     _collect(value, StringPlace(""), is_selected, found)
     return found

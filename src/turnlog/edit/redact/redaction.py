@@ -74,7 +74,7 @@ def store_groups(store: Store) -> list[RedactionGroup]:
     sessions = set(store.session_files())
     return [
         RedactionGroup(
-            f"redact of {name or 'what sessions share'}",
+            f"redact of {name or 'files that sessions share'}",
             [RedactedPart(path) for path in paths],
             [path for path in paths if path in sessions],
         )
@@ -124,10 +124,10 @@ def replace_all(
 
 
 def find_remaining(parts: Sequence[RedactedPart], finder: Finder, progress: Progress) -> list[Find]:
-    """Return what a redaction left behind.
+    """Return the secrets that remain after a redaction.
 
-    That is anything still found, known secrets in raw bytes, and secrets in strings that are never
-    changed: ids, working directories, file names.
+    These are values that the finder still finds, known secrets in raw bytes, and secrets in strings
+    that are never changed: ids, working directories, file names.
     """
     collected = _examine(parts, finder, None, progress)
     return list(dict.fromkeys([*collected.finds, *collected.stuck, *names_with_secrets(parts)]))
