@@ -76,9 +76,9 @@ def _with_entries(session: Path, entries: Iterable[dict[str, str]]) -> Iterator[
 
 
 def _entries(session: Path, title: str) -> Iterator[dict[str, str]]:
-    """Yield the entries that 2.1.150 and later write; 2.0.42 and later show the first one.
+    """Yield the entries that 2.1.150 and later write for a title.
 
-    (Both observed.)
+    Clients from 2.0.42 on show the first one (observed).
     """
     yield {"type": "custom-title", "customTitle": title, "sessionId": session.stem}
     yield {"type": "agent-name", "agentName": title, "sessionId": session.stem}

@@ -20,8 +20,7 @@ SNAPSHOT, DELTA = "file-history-snapshot", "file-history-delta"
 IGNORED = f"foreign-{DELTA}"
 """A type that clients ignore; a line must not be dropped, because lines are compared by number."""
 MARKS = (b'"trackedFileBackups"', b'"trackingPath"', b"\\u00")
-"""A line without any of these tracks no files; an escape may hide a name: `"tracking\\u0050ath"`.
-"""
+"""Lines without any of these track no file; an escape may hide a name: `"tracking\\u0050ath"`."""
 
 
 def without_foreign_files(raw: bytes, directory: str) -> tuple[bytes, list[str]]:

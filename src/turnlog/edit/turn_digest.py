@@ -96,7 +96,7 @@ class TurnText(NamedTuple):
 
 
 def digest_turns(session: Session, turns: Sequence[Turn], scale: Scale) -> str:
-    """Digest turns into the room of a scale; return "" if nothing was said or done."""
+    """Digest turns to fit into the room of a scale; return "" if nothing was said or done."""
     texts: list[str] = []
     room = scale.room
     # Try the generous limits first. Most sessions fit, and then no turn is shortened.
@@ -117,7 +117,7 @@ def digest_prompts(session: Session, turns: Sequence[Turn]) -> str:
 
 
 def _shortened(session: Session, turns: Sequence[Turn], scale: Scale) -> Iterator[str]:
-    """Digest turns from the newest back, ever shorter; the first is the original task."""
+    """Digest turns from the newest back, ever shorter; the first turn comes last."""
     # The first turn states the task that later ones refer to, so its share is set aside beforehand.
     first = _digest(session, turns[0], scale.extents[1], scale.room // scale.extents[1].part)
     used = first.used

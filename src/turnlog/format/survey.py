@@ -1,4 +1,4 @@
-"""The drift report: what occurs in session files, how often, and what turnlog does not know.
+"""The drift report: count kinds, fields, blocks and tools in session files; flag unknown ones.
 
 Counts shapes of objects instead of single fields, so that a survey is as fast as reading.
 """
@@ -115,7 +115,7 @@ def is_known_kind(name: str) -> bool:
 
 
 def is_known_block(name: str) -> bool:
-    """Return whether a content block has a type."""
+    """Return whether turnlog has a type for a content block."""
     return name in _tags(Block)
 
 

@@ -19,9 +19,9 @@ from turnlog.index.database import current_version, index_path, tables_folder
 from turnlog.store.paths import Store
 
 SMALLEST = 4 << 20
-"""Bytes of a session file from which on a table is kept: smaller ones are read in no time."""
+"""Minimum size in bytes of a session file that gets a table; smaller ones are read fast enough."""
 STEP = 4 << 20
-"""Bytes to read between two reports of the progress."""
+"""Bytes to read between two progress reports."""
 LONGEST_TAIL = 8 << 20
 TAIL_SHARE = 8
 """A table is rebuilt when an eighth of a file, and at least 8 MB, was appended since."""
@@ -32,7 +32,7 @@ SUFFIX = ".nodes"
 def open_cached_session(
     store: Store, path: Path, environment: Mapping[str, str] = os.environ
 ) -> Session:
-    """Open a session with the same result as `open_session`; a large one with its node table."""
+    """Open a session with the same result as `open_session`, using a node table if it is large."""
     return open_at_once(store, path, SMALLEST, environment) or open_in_steps(
         store, path, environment=environment
     )
@@ -41,7 +41,7 @@ def open_cached_session(
 def open_at_once(
     store: Store, path: Path, smallest: int, environment: Mapping[str, str] = os.environ
 ) -> Session | None:
-    """Open a session that is smaller than a size or has a table; return None for others."""
+    """Open a session that is smaller than `smallest` bytes or has a table; else return None."""
     if path.stat().st_size < smallest:
         is_kept = path.stat().st_size >= SMALLEST
         return open_cached_session(store, path, environment) if is_kept else open_session(path)
@@ -67,7 +67,7 @@ def table_path(index: Path, session: Path) -> Path:
 
 def _open_with_table(path: Path, file: Path) -> Session | None:
     table = read_table(file, current_version())
-    # Checksums of two paths may be equal: the table itself says which session it is of.
+    # Two paths may have the same checksum, so the table itself names its session.
     if table is None or table.head.path != str(path.absolute()):
         return None
     try:

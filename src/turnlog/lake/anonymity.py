@@ -1,10 +1,11 @@
 """Reports whose every figure covers at least k people, even if two reports are compared.
 
 All such reports add up the same cells. A cell is a team, UTC month, project and model, or several
-of them that were merged because too few people had worked there; what cannot be merged appears in
-no report. Whatever two reports differ by is therefore a sum of whole cells, each with k people or
-more. Times are not local and filters select whole cells, because `--until` or another time zone
-could otherwise cut a cell in two. The cells of a larger k are unions of those of a smaller one.
+of them that were merged because too few people had worked there; groups that cannot be merged
+appear in no report. Whatever two reports differ by is therefore a sum of whole cells, each with k
+people or more. Times are not local and filters select whole cells, because `--until` or another
+time zone could otherwise cut a cell in two. The cells of a larger k are unions of those of a
+smaller one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,8 +31,9 @@ OTHER = "other"
 """The name of merged groups."""
 LARGEST_K = 1000
 NOT_ADDED = frozenset({*CELL, *LISTS, "sessions"})
-"""Columns that are left out or are no sums: a session may be in several cells."""
-# Sessions without a user are one person's: containers of one CI account are many machines.
+"""Columns that cannot be added up; `sessions` is one, as a session may be in several cells."""
+# Sessions without a user count as one person: the containers of one CI account appear as many
+# machines.
 PEOPLE = """
 SELECT DISTINCT coalesce(f.user_name, '') AS person, {team}, q.month, f.project, w.model
 FROM work w JOIN files f ON f.id = w.file LEFT JOIN quarters q ON q.quarter = w.quarter
@@ -149,7 +151,7 @@ def _sum(known: Any, value: Any) -> Any:
 
 
 def _order(wanted: tuple[str, ...]) -> Callable[[Row], Any]:
-    """Return the order of rows: months as they pass, everything else the most expensive first."""
+    """Return the order of rows: months chronologically, all else the most expensive first."""
 
     def rank(row: Row) -> Any:
         month = str(row.get("month") or "") if "month" in wanted else ""

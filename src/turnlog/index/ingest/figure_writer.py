@@ -148,7 +148,7 @@ class Writer:
         )
 
     def settle(self) -> None:
-        """Dedupe across files: one copy counts, a message with its largest usage.
+        """Dedupe across files: one copy counts, for a message with the largest usage of any copy.
 
         The first build defers this to its end: see `end_first_build`.
         """
@@ -320,7 +320,7 @@ def _by_request(copies: list[tuple[int, str | None]]) -> list[list[int]]:
 
 
 def _encodable(text: str | None) -> str | None:
-    """Return a text without half surrogate pairs, which SQLite refuses."""
+    """Return a text with lone surrogates replaced, because SQLite refuses them."""
     return text and text.encode(errors="replace").decode()
 
 

@@ -22,7 +22,7 @@ from turnlog.format.system import CompactBoundary
 AGENT_PROGRESS = "agent_progress"
 COMPACTION = "compact_boundary"
 TIMED = (FileHistorySnapshot,)
-"""Types that keep their time elsewhere, where a glance finds it too."""
+"""Types that store their time in a place of their own, which a glance reads too."""
 
 
 # gc=False: a glance is a tree, and tracking millions of them would only slow the collector down.
@@ -70,7 +70,7 @@ class GlanceSnapshot(CamelView, gc=False):
 
 
 class GlanceProgress(CamelView, gc=False):
-    """The progress of a tool; of a sub-agent, with one of its messages as a line of its own."""
+    """The progress of a tool; that of a sub-agent contains one of its messages as a nested line."""
 
     type: str | None = None
     message: "Glance | None" = None
@@ -210,7 +210,7 @@ CHAINED = {
 }
 """Types whose lines contribute only a time, a session and a directory.
 
-True for those that are part of the conversation: only their directory counts.
+True for types that are part of the conversation: only their lines set the directory.
 """
 _ENOUGH: dict[Any, Callable[[Glance, bytes], bool]] = {
     **dict.fromkeys(CHAINED, _is_plain),
@@ -218,4 +218,4 @@ _ENOUGH: dict[Any, Callable[[Glance, bytes], bool]] = {
     "progress": _is_progress,
     "system": _is_note,
 }
-"""Per type but `assistant`, a predicate: is a glance sufficient for this line?"""
+"""For each type but `assistant`, a predicate: is a glance sufficient for this line?"""

@@ -43,7 +43,7 @@ class FigurePart(NamedTuple):
     """Offset of its first byte."""
     facts: FileFacts
     names: SessionNames = SessionNames()
-    """Known with the last part."""
+    """Set in the last part only."""
 
     @property
     def size(self) -> int:
@@ -123,7 +123,7 @@ class WordJob(NamedTuple):
     source: SourceFile
     file: Wordless
     is_embedded: bool = False
-    """True to make vectors with the table as well."""
+    """True to embed the texts as well, with the static model."""
 
     @property
     def size(self) -> int:
@@ -159,7 +159,7 @@ def _read_words(job: WordJob, limit: int) -> Iterator[WordPart]:
 
 
 def _embed_docs(docs: Docs) -> PartVectors:
-    # The vocabulary is read by the first text: an index without vectors never needs it.
+    # The vocabulary is loaded for the first text only: an index without vectors never needs it.
     from turnlog.index.semantic.static_model import static_model
 
     choice, model = TextChoice(), static_model()

@@ -222,7 +222,7 @@ def _is_settled(
 
 
 def _sources(stores: AnyStores, states: FileStates) -> dict[str, SourceFile]:
-    # The innermost of nested stores comes first: it has the file.
+    # The innermost of nested stores comes first: the file belongs to it.
     roots = [(f"{store.projects}{os.sep}", str(store.root)) for store in each_store(stores)]
     roots.sort(key=lambda root: len(root[0]), reverse=True)
     found: dict[str, SourceFile] = {}
@@ -232,7 +232,7 @@ def _sources(stores: AnyStores, states: FileStates) -> dict[str, SourceFile]:
 
 
 def _source(path: str, state: State, root: tuple[str, str]) -> SourceFile:
-    """Derive from a path below the projects of a store which session a file belongs to.
+    """Return a source file, with the session that its path says it belongs to.
 
     A sub-agent's file may be stored among the sessions or in a folder of the project: then only its
     lines name the session.

@@ -48,7 +48,7 @@ class CarriedPart(Struct, array_like=True):
     turn: int | None
     """Position in the list of turns."""
     tool: str
-    """A tool, or what other items are called."""
+    """The name of a tool, or of another kind of item."""
     file: str | None
     items: int
     bytes: int
@@ -242,7 +242,7 @@ def _unit(files: list[_FileRow], excluded: frozenset[str]) -> _Unit:
 
 
 def _copied(db: sqlite3.Connection) -> dict[int, set[str]]:
-    """Return the messages of each file that count elsewhere."""
+    """Return the keys of each file's messages that count in another file."""
     found: dict[int, set[str]] = {}
     for file, key in db.execute("SELECT file, key FROM messages WHERE counts = 0"):
         found.setdefault(file, set()).add(key)

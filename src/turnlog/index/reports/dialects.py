@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PLACE = re.compile(r"\{\{(\w+)(?:\(([^{}]*)\))?\}\}")
-"""A fragment without another one in its arguments."""
+"""A reference to a fragment, without another reference in its arguments."""
 PARAMETER = re.compile(r"(?<![:\w']):(\w+)")
 CAPITALS, SMALL = "'ABCDEFGHIJKLMNOPQRSTUVWXYZ'", "'abcdefghijklmnopqrstuvwxyz'"
 LOCAL = "{0}.quarter * 900, 'unixepoch', 'localtime'"
@@ -39,11 +39,11 @@ class Dialect(NamedTuple):
 
 
 _COMMON = {
-    # All tools of an MCP server are one: mcp__shop__buy and mcp__shop__sell are mcp__shop__*.
+    # All tools of an MCP server count as one: mcp__shop__buy and mcp__shop__sell as mcp__shop__*.
     "tool_name": "CASE WHEN substr({0}, 1, 5) = 'mcp__' AND instr(substr({0}, 7), '__') > 0"
     " THEN substr({0}, 1, instr(substr({0}, 6), '__') + 6) || '*' ELSE {0} END",
-    # The filters of a report on a table whose files are `f`: by the time of a row, or of all rows
-    # that share a quarter of an hour with the time that was asked for.
+    # The filters of a report on a table joined with files `f`: by the exact time of each row, or by
+    # its quarter of an hour.
     "filters": "(:since IS NULL OR {0}.at >= :since) AND (:until IS NULL OR {0}.at < :until)"
     + PROJECT_AND_MODEL,
     "quarter_filters": "(:since IS NULL OR {0}.quarter * 900 > :since - 900)"
@@ -162,7 +162,7 @@ def strip_comments(text: str) -> str:
 
 
 def _expand(statement: str, dialect: Dialect) -> str:
-    """Replace the fragments of a statement, and those that they contain."""
+    """Replace all references to fragments in a statement, including nested ones."""
     found, count = statement, 1
     while count:
         found, count = PLACE.subn(lambda place: _fragment(dialect, place), found)

@@ -97,7 +97,7 @@ def work_query(name: str, by: tuple[str, ...] = (), known: Mapping[str, str] = D
 
 
 def _order(dimensions: Mapping[str, str]) -> str:
-    """Return the order of rows: times as they pass, everything else the most expensive first."""
+    """Return the order of rows: times chronologically, everything else the most expensive first."""
     times = [sql for each, sql in dimensions.items() if each in TIMES]
     others = [sql for each, sql in dimensions.items() if each not in TIMES]
     return ", ".join([*times, *((COST_ORDER, "tokens DESC") if others else ()), *others])

@@ -58,7 +58,7 @@ def cached_answer(index: Index, question: Any, compute: Callable[[], Any]) -> An
     if cached := index.db.execute(statement, (key, before)).fetchone():
         return json.loads(cached[0])
     answer = compute()
-    # A sync of another process in the meantime: the answer may be of the old or the new figures.
+    # If another process has synced in the meantime, the answer may come from old or new figures.
     if generation(index.db) == before:
         _keep(index.db, key, before, json.dumps(answer))
     return answer

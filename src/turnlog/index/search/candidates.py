@@ -9,7 +9,7 @@ from msgspec import Struct
 from turnlog.index.search.selection import Selection, conditions
 
 COMMON = 20_000
-"""With more matches than this, the most relevant column is searched first, the rest if needed."""
+"""With more matches than this, columns are searched one by one, the most relevant first."""
 TIERS = ("{asked}", "{said}", "{done}")
 WEIGHTS = "bm25(8.0, 3.0, 1.0)"
 """Weights of the columns: asked, said, done."""

@@ -29,7 +29,7 @@ from turnlog.index.semantic.vector_store import RESCORED, Nearest
 from turnlog.index.tokenizer import tokens_of
 
 DAMPING = 60
-"""The constant of reciprocal rank fusion: how little the first ranks differ."""
+"""The constant of reciprocal rank fusion: the larger, the less the first ranks differ."""
 WORDS, MEANING = 2.0, 1.0
 """Weights of the rankings: a session with all words stays before one with none, up to rank 20."""
 MOST = 0.5
@@ -37,9 +37,9 @@ MOST = 0.5
 LEAST_SIMILAR = 0.05
 """Texts with a smaller cosine have nothing in common."""
 SHOWN = 3
-"""Similar texts of a session that are shown."""
+"""Maximum number of similar texts shown per session."""
 LONGEST_QUESTION = 2_000
-"""Characters of a text whose words are searched for."""
+"""Maximum number of characters of a text whose words are searched for."""
 
 
 class RankedGroup(NamedTuple):
@@ -60,7 +60,7 @@ class LikeTerms(Struct, frozen=True):
     without: str | None = None
     """The path of a session that is left out: the one to compare with."""
     hides_secrets: bool = False
-    """Rank by words as they are masked."""
+    """Rank only texts that contain the words outside of their secrets."""
 
 
 def search_like(
@@ -100,7 +100,7 @@ def _search_terms(terms: LikeTerms, query: Query) -> SearchTerms:
 
 
 def _with_all_words(db: sqlite3.Connection, terms: LikeTerms) -> list[RankedGroup]:
-    # Nothing else contains all words of a long text, or the prompts of a session.
+    # No other text contains all words of a long text, or of the prompts of a session.
     if terms.without or not 0 < len(tokens_of(terms.text[:LONGEST_QUESTION])) <= MOST_WORDS:
         return []
     return [RankedGroup(WORDS, group) for group in _with_words(db, terms, parse_search(terms.text))]

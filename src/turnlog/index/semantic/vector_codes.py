@@ -28,7 +28,7 @@ class StoredVector(NamedTuple):
 
 
 def quantize(values: Sequence[float]) -> StoredVector | None:
-    """Return a vector in bytes; None if it has no direction.
+    """Quantize a vector to bytes; return None if all its values are 0.
 
     >>> quantize([2.0, -1.0, 0.0, 1.0])
     StoredVector(row=b'\\x7f\\xc1\\x00?', code=b'\\x0b')
