@@ -1,4 +1,4 @@
-"""Replace older turns with a summary, like a compaction of the client.
+"""Replace older turns with a summary, like the client's own compaction.
 
 Only entries sent since the last compaction matter: earlier ones and other branches are dropped. The
 kept turns follow the summary as one chain with increasing times, which every client reads in full.
@@ -135,7 +135,7 @@ def _linked(links: Fields, stamp: str | None) -> Rewrite:
 
 
 def _drop_all_else(session: Session, plan: Plan, after: Sequence[ChainNode], summary: str) -> None:
-    """Drop everything that is neither kept nor belongs to a kept entry."""
+    """Drop everything except the kept entries and whatever belongs to them."""
     stay = {node.index for node in after}
     first = min(stay, default=len(session.nodes))
     main = list(main_nodes(session))

@@ -158,7 +158,7 @@ class Journal:
                 make_folders(Path(folder))
                 Path(folder).chmod(mode)
         # In reverse order: a move writes the new files before it removes the old ones, so the old
-        # ones have to be back before the new ones go.
+        # ones are restored before the new ones are removed.
         for file in reversed(record.files):
             path = Path(file.path)
             if path in states and _state_of(path) != states[path]:
@@ -204,8 +204,8 @@ class Journal:
     ) -> int:
         """Permanently delete the stored content of changes; return the number of bytes freed.
 
-        `command` is what the user can type to consent. An interrupted change is refused, because
-        only its stored content can restore the files.
+        `command` is the command that the user can type to consent. An interrupted change is
+        refused, because only its stored content can restore the files.
         """
         for record in records:
             if record.is_interrupted:
@@ -337,7 +337,7 @@ def staging_folder(parent: Path) -> Generator[Path]:
         yield folder
     finally:
         # Removing first keeps the lock until the folder is gone. Windows cannot remove open files,
-        # so it succeeds only in the second attempt.
+        # so there only the second attempt succeeds.
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
         shutil.rmtree(folder, ignore_errors=True)

@@ -113,7 +113,7 @@ def main_nodes(log: NodeLog) -> Iterator[ChainNode]:
 
 
 def replaced_nodes(log: NodeLog) -> dict[str | None, list[ChainNode]]:
-    """Return the entries that a later one with the same uuid replaces, by uuid."""
+    """Return the entries that were replaced by a later entry with the same uuid, by uuid."""
     counting = {node.index for node in log.tree.chain}
     found: dict[str | None, list[ChainNode]] = {}
     for node in main_nodes(log):
@@ -265,10 +265,10 @@ def _added(plan: Plan, index: int, tally: Tally) -> Iterator[bytes]:
 def id_replacer(ids: dict[str, str | None]) -> Callable[[bytes], bytes]:
     """Return a function that replaces ids in a line and leaves all other bytes alone."""
     # Replacing bytes is exact where decoding and encoding is not: number formats, escapes, key
-    # order and unknown fields survive. A quoted UUID cannot be anything but an id, so every "…"
-    # that is one may be replaced: {"parentUuid":"<old>"} as well as a list of uuids. Ids of other
-    # exporters may be ordinary words: with an entry named "1", text such as "retries":"1" must
-    # stay, so those are replaced only in fields named like an id ("parentUuid", "messageId").
+    # order and unknown fields survive. A quoted UUID cannot be anything but an id, so it is
+    # replaced wherever it occurs: in {"parentUuid":"<old>"} as well as in a list of uuids. Ids of
+    # other exporters may be ordinary words: with an entry named "1", text such as "retries":"1"
+    # must stay, so those are replaced only in fields named like an id ("parentUuid", "messageId").
     known = {old.encode(): _quoted(new) for old, new in ids.items()}
     are_uuids = [IS_UUID(old) is not None for old in known]
 

@@ -56,7 +56,7 @@ def history_relocator(relocation: Relocation) -> Rewriting:
 def is_place(names: Names) -> bool:
     """Return whether a field holds the client's directory, or a file that it backed up.
 
-    A file is restored only if its folder still matches the recorded one (2.1.325).
+    The client restores a file only if its folder still matches the recorded one (2.1.325).
     """
     match names:
         case (b"cwd" | b"relocatedCwd" | b"worktreePath" | b"trackingPath",):
@@ -91,7 +91,7 @@ def _rewriting(relocation: Relocation, is_affected: Callable[[Names], bool]) -> 
 
 
 def _strings(raw: bytes, starts: tuple[bytes, ...]) -> Iterator[tuple[Names, tuple[int, int]]]:
-    """Yield the strings of a line with one of these prefixes, and the keys that lead to them."""
+    """Yield the keys and the offsets of the strings in a line that start with one of `starts`."""
     # A scanner instead of a JSON parser: it reports byte offsets, and works on torn lines too.
     above: list[bytes] = []
     name = b""

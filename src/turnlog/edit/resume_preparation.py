@@ -124,7 +124,7 @@ def move_for_resume(plan: ResumePlan, directory: Path) -> Path:
 def protect_from_cleanup(plan: ResumePlan) -> bool:
     """Update the modification time of a session that the client would delete; return True if done.
 
-    The client deletes old sessions when it starts, the one that it is about to resume included
+    The client deletes old sessions when it starts, including the one that it is about to resume
     (observed: 1.0.60, which then reports that there is no such conversation).
     """
     deleted_before = time.time() - (kept_days(plan.store) - 1) * 86_400

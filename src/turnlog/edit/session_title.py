@@ -44,7 +44,7 @@ def title_changes(session: Path, title: str) -> list[Change]:
 
 
 def clean_tag(text: str) -> str:
-    """Return a tag on one line, without characters that cannot be seen.
+    """Return a tag on one line, without invisible characters.
 
     >>> clean_tag(" ﬁx" + chr(0x200B) + " me ")
     'fix me'

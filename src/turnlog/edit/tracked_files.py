@@ -73,7 +73,7 @@ def _is_own(path: str, directory: str) -> bool:
 
 
 def _is_backup(backup: object) -> bool:
-    """Return whether the content to restore is one of the session's own backups, or none.
+    """Return whether a tracked file has one of the session's own backups, or no backup at all.
 
     A name such as `../../../.ssh/id_ed25519` would copy a private file into the project.
     """

@@ -108,7 +108,7 @@ def straighten(session: Session, plan: Plan, choice: TransformOptions) -> None:
     Clients before 2.1.150 read such a chain in full. Of parallel results, they follow only one, and
     they continue at the latest time. Children of an entry without a uuid cannot name it and stay
     unchanged. If the newest client starts at an entry because its parent is missing, every client
-    will.
+    will start there.
     """
     before: ChainNode | None = None
     replaced = replaced_nodes(session)

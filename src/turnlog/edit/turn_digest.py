@@ -32,10 +32,10 @@ ANSWERED = "AskUserQuestion"
 
 
 class DigestLimits(NamedTuple):
-    """Characters of a turn that are kept."""
+    """Limits on the characters of a turn that are kept."""
 
     prompt: int | None
-    """Limit per prompt; None keeps prompts verbatim, outside of the room."""
+    """Limit per prompt; None keeps prompts verbatim, without counting them against the room."""
     answer: int
     result: int
     """Limit per result; 0 omits results."""
@@ -155,8 +155,8 @@ def _digest(session: Session, turn: Turn, extent: DigestLimits, room: int) -> Tu
     for step in reversed(steps):
         if step.is_verbatim:
             kept.append(_line(step, room))
-        # Once a step did not fit, no earlier one is tried: a gap in the middle would hide what led
-        # to what.
+        # Once a step does not fit, earlier ones are not tried: a gap in the middle would break the
+        # sequence of events.
         elif left_out or room - used <= len(step.text):
             left_out += 1
         else:

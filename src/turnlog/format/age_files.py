@@ -20,7 +20,7 @@ STANZA = re.compile(rb"-> scrypt [A-Za-z0-9+/]{22} ([1-9][0-9]?)\n[A-Za-z0-9+/]{
 
 
 def is_age_file(start: bytes) -> bool:
-    """Return whether a file starts like one that age encrypted."""
+    """Return whether a file starts with the header of the age format."""
     return start.startswith(AGE)
 
 
@@ -49,7 +49,7 @@ def key_work(raw: bytes) -> int:
     header = STANZA.match(raw[len(AGE) : HEADER_LIMIT])
     # A file can ask for 2**63 rounds to derive its key: the reader would never finish.
     if not is_age_file(raw) or not header or int(header[1]) > HARDEST:
-        raise Damaged("the file is not encrypted with a password as turnlog does it")
+        raise Damaged("the file is not encrypted with a password, or too hard to decrypt")
     return 1 << int(header[1])
 
 

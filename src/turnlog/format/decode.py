@@ -218,7 +218,7 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _is_deep(text: str, start: int, end: int) -> bool:
-    """Return whether a value is nested more deeply than every caller can parse.
+    """Return whether a value is nested so deeply that some callers could not parse it.
 
     Python's limit counts the caller's frames too. Without this, `[[[[…` with 950 brackets would be
     "not JSON" for one caller and "nested too deeply" for another.

@@ -38,7 +38,7 @@ class SearchFilters(TypedDict, total=False):
 
 
 class ReportFilters(TypedDict, total=False):
-    """Filters of a report; one that is left out excludes nothing."""
+    """Filters for a report; an absent one excludes nothing."""
 
     since: Moment | None
     until: Moment | None

@@ -93,7 +93,7 @@ def recall_sessions(
 def outcomes_of_turns(
     stores: AnyStores, lines: "Sequence[LineOf]", feedback: Feedback = SILENT
 ) -> "dict[LineOf, TurnOutcome]":
-    """Return the masked last answer of the turn that each of some lines belongs to."""
+    """Return the last answer, masked, of the turn that each line of a session file belongs to."""
     from turnlog.index.search.turn_outcomes import turn_outcomes
 
     with synced_index(stores, words=True, feedback=feedback) as index:
@@ -232,8 +232,7 @@ def sessions_running(stores: AnyStores, path: str, feedback: Feedback = SILENT) 
     """Return the files of the sessions with shell commands that mention a file by its name."""
     from pathlib import Path
 
-    # Search for the file's name only: commands are run in any directory, and may start with `cd
-    # src`.
+    # Search for the file's name only: a command may run in any directory, or change it first.
     name = path.replace("\\", "/").rstrip("/").rpartition("/")[2].replace('"', " ")
     found: dict[str, None] = {}
     for tool in SHELLS if name.strip() else ():

@@ -44,7 +44,7 @@ class SessionQuery(NamedTuple):
 
 
 def parse_session_query(line: str) -> SessionQuery:
-    """Parse a line; filters may be anywhere in it, and quotes protect what only looks like one.
+    """Parse a line; filters may be anywhere in it, except within quotes.
 
     >>> parsed = parse_session_query('login project:shop cost:>1 health:broken')
     >>> parsed.text, parsed.filters.project, parsed.filters.min_cost, parsed.filters.health

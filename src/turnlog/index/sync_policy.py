@@ -43,8 +43,8 @@ LITTLE = 4 << 20
 AGE = 60
 """Seconds after which a status line starts a sync in the background."""
 
-# Without `-P`, Python would run a `turnlog.py` in the current directory: a stranger's repository,
-# in which the client calls the status line.
+# Without `-P`, Python would run a `turnlog.py` in the current directory. The client calls the
+# status line there, and it may be a stranger's repository.
 PROGRAM = [sys.executable, "-P", "-m", "turnlog"]
 
 SKIPPED = "turnlog: skipped "

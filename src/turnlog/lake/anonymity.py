@@ -1,11 +1,10 @@
 """Reports whose every figure covers at least k people, even if two reports are compared.
 
 All such reports add up the same cells. A cell is a team, UTC month, project and model, or several
-of them that were merged because too few people had worked there; groups that cannot be merged
-appear in no report. Whatever two reports differ by is therefore a sum of whole cells, each with k
-people or more. Times are not local and filters select whole cells, because `--until` or another
-time zone could otherwise cut a cell in two. The cells of a larger k are unions of those of a
-smaller one.
+of them that were merged because too few people had worked there; other small groups are left out.
+Whatever two reports differ by is therefore a sum of whole cells, each with k people or more. Times
+are not local and filters select whole cells, because `--until` or another time zone could otherwise
+cut a cell in two. The cells of a larger k are unions of those of a smaller one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -48,7 +47,7 @@ class Cell(NamedTuple):
     labels: Labels
     people: frozenset[str]
     members: tuple[Labels, ...]
-    """The labels of the rows that were merged into this one."""
+    """The labels of the groups that were merged into this cell."""
 
 
 def anonymous_report(

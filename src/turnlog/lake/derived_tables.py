@@ -19,7 +19,7 @@ WINDOW = 20
 """Quarters of an hour in a window of five hours."""
 SECONDS = 900
 FARTHEST = 100_000_000
-"""Maximum number of quarters before or after 1970; the last one is in the year 4821."""
+"""Maximum number of quarters of an hour before or after 1970, up to the year 4821."""
 
 
 def quarters_table(quarters: Iterable[int], is_utc: bool = False) -> Any:

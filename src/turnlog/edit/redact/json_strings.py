@@ -54,7 +54,7 @@ class DecodedString(NamedTuple):
     """The position after each escape: in the unescaped and in the escaped text."""
 
     def where(self, position: int) -> int:
-        """Return the position in the escaped text of a position in the unescaped one."""
+        """Map a position in the unescaped text to one in the escaped text."""
         at = bisect_right(self.marks, position, key=lambda mark: mark[0])
         if not at:
             return position
@@ -69,7 +69,7 @@ class Reading(NamedTuple):
     layers: tuple[DecodedString, ...]
 
     def where(self, position: int) -> int:
-        """Return the position in the original text of a position in this reading."""
+        """Map a position in this reading to one in the original text."""
         for layer in reversed(self.layers):
             position = layer.where(position)
         return position

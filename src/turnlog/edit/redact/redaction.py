@@ -1,6 +1,6 @@
 """Replace secrets in all files of a session; equal values get equal placeholders.
 
-A value found once is replaced everywhere, also where nothing else identifies it as a secret.
+A value found once is replaced everywhere, even where nothing else identifies it as a secret.
 """
 
 import re
@@ -39,7 +39,7 @@ Progress = Callable[[int], None]
 NAMES = 4
 """Trailing path components checked for secrets: the project's folder and everything below it."""
 ROUNDS = 5
-"""Maximum number of passes in which replacing values may reveal further ones."""
+"""Maximum number of passes to find further values that replacing others reveals."""
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ class _Reader:
                 if not isinstance(block, str) and block.type == "tool_use":
                     self._add_use(place, view, block)
         else:
-            # Answers without an id belong together only if nothing stands between them.
+            # Answers without an id belong together only if no other line comes between them.
             facts.carry.loose = None
             if kind == "user":
                 place.is_work = True
@@ -182,8 +182,7 @@ class _Reader:
         place.at = seconds_of(entry.when)
         if isinstance(entry, ChainEntry):
             facts.slug = given(entry.slug) or facts.slug
-            # The directory in which the session began names its project; later lines may be
-            # elsewhere.
+            # A session's project is the directory in which it began; later lines may name others.
             facts.cwd = given(entry.cwd) if facts.cwd is None else facts.cwd
             origin = given(entry.forked_from)
             facts.carry.is_clone |= bool(origin and _is_cloned(given(entry.uuid), origin))

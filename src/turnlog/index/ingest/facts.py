@@ -184,7 +184,7 @@ class FileFacts(Struct):
     is_last: bool = True
     """True if the end of the file was reached."""
     malformed: int = 0
-    """Number of lines that are not one JSON object each."""
+    """Number of lines that do not contain exactly one JSON object."""
 
     def mark_subagent(self) -> None:
         """Mark all messages and calls as those of a sub-agent."""

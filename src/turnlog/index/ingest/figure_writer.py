@@ -307,7 +307,7 @@ class Writer:
 
 
 def _by_request(copies: list[tuple[int, str | None]]) -> list[list[int]]:
-    """Group copies by request; a copy without a request belongs to the first one.
+    """Group copies by request; a copy without a request belongs to the first request.
 
     >>> _by_request([(1, "a"), (2, None), (3, "b")])
     [[1, 2], [3]]

@@ -25,7 +25,7 @@ from turnlog.store.paths import SUBAGENTS, Store
 from turnlog.store.stores import AnyStores, each_store
 
 MANY = 20_000
-"""Number of file names from which a second process pays off."""
+"""Minimum number of file names for which a second process pays off."""
 
 State = tuple[int, int, int]
 """Inode, size and modification time in nanoseconds."""

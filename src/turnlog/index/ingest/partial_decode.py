@@ -49,7 +49,7 @@ class GlanceBody(SnakeView, gc=False):
 
 
 class ResultRecord(CamelView, gc=False):
-    """The client's own record of a result, as far as it has figures."""
+    """The fields with figures in the client's own record of a result."""
 
     structured_patch: Any = None
     git_operation: Any = None

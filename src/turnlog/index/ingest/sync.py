@@ -232,7 +232,7 @@ def _sources(stores: AnyStores, states: FileStates) -> dict[str, SourceFile]:
 
 
 def _source(path: str, state: State, root: tuple[str, str]) -> SourceFile:
-    """Return a source file, with the session that its path says it belongs to.
+    """Return the source file at a path, with the session that the path implies.
 
     A sub-agent's file may be stored among the sessions or in a folder of the project: then only its
     lines name the session.

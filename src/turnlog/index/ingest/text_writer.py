@@ -82,8 +82,7 @@ class WordWriter:
                 " last_doc = coalesce(?, last_doc) WHERE id = ?",
                 (end, _encode(docs.carry).decode(), last, file.id),
             )
-            # If vectors of earlier texts are missing, `embed_missing` will make all of them in
-            # order.
+            # If vectors of earlier texts are missing, `embed_missing` makes all of them later.
             if vectors and last and row[6] and stored_model(self.db) == vectors.model:
                 found = [TextVector(first + place, vector) for place, vector in vectors.found]
                 add_vectors(self.db, file.id, last, found)

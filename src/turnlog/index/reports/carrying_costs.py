@@ -218,7 +218,7 @@ def _units(db: sqlite3.Connection) -> list[_Unit]:
         for file in files
         if not file.is_subagent
     ]
-    # What is left are sub-agents without a session: each stands for itself.
+    # The remaining sub-agents have no session: each is a unit of its own.
     groups += [[file] for rest in agents.values() for file in rest]
     copied = _copied(db)
     return [_unit(group, _excluded(db, group, copied)) for group in groups]

@@ -157,7 +157,7 @@ def read_sql(name: str) -> str:
 
 
 def strip_comments(text: str) -> str:
-    """Return statements without comments, which may contain what looks like a parameter."""
+    """Return statements without comments, which may contain text that looks like a parameter."""
     return re.sub(r"--[^\n]*", "", text)
 
 

@@ -1,6 +1,7 @@
-"""Failed calls that resemble a command or an error message, and what made them succeed.
+"""Failed calls that resemble a command or an error message, and the calls that fixed them.
 
-The fix is in between: the next successful call of the same shape proves that it worked.
+The fix lies between a failure and the next successful call of the same shape, which proves that it
+worked.
 
 The answer must reveal neither secrets nor other projects. So only words outside of secrets, in the
 sessions in scope, decide what is found and in which order.

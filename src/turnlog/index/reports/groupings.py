@@ -10,7 +10,7 @@ BODY = "work"
 # Sums of floating-point numbers depend on their order; equal costs must remain equal.
 COST_ORDER = "round(cost_usd, 9) DESC"
 SESSION = "coalesce(f.session, f.path)"
-"""A sub-agent counts as part of its session; a file without one stands for itself."""
+"""A sub-agent counts as part of its session; a file without a session counts as its own."""
 SESSIONS = f"count(DISTINCT CASE WHEN w.messages > 0 THEN {SESSION} END) AS sessions"
 
 DIMENSIONS = {

@@ -1,4 +1,4 @@
-"""Compute reports: tokens, cost, time and calls of all sessions; copies count once."""
+"""Compute reports: tokens, cost, time and calls of all sessions, deduped across files."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
@@ -172,7 +172,7 @@ def query(name: str, by: tuple[str, ...] = ()) -> str:
 def portable_query(
     name: str, by: tuple[str, ...] = (), dimensions: Mapping[str, str] = DIMENSIONS
 ) -> str:
-    """Return the SQL of a report, with named fragments for what engines spell differently."""
+    """Return the SQL of a report, with named fragments where engines differ."""
     if name in GROUPINGS:
         return work_query(name, by, dimensions)
     if by:

@@ -199,7 +199,7 @@ class _ModelUsage(NamedTuple):
 
 
 class _Figures:
-    """Figures of some files; copies do not count."""
+    """Figures of some files, deduped across files."""
 
     def __init__(self, db: sqlite3.Connection, files: str) -> None:
         self.turns: dict[int, int] = dict(db.execute(TURNS, (files,)))

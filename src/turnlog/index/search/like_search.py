@@ -134,8 +134,9 @@ def _shares(
     (texts,) = db.execute("SELECT coalesce(max(id), 0) FROM docs").fetchone()
     weights = {term: log(2 + texts / (1 + count)) for count, term in counted}
     for term, weight in weights.items() if docs else ():
-        # FTS5 looks up a row of a word at once, but merges all words of a prefix for every row:
-        # reading all its rows takes a quarter of the time. `+` keeps SQLite from the lookups.
+        # FTS5 looks up a single row of a word quickly, but for a prefix, every lookup merges all
+        # words with that prefix: reading all rows once takes a quarter of the time. `+` makes
+        # SQLite do so.
         rowid = "+rowid" if term.is_prefix else "rowid"
         rows = db.execute(
             "SELECT rowid FROM words WHERE words MATCH ?"

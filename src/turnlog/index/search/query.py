@@ -64,7 +64,7 @@ class Query(Struct, frozen=True):
 
 
 def parse_query(text: str) -> Query:
-    """Parse what the user typed.
+    """Parse a query as the user typed it.
 
     >>> parse_query('fix* "a phrase" -old').match
     '("fix"* AND "a phrase") NOT "old"'

@@ -49,8 +49,8 @@ def count_terms(db: sqlite3.Connection, text: str) -> list[CountedTerm]:
 def relax(counted: Sequence[CountedTerm], hides_secrets: bool = False) -> Query | None:
     """Return a query for any of the telling words of a question; None if it has none.
 
-    With `hides_secrets`, words are chosen by length instead of rarity: the choice of a rare word
-    would reveal that it occurs in a secret.
+    With `hides_secrets`, words are chosen by length instead of rarity: preferring a rare word could
+    reveal that it occurs in a secret.
     """
     if hides_secrets:
         known = sorted(counted, key=lambda each: -len(each.term.text))

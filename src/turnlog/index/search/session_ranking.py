@@ -84,7 +84,7 @@ def find_document(db: sqlite3.Connection, number: int, query: Query) -> int | No
 def texts_around(
     db: sqlite3.Connection, document: int, kinds: Sequence[str], before: int, after: int
 ) -> list[IndexedText]:
-    """Return a text and those before and after it in its file, of some kinds, in order."""
+    """Return a text and the texts of some kinds around it in its file, in order."""
     row = db.execute("SELECT file FROM docs WHERE id = ?", (document,)).fetchone()
     if row is None:
         return []

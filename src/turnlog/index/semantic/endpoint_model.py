@@ -149,7 +149,7 @@ def _vectors_in(answer: Any) -> Sequence[Any]:
 
 
 def _numbers(value: Any) -> list[float]:
-    """Return the numbers of a vector; empty if it is not one."""
+    """Return the numbers of a vector; an empty list if the value is not a vector."""
     if not is_array(value):
         return []
     is_sound = all(isinstance(each, int | float) and isfinite(each) for each in value)

@@ -61,7 +61,7 @@ def cosines(wanted: Sequence[int], rows: Iterable[bytes]) -> list[float]:
 
 
 def mean_of(rows: Iterable[bytes]) -> list[float]:
-    """Return the mean direction of vectors, each of which has the same weight."""
+    """Return the mean direction of vectors, all with the same weight."""
     total: list[float] = []
     for row in rows:
         values = values_of(row)
@@ -71,7 +71,7 @@ def mean_of(rows: Iterable[bytes]) -> list[float]:
 
 
 def distances(code: bytes, codes: bytes) -> list[int]:
-    """Return the number of bits in which each of many codes differs from one.
+    """Return the number of bits in which each of `codes` differs from `code`.
 
     >>> distances(b"\\x0f", b"\\x0f\\x0e\\xf0")
     [0, 1, 8]

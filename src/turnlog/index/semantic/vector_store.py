@@ -46,7 +46,7 @@ def stored_model(db: sqlite3.Connection) -> str | None:
 
 
 def use_model(db: sqlite3.Connection, name: str) -> None:
-    """Switch the index to the vectors of a model; those of another one are deleted."""
+    """Switch the index to a model; delete the vectors of another one."""
     if stored_model(db) == name:
         return
     with writing(db):
