@@ -129,7 +129,7 @@ def test_a_session_is_one_change_and_what_sessions_share_another(
     redact()
     titles = sorted(record.title for record in journal.records())
     assert titles == [
-        "redact of " + name for name in (SESSION, "other", "files that sessions share")
+        "redact of " + name for name in (SESSION, "files that sessions share", "other")
     ]
     assert [each for each in SECRETS if written_in(store.root, each.value)] == []
 
