@@ -361,7 +361,7 @@ def _relinked(
 
 
 def moved_to(value: Fields, stamp: str | None) -> Fields:
-    """Return the fields to change for an entry to have a time; {} if it already has that time.
+    """Return the fields that set an entry's time; {} if it already has that time.
 
     Reports recognize copies of a prompt by its time, so the original time is recorded.
     """

@@ -1,7 +1,7 @@
 """Type guards and lenient access for decoded JSON; does not import msgspec, which is slow to load.
 
-Session files, settings and payloads are written by other programs, so no value is known to have the
-type that it usually has.
+Session files, settings and payloads are written by other programs, so no value can be relied on to
+have its usual type.
 """
 
 from typing import Any, TypeGuard

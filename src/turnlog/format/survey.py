@@ -80,7 +80,8 @@ def survey_file(path: Path) -> Survey:
             _record_stop_reason(stops, line, entry)
         try:
             _count_values(survey, line, decoded.entries)
-        # A line may be nested more deeply than Python recurses; its kind is counted all the same.
+        # A line may be nested more deeply than Python can recurse; its kind is counted all the
+        # same.
         except RecursionError:
             survey.problems.append(Problem(path, line.number, line.offset, "nested too deeply"))
     survey.stop_reasons.update(stops.values())

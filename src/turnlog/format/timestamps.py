@@ -99,7 +99,7 @@ def parse_until(when: Moment) -> datetime:
         is_day = when.lower() in NAMED_DAYS or re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", when)
     else:
         is_day = not isinstance(when, datetime)
-    # By the calendar: the days on which clocks change have 23 or 25 hours.
+    # Add a calendar day, not 24 hours: days on which clocks change have 23 or 25.
     try:
         midnight = start.astimezone().replace(tzinfo=None)
     except OverflowError:

@@ -74,7 +74,7 @@ def index_path(stores: AnyStores, environment: Mapping[str, str] = os.environ) -
     Several stores share one index, because a message that two of them contain counts once. Its name
     does not depend on the order of the stores.
     """
-    # The first store may be missing: another process that names only the others has the same index.
+    # The first store may not exist: a process that names only the others must get the same index.
     names = sorted({_store_name(store) for store in present(stores)})
     if len(names) > MOST_STORES:
         raise UsageError(f"{len(names)} stores are too many: at most {MOST_STORES} at once")

@@ -60,7 +60,8 @@ def open_in_steps(
 
 def table_path(index: Path, session: Path) -> Path:
     """Return the path of a session's table."""
-    # Cut, because a file name has at most 255 bytes. Two projects may have a session of this name.
+    # The stem is cut, because a file name has at most 255 bytes. The checksum is that of the whole
+    # path, because two projects may have a session of the same name.
     name = f"{session.stem[:80]}-{zlib.crc32(str(session.absolute()).encode()):08x}{SUFFIX}"
     return tables_folder(index) / name
 
@@ -110,7 +111,7 @@ def _without_collection() -> Generator[None]:
 
 
 def _remove_oldest(newest: Path) -> None:
-    """Keep the newest tables of sessions that still exist."""
+    """Remove all but the newest tables of sessions that still exist."""
     found = [file for file in newest.parent.glob(f"*{SUFFIX}") if file != newest]
     kept = 1
     for file in sorted(found, key=lambda each: each.stat().st_mtime_ns, reverse=True):

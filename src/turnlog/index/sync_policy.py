@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LITTLE = 4 << 20
-"""Maximum number of bytes whose reading a status line waits for."""
+"""A status line waits for a sync of at most this many bytes."""
 AGE = 60
 """Seconds after which a status line starts a sync in the background."""
 
@@ -121,7 +121,7 @@ def _refresh(stores: AnyStores) -> bool:
 
 
 def program_for(stores: AnyStores) -> list[str]:
-    """Return the words that start turnlog in another process, for these stores."""
+    """Return the command line that starts turnlog for these stores in another process."""
     roots = [str(store.root) for store in present(stores)]
     return [*PROGRAM, *(word for root in roots for word in ("--store", root))]
 

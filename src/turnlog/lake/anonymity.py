@@ -139,7 +139,7 @@ def _is_selected(cell: Labels, filters: Filters) -> bool:
     # Merged months have no time of their own, so they are in no period.
     if month is None or month == OTHER:
         return False
-    # A month is selected as a whole, by its middle.
+    # A month is selected as a whole, if its middle is in the period.
     middle = datetime.strptime(f"{month}-15", "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
     is_late = filters.since is None or middle >= filters.since
     return is_late and (filters.until is None or middle < filters.until)

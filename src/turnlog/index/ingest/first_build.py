@@ -130,7 +130,7 @@ def _detach(work: Callable[[], None], kept: Collection[int]) -> None:
             os.setsid()
             if os.fork() == 0:
                 _close_files(kept)
-                gc.disable()  # facts have no cycles, as in the processes that read them
+                gc.disable()  # facts have no reference cycles
                 work()
         finally:
             os._exit(0)  # without the parent's exit handlers, which would flush its buffers again

@@ -172,7 +172,7 @@ def glance(raw: bytes) -> Glance | None:
     # line of a listed type with an unusual shape, falls back to the full decoder. For example a
     # user line counts only if all its blocks are successful results; "type": "user" with text is a
     # prompt, whose kind depends on the text that a glance skips.
-    if fields.type == "assistant":  # the most frequent type: without a call
+    if fields.type == "assistant":  # the most frequent type, checked without a call
         return fields if fields.message is not None and fields.flat_content is None else None
     is_enough = _ENOUGH.get(fields.type)
     return fields if is_enough and is_enough(fields, raw) else None

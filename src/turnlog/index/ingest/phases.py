@@ -101,9 +101,10 @@ def _write_part(writer: Writer, part: FigurePart) -> None:
     """Write a part, unless another process already wrote it."""
     job, path = part.job, part.job.source.name
     # Files are read outside of the transaction, so two syncs may read the same lines at once. The
-    # rows decide: a part counts only if the index still is where this job started from. For
-    # example A and B both read bytes 0-900. A commits first, so `reached` is 900 when B gets the
-    # write lock; B expects 0 and drops its part. Otherwise every message would be added twice.
+    # rows decide: a part counts only if the index has read the file exactly up to the start of the
+    # part. For example A and B both read bytes 0-900. A commits first, so `reached` is 900 when B
+    # gets the write lock; B expects 0 and drops its part. Otherwise every message would be added
+    # twice.
     known = writer.known(path)
     if job.is_new:
         # Rows that changed since planning and match the file came from a faster process. Rows of

@@ -26,7 +26,7 @@ from turnlog.store.batches import gathered
 from turnlog.store.parallel import map_files
 
 READING = 1
-"""Increment when the same session produces other costs than before."""
+"""Increment when the same session produces different costs than before."""
 CHUNK = 256 << 20
 """Bytes of session files whose costs are stored at once."""
 LONGEST_TITLE = 100

@@ -21,7 +21,7 @@ MILLISECONDS = (
     "CAST(floor({0} * 1000.0 + 210866760000000.0 + 0.5) AS BIGINT)"
     " - CAST(210866760000000 AS BIGINT)"
 )
-"""Seconds rounded as SQLite rounds them: it adds the Julian date of 1970 first."""
+"""Converts seconds to milliseconds, rounded like SQLite: it adds the Julian date of 1970 first."""
 PROJECT_AND_MODEL = (
     " AND (:project IS NULL OR {{{{contains(f.project, :project)}}}})"
     " AND (:model IS NULL OR {{{{contains({0}.model, :model)}}}})"
@@ -130,7 +130,7 @@ SPARK = Dialect(
 
 
 def translate(statement: str, dialect: Dialect = SQLITE) -> str:
-    """Return a statement as an engine understands it.
+    """Translate a portable statement into the dialect of an engine.
 
     >>> translate("SELECT {{joined(url)}} FROM pulls WHERE line > :line", DUCKDB)
     "SELECT string_agg(url, ' ') FROM pulls WHERE line > $line"
@@ -152,7 +152,7 @@ def parameters_of(statement: str, dialect: Dialect) -> set[str]:
 
 @cache
 def read_sql(name: str) -> str:
-    """Return a portable statement."""
+    """Return the portable statement in a SQL file, without comments."""
     return strip_comments(Path(__file__).with_name(f"{name}.sql").read_text("utf-8"))
 
 

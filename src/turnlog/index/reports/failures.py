@@ -91,7 +91,7 @@ class FailureQuery(Struct, frozen=True):
 def find_failures(
     db: sqlite3.Connection, query: FailureQuery, archive: Path | None = None
 ) -> list[FailedCall]:
-    """Return the failed calls that resemble a query most, the newest of equals first."""
+    """Return the failed calls that resemble a query most; of equal ones, the newest come first."""
     values = {"numbers": dumps(query.numbers or ()), "is_all": query.numbers is None, "most": MOST}
     rows = db.execute(FAILED, values).fetchall()
     with closing(Reader(archive)) as reader:

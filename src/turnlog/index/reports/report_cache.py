@@ -50,7 +50,7 @@ def cached_report(
 
 
 def cached_answer(index: Index, question: Any, compute: Callable[[], Any]) -> Any:
-    """Return JSON that depends on the session files alone, from the cache if none has changed."""
+    """Return a JSON value that depends on session files alone, cached until one of them changes."""
     # `compute` may reconnect, so `index.db` is looked up each time.
     key = json.dumps([__version__, question])
     before = generation(index.db)

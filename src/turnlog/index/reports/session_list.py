@@ -26,7 +26,7 @@ MARK_NOTES = {
     "*": "excludes models without a known price",
     "†": "too low: too little output was recorded",
 }
-"""What the marks of a session's cost mean."""
+"""Explanations of the marks of a session's cost."""
 
 
 class ListFilters(NamedTuple):
@@ -142,7 +142,7 @@ def find_matches(db: sqlite3.Connection, filters: ListFilters, generation: int) 
 
 
 def recent_numbers(db: sqlite3.Connection, limit: int) -> list[int]:
-    """Return the numbers of the sessions active last."""
+    """Return the numbers of the most recently active sessions."""
     are_present = "FROM files f WHERE NOT f.is_subagent AND NOT f.is_gone"
     rows = db.execute(f"SELECT f.id {are_present} ORDER BY {ACTIVE} DESC LIMIT ?", (limit,))
     return [id_ for (id_,) in rows]

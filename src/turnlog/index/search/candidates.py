@@ -64,7 +64,7 @@ def tiers_of(db: sqlite3.Connection, match: str) -> tuple[str, ...]:
 
 
 def ranked(db: sqlite3.Connection, match: str, selection: Selection) -> Iterator[Candidate]:
-    """Return the matching texts, best words first."""
+    """Return the matching texts, the best bm25 rank first."""
     where, values = conditions(selection)
     rows = db.execute(
         # CROSS JOIN fixes the join order: FTS5 has to come first to deliver rows sorted by rank.

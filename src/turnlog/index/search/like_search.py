@@ -33,7 +33,7 @@ DAMPING = 60
 WORDS, MEANING = 2.0, 1.0
 """Weights of the rankings: a session with all words stays before one with none, up to rank 20."""
 MOST = 0.5
-"""The share of a question's words that a text must have for them to count."""
+"""Minimum share of a question's words that a text must have for them to count."""
 LEAST_SIMILAR = 0.05
 """Texts with a smaller cosine have nothing in common."""
 SHOWN = 3
@@ -81,7 +81,7 @@ def search_like(
 
 
 def fuse(rankings: Iterable[list[RankedGroup]]) -> list[list[Candidate]]:
-    """Combine rankings: a session scores weight / (60 + rank) in each that has it."""
+    """Combine rankings: a session scores weight / (60 + rank) in each ranking that contains it."""
     scores: dict[str, float] = {}
     candidates: dict[str, dict[int, Candidate]] = {}
     for ranking in rankings:
@@ -185,7 +185,7 @@ def _candidates(
 
 
 def _without_copies(rows: list[Candidate]) -> Iterator[Candidate]:
-    """Yield the candidates, omitting the copies that forks made of others."""
+    """Yield the candidates, omitting copies whose original was found too."""
     originals = {(row.kind, row.at, row.rank) for row in rows if row.counts}
     for row in rows:
         if row.counts or (row.kind, row.at, row.rank) not in originals:
@@ -193,7 +193,7 @@ def _without_copies(rows: list[Candidate]) -> Iterator[Candidate]:
 
 
 def _owner(db: sqlite3.Connection, path: str | None) -> str | None:
-    """Return the owner of the texts of a session, as candidates name it."""
+    """Return the owner of a session's texts, in the form of `Candidate.owner`."""
     row = (
         path
         and db.execute(

@@ -38,7 +38,7 @@ _BIASED = bytes((value + BIAS) % 256 for value in range(256))
 
 
 class StaticModel:
-    """The table that comes with turnlog."""
+    """The model that comes with turnlog: a table of token vectors."""
 
     name = NAME
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 LARGEST = 127
 WIDEST = 31
-"""Bytes of a code whose differing bits can be counted in a byte: 31 x 8 < 256."""
+"""Maximum bytes of a code whose differing bits can be counted in a byte: 31 x 8 < 256."""
 _SIGNS = b"1" * 128 + b"0" * 128
 """Translates the bytes of a row to the digits of its code: 128 and up are negative numbers."""
 
@@ -99,7 +99,7 @@ def _differing_bits(code: bytes, columns: list[bytes]) -> bytes:
 
 
 def nearest_places(found: Sequence[int], start: int, end: int) -> list[int]:
-    """Return the places of the numbers ranked `start` to `end`, the smallest first; ties in order.
+    """Return the positions of the numbers ranked `start` to `end`, smallest first; ties in order.
 
     >>> nearest_places([5, 2, 9, 2, 5], 1, 4)
     [3, 0, 4]
