@@ -3,12 +3,12 @@
 TurnlogError             exit code 1
 ├── NotFound             no such session, project, line
 ├── Ambiguous            several sessions or entries match
-├── Unresumable          an edit would break the session: the findings
-├── Unredacted           a bundle would contain secrets that cannot be replaced: where
+├── Unresumable          an edit would break the session; has the findings
+├── Unredacted           a bundle would contain secrets that cannot be replaced; has findings
 ├── Unavailable          the index or the archive cannot be used
 │   └── Damaged          a part of the archive is missing or has changed
 ├── Conflict             the file changed, or was replaced, since it was read
-├── ModelError           API error or incomplete response: status, request id
+├── ModelError           API error or incomplete response; has status and request id
 └── UsageError           exit code 2: invalid command line
 """
 

@@ -128,7 +128,9 @@ def test_a_session_is_one_change_and_what_sessions_share_another(
     write(store.projects / "-home-ada-shop" / "other.jsonl", session(user(f"x {TOKEN}")))
     redact()
     titles = sorted(record.title for record in journal.records())
-    assert titles == ["redact of " + name for name in (SESSION, "other", "what sessions share")]
+    assert titles == [
+        "redact of " + name for name in (SESSION, "files that sessions share", "other")
+    ]
     assert [each for each in SECRETS if written_in(store.root, each.value)] == []
 
 

@@ -1,4 +1,4 @@
-"""Copy a session under a new id: all uuids are new, and all references to them follow."""
+"""Copy a session under a new id: every uuid is replaced, and so is every reference to it."""
 
 import json
 import uuid
@@ -66,7 +66,7 @@ def plan_clone(
 
 
 def _renewed(plan: Plan, new_id: NewId) -> dict[str, str | None]:
-    """Map each uuid to a new one, and each dropped uuid to that of its kept ancestor."""
+    """Map each kept uuid to a new one, and each dropped uuid to its kept ancestor's new uuid."""
     renewed: dict[str, str | None] = {}
     for node in plan.log.nodes:
         if isinstance(node, ChainNode) and node.uuid and node.uuid not in plan.ids:
@@ -89,7 +89,7 @@ def _renewed_of(found: Footprint, new_id: NewId) -> dict[str, str | None]:
 def _renaming(old: str, new: str, agents: dict[str, str]) -> Callable[[bytes], bytes]:
     """Return a function that replaces the session id and agent ids in a line.
 
-    Texts are included, because they name the paths of the session's files to the model.
+    Message texts are rewritten too, because they tell the model the paths of the session's files.
     """
     known = {f'"sessionId":"{old}"': f'"sessionId":"{new}"'}
     for agent, renewed in agents.items():
@@ -109,7 +109,7 @@ def _renaming(old: str, new: str, agents: dict[str, str]) -> Callable[[bytes], b
 
 
 def _sparing(path: Path | None, rename: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Return a function that renames everything but the name of one file."""
+    """Wrap `rename` so that it leaves the path of one file unchanged."""
     if path is None:
         return rename
     name = json.dumps(str(path), ensure_ascii=False).encode()[1:-1]
@@ -144,7 +144,7 @@ def _with_origin(
 
 
 def _noted(raw: bytes, origin: str, ids: dict[str, str | None]) -> bytes | None:
-    """Return a line with the origin in its first entry with a uuid; None if there is none."""
+    """Add the origin to a line's first entry with a uuid; return None if no entry has one."""
     pieces, rest = split_values(Line(raw, 0, 0))
     for position, (value, _) in enumerate(pieces):
         uuid = value.get("uuid") if is_object(value) else None

@@ -44,7 +44,7 @@ def summary_text(
     """Return the text that replaces turns; None if they consist only of an earlier summary.
 
     Prompts stay verbatim. An earlier summary stays whole, because it may hold prompts that exist
-    nowhere else; it takes at most half the room of answers and calls.
+    nowhere else; it takes up at most half of the space for answers and calls.
     """
     earlier = "\n\n".join(_summaries(session, nodes))
     scale = MATERIAL if choice.summarise else EXTRACT
@@ -79,7 +79,7 @@ def title_of(session: Session, leaf: int) -> str:
 
 
 def common_fields(session: Session, nodes: Iterable[ChainNode]) -> Fields:
-    """Return the fields of the last node that all lines of its chain share."""
+    """Return the fields that all lines of a chain share, taken from its last message."""
     talk = [node for node in nodes if isinstance(node, UserNode | AssistantNode)]
     value = next(session.values(talk[-1:]), Fields())
     shared = {name: value[name] for name in COMMON if name in value}
@@ -87,7 +87,7 @@ def common_fields(session: Session, nodes: Iterable[ChainNode]) -> Fields:
 
 
 def boundary_entry(common: Fields, name: str, time: datetime, tokens: int) -> Fields:
-    """Return a compact boundary."""
+    """Return a `compact_boundary` entry; `tokens` is the size of the context before it."""
     return {
         "parentUuid": None,
         "logicalParentUuid": None,
@@ -118,7 +118,7 @@ def summary_entry(common: Fields, name: str, time: datetime, boundary: str, text
 
 
 def tokens_at(nodes: Iterable[ChainNode]) -> int:
-    """Return the tokens of the conversation at its last answer."""
+    """Return the number of tokens in the conversation as of its last answer."""
     used = [node.usage for node in nodes if isinstance(node, AssistantNode) and node.usage]
     return sum(getattr(used[-1], name) or 0 for name in COUNTED) if used else 0
 
@@ -129,7 +129,7 @@ def _material(earlier: str, digest: str) -> str:
 
 
 def _summaries(session: Session, nodes: Iterable[ChainNode]) -> Iterator[str]:
-    """Yield the texts of summaries; those of turnlog without their preamble."""
+    """Yield the texts of earlier summaries, without the preamble that turnlog adds."""
     summaries = [
         node
         for node in nodes

@@ -1,4 +1,4 @@
-"""Replace older turns with a summary, like a compaction of the client.
+"""Replace older turns with a summary, like the client's own compaction.
 
 Only entries sent since the last compaction matter: earlier ones and other branches are dropped. The
 kept turns follow the summary as one chain with increasing times, which every client reads in full.
@@ -39,7 +39,7 @@ OWNED = ("summary", "file-history-snapshot", "file-history-delta")
 def compress(session: Session, plan: Plan, choice: TransformOptions) -> None:
     """Replace all but the last turns with a summary.
 
-    Nothing changes if there are no older turns, or if they are only a summary.
+    Nothing changes if there are no older turns, or if they consist only of a summary.
     """
     sent = [] if plan.tip is None else _summed_up(session, plan.tip)
     remaining = [node for node in sent if node.index not in plan.dropped]
@@ -74,7 +74,7 @@ def _summed_up(session: Session, tip: int) -> list[ChainNode]:
 
 
 def _time_behind(before: Sequence[ChainNode], after: Sequence[ChainNode]) -> datetime | None:
-    """Return a time between those of the dropped and the kept entries."""
+    """Return a time between the dropped and the kept entries."""
     last = next(filter(None, (parse_timestamp(node.time) for node in reversed(before))), None)
     if last:
         return last + TICK
@@ -83,13 +83,13 @@ def _time_behind(before: Sequence[ChainNode], after: Sequence[ChainNode]) -> dat
 
 
 def _torn_calls(before: Iterable[ChainNode], after: Iterable[ChainNode]) -> set[str]:
-    """Return the calls of which one half is dropped and the other would stay."""
+    """Return the ids of calls that would be dropped without their result, or vice versa."""
     (uses, results), (later_uses, later_results) = _call_ids(before), _call_ids(after)
     return ((uses - later_uses) & later_results) | ((results - later_results) & later_uses)
 
 
 def _call_ids(nodes: Iterable[ChainNode]) -> tuple[set[str], set[str]]:
-    """Return the ids of calls that are made, and of those that are answered."""
+    """Return the ids of the calls made in these entries, and of the calls answered in them."""
     uses: set[str] = set()
     results: set[str] = set()
     for node in nodes:
@@ -101,7 +101,7 @@ def _call_ids(nodes: Iterable[ChainNode]) -> tuple[set[str], set[str]]:
 
 
 def _chain(plan: Plan, nodes: Sequence[ChainNode], summary: str, clock: datetime) -> str:
-    """Chain entries to one another, the first to the summary; return the last one's uuid.
+    """Link entries into one chain that starts at the summary; return the last one's uuid.
 
     Progress entries get a parent but no children: clients up to 2.0.76 do not know them, and lose
     what comes before them (observed: 1.0.60, 2.0.76).
@@ -135,7 +135,7 @@ def _linked(links: Fields, stamp: str | None) -> Rewrite:
 
 
 def _drop_all_else(session: Session, plan: Plan, after: Sequence[ChainNode], summary: str) -> None:
-    """Drop everything that is neither kept nor belongs to a kept entry."""
+    """Drop everything except the kept entries and whatever belongs to them."""
     stay = {node.index for node in after}
     first = min(stay, default=len(session.nodes))
     main = list(main_nodes(session))

@@ -1,4 +1,4 @@
-"""The keyword arguments of an edit, and the options that they stand for."""
+"""Keyword arguments of an edit, and their conversion to `EditOptions`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,11 +25,11 @@ class EditChoices(TypedDict, total=False):
     keep_last: int
     """Turns at the end to leave alone."""
     larger_than: int
-    """Characters up to which `stub_results` leaves results alone."""
+    """Maximum length, in characters, of results that `stub_results` leaves alone."""
     until: int | str
     """The last turn to keep, by number, or the last entry, by uuid."""
     branch: str
-    """The uuid at which the only branch to keep ends."""
+    """The uuid of the last entry of the branch to keep; other branches are dropped."""
 
 
 def edit_options(choices: EditChoices, transcript: Path | None = None) -> EditOptions:

@@ -31,7 +31,7 @@ STAGE = ".turnlog-"
 """Prefix of staging folders."""
 NONE: Mapping[Path, FileState | None] = {}
 LATEST = 8
-"""Changes to look at for one that was made a moment ago."""
+"""Number of most recent changes that `written` looks at."""
 ABANDONED = 3600.0
 """Seconds after which an unfinished record counts as left over from a crash."""
 
@@ -121,10 +121,10 @@ class Journal:
         return sorted(found, key=lambda record: record.time, reverse=True)
 
     def written(self) -> dict[str, str]:
-        """Return the hashes of the files that the latest changes wrote."""
+        """Return the hashes of the files written by the latest changes, by path."""
         latest = map(self._load, sorted(self.folder.glob("*/record.json"))[-LATEST:])
         found: dict[str, str | None] = {}
-        # Of two changes in one second, names do not tell which one came first.
+        # The ids of two changes made within the same second do not sort by time.
         for record in sorted(latest, key=lambda record: record.time):
             is_valid = record.is_done and not record.is_undone
             found |= {file.path: file.after if is_valid else None for file in record.files}
@@ -150,14 +150,15 @@ class Journal:
     def roll_back(self, record: Record, states: Mapping[Path, FileState | None] = NONE) -> None:
         """Restore the files as they were before a change.
 
-        With `states`, a file that changes meanwhile is a `Conflict`; the change stays undoable.
+        With `states`, raise `Conflict` if a file has changed since its state was read; the change
+        can still be undone later.
         """
         for folder, mode in record.cleared.items():
             if not Path(folder).is_dir():
                 make_folders(Path(folder))
                 Path(folder).chmod(mode)
         # In reverse order: a move writes the new files before it removes the old ones, so the old
-        # ones have to be back before the new ones go.
+        # ones are restored before the new ones are removed.
         for file in reversed(record.files):
             path = Path(file.path)
             if path in states and _state_of(path) != states[path]:
@@ -203,8 +204,8 @@ class Journal:
     ) -> int:
         """Permanently delete the stored content of changes; return the number of bytes freed.
 
-        `command` is what the user can type to consent. An interrupted change is refused, because
-        only its stored content can restore the files.
+        `command` is the command that the user can type to consent. An interrupted change is
+        refused, because only its stored content can restore the files.
         """
         for record in records:
             if record.is_interrupted:
@@ -270,7 +271,7 @@ class Journal:
         return FileRecord(str(path.absolute()), before, hash_of(ready) if ready else None, size)
 
     def _clear_unfinished(self) -> None:
-        """Remove copies of changes that were never recorded, because of a crash."""
+        """Remove copies left by processes that crashed before they recorded their change."""
         for folder in self.folder.glob("*"):
             if not (folder / "record.json").exists() and _is_abandoned(folder):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -318,8 +319,8 @@ def chunks_of(path: Path, size: int | None = None, start: int = 0) -> Iterator[b
 def staging_folder(parent: Path) -> Generator[Path]:
     """Create a folder in which files are written before they are renamed into `parent`.
 
-    It is locked while in use. A lock ends with its process, so whatever a killed process left
-    behind is unlocked, and removed here.
+    The folder is locked while in use. A lock ends with its process, so an unlocked staging folder
+    was left behind by a killed process, and is removed here.
     """
     clear_abandoned(parent)
     while True:
@@ -336,7 +337,7 @@ def staging_folder(parent: Path) -> Generator[Path]:
         yield folder
     finally:
         # Removing first keeps the lock until the folder is gone. Windows cannot remove open files,
-        # so it succeeds only in the second attempt.
+        # so there only the second attempt succeeds.
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
         shutil.rmtree(folder, ignore_errors=True)

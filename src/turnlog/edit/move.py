@@ -50,7 +50,7 @@ class Move:
 
     @property
     def changes(self) -> list[Change]:
-        """Changes in order: all files arrive before any leaves."""
+        """Changes in order: all new files are written before any old one is removed."""
         return self.arriving + self.leaving
 
     @property
@@ -104,8 +104,8 @@ def move_project(store: Store, old: str, new: str) -> Move:
 def directory_of(session: Path) -> str | None:
     """Return the directory that a session belongs to.
 
-    Of the directories that its entries name, it is the one that its folder is named after, else the
-    first.
+    If its entries name several directories, this is the one that its folder is named after, or else
+    the first.
     """
     directories: dict[str, None] = {}
     for _, entry in read_entries(session):
@@ -133,8 +133,8 @@ def _take_folder(move: Move, folder: Path, directories: Directories) -> None:
     owners = owners_in(folder, move.store.root)
     for session, new in moving.items():
         _take_session(move, Moved(session, directories[session], new), owners)
-    # Folder names are ambiguous: /a/b-c and /a/b/c both become -a-b-c. What names no directory may
-    # belong to either, so it stays if both are there.
+    # Folder names are ambiguous: /a/b-c and /a/b/c both become -a-b-c. A file that names no
+    # directory may belong to either, so it stays if both have sessions in the folder.
     rest = directories.keys() - moving.keys()
     if any(directories[session] for session in rest):
         return
@@ -170,13 +170,13 @@ def _take(move: Move, files: list[Path], old: Path, new: Path) -> None:
 
 
 def _is_noted(path: Path) -> bool:
-    """Return whether a file is written by the client, and is not an output or a memory file."""
+    """Return whether a file is the client's log or metadata, not tool output or a memory file."""
     is_log = path.name.endswith((".jsonl", ".meta.json"))
     return is_log and path.parent.name not in (MEMORY, TOOL_RESULTS)
 
 
 def _take_prompts(move: Move, mark: bytes = b"") -> None:
-    """Plan to update the directory of prompts in the history, optionally only those with a mark."""
+    """Plan to update the directory in those lines of the prompt history that contain `mark`."""
     history = move.store.history
     if not history.exists():
         return

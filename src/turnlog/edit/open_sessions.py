@@ -19,7 +19,7 @@ def require_closed(stores: Iterable[Store], paths: Iterable[Path]) -> None:
     for path in found:
         if names := live & _sessions_named_by(path):
             raise Conflict(f"{names.pop()} is open in a running client", CLOSE_IT)
-    # Clients before the registry existed keep no record; look for open files as well.
+    # Clients from before the registry existed do not register; look for open files as well.
     transcripts = {str(path.resolve()) for path in found if _is_transcript(path)}
     for name in open_files() if transcripts else ():
         if name in transcripts:
@@ -33,7 +33,7 @@ def stores_of(paths: Iterable[Path]) -> list[Store]:
 
 
 def _sessions_named_by(path: Path) -> set[str]:
-    """Return all ids that a path may contain, as in these examples.
+    """Return the parts of a path that may be session ids, as in these examples.
 
     `<id>.jsonl`, `<id>/tool-results/x`, `<id>-agent-<id>.json`
     """

@@ -1,4 +1,4 @@
-"""A planned change of a session: entries to drop, rewrite and add.
+"""A planned change to a session: entries to drop, rewrite and add.
 
 A plan is made from nodes and applied line by line, so a session need not fit in memory. Lines that
 it does not affect keep their bytes.
@@ -35,7 +35,7 @@ NAMED = re.compile(rb'("\w*(?:[uU]uid|UUID|[mM]essageId)s?"\s*:\s*)(' + STRINGS 
 
 @dataclass
 class Plan:
-    """The changes of a file's entries, by entry index; entries that are not listed stay."""
+    """The changes to a file's entries, by entry index; unlisted entries stay as they are."""
 
     log: NodeLog
     dropped: set[int] = field(default_factory=set[int])
@@ -90,7 +90,7 @@ def close_gaps(plan: Plan) -> None:
     for node in tree.orphans:
         rank = tree.ranks[node.uuid or ""]
         parent = tree.parents[rank]
-        # Where the client starts reading today, it has to start after the change as well.
+        # An entry at which the client starts reading (a cut) must stay a starting point.
         if rank not in tree.cuts and parent >= 0 and tree.chain[parent].index in plan.dropped:
             plan.rewrite(node, _with_real_parent(node.parent, _heir(plan, parent, heirs)))
 
@@ -113,7 +113,7 @@ def main_nodes(log: NodeLog) -> Iterator[ChainNode]:
 
 
 def replaced_nodes(log: NodeLog) -> dict[str | None, list[ChainNode]]:
-    """Return the entries that a later one with the same uuid replaces, by uuid."""
+    """Return the entries that were replaced by a later entry with the same uuid, by uuid."""
     counting = {node.index for node in log.tree.chain}
     found: dict[str | None, list[ChainNode]] = {}
     for node in main_nodes(log):
@@ -265,10 +265,10 @@ def _added(plan: Plan, index: int, tally: Tally) -> Iterator[bytes]:
 def id_replacer(ids: dict[str, str | None]) -> Callable[[bytes], bytes]:
     """Return a function that replaces ids in a line and leaves all other bytes alone."""
     # Replacing bytes is exact where decoding and encoding is not: number formats, escapes, key
-    # order and unknown fields survive. A quoted UUID cannot be anything but an id, so every "…"
-    # that is one may be replaced: {"parentUuid":"<old>"} as well as a list of uuids. Ids of other
-    # exporters may be ordinary words: with an entry named "1", text such as "retries":"1" must
-    # stay, so those are replaced only in fields named like an id ("parentUuid", "messageId").
+    # order and unknown fields survive. A quoted UUID cannot be anything but an id, so it is
+    # replaced wherever it occurs: in {"parentUuid":"<old>"} as well as in a list of uuids. Ids of
+    # other exporters may be ordinary words: with an entry named "1", text such as "retries":"1"
+    # must stay, so those are replaced only in fields named like an id ("parentUuid", "messageId").
     known = {old.encode(): _quoted(new) for old, new in ids.items()}
     are_uuids = [IS_UUID(old) is not None for old in known]
 

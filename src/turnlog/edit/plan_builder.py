@@ -63,7 +63,7 @@ class Prepared(NamedTuple):
 
     plan: Plan
     tally: Tally
-    """Counts of what a repair already changed; applying the plan adds to it."""
+    """Counts the changes that a repair already made; applying the plan adds to them."""
     mended: list[Finding]
     """Findings that were repaired, including those repaired for older clients when straightening.
     """

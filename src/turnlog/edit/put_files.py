@@ -40,7 +40,7 @@ def put_files(
     dry_run: bool = False,
     journal: Journal | None = None,
 ) -> PutResult:
-    """Write files below a directory; raise `Conflict` if one there has unknown content.
+    """Write files below a directory; raise `Conflict` if an existing file has unknown content.
 
     Nothing is written through a symlink below the directory.
     """

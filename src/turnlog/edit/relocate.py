@@ -1,7 +1,7 @@
 """Replace a directory in the lines of a session.
 
-Only fields in which the client records its working directory and backed-up files change; what was
-said stays, and so do all other bytes of a line.
+Only the fields in which the client records its working directory and backed-up files change.
+Messages and all other bytes of a line stay the same.
 """
 
 import json
@@ -26,7 +26,7 @@ class Relocation(NamedTuple):
     new: str
 
     def of(self, directory: str) -> str | None:
-        """Return the new path of a directory; None if it is not the old one nor below it.
+        """Return the new path of a directory; None if it is neither the old one nor below it.
 
         >>> Relocation("/a", "/b").of("/a/x"), Relocation("/a", "/b").of("/ab")
         ('/b/x', None)
@@ -56,7 +56,7 @@ def history_relocator(relocation: Relocation) -> Rewriting:
 def is_place(names: Names) -> bool:
     """Return whether a field holds the client's directory, or a file that it backed up.
 
-    A file is restored only if its folder still matches the recorded one (2.1.325).
+    The client restores a file only if its folder still matches the recorded one (2.1.325).
     """
     match names:
         case (b"cwd" | b"relocatedCwd" | b"worktreePath" | b"trackingPath",):
@@ -91,7 +91,7 @@ def _rewriting(relocation: Relocation, is_affected: Callable[[Names], bool]) -> 
 
 
 def _strings(raw: bytes, starts: tuple[bytes, ...]) -> Iterator[tuple[Names, tuple[int, int]]]:
-    """Yield the strings of a line with one of these prefixes, and the keys that lead to them."""
+    """Yield the keys and the offsets of the strings in a line that start with one of `starts`."""
     # A scanner instead of a JSON parser: it reports byte offsets, and works on torn lines too.
     above: list[bytes] = []
     name = b""

@@ -48,7 +48,7 @@ class ResumePlan:
 
     @property
     def has_directory(self) -> bool:
-        """Return whether the session can be resumed where it was started."""
+        """True if the directory that the session belongs to exists."""
         return self.directory is not None and Path(self.directory).is_dir()
 
     @property
@@ -77,7 +77,7 @@ def resume_program(is_chat: bool = False) -> ResumeProgram:
 
 
 def plan_resume(store: Store, session: Path, version: str | None = None) -> ResumePlan:
-    """Return what is in the way of resuming a session with a client of some version."""
+    """Return what is in the way of resuming a session with the given client version."""
     path = require_in_store(store, session)
     directory = directory_of(path)
     serious = [each for each in check_session(open_session(path), version) if each.is_serious]
@@ -105,7 +105,7 @@ class CopyChoice:
 
 
 def copy_for_resume(plan: ResumePlan, choice: CopyChoice, *, dry_run: bool = False) -> CloneResult:
-    """Copy a session to resume the copy: repaired, or ending with a turn. Undoable."""
+    """Write an undoable copy of a session to resume instead: repaired, or cut after a turn."""
     until = None if choice.until is None else str(choice.until)
     options = EditOptions([REPAIR] if choice.is_repaired else [], until=until)
     session, version = open_session(plan.path), choice.version
@@ -122,9 +122,9 @@ def move_for_resume(plan: ResumePlan, directory: Path) -> Path:
 
 
 def protect_from_cleanup(plan: ResumePlan) -> bool:
-    """Set the modification time of a session that the client would delete; return whether it was.
+    """Update the modification time of a session that the client would delete; return True if done.
 
-    The client deletes old sessions when it starts, the one that it is about to resume included
+    The client deletes old sessions when it starts, including the one that it is about to resume
     (observed: 1.0.60, which then reports that there is no such conversation).
     """
     deleted_before = time.time() - (kept_days(plan.store) - 1) * 86_400
@@ -135,5 +135,5 @@ def protect_from_cleanup(plan: ResumePlan) -> bool:
 
 
 def clone_command(plan: ResumePlan, words: Sequence[str]) -> str:
-    """Return the command that makes the copy which would be resumed."""
+    """Return the `turnlog clone` command that makes the copy to be resumed."""
     return " ".join(["turnlog", "clone", plan.id, *words])

@@ -74,7 +74,7 @@ class Renaming(NamedTuple):
 
 
 class Tagging(NamedTuple):
-    """A new tag and the one before it; None where there is none."""
+    """A session's new tag and its previous one; None means no tag."""
 
     tag: str | None
     before: str | None
@@ -182,14 +182,14 @@ def move_sessions(store: Store, move: Move) -> Record | None:
 
 
 def write_export(path: Path, text: str) -> Record | None:
-    """Write a new file, or replace one; the journal keeps what was there."""
+    """Write a new file, or replace one; the journal keeps the old content."""
     raw = text.encode("utf-8", "replace")
     if not os.path.lexists(path):
         descriptor = os.open(path, CREATE, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(raw)
         return None
-    # A link could lead anywhere, and a device or a FIFO keeps nothing.
+    # A link could lead anywhere, and a device or a FIFO has no content that an undo could restore.
     if path.is_symlink() or not path.is_file():
         raise UsageError(f"{path} is not a regular file", "/export FILE")
     change = Change(path.absolute(), [raw], FileState.of(path))
@@ -205,7 +205,7 @@ def is_in_store(session: Path) -> bool:
 def _straightened_for(
     session: Session, options: EditOptions, client_version: str | None
 ) -> str | None:
-    """Return the client version to straighten a clone for; None if the options decide it."""
+    """Return the client version to straighten a clone for; None if there is no need to."""
     target = client_version or session.client_version
     if options.keeps_tree or STRAIGHTEN in options.transforms or target is None:
         return None

@@ -15,7 +15,7 @@ from turnlog.store.symlinks import without_links
 from turnlog.text import one_line
 
 UNSEEN = frozenset({"Cf", "Cn", "Co", "Cs"})
-"""Characters that the Agent SDK removes from tags as well, by their categories."""
+"""Unicode categories of characters that the Agent SDK also removes from tags."""
 
 
 def clean_title(text: str) -> str:
@@ -44,7 +44,7 @@ def title_changes(session: Path, title: str) -> list[Change]:
 
 
 def clean_tag(text: str) -> str:
-    """Return a tag on one line, without characters that cannot be seen.
+    """Return a tag on one line, without invisible characters.
 
     >>> clean_tag(" ﬁx" + chr(0x200B) + " me ")
     'fix me'
@@ -76,7 +76,10 @@ def _with_entries(session: Path, entries: Iterable[dict[str, str]]) -> Iterator[
 
 
 def _entries(session: Path, title: str) -> Iterator[dict[str, str]]:
-    """Yield the entries that 2.1.150 and later write; 2.0.42 on shows the first (observed)."""
+    """Yield the entries that 2.1.150 and later write for a title.
+
+    Clients from 2.0.42 on show the first one (observed).
+    """
     yield {"type": "custom-title", "customTitle": title, "sessionId": session.stem}
     yield {"type": "agent-name", "agentName": title, "sessionId": session.stem}
     if (describe(locate_session(session)).version or "").startswith("1."):

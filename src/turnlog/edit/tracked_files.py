@@ -1,7 +1,8 @@
 """Keep a foreign session from restoring files outside of its project.
 
-A session names the files that `/rewind` restores from its backups, or deletes. One from someone
-else could name `~/.bashrc`: the client would replace it with a backup that came along.
+A session names the files that `/rewind` restores from its backups, or deletes. A session from
+someone else could name `~/.bashrc`: the client would replace it with a backup that comes with the
+session.
 """
 
 import os
@@ -19,7 +20,7 @@ SNAPSHOT, DELTA = "file-history-snapshot", "file-history-delta"
 IGNORED = f"foreign-{DELTA}"
 """A type that clients ignore; a line must not be dropped, because lines are compared by number."""
 MARKS = (b'"trackedFileBackups"', b'"trackingPath"', b"\\u00")
-"""A line without any of these tracks nothing; an escape may hide a name: `"tracking\\u0050ath"`."""
+"""Lines without any of these track no file; an escape may hide a name: `"tracking\\u0050ath"`."""
 
 
 def without_foreign_files(raw: bytes, directory: str) -> tuple[bytes, list[str]]:
@@ -64,7 +65,7 @@ def _remove_from(value: dict[str, Any], directory: str) -> list[str]:
 def _is_own(path: str, directory: str) -> bool:
     """Return whether a path is an ordinary file of a project.
 
-    Hidden ones are not: `.git/hooks` and `.claude/settings.json` contain commands.
+    Hidden files are not ordinary: `.git/hooks` and `.claude/settings.json` contain commands.
     """
     whole = os.path.normpath(os.path.join(directory, path))  # noqa: PTH118
     below = whole.removeprefix(f"{directory.rstrip('/')}/")
@@ -72,7 +73,7 @@ def _is_own(path: str, directory: str) -> bool:
 
 
 def _is_backup(backup: object) -> bool:
-    """Return whether the content to restore is one of the session's own backups, or none.
+    """Return whether a tracked file has one of the session's own backups, or no backup at all.
 
     A name such as `../../../.ssh/id_ed25519` would copy a private file into the project.
     """

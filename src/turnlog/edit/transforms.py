@@ -1,7 +1,7 @@
 """Transforms: pure functions that add their changes to a plan, and can be combined.
 
-Those that spare the last turns count only turns with something to remove, so applying a transform
-twice has the same effect as applying it once.
+Transforms that spare the last turns count only turns with something to remove, so applying a
+transform twice has the same effect as applying it once.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -45,7 +45,7 @@ class TransformOptions:
     summarise: Callable[[str], str] | None = None
     """Summarizes extracts of a conversation; without it, the extracts are the summary."""
     transcript: Path | None = None
-    """The full conversation, for a model that needs details."""
+    """The file with the full conversation; the summary names it for a model that needs details."""
 
 
 def strip_tools(session: Session, plan: Plan, choice: TransformOptions) -> None:
@@ -107,7 +107,8 @@ def straighten(session: Session, plan: Plan, choice: TransformOptions) -> None:
 
     Clients before 2.1.150 read such a chain in full. Of parallel results, they follow only one, and
     they continue at the latest time. Children of an entry without a uuid cannot name it and stay
-    unchanged. Where the newest client starts because a parent is missing, every client does.
+    unchanged. If the newest client starts at an entry because its parent is missing, every client
+    will start there.
     """
     before: ChainNode | None = None
     replaced = replaced_nodes(session)
@@ -172,17 +173,17 @@ def _later_than(value: Fields, moment: datetime) -> Fields:
 
 
 def _move_tip(session: Session, plan: Plan, was: ChainNode, now: ChainNode) -> None:
-    """Update notes of the tip to name the new last entry."""
+    """Update tip notes to name the new last entry."""
     for node in session.nodes:
         if isinstance(node, TipNode) and node.leaf == was.uuid:
             plan.rewrite(node, lambda value: value | {"leafUuid": now.uuid})
 
 
 def _unfold(branch: list[ChainNode], present: set[str | None]) -> set[str]:
-    """Move messages that compactions preserved behind their summaries.
+    """Move each compaction's preserved messages behind its summary; return their uuids.
 
-    Only newer clients find them elsewhere. If one of the messages is not `present` in the file, no
-    client reads any of them. Lists that contain their own anchor stay unchanged.
+    Only newer clients find them in their old place. If one of the messages is not `present` in the
+    file, no client reads any of them. Lists that contain their own anchor stay unchanged.
     """
     moved: set[str] = set()
     for boundary in [node for node in branch if isinstance(node, BoundaryNode) and node.preserved]:
@@ -251,7 +252,7 @@ def _spared_calls(session: Session, choice: TransformOptions) -> set[str]:
 def _take(plan: Plan, node: AssistantNode | UserNode, is_unwanted: Unwanted) -> None:
     """Remove blocks from an entry, and drop the entry if none is left."""
     blocks = list(_outlines(node))
-    # From the node alone: most lines stay as they are, and are not even read.
+    # Decide from the node alone: most lines stay as they are, and need not be read.
     if blocks and all(map(is_unwanted, blocks)):
         plan.drop(node)
     elif any(map(is_unwanted, blocks)):
@@ -272,11 +273,11 @@ def _outlines(node: AssistantNode | UserNode) -> Iterator[Fields]:
 
 
 def _drop_lone_thinking(session: Session, plan: Plan, calls: set[str]) -> None:
-    """Drop messages of which only thinking is left."""
+    """Drop messages that consist only of thinking once their calls are removed."""
     for message in session.messages:
         if any(call.id in calls for node in message.nodes for call in node.calls):
             remaining = [node for node in message.nodes if node.index not in plan.dropped]
-            # `USE` of what remains are calls that were taken out of a line with other blocks.
+            # A remaining `USE` is a call that was removed from a line with other blocks.
             types = {kind for node in remaining for kind in node.blocks} - {USE}
             if types <= THINKING:
                 for node in remaining:
@@ -291,7 +292,7 @@ def blocks_of(value: Fields) -> list[Fields]:
 
 
 def with_blocks(value: Fields, blocks: list[Any]) -> Fields:
-    """Return an entry with other blocks."""
+    """Return an entry with its blocks replaced."""
     message = value.get("message")
     if is_object(message):
         return value | {"message": message | {"content": blocks}}
@@ -360,9 +361,9 @@ def _relinked(
 
 
 def moved_to(value: Fields, stamp: str | None) -> Fields:
-    """Return the fields that give an entry another time; none if it has that time.
+    """Return the fields that set an entry's time; {} if it already has that time.
 
-    Reports recognize the copies of a prompt by its time, so the original one is recorded.
+    Reports recognize copies of a prompt by its time, so the original time is recorded.
     """
     was = value.get("timestamp")
     if not stamp or parse_timestamp(was) == parse_timestamp(stamp):

@@ -32,10 +32,10 @@ ANSWERED = "AskUserQuestion"
 
 
 class DigestLimits(NamedTuple):
-    """Characters of a turn that are kept."""
+    """Limits on the characters of a turn that are kept."""
 
     prompt: int | None
-    """Limit per prompt; None keeps prompts verbatim, outside of the room."""
+    """Limit per prompt; None keeps prompts verbatim, without counting them against the room."""
     answer: int
     result: int
     """Limit per result; 0 omits results."""
@@ -96,7 +96,7 @@ class TurnText(NamedTuple):
 
 
 def digest_turns(session: Session, turns: Sequence[Turn], scale: Scale) -> str:
-    """Digest turns into the room of a scale; return "" if nothing was said or done."""
+    """Digest turns to fit into the room of a scale; return "" if nothing was said or done."""
     texts: list[str] = []
     room = scale.room
     # Try the generous limits first. Most sessions fit, and then no turn is shortened.
@@ -117,7 +117,7 @@ def digest_prompts(session: Session, turns: Sequence[Turn]) -> str:
 
 
 def _shortened(session: Session, turns: Sequence[Turn], scale: Scale) -> Iterator[str]:
-    """Digest turns from the newest back, ever shorter; the first is the original task."""
+    """Digest turns from the newest back, ever shorter; the first turn comes last."""
     # The first turn states the task that later ones refer to, so its share is set aside beforehand.
     first = _digest(session, turns[0], scale.extents[1], scale.room // scale.extents[1].part)
     used = first.used
@@ -155,8 +155,8 @@ def _digest(session: Session, turn: Turn, extent: DigestLimits, room: int) -> Tu
     for step in reversed(steps):
         if step.is_verbatim:
             kept.append(_line(step, room))
-        # Once a step did not fit, no earlier one is tried: a gap in the middle would hide what led
-        # to what.
+        # Once a step does not fit, earlier ones are not tried: a gap in the middle would break the
+        # sequence of events.
         elif left_out or room - used <= len(step.text):
             left_out += 1
         else:

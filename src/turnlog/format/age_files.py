@@ -1,6 +1,6 @@
-"""Encrypt with a password in the age format; bound the work that decrypting may take.
+"""Encrypt with a password in the age format, and limit the work of decrypting.
 
-Whoever wrote a file chose how hard it is to derive its key, so the header is read first.
+The header of a file sets the work of deriving its key, so it is checked before decrypting.
 """
 
 import re
@@ -11,7 +11,7 @@ from turnlog.errors import Damaged, Unavailable
 
 AGE = b"age-encryption.org/v1\n"
 HARDEST = 21
-"""log2 of the work to derive a key: 2 GiB of memory. age writes what takes a second: 17 to 20."""
+"""Maximum scrypt work factor (log2): takes 2 GiB of memory. age uses 17 to 20, about a second."""
 HEADER_LIMIT = 4096
 TOO_MUCH_WORK = "xcessive work"
 PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -20,7 +20,7 @@ STANZA = re.compile(rb"-> scrypt [A-Za-z0-9+/]{22} ([1-9][0-9]?)\n[A-Za-z0-9+/]{
 
 
 def is_age_file(start: bytes) -> bool:
-    """Return whether a file starts like one that age encrypted."""
+    """Return whether a file starts with the header of the age format."""
     return start.startswith(AGE)
 
 
@@ -35,11 +35,11 @@ def decrypt_with_password(raw: bytes, password: str) -> bytes:
     for pause in PAUSES:
         try:
             return load_pyrage().passphrase.decrypt(raw, password)
-        except Exception as error:  # pyrage's own; it depends on what is wrong
+        except Exception as error:  # pyrage's own class, which depends on the fault
             if TOO_MUCH_WORK not in str(error):
                 raise Damaged("the password is wrong, or the file was changed") from error
-            # pyrage refuses what would take this machine long, by a measurement of a moment: on a
-            # busy machine it refuses files that the same machine wrote.
+            # pyrage refuses work that would take this machine too long, judged by a brief
+            # measurement: on a busy machine, it refuses even files that the same machine wrote.
             time.sleep(pause)
     raise Unavailable("the machine is too busy to derive a key from the password")
 
@@ -49,7 +49,7 @@ def key_work(raw: bytes) -> int:
     header = STANZA.match(raw[len(AGE) : HEADER_LIMIT])
     # A file can ask for 2**63 rounds to derive its key: the reader would never finish.
     if not is_age_file(raw) or not header or int(header[1]) > HARDEST:
-        raise Damaged("the file is not encrypted with a password as turnlog does it")
+        raise Damaged("the file is not encrypted with a password, or too hard to decrypt")
     return 1 << int(header[1])
 
 

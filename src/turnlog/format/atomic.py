@@ -21,7 +21,7 @@ from turnlog.format.regular_files import open_regular
 TEMPORARY_SUFFIX = ".tmp"
 LONGEST_NAME = 100
 HEAD = 1 << 16
-"""Bytes by which a file of turnlog's own is recognized."""
+"""Number of leading bytes by which turnlog recognizes its own files."""
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

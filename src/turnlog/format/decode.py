@@ -67,7 +67,7 @@ NEAR = 512
 """Distance from the start or end of a line within which most lines have their type."""
 DEEP = "nested too deeply"
 DEEPEST = 500
-"""Levels of a damaged value above which its depth is to blame, whatever the parser says."""
+"""Nesting depth above which a damaged value is reported as too deep, whatever the parser says."""
 _space = re.compile(r"[ \t\r\n]*")
 _brackets = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 _STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
@@ -218,7 +218,7 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _is_deep(text: str, start: int, end: int) -> bool:
-    """Return whether a value is nested more deeply than every caller can parse.
+    """Return whether a value is nested so deeply that some callers could not parse it.
 
     Python's limit counts the caller's frames too. Without this, `[[[[…` with 950 brackets would be
     "not JSON" for one caller and "nested too deeply" for another.

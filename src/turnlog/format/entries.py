@@ -266,7 +266,7 @@ ProgressData = (
 class Progress(ChainEntry):
     """Progress of a running tool or hook; part of the chain (2.1.12 to 2.1.81)."""
 
-    # The root of 330 of 943 public files is a progress entry. To drop it before entries are linked
+    # The root of 330 of 943 public files is a progress entry. Dropping it before entries are linked
     # would cut off everything below it.
     data: ProgressData | None | UnsetType = UNSET
     tool_use_id: Text = field(default=UNSET, name="toolUseID")

@@ -86,7 +86,7 @@ def hunks_of(value: Any) -> list[Hunk]:
 
 
 def hunk_lines(hunk: Hunk) -> list[str]:
-    """Return the lines of a hunk; one that no patch can have if they are not all texts."""
+    """Return the lines of a hunk; `["?"]`, which no patch contains, if a line is not a string."""
     lines: list[Any] = given(hunk.lines) or []
     return lines if all(isinstance(line, str) for line in lines) else ["?"]
 

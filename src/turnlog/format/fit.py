@@ -1,6 +1,6 @@
 """Convert decoded JSON to a typed view.
 
-Fields that fit are kept; one of an unexpected type stays UNSET and is reported as a misfit.
+Fields that fit are kept; a field of an unexpected type stays UNSET and is reported as a misfit.
 """
 
 import types
@@ -38,7 +38,7 @@ def fit(kind: Any, value: Any, misfits: list[str], path: str = "") -> Any:
         return _fit_struct(structs[0], value, misfits, path)
     if is_array(value) and (item := item_of(kind)) is not None:
         fitted = [fit(item, element, misfits, path) for element in value]
-        # A list has no absent elements: whoever reads it relies on the type of each.
+        # A list has no absent elements: readers rely on the type of each.
         return [element for element in fitted if element is not UNSET]
     misfits.append(path)
     return UNSET

@@ -31,7 +31,7 @@ def pixels_of(data: str) -> Pixels | None:
 
 
 def image_type(data: str) -> str | None:
-    """Return the media type that the first bytes of an image in base64 tell.
+    """Return the media type of a base64 image according to its first bytes, or None.
 
     >>> image_type("R0lGODlhAwAFAA=="), image_type("cGFzc3dvcmQ=")
     ('image/gif', None)

@@ -1,7 +1,7 @@
 """Type guards and lenient access for decoded JSON; does not import msgspec, which is slow to load.
 
-Session files, settings and payloads are written by other programs, so no value is known to have the
-type that it usually has.
+Session files, settings and payloads are written by other programs, so no value can be relied on to
+have its usual type.
 """
 
 from typing import Any, TypeGuard
@@ -26,7 +26,7 @@ def as_object(value: object) -> Fields:
 
 
 def objects_in(value: object) -> list[Fields]:
-    """Return the objects in an array; none if it is no array.
+    """Return the objects in an array; an empty list for any other value.
 
     >>> objects_in([{"a": 1}, None, "b"]), objects_in("text")
     ([{'a': 1}], [])
@@ -35,6 +35,6 @@ def objects_in(value: object) -> list[Fields]:
 
 
 def text_in(fields: Fields, name: str) -> str | None:
-    """Return a field that is a text; None if it is anything else."""
+    """Return the value of a field if it is a string, else None."""
     value = fields.get(name)
     return value if isinstance(value, str) else None

@@ -80,7 +80,7 @@ class Bookmark(NamedTuple):
     def holds(self, path: Path) -> bool:
         """Return whether the bytes before the bookmark are unchanged."""
         # Inode and time are no proof: an editor may rewrite a file in place, and a client may
-        # replace it by a longer one. If the last 256 bytes read are still in their place, the
+        # replace it with a longer one. If the last 256 bytes read are still in their place, the
         # file was appended to, and only the rest is new.
         return Bookmark.at(path, self.offset) == self
 
@@ -127,14 +127,14 @@ def read_lines(path: AnyPath, start: int = 0) -> Iterator[Line]:
 
 
 def read_raw_lines(path: AnyPath, start: int = 0) -> Iterator[bytes]:
-    """Yield the bytes of the lines from byte `start` on: for readers of millions of them."""
+    """Yield the raw lines from byte `start` on, without the overhead of `Line` objects."""
     with open_regular(path, CHUNK) as file:
         file.seek(start)
         yield from file
 
 
 def read_lines_backwards(path: Path) -> Iterator[Line]:
-    """Yield the lines from the last to the first, keeping one and a chunk in memory."""
+    """Yield the lines from the last to the first, keeping one line and one chunk in memory."""
     with open_regular(path, 0) as file:
         start = file.seek(0, os.SEEK_END)
         # Pieces of a line that began in an earlier chunk, last piece first. Joining them once keeps
@@ -187,7 +187,7 @@ def replace_file(path: Path, chunks: Iterable[bytes], expected: FileState | None
 
 
 def swap_in(path: Path, ready: Path, expected: FileState) -> None:
-    """Replace an unchanged file by a finished one, keeping its mode and times."""
+    """Replace an unchanged file with a finished one, keeping its mode and times."""
     path = path.resolve(strict=True)
     with _lock(path, os.O_RDWR) as old:
         found = os.fstat(old)

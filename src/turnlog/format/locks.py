@@ -1,6 +1,6 @@
 """File locks through `fcntl`, or `msvcrt` on Windows; all locks are taken here.
 
-A lock belongs to an open file and ends with its process, even if that is killed.
+A lock belongs to an open file and ends with its process, even if the process is killed.
 """
 
 import os

@@ -19,7 +19,7 @@ HAS_FOLDER_DESCRIPTORS = bool(DIRECTORY) and os.open in os.supports_dir_fd
 QUERY = 0x1000
 """PROCESS_QUERY_LIMITED_INFORMATION, a Windows access right."""
 PATIENCE = 2.0
-"""Seconds to wait until no other process has the file open that is to be replaced."""
+"""Seconds to wait for other processes to close a file that is to be replaced."""
 
 
 def read_at(descriptor: int, size: int, offset: int) -> bytes:
@@ -51,9 +51,9 @@ def sync_folder(folder: Path) -> None:
 def move_over(
     ready: Path, path: Path, descriptors: tuple[int, ...], require: Callable[[], None]
 ) -> None:
-    """Replace a file atomically by a finished one, unless `require` raises.
+    """Replace a file atomically with a finished one, unless `require` raises.
 
-    `descriptors` are those under which this process has either file open.
+    `descriptors` are this process's open descriptors of the two files.
     """
     if HAS_FOLDER_DESCRIPTORS:
         require()

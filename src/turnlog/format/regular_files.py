@@ -121,8 +121,8 @@ def skipping(path: AnyPath) -> Generator[None]:
 
 
 def _note_error(path: AnyPath, error: OSError) -> None:
-    # A file deleted since the directory was listed is normal, and not worth a warning. One in a
-    # folder that may not be searched seems not to exist, either.
+    # A file deleted since the directory was listed is normal, and not worth a warning. A file in a
+    # folder without search permission seems not to exist either, but is reported.
     if isinstance(error, PermissionError) or os.path.lexists(path):
         note_skipped(path, _reason(path, error))
 

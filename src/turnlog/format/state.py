@@ -77,7 +77,7 @@ class LastPrompt(Entry):
 
 
 class CustomTitle(Entry):
-    # An empty title takes the name back (2.1.325, observed), which is not the same as no entry.
+    # An empty title removes an earlier one (2.1.325, observed), so it is not the same as no entry.
     custom_title: Text = UNSET
 
 

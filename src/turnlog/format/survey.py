@@ -1,4 +1,4 @@
-"""The drift report: what occurs in session files, how often, and what turnlog does not know.
+"""The drift report: count kinds, fields, blocks and tools in session files; flag unknown ones.
 
 Counts shapes of objects instead of single fields, so that a survey is as fast as reading.
 """
@@ -80,7 +80,8 @@ def survey_file(path: Path) -> Survey:
             _record_stop_reason(stops, line, entry)
         try:
             _count_values(survey, line, decoded.entries)
-        # A line may be nested more deeply than Python recurses; its kind is counted all the same.
+        # A line may be nested more deeply than Python can recurse; its kind is counted all the
+        # same.
         except RecursionError:
             survey.problems.append(Problem(path, line.number, line.offset, "nested too deeply"))
     survey.stop_reasons.update(stops.values())
@@ -115,7 +116,7 @@ def is_known_kind(name: str) -> bool:
 
 
 def is_known_block(name: str) -> bool:
-    """Return whether a content block has a type."""
+    """Return whether turnlog has a type for a content block."""
     return name in _tags(Block)
 
 

@@ -1,4 +1,4 @@
-"""System entries: records of the client itself, with a type for each subtype with own fields."""
+"""System entries: records of the client itself. Subtypes with fields of their own have a type."""
 
 from typing import Any
 

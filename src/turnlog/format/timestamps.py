@@ -12,7 +12,7 @@ Moment = str | date
 """A point in time as users name it: a time, a day, an age (`3d`, `12h`), `today`, `yesterday`."""
 AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 NAMED_DAYS = {"today": 0, "yesterday": 1}
-"""Days since they began."""
+"""How many days ago each named day began."""
 STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 
@@ -20,7 +20,7 @@ STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 def parse_timestamp(text: str | None) -> datetime | None:
     """Return the UTC time of an entry's timestamp; None if it is not valid.
 
-    The years 1 and 9999 are not: their times overflow in the time zone of the reader.
+    Times in the years 1 and 9999 count as invalid: they can overflow in the reader's time zone.
 
     >>> parse_timestamp("2026-11-15T06:26:50.450Z").isoformat()
     '2026-11-15T06:26:50.450000+00:00'
@@ -99,7 +99,7 @@ def parse_until(when: Moment) -> datetime:
         is_day = when.lower() in NAMED_DAYS or re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", when)
     else:
         is_day = not isinstance(when, datetime)
-    # By the calendar: the days on which clocks change have 23 or 25 hours.
+    # Add a calendar day, not 24 hours: days on which clocks change have 23 or 25.
     try:
         midnight = start.astimezone().replace(tzinfo=None)
     except OverflowError:

@@ -266,7 +266,7 @@ class AgentResult(CamelView):
     harness_note_count: Count = UNSET
     harness_tail_count: Count = UNSET
     harness_section_hash: Text = UNSET
-    """16 hex digits; these three are in the result of a finished sub-agent (observed: 2.1.325)."""
+    """16 hex digits; like the two above, set for a finished sub-agent (observed: 2.1.325)."""
 
 
 class TodoWriteResult(CamelView):
@@ -276,7 +276,7 @@ class TodoWriteResult(CamelView):
 
 
 class TaskCreateResult(CamelView):
-    """Of TaskCreate, and of TaskGet, where it is null if there is no such task."""
+    """The result of TaskCreate or TaskGet; TaskGet's `task` is null if there is no such task."""
 
     task: Object = UNSET
 

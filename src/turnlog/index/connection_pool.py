@@ -1,6 +1,6 @@
 """Indexes that a server keeps open between requests.
 
-Opening one takes a lock, four pragmas and a comparison of versions, which is longer than most
+Opening one takes a lock, four pragmas and a comparison of versions, which takes longer than most
 queries.
 """
 
@@ -29,7 +29,7 @@ _idle: dict[tuple[Path, int], list[tuple[Index, ExitStack]]] = {}
 
 @contextmanager
 def pooled_index(path: Path) -> Generator[Index]:
-    """Open an index, or take one that another thread is done with."""
+    """Yield an idle index from the pool, or open one."""
     index, stack = _take(path) or _open(path)
     try:
         yield index
@@ -61,7 +61,7 @@ def _open(path: Path) -> tuple[Index, ExitStack]:
     stack = ExitStack()
     index = stack.enter_context(open_index(path))
     if index.was_damaged:
-        # It is empty now, and whoever reads it as it is would find nothing.
+        # The index is empty now, and a query that does not sync first would find nothing.
         stack.close()
         raise DamagedIndex("the index was damaged, and is being built again", REBUILD)
     return index, stack

@@ -21,7 +21,7 @@ READING = 6
 """Increment when the same lines produce different rows than before; existing indexes are rebuilt.
 """
 MOST_STORES = 20
-"""The name of an index has nine characters for each store, and a file name at most 255."""
+"""Maximum number of stores per index: a file name has at most 255 characters, nine per store."""
 PATIENCE = 30
 """Seconds to wait for a write lock."""
 FTS_MEMORY = 32 << 20
@@ -71,10 +71,10 @@ class Index:
 def index_path(stores: AnyStores, environment: Mapping[str, str] = os.environ) -> Path:
     """Return the path of the index of stores, in the user's cache directory.
 
-    Several stores have one index, because a message that two of them contain counts once. It is
-    named after each of them, in any order.
+    Several stores share one index, because a message that two of them contain counts once. Its name
+    does not depend on the order of the stores.
     """
-    # The first store may be missing: another process that names only the others has the same index.
+    # The first store may not exist: a process that names only the others must get the same index.
     names = sorted({_store_name(store) for store in present(stores)})
     if len(names) > MOST_STORES:
         raise UsageError(f"{len(names)} stores are too many: at most {MOST_STORES} at once")
@@ -84,7 +84,7 @@ def index_path(stores: AnyStores, environment: Mapping[str, str] = os.environ) -
 def indexes_with(store: Store, environment: Mapping[str, str] = os.environ) -> list[Path]:
     """Return every index that contains a store, alone or with others, whether it exists or not."""
     folder = Path(cache_directory(environment))
-    # Of an index that is being built, there may be nothing but a lock or tables yet.
+    # While an index is being built, only its lock file or tables may exist.
     files = (path.with_suffix(".db") for path in folder.glob(f"index-*{_store_name(store)}*"))
     return list(dict.fromkeys([index_path(store, environment), *files]))
 
@@ -250,7 +250,7 @@ def _version(db: sqlite3.Connection) -> str | None:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether an error says that the file is not a sound database."""
+    """Return whether an error means that the database file is damaged."""
     # SQLITE_CORRUPT and SQLITE_NOTADB have no class of their own; locks and full disks do.
     return type(error) is sqlite3.DatabaseError
 
@@ -308,14 +308,14 @@ def _fill_empty(db: sqlite3.Connection) -> None:
 
 
 def current_version() -> str:
-    """Return a version that depends on all that determines the rows: tables, prices, reader."""
+    """Return a version that changes with whatever determines the rows: tables, prices, reader."""
     prices = Path(__file__).parent.parent.joinpath("conversation", "prices.json").read_bytes()
     tables = _sql("schema.sql") + work_view() + _sql("indexes.sql")
     return f"{READING}-{zlib.crc32(tables.encode() + prices):08x}"
 
 
 def work_view() -> str:
-    """Return the statement that defines the view `work`, which any engine understands."""
+    """Return the statement that defines the view `work`, in SQL that any engine understands."""
     return _sql("work_view.sql")
 
 

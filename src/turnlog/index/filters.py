@@ -1,4 +1,4 @@
-"""The filters of searches and reports as users name them, and the values that they stand for."""
+"""The filters of searches and reports, and their conversion from user input to query values."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,7 +38,7 @@ class SearchFilters(TypedDict, total=False):
 
 
 class ReportFilters(TypedDict, total=False):
-    """Filters of a report; one that is left out excludes nothing."""
+    """Filters for a report; an absent one excludes nothing."""
 
     since: Moment | None
     until: Moment | None
@@ -90,7 +90,7 @@ def _kinds(role: str | None, kinds: tuple[str, ...]) -> tuple[str, ...]:
     allowed = ROLES[role] if role else KINDS
     chosen = tuple(kind for kind in kinds or allowed if kind in allowed)
     if not chosen:
-        raise UsageError(f"no {' or '.join(kinds)} is of the role {role}", "turnlog search --help")
+        raise UsageError(f"no {' or '.join(kinds)} has the role {role}", "turnlog search --help")
     return () if chosen == KINDS else chosen
 
 

@@ -119,7 +119,7 @@ def sessions_with_path(db: sqlite3.Connection, path: str, ending: str) -> dict[s
     """
     rows = _calls_on(db, "c.path = ?", path)
     if not rows and not ending.startswith(("/", "..")):
-        # `_` and `%` of a name match themselves only.
+        # `_` and `%` in a name must match only themselves.
         escaped = re.sub(r"([\\%_])", r"\\\1", ending.removeprefix("./"))
         rows = _calls_on(db, "c.path LIKE ? ESCAPE '\\'", f"%/{escaped}")
     found: dict[str, list[Path]] = {}

@@ -1,7 +1,8 @@
 """Query the index; commands and library users call these functions.
 
-They accept one store or several, which then have one index: what two of them contain counts once.
-Every function brings the index up to date first, except within `sync_policy.deferred_sync`.
+They accept one store or several. Several stores share one index, in which a message that two of
+them contain counts once. Every function brings the index up to date first, except within
+`sync_policy.deferred_sync`.
 """
 
 import sqlite3
@@ -52,7 +53,7 @@ class SearchRequest(NamedTuple):
     reveal: bool = False
     """Show secrets instead of masking them."""
     hides_secrets: bool = False
-    """Search texts as they are masked: no hit confirms a part of a secret."""
+    """Search the masked texts, so that no hit confirms a part of a secret."""
 
 
 def search_sessions(
@@ -92,7 +93,7 @@ def recall_sessions(
 def outcomes_of_turns(
     stores: AnyStores, lines: "Sequence[LineOf]", feedback: Feedback = SILENT
 ) -> "dict[LineOf, TurnOutcome]":
-    """Return the last answer of the turns that lines of session files are in, masked."""
+    """Return the last answer, masked, of the turn that each line of a session file belongs to."""
     from turnlog.index.search.turn_outcomes import turn_outcomes
 
     with synced_index(stores, words=True, feedback=feedback) as index:
@@ -178,8 +179,8 @@ def carrying_tree(
 ) -> dict[str, Any]:
     """Return the carrying costs of all sessions as a tree for a flame graph.
 
-    Its levels are project, session, turn, tool and file; parts below a share of the total, `least`,
-    are merged.
+    Its levels are project, session, turn, tool and file; parts whose share of the total is below
+    `least` are merged.
     """
     from turnlog.index.reports.carrying_report import nest_costs
     from turnlog.index.reports.report_cache import cached_answer
@@ -197,7 +198,7 @@ def carrying_tree(
 def list_calls(
     stores: AnyStores, filters: "Filters | None" = None, feedback: Feedback = SILENT
 ) -> "Report":
-    """Return every tool call as a row, each once, the oldest first."""
+    """Return every tool call as a row, without copies, the oldest first."""
     from turnlog.index.reports.reports import EVERYTHING, run_report
 
     with synced_index(stores, feedback=feedback) as index:
@@ -228,10 +229,10 @@ def sessions_touching(
 
 
 def sessions_running(stores: AnyStores, path: str, feedback: Feedback = SILENT) -> "list[Path]":
-    """Return the files of the sessions with shell commands that name a file, in whatever way."""
+    """Return the files of the sessions with shell commands that mention a file by its name."""
     from pathlib import Path
 
-    # The last part only: commands are run in some directory, and `cd src` may come before.
+    # Search for the file's name only: a command may run in any directory, or change it first.
     name = path.replace("\\", "/").rstrip("/").rpartition("/")[2].replace('"', " ")
     found: dict[str, None] = {}
     for tool in SHELLS if name.strip() else ():
@@ -287,7 +288,7 @@ def describe_sessions(stores: AnyStores, numbers: "Sequence[int]") -> "dict[int,
 
 
 def recent_sessions(stores: AnyStores, limit: int) -> "list[ListedSession]":
-    """Return the figures of the sessions active last, the latest first."""
+    """Return the figures of the most recently active sessions, the latest first."""
     from turnlog.index.reports.session_list import describe_listed, recent_numbers
 
     with synced_index(stores) as index:

@@ -1,8 +1,8 @@
 """Parse one line into a text to search for and filters: `login project:shop cost:>1 since:3d`.
 
-The picker and the web app's list of sessions share this grammar. What is not a filter is a query in
-the language of `turnlog search`. Any input is valid, because it is parsed on every keystroke: a
-filter whose value makes no sense yet excludes nothing and is reported.
+The picker and the web app's list of sessions share this grammar. Everything that is not a filter is
+a query in the syntax of `turnlog search`. Any input is valid, because it is parsed on every
+keystroke: a filter whose value makes no sense yet excludes nothing and is reported.
 """
 
 import re
@@ -24,18 +24,18 @@ ANY_STATE = ("", "yes", "true", "any")
 
 
 class SessionQuery(NamedTuple):
-    """A line as it was typed, parsed."""
+    """A parsed line."""
 
     text: str = ""
     """Words to search for; empty to list sessions."""
     filters: ListFilters = ListFilters()
     live: str | None = None
-    """The start of a state such as `idle`; empty for any state, None without the filter."""
+    """Part of a state such as `idle`; empty for any state, None without the filter."""
     problems: tuple[str, ...] = ()
     """Filters that were ignored, and why."""
 
     def with_live(self, states: Mapping[str, str]) -> ListFilters:
-        """Return the filters; `live:` becomes the ids of running sessions, given with states."""
+        """Return the filters with `live:` resolved to the ids of sessions in `states`."""
         if self.live is None:
             return self.filters
         words = self.live
@@ -44,7 +44,7 @@ class SessionQuery(NamedTuple):
 
 
 def parse_session_query(line: str) -> SessionQuery:
-    """Parse a line; filters may be anywhere in it, and quotes protect what only looks like one.
+    """Parse a line; filters may be anywhere in it, except within quotes.
 
     >>> parsed = parse_session_query('login project:shop cost:>1 health:broken')
     >>> parsed.text, parsed.filters.project, parsed.filters.min_cost, parsed.filters.health
@@ -75,8 +75,8 @@ def parse_session_query(line: str) -> SessionQuery:
 def search_selection(filters: ListFilters, numbers: tuple[int, ...] = ()) -> Selection:
     """Return those filters of a list that also apply to texts.
 
-    Names of directories and sessions are not resolved, as by `selection_of`: a URL must not make a
-    server look at paths.
+    Unlike `selection_of`, this does not resolve names of directories and sessions: a URL must not
+    make a server look at paths.
     """
     return Selection(
         project=filters.project,

@@ -12,8 +12,8 @@ def only_sessions(db: sqlite3.Connection, numbers: Sequence[int]) -> Generator[N
     """Hide the files of all other sessions from the queries of a connection.
 
     Every report joins `files`, and SQLite prefers a temporary view to a table of the same name: no
-    report can forget the filter and tell one project about another. Nothing may be cached
-    meanwhile, because the cache knows only the filters of a report.
+    report can forget the filter and reveal another project. Reports must not be cached meanwhile,
+    because the key of the cache does not include the sessions.
     """
     db.execute(
         "CREATE TEMP TABLE scope AS SELECT value AS number FROM json_each(?)", (dumps(numbers),)
@@ -33,8 +33,8 @@ def owner_of_file(db: sqlite3.Connection, path: Path) -> str | None:
 
 
 def owner_of_call(db: sqlite3.Connection, call_id: str) -> str | None:
-    """Return the id of the session that made a call; a copy's, if only that is known."""
-    # Calls have no index by id: only the newest are looked at, as the caller's was just made.
+    """Return the id of the session that made a call, or of one with a copy of it."""
+    # Calls have no index by id: only the newest are searched, because the caller's was just made.
     row = db.execute(
         f"{OWNER} JOIN (SELECT file, key FROM calls ORDER BY id DESC LIMIT 2000) c"
         " ON c.file = f.id WHERE c.key = ?",

@@ -19,9 +19,9 @@ from turnlog.index.database import current_version, index_path, tables_folder
 from turnlog.store.paths import Store
 
 SMALLEST = 4 << 20
-"""Bytes of a session file from which on a table is kept: smaller ones are read in no time."""
+"""Minimum size in bytes of a session file that gets a table; smaller ones are read fast enough."""
 STEP = 4 << 20
-"""Bytes to read between two reports of the progress."""
+"""Bytes to read between two progress reports."""
 LONGEST_TAIL = 8 << 20
 TAIL_SHARE = 8
 """A table is rebuilt when an eighth of a file, and at least 8 MB, was appended since."""
@@ -32,7 +32,7 @@ SUFFIX = ".nodes"
 def open_cached_session(
     store: Store, path: Path, environment: Mapping[str, str] = os.environ
 ) -> Session:
-    """Open a session with the same result as `open_session`; a large one with its node table."""
+    """Open a session with the same result as `open_session`, using a node table if it is large."""
     return open_at_once(store, path, SMALLEST, environment) or open_in_steps(
         store, path, environment=environment
     )
@@ -41,7 +41,7 @@ def open_cached_session(
 def open_at_once(
     store: Store, path: Path, smallest: int, environment: Mapping[str, str] = os.environ
 ) -> Session | None:
-    """Open a session that is smaller than a size or has a table; return None for others."""
+    """Open a session that is smaller than `smallest` bytes or has a table; else return None."""
     if path.stat().st_size < smallest:
         is_kept = path.stat().st_size >= SMALLEST
         return open_cached_session(store, path, environment) if is_kept else open_session(path)
@@ -60,14 +60,15 @@ def open_in_steps(
 
 def table_path(index: Path, session: Path) -> Path:
     """Return the path of a session's table."""
-    # Cut, because a file name has at most 255 bytes. Two projects may have a session of this name.
+    # The stem is cut, because a file name has at most 255 bytes. The checksum is that of the whole
+    # path, because two projects may have a session of the same name.
     name = f"{session.stem[:80]}-{zlib.crc32(str(session.absolute()).encode()):08x}{SUFFIX}"
     return tables_folder(index) / name
 
 
 def _open_with_table(path: Path, file: Path) -> Session | None:
     table = read_table(file, current_version())
-    # Checksums of two paths may be equal: the table itself says which session it is of.
+    # Two paths may have the same checksum, so the table itself names its session.
     if table is None or table.head.path != str(path.absolute()):
         return None
     try:
@@ -110,7 +111,7 @@ def _without_collection() -> Generator[None]:
 
 
 def _remove_oldest(newest: Path) -> None:
-    """Keep the newest tables of sessions that still exist."""
+    """Remove all but the newest tables of sessions that still exist."""
     found = [file for file in newest.parent.glob(f"*{SUFFIX}") if file != newest]
     kept = 1
     for file in sorted(found, key=lambda each: each.stat().st_mtime_ns, reverse=True):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from turnlog.index.search.search import SessionHits
 
 PROMPTS = 8
-"""Prompts of a session whose words are compared with those of others."""
+"""Maximum number of prompts of a session whose words are compared with others."""
 _REFERENCE = re.compile(r"last|agent-\S+|\S+\.jsonl|[0-9a-f]{6,8}|[0-9a-f]{8}-[0-9a-f-]*")
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -47,7 +47,7 @@ class LikeRequest(NamedTuple):
     limit: int = LIMIT
     reveal: bool = False
     hides_secrets: bool = False
-    """Search texts as they are masked: no hit and no order confirms a part of a secret."""
+    """Search the masked texts, so that neither hits nor their order confirm a part of a secret."""
 
 
 def like_sessions(
@@ -57,7 +57,7 @@ def like_sessions(
     if not request.session and not request.text.strip():
         raise UsageError("--like needs a text or a session", "turnlog search --help")
     model = configured_model()
-    # The text first: with an endpoint that does not answer, nothing else is worth doing.
+    # Embed the text first: if the endpoint does not answer, all other work would be wasted.
     vector = None if request.session else model.embed_texts([request.text])[0]
     with _index_with_vectors(stores, model, feedback) as index:
         from turnlog.index.search.like_search import LikeTerms, search_like
@@ -88,11 +88,11 @@ def like_sessions(
 def session_named(stores: AnyStores, text: str) -> Path | None:
     """Return the file of the session that a text names by id, path or `last`; None for prose.
 
-    Titles do not count: as a text, they find the session and those like it.
+    Titles do not count: searched for as a text, a title finds its session and similar ones.
     """
     if not is_reference(text):
         return None
-    # A text is compared without a look at the catalog of sessions, which takes time to import.
+    # Imported late: prose is searched for without the catalog of sessions, which is slow to import.
     from turnlog.store.session_lookup import find_session
 
     text = text.strip()
@@ -114,7 +114,7 @@ def is_reference(text: str) -> bool:
 
 
 def is_whole_id(text: str) -> bool:
-    """Return whether a text is a UUID: the id of a session, and no text about anything.
+    """Return whether a text is a UUID, which can only be the id of a session.
 
     >>> is_whole_id("5e551011-0000-4000-8000-000000000001"), is_whole_id("5e551011-0000")
     (True, False)

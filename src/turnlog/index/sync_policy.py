@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LITTLE = 4 << 20
-"""Bytes that a status line is willing to wait for."""
+"""A status line waits for a sync of at most this many bytes."""
 AGE = 60
 """Seconds after which a status line starts a sync in the background."""
 
-# Without `-P`, Python would run a `turnlog.py` in the current directory: a stranger's repository,
-# in which the client calls the status line.
+# Without `-P`, Python would run a `turnlog.py` in the current directory. The client calls the
+# status line there, and it may be a stranger's repository.
 PROGRAM = [sys.executable, "-P", "-m", "turnlog"]
 
 SKIPPED = "turnlog: skipped "
@@ -87,7 +87,7 @@ def deferred_sync() -> Generator[None]:
     """Answer all queries of this thread or task from the index as it is.
 
     For a server that calls `refresh_index` between requests: comparing 10,000 files with the index
-    takes longer than a page may.
+    takes too long for a page.
     """
     token = _is_deferred.set(True)
     try:
@@ -99,7 +99,7 @@ def deferred_sync() -> Generator[None]:
 def refresh_index(stores: AnyStores) -> bool:
     """Bring an index up to date from a process with threads; return whether files had changed.
 
-    A damaged one is built again.
+    A damaged index is rebuilt.
     """
     try:
         return _refresh(stores)
@@ -121,7 +121,7 @@ def _refresh(stores: AnyStores) -> bool:
 
 
 def program_for(stores: AnyStores) -> list[str]:
-    """Return the words that start turnlog in another process, for these stores."""
+    """Return the command line that starts turnlog for these stores in another process."""
     roots = [str(store.root) for store in present(stores)]
     return [*PROGRAM, *(word for root in roots for word in ("--store", root))]
 
@@ -142,14 +142,14 @@ def run_sync(stores: AnyStores) -> None:
             printed = process.communicate()[1]
         finally:
             _syncs.discard(process)
-    # Files that cannot be read are reported as well, and the others indexed.
+    # Unreadable files are reported as well, but do not keep other files from being indexed.
     errors = [line for line in printed.splitlines() if not line.startswith(SKIPPED)]
     if process.returncode and errors:
         raise Unavailable(errors[-1].removeprefix("turnlog: "))
 
 
 def stop_syncs() -> None:
-    """End the processes that `run_sync` waits for, before a server exits: nobody else would."""
+    """Terminate the processes that `run_sync` waits for; called before a server exits."""
     for process in list(_syncs):
         process.terminate()
 
@@ -199,7 +199,7 @@ def synced_index(
 def open_without_waiting(stores: AnyStores, session: Path | None) -> Generator[Index | None]:
     """Open the index for a status line: one session current, all others up to a minute old.
 
-    A background process reads the rest. Yields None while there is no index.
+    A background process reads the other sessions. Yields None while there is no index.
     """
     path = index_path(stores)
     if _is_due(path):

@@ -1,10 +1,10 @@
 """Reports whose every figure covers at least k people, even if two reports are compared.
 
 All such reports add up the same cells. A cell is a team, UTC month, project and model, or several
-of them that were merged because too few people had worked there; what cannot be merged appears in
-no report. Whatever two reports differ by is therefore a sum of whole cells, each with k people or
-more. Times are not local and filters select whole cells, because `--until` or another time zone
-could otherwise cut a cell in two. The cells of a larger k are unions of those of a smaller one.
+of them that were merged because too few people had worked there; other small groups are left out.
+Whatever two reports differ by is therefore a sum of whole cells, each with k people or more. Times
+are not local and filters select whole cells, because `--until` or another time zone could otherwise
+cut a cell in two. The cells of a larger k are unions of those of a smaller one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,8 +30,9 @@ OTHER = "other"
 """The name of merged groups."""
 LARGEST_K = 1000
 NOT_ADDED = frozenset({*CELL, *LISTS, "sessions"})
-"""Columns that are left out or are no sums: a session may be in several cells."""
-# Sessions without a user are one person's: containers of one CI account are many machines.
+"""Columns that cannot be added up; `sessions` is one, as a session may be in several cells."""
+# Sessions without a user count as one person: the containers of one CI account appear as many
+# machines.
 PEOPLE = """
 SELECT DISTINCT coalesce(f.user_name, '') AS person, {team}, q.month, f.project, w.model
 FROM work w JOIN files f ON f.id = w.file LEFT JOIN quarters q ON q.quarter = w.quarter
@@ -46,7 +47,7 @@ class Cell(NamedTuple):
     labels: Labels
     people: frozenset[str]
     members: tuple[Labels, ...]
-    """The labels of the rows that were merged into this one."""
+    """The labels of the groups that were merged into this cell."""
 
 
 def anonymous_report(
@@ -138,7 +139,7 @@ def _is_selected(cell: Labels, filters: Filters) -> bool:
     # Merged months have no time of their own, so they are in no period.
     if month is None or month == OTHER:
         return False
-    # A month is selected as a whole, by its middle.
+    # A month is selected as a whole, if its middle is in the period.
     middle = datetime.strptime(f"{month}-15", "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
     is_late = filters.since is None or middle >= filters.since
     return is_late and (filters.until is None or middle < filters.until)
@@ -149,7 +150,7 @@ def _sum(known: Any, value: Any) -> Any:
 
 
 def _order(wanted: tuple[str, ...]) -> Callable[[Row], Any]:
-    """Return the order of rows: months as they pass, everything else the most expensive first."""
+    """Return the order of rows: months chronologically, all else the most expensive first."""
 
     def rank(row: Row) -> Any:
         month = str(row.get("month") or "") if "month" in wanted else ""

@@ -19,7 +19,7 @@ WINDOW = 20
 """Quarters of an hour in a window of five hours."""
 SECONDS = 900
 FARTHEST = 100_000_000
-"""Quarters from 1970 that a date can show: until the year 4821."""
+"""Maximum number of quarters of an hour before or after 1970, up to the year 4821."""
 
 
 def quarters_table(quarters: Iterable[int], is_utc: bool = False) -> Any:
@@ -48,7 +48,7 @@ def windows_table(quarters: Iterable[int]) -> Any:
     opening: int | None = None
     for quarter in sorted(each for each in quarters if abs(each) <= FARTHEST):
         if opening is None or quarter >= opening + WINDOW:
-            # Rounded towards zero, as the index does it for times before 1970.
+            # Rounded towards zero, as in the index, which matters for times before 1970.
             opening = int(quarter / 4) * 4
         rows.append((quarter, opening * SECONDS, (opening + WINDOW) * SECONDS))
     integer = pyarrow().int64()
@@ -56,7 +56,7 @@ def windows_table(quarters: Iterable[int]) -> Any:
 
 
 def teams_table(teams: Mapping[str, str]) -> Any:
-    """Return users and their teams."""
+    """Return a table of users and their teams."""
     string = pyarrow().string()
     return _table({"user_name": string, "team": string}, list(teams.items()))
 

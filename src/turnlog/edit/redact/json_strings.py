@@ -54,7 +54,7 @@ class DecodedString(NamedTuple):
     """The position after each escape: in the unescaped and in the escaped text."""
 
     def where(self, position: int) -> int:
-        """Return the position in the escaped text of a position in the unescaped one."""
+        """Map a position in the unescaped text to one in the escaped text."""
         at = bisect_right(self.marks, position, key=lambda mark: mark[0])
         if not at:
             return position
@@ -69,7 +69,7 @@ class Reading(NamedTuple):
     layers: tuple[DecodedString, ...]
 
     def where(self, position: int) -> int:
-        """Return the position in the original text of a position in this reading."""
+        """Map a position in this reading to one in the original text."""
         for layer in reversed(self.layers):
             position = layer.where(position)
         return position
@@ -86,7 +86,7 @@ class _Label:
         self.name = ""
 
     def of(self, field: str, text: str) -> str:
-        """Return the name of a string, and remember if it names the next one."""
+        """Return the name for a string; remember the string if it names the next one."""
         if self.is_array:
             name, self.name = self.name, flag_name(text)
             return name or field
@@ -138,7 +138,7 @@ def decode_string(written: str) -> DecodedString:
 def decoded_strings(
     value: Any, is_selected: Callable[[StringPlace], bool]
 ) -> list[tuple[StringPlace, str]]:
-    """Return the selected strings of a decoded value, with the places `written_strings` yields."""
+    """Return the selected strings of a decoded value, with the same places as `written_strings`."""
     found: list[tuple[StringPlace, str]] = []
     _collect(value, StringPlace(""), is_selected, found)
     return found

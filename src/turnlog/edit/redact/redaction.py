@@ -1,6 +1,6 @@
 """Replace secrets in all files of a session; equal values get equal placeholders.
 
-A value found once is replaced everywhere, also where nothing else identifies it as a secret.
+A value found once is replaced everywhere, even where nothing else identifies it as a secret.
 """
 
 import re
@@ -39,7 +39,7 @@ Progress = Callable[[int], None]
 NAMES = 4
 """Trailing path components checked for secrets: the project's folder and everything below it."""
 ROUNDS = 5
-"""Maximum number of passes in which replacing values may reveal further ones."""
+"""Maximum number of passes to find further values that replacing others reveals."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def store_groups(store: Store) -> list[RedactionGroup]:
     sessions = set(store.session_files())
     return [
         RedactionGroup(
-            f"redact of {name or 'what sessions share'}",
+            f"redact of {name or 'files that sessions share'}",
             [RedactedPart(path) for path in paths],
             [path for path in paths if path in sessions],
         )
@@ -124,10 +124,10 @@ def replace_all(
 
 
 def find_remaining(parts: Sequence[RedactedPart], finder: Finder, progress: Progress) -> list[Find]:
-    """Return what a redaction left behind.
+    """Return the secrets that remain after a redaction.
 
-    That is anything still found, known secrets in raw bytes, and secrets in strings that are never
-    changed: ids, working directories, file names.
+    These are values that the finder still finds, known secrets in raw bytes, and secrets in strings
+    that are never changed: ids, working directories, file names.
     """
     collected = _examine(parts, finder, None, progress)
     return list(dict.fromkeys([*collected.finds, *collected.stuck, *names_with_secrets(parts)]))

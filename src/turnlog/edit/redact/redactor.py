@@ -119,7 +119,7 @@ def redact_sessions(
 
 
 def summarise_redaction(outcome: RedactionOutcome, dry_run: bool = False) -> dict[str, Any]:
-    """Return what was replaced, or would be, and what is left; placeholders stand for secrets."""
+    """Return the replaced and the remaining secrets, with placeholders instead of their values."""
     finds = outcome.found.finds if dry_run else outcome.replaced
     left = outcome.found.stuck if dry_run else outcome.left
     return {

@@ -1,4 +1,4 @@
-"""Replace secrets by placeholders in the content of a file; all other bytes stay the same."""
+"""Replace secrets with placeholders in the content of a file; all other bytes stay the same."""
 
 import re
 from bisect import bisect_left
@@ -29,7 +29,7 @@ class RedactedPart(NamedTuple):
     lines: frozenset[int] | None = None
     """Numbers of the lines that belong to the session; None for all lines."""
     is_shared: bool = False
-    """True if to replace only secrets that were found in other files."""
+    """True if only secrets that were found in other files are replaced."""
 
 
 IN_NAME = -1
@@ -127,8 +127,8 @@ def redact_json(text: str, finder: Finder, note: Note) -> str:
     done = 0
     for place, start, end in written_strings(text):
         written = text[start:end]
-        # Again until nothing is found: a replacement can uncover another match. Only
-        # the escaped characters of a span are cut out, so the rest keeps its spelling (`\u00e4`).
+        # Repeat until nothing is found: a replacement can uncover another match. Only the escaped
+        # characters of a span are cut out, so the rest keeps its spelling (`\u00e4`).
         while spans := finder.spans((decoded := decode_string(written)).text, place):
             for span in spans:
                 note(start, span)

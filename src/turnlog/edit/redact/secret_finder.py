@@ -41,7 +41,7 @@ BROAD = ("api-key", "authorization", "bearer-token", "secret", "password", "url-
 DISTINCT = 8
 """Minimum length of a value that is replaced wherever it occurs."""
 LONG = 20
-"""Minimum length at which a value counts even if it looks like a word or a number."""
+"""Minimum length at which a value is distinct even if it looks like a word or a number."""
 WORD = re.compile(r"[A-Za-z_./:@-]+|[\d.,:/-]+")
 PLAIN = re.compile(r"[ !#-.0-\[\]-~]+")
 """Characters that JSON writers do not escape."""
@@ -109,14 +109,14 @@ class Finder:
 
     @cached_property
     def forms(self) -> dict[str, str]:
-        """The known values by each of the forms in which they may be written."""
+        """Each form in which a known value may be written, mapped to the value."""
         values = [value for value in self.kinds if is_distinct(value)]
         parts = [(part, value) for value in values for part in _parts(value)]
         return {form: value for part, value in parts for form in _forms(part)}
 
     @cached_property
     def needles(self) -> list[bytes]:
-        """Byte strings of which a text with a known value contains at least one."""
+        """Byte strings, at least one of which occurs in every text that contains a known value."""
         cores = {max(PLAIN.findall(form) or [""], key=len) for form in self.forms}
         return [core.encode() for core in cores]
 
@@ -191,7 +191,7 @@ class Finder:
                     yield TextSpan(start, end, REDACTED, text[start:end])
 
     def _escaped(self, text: str) -> Iterator[TextSpan]:
-        """Yield what is found in a text after unescaping it, with unescaped values."""
+        """Yield the spans found in a text after unescaping it; their values are unescaped."""
         for reading in unescaped_readings(text):
             for span in (*_secrets_in(reading.text), *self._known(reading.text)):
                 start, end = reading.where(span.start), reading.where(span.end)
@@ -221,7 +221,9 @@ def role_of(place: StringPlace) -> StringRole:
 
 
 def is_distinct(value: str) -> bool:
-    """Return whether a value is a secret wherever it occurs, not a word used as a password once.
+    """Return whether a value is distinctive enough to be replaced wherever it occurs.
+
+    An ordinary word may be a password in one place and plain text everywhere else.
 
     >>> is_distinct("tr0ub4dor&3"), is_distinct("development"), is_distinct("20261115")
     (True, False, False)
@@ -289,7 +291,7 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Yield a value as it is, and as it is written in JSON inside of JSON strings."""
+    """Yield a value as it is, escaped once, and escaped twice: JSON strings may contain JSON."""
     for _ in range(3):
         yield value
         value = json.dumps(value, ensure_ascii=False)[1:-1]

@@ -117,7 +117,10 @@ def _with_names(value: Fields, names: dict[int, str]) -> Fields:
 
 
 def _ends_of_messages(nodes: list[ChainNode]) -> dict[int, AssistantNode]:
-    """Map each entry to the last one of its message, which results may interrupt, but no prompt."""
+    """Map each entry to the last entry of its message.
+
+    Results may come between the entries of a message; a prompt ends it.
+    """
     ends: dict[int, AssistantNode] = {}
     end: AssistantNode | None = None
     for node in reversed(nodes):

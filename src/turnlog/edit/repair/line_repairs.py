@@ -38,7 +38,7 @@ def replace_lone_surrogates(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def _rescue(case: Case, plan: Plan) -> None:
-    """Keep complete entries after the remains of another one."""
+    """Keep complete entries that follow the remains of another one on the same line."""
     # Old clients append to a torn line: {"type":"us{"type":"user",...} holds one complete entry.
     nodes = iter(case.session.nodes)
     node, before = next(nodes, None), -1

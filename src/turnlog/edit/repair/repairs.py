@@ -23,7 +23,7 @@ from turnlog.edit.repair import call_repairs, line_repairs, request_repairs, tre
 from turnlog.edit.repair.repair_types import Repair
 
 TRIES = 4
-"""Maximum number of rounds per group; whatever remains then is left."""
+"""Maximum number of rounds per group; faults that remain then are reported as left."""
 
 
 GROUPS: tuple[dict[str, Repair], ...] = (
@@ -39,7 +39,7 @@ GROUPS: tuple[dict[str, Repair], ...] = (
     request_repairs.NUMBER,
     tree_repairs.STRAIGHT,
 )
-"""Groups in the order in which they run: what is read first is repaired first."""
+"""Groups in the order in which they run: lines, links, calls, content; straightening comes last."""
 IsRepairable = Callable[[Case, Fault], bool]
 """Decides whether a fault is to be repaired."""
 
@@ -50,7 +50,7 @@ class Repaired(NamedTuple):
     session: Session
     """A temporary copy, or the session itself if nothing had to be done."""
     mended: list[Finding]
-    """Findings that were fixed; those hidden at first have no line."""
+    """Findings that were fixed; those that other faults hid at first have no line number."""
     left: list[Finding]
     """Findings that remain."""
 

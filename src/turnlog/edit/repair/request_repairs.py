@@ -47,7 +47,7 @@ def fill_prompts(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def drop_blocks(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Remove blocks that must not be sent, and answers of which nothing is left."""
+    """Remove blocks that must not be sent, and answers that would be empty without them."""
     faults: dict[int, list[Unwanted]] = {}
     for mark in marks:
         if mark.node:
@@ -95,7 +95,7 @@ def shorten_results(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def own_lines(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Set this session's id in all entries; the first records the original one."""
+    """Set this session's id in all entries; the first entry records the original id."""
     name = case.session.id
     first = next((node for node in case.session.nodes if isinstance(node, ChainNode)), None)
     if first:
@@ -114,7 +114,7 @@ def _with_message_id(value: Fields, name: str) -> Fields:
 
 
 def _in_blocks(value: Fields) -> Fields:
-    """Return an entry whose content is a list of blocks; other values in it are removed."""
+    """Return an entry whose content is a list of blocks, dropping values that cannot be blocks."""
     message = value["message"]
     content = message["content"]
     parts: list[Any] = content if is_array(content) else [content]

@@ -39,9 +39,9 @@ def set_types(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def name_entries(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Assign uuids to entries without one: the parent that the next entry names, or a new one.
+    """Assign uuids to entries without one: the missing parent of the next entry, or a new uuid.
 
-    Unless it names a parent itself, such an entry follows the one before it.
+    An entry that names no known parent is attached to the entry before it.
     """
     known = set(case.session.tree.ranks)
     nodes = [node for node in main_nodes(case.session) if node.index not in plan.dropped]
@@ -85,13 +85,13 @@ def separate_duplicates(case: Case, marks: list[Fault], plan: Plan) -> None:
         for first, second in pairwise(sorted(last.values())):
             end = _rename(case, plan, uuid, first, second)
             later = case.session.nodes[second]
-            # The later entry continues the conversation after what followed the first one.
+            # The later entry continues the conversation after the descendants of the first one.
             if mark.rule == "duplicate-uuid" and end and not isinstance(later, BoundaryNode):
                 set_fields(plan, later, parentUuid=end)
 
 
 def attach_parentless(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Set the entry before as parent of entries without the field `parentUuid`."""
+    """Attach entries without the field `parentUuid` to the entry before them."""
     tree = case.session.tree
     for node in case.facts.parentless:
         rank = tree.rank_of(node.uuid)
@@ -109,7 +109,8 @@ def attach_to_found_parents(case: Case, marks: list[Fault], plan: Plan) -> None:
 def join_ends(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Attach the tip's conversation to the end of the one it hid, and update the tip note."""
     attach_to_found_parents(case, marks, plan)
-    # A note of an older entry would override the tip once a compaction comes in between.
+    # A tip note that names an older entry would override the tip once a compaction comes in
+    # between.
     tree = case.session.tree
     if tree.tip_note and tree.active_leaf is not None:
         tip = tree.chain[tree.active_leaf].uuid
@@ -145,7 +146,7 @@ def make_straight(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def _start_of_time(case: Case, nodes: list[ChainNode], missing: set[int]) -> datetime:
-    """Return a time early enough for leading entries without a time."""
+    """Return a start time that leaves room for leading entries without a time."""
     count = 1
     for node in nodes:
         if node.index in missing:

@@ -15,7 +15,7 @@ def archived_sources(
 ) -> Iterator[SourceFile]:
     """Yield the files of sessions and sub-agents that only the archive has."""
     roots = {str(store.root.resolve()): store for store in each_store(stores)}
-    # A mirrored session has no store; it is listed with those of the first one.
+    # A mirrored session has no store; it is listed with the sessions of the first store.
     for first in each_store(stores)[:1]:
         roots[MIRRORED] = first
     # Compare without store and project: a moved session exists under another path.

@@ -1,6 +1,7 @@
 """Check whether the index matches the files, comparing only inode, size and modification time.
 
-Most commands find nothing changed; they must not wait for the modules that read and write.
+Most commands find nothing changed, so this module does not import those that read and write, which
+are slow to load.
 """
 
 import sqlite3

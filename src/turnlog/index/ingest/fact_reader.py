@@ -155,7 +155,7 @@ class _Reader:
                 if not isinstance(block, str) and block.type == "tool_use":
                     self._add_use(place, view, block)
         else:
-            # Answers without an id belong together only if nothing stands between them.
+            # Answers without an id belong together only if no other line comes between them.
             facts.carry.loose = None
             if kind == "user":
                 place.is_work = True
@@ -182,8 +182,7 @@ class _Reader:
         place.at = seconds_of(entry.when)
         if isinstance(entry, ChainEntry):
             facts.slug = given(entry.slug) or facts.slug
-            # The directory in which the session began names its project; later lines may be
-            # elsewhere.
+            # A session's project is the directory in which it began; later lines may name others.
             facts.cwd = given(entry.cwd) if facts.cwd is None else facts.cwd
             origin = given(entry.forked_from)
             facts.carry.is_clone |= bool(origin and _is_cloned(given(entry.uuid), origin))
@@ -217,7 +216,7 @@ class _Reader:
         facts, at = self.facts, place.at
         if at is None:
             return
-        # Not the first and last line: clients write some lines late, with earlier times.
+        # Compare times instead of using the first and last line: clients write some lines late.
         if facts.started is None or at < facts.started:
             facts.started = at
         if facts.ended is None or at > facts.ended:
@@ -309,7 +308,7 @@ class _Reader:
             self.requests.pop(key, None)
 
     def count_requested_lines(self) -> None:
-        """Count the lines of calls without a patch by what was requested."""
+        """Count the changed lines of calls without a patch from the inputs of the calls."""
         for key, fields in self.requests.items():
             use = self.facts.uses[key]
             use.added, use.removed = requested_lines(fields)
@@ -370,10 +369,10 @@ class _Reader:
         self._read_repeated(place, answer)
 
     def _read_repeated(self, place: "_LinePlace", view: Glance) -> None:
-        """Add the message of a sub-agent that its session repeats while it works.
+        """Add the message of a sub-agent that its session's file repeats as progress.
 
         Clients 2.1.12 to 2.1.81 wrote such lines. If the sub-agent's own file has the message too,
-        that one counts.
+        the message there counts.
         """
         body = view.message
         if body is None or not body.id:
@@ -490,5 +489,5 @@ BEGINNING = ASKING | LOCAL
 
 
 def _is_cloned(uuid: str | None, origin: ForkedFrom) -> bool:
-    """Return whether an entry has a uuid of its own; forks keep those of their origin."""
+    """Return whether an entry was cloned: clones have new uuids, forks keep the original ones."""
     return given(origin.message_uuid) not in (None, uuid)

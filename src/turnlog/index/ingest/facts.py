@@ -64,7 +64,7 @@ class PromptFact(Struct, array_like=True):
     ended: float | None
     branch: str | None
     text: str
-    """Its start, longer than the index stores: the writer cuts it."""
+    """The start of the text; the writer cuts it to `HEAD` characters."""
     is_copy: bool
     model: str | None = None
     """The model of the first answer."""
@@ -104,7 +104,7 @@ class CallFact(Struct, array_like=True):
     branch: str | None
     path: str | None
     command: str | None
-    """Its start, longer than the index stores: the writer cuts it."""
+    """The start of the text; the writer cuts it to `HEAD` characters."""
     model: str | None
     is_copy: bool
     is_subagent: bool
@@ -184,7 +184,7 @@ class FileFacts(Struct):
     is_last: bool = True
     """True if the end of the file was reached."""
     malformed: int = 0
-    """Number of lines that are not one JSON object each."""
+    """Number of lines that do not contain exactly one JSON object."""
 
     def mark_subagent(self) -> None:
         """Mark all messages and calls as those of a sub-agent."""

@@ -148,7 +148,7 @@ class Writer:
         )
 
     def settle(self) -> None:
-        """Dedupe across files: one copy counts, a message with its largest usage.
+        """Dedupe across files: one copy counts, for a message with the largest usage of any copy.
 
         The first build defers this to its end: see `end_first_build`.
         """
@@ -307,7 +307,7 @@ class Writer:
 
 
 def _by_request(copies: list[tuple[int, str | None]]) -> list[list[int]]:
-    """Group copies by request; a copy without a request belongs to the first one.
+    """Group copies by request; a copy without a request belongs to the first request.
 
     >>> _by_request([(1, "a"), (2, None), (3, "b")])
     [[1, 2], [3]]
@@ -320,7 +320,7 @@ def _by_request(copies: list[tuple[int, str | None]]) -> list[list[int]]:
 
 
 def _encodable(text: str | None) -> str | None:
-    """Return a text without half surrogate pairs, which SQLite refuses."""
+    """Return a text with lone surrogates replaced, because SQLite refuses them."""
     return text and text.encode(errors="replace").decode()
 
 

@@ -25,7 +25,7 @@ from turnlog.store.paths import SUBAGENTS, Store
 from turnlog.store.stores import AnyStores, each_store
 
 MANY = 20_000
-"""Number of file names from which a second process pays off."""
+"""Minimum number of file names for which a second process pays off."""
 
 State = tuple[int, int, int]
 """Inode, size and modification time in nanoseconds."""
@@ -80,7 +80,7 @@ def begin_scan(stores: AnyStores, many: int = MANY) -> Callable[[], FileStates]:
 
     Call this before starting any thread: a large store is scanned with the help of a fork.
     """
-    # In any order, the stores have one index: their states must have one fingerprint.
+    # Stores share one index whatever their order, so the order must not affect the fingerprint.
     ordered = sorted(each_store(stores))
     roots = {str(store.root) for store in ordered}
     found = (folder for store in ordered for folder in _list_projects(store))

@@ -1,7 +1,7 @@
 """Answer the first report of a store from memory, and write the index in the background.
 
-Reading all files takes most of the time that a first report would take, and writing the rows the
-rest. A process of its own writes them after the answer. Until it ends, it holds a lock; other
+Reading all files takes most of the time of a first report, and writing the rows takes the rest. A
+separate process therefore writes them in the background. Until it ends, it holds a lock; other
 processes that want to bring the index up to date wait for it. If it is killed, the lock is free and
 the next process resumes the build.
 """
@@ -34,7 +34,7 @@ MOST_PROCESSES = 8
 SHARES = 8
 """Batches per process, so that all finish at about the same time."""
 LARGEST_STORE = 4 << 30
-"""Bytes of files whose facts are kept in memory."""
+"""Maximum size in bytes of a store whose facts are kept in memory."""
 
 
 def can_detach() -> bool:
@@ -48,7 +48,7 @@ def build_in_background(
 ) -> sqlite3.Connection | None:
     """Return a database in memory for reports on work, and start a process that writes the index.
 
-    Return None if the index has been begun, or if there is too little or too much to read.
+    Return None if the build has already begun, or if there is too little or too much to read.
     """
     with build_lock(index.path) as held:
         if is_built(index.db) or index.db.execute("SELECT 1 FROM files LIMIT 1").fetchone():
@@ -118,7 +118,7 @@ def write_tallied(path: Path, tally: StoreTally, scan: StoreScan, archive: Archi
 
 
 def _detach(work: Callable[[], None], kept: Collection[int]) -> None:
-    """Do work in a process that outlives this one and keeps some open files."""
+    """Run `work` in a process that outlives this one, with only the `kept` files open."""
     with suppress(OSError):  # the process limit is reached: the next command builds the index
         child = os.fork()
         if child:
@@ -130,14 +130,14 @@ def _detach(work: Callable[[], None], kept: Collection[int]) -> None:
             os.setsid()
             if os.fork() == 0:
                 _close_files(kept)
-                gc.disable()  # facts have no cycles, as in the processes that read them
+                gc.disable()  # facts have no reference cycles
                 work()
         finally:
             os._exit(0)  # without the parent's exit handlers, which would flush its buffers again
 
 
 def _close_files(kept: Collection[int]) -> None:
-    """Close other inherited files: a reader of this program's output would wait for their end."""
+    """Close other inherited files: readers of this program's output wait until they are closed."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nowhere, standard)

@@ -22,7 +22,7 @@ from turnlog.format.system import CompactBoundary
 AGENT_PROGRESS = "agent_progress"
 COMPACTION = "compact_boundary"
 TIMED = (FileHistorySnapshot,)
-"""Types that keep their time elsewhere, where a glance finds it too."""
+"""Types that store their time in a place of their own, which a glance reads too."""
 
 
 # gc=False: a glance is a tree, and tracking millions of them would only slow the collector down.
@@ -49,7 +49,7 @@ class GlanceBody(SnakeView, gc=False):
 
 
 class ResultRecord(CamelView, gc=False):
-    """The client's own record of a result, as far as it has figures."""
+    """The fields with figures in the client's own record of a result."""
 
     structured_patch: Any = None
     git_operation: Any = None
@@ -70,7 +70,7 @@ class GlanceSnapshot(CamelView, gc=False):
 
 
 class GlanceProgress(CamelView, gc=False):
-    """The progress of a tool; of a sub-agent, with one of its messages as a line of its own."""
+    """The progress of a tool; that of a sub-agent contains one of its messages as a nested line."""
 
     type: str | None = None
     message: "Glance | None" = None
@@ -172,7 +172,7 @@ def glance(raw: bytes) -> Glance | None:
     # line of a listed type with an unusual shape, falls back to the full decoder. For example a
     # user line counts only if all its blocks are successful results; "type": "user" with text is a
     # prompt, whose kind depends on the text that a glance skips.
-    if fields.type == "assistant":  # the most frequent type: without a call
+    if fields.type == "assistant":  # the most frequent type, checked without a call
         return fields if fields.message is not None and fields.flat_content is None else None
     is_enough = _ENOUGH.get(fields.type)
     return fields if is_enough and is_enough(fields, raw) else None
@@ -210,7 +210,7 @@ CHAINED = {
 }
 """Types whose lines contribute only a time, a session and a directory.
 
-True for those that are part of the conversation: only their directory counts.
+True for types that are part of the conversation: only their lines set the directory.
 """
 _ENOUGH: dict[Any, Callable[[Glance, bytes], bool]] = {
     **dict.fromkeys(CHAINED, _is_plain),
@@ -218,4 +218,4 @@ _ENOUGH: dict[Any, Callable[[Glance, bytes], bool]] = {
     "progress": _is_progress,
     "system": _is_note,
 }
-"""Per type but `assistant`, a predicate: is a glance sufficient for this line?"""
+"""For each type but `assistant`, a predicate: is a glance sufficient for this line?"""

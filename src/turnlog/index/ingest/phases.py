@@ -43,7 +43,7 @@ class FigurePart(NamedTuple):
     """Offset of its first byte."""
     facts: FileFacts
     names: SessionNames = SessionNames()
-    """Known with the last part."""
+    """Set in the last part only."""
 
     @property
     def size(self) -> int:
@@ -101,9 +101,10 @@ def _write_part(writer: Writer, part: FigurePart) -> None:
     """Write a part, unless another process already wrote it."""
     job, path = part.job, part.job.source.name
     # Files are read outside of the transaction, so two syncs may read the same lines at once. The
-    # rows decide: a part counts only if the index still is where this job started from. For
-    # example A and B both read bytes 0-900. A commits first, so `reached` is 900 when B gets the
-    # write lock; B expects 0 and drops its part. Otherwise every message would be added twice.
+    # rows decide: a part counts only if the index has read the file exactly up to the start of the
+    # part. For example A and B both read bytes 0-900. A commits first, so `reached` is 900 when B
+    # gets the write lock; B expects 0 and drops its part. Otherwise every message would be added
+    # twice.
     known = writer.known(path)
     if job.is_new:
         # Rows that changed since planning and match the file came from a faster process. Rows of
@@ -123,7 +124,7 @@ class WordJob(NamedTuple):
     source: SourceFile
     file: Wordless
     is_embedded: bool = False
-    """True to make vectors with the table as well."""
+    """True to embed the texts as well, with the static model."""
 
     @property
     def size(self) -> int:
@@ -159,7 +160,7 @@ def _read_words(job: WordJob, limit: int) -> Iterator[WordPart]:
 
 
 def _embed_docs(docs: Docs) -> PartVectors:
-    # The vocabulary is read by the first text: an index without vectors never needs it.
+    # The vocabulary is loaded for the first text only: an index without vectors never needs it.
     from turnlog.index.semantic.static_model import static_model
 
     choice, model = TextChoice(), static_model()

@@ -35,7 +35,7 @@ from turnlog.store.paths import SUBAGENTS, Store, is_session_name
 from turnlog.store.stores import AnyStores, each_store
 
 FEW = 500
-"""Up to this many files are queried by path, more by reading the whole table."""
+"""Up to this many files are looked up by path; for more, the whole table is read."""
 MUCH = 10
 """Defer merging words if the new bytes are at least 1/MUCH of those already indexed."""
 
@@ -150,9 +150,9 @@ def sync_session(
 def _ingest_figures(
     index: Index, jobs: list[FigureJob], progress: Progress, limits: BatchLimits = USUAL
 ) -> int:
-    """Read figures, and finish the first build if that is still to do."""
+    """Read figures, and finish the first build if it is unfinished."""
     total = _ingest_jobs(index, jobs, progress, limits) if jobs else 0
-    # A process killed after reading the last file left nothing to read, but an unfinished build.
+    # If a process was killed after reading the last file, only the end of the build is left to do.
     if not is_built(index.db):
         with writing(index.db):
             Writer(index.db).end_first_build()
@@ -222,7 +222,7 @@ def _is_settled(
 
 
 def _sources(stores: AnyStores, states: FileStates) -> dict[str, SourceFile]:
-    # The innermost of nested stores comes first: it has the file.
+    # The innermost of nested stores comes first: the file belongs to it.
     roots = [(f"{store.projects}{os.sep}", str(store.root)) for store in each_store(stores)]
     roots.sort(key=lambda root: len(root[0]), reverse=True)
     found: dict[str, SourceFile] = {}
@@ -232,7 +232,7 @@ def _sources(stores: AnyStores, states: FileStates) -> dict[str, SourceFile]:
 
 
 def _source(path: str, state: State, root: tuple[str, str]) -> SourceFile:
-    """Derive from a path below the projects of a store which session a file belongs to.
+    """Return the source file at a path, with the session that the path implies.
 
     A sub-agent's file may be stored among the sessions or in a folder of the project: then only its
     lines name the session.

@@ -23,7 +23,7 @@ from turnlog.store.catalog import SessionNames
 from turnlog.store.parallel import CONTEXT
 
 WHOLE = 1 << 60
-"""More bytes than a file has: it is read in one part."""
+"""A limit above the size of any file, so that each is read in one part."""
 UNANSWERED = ("command", "bash_input")
 """Kinds of prompts that are turns only if a model answered."""
 
@@ -47,18 +47,18 @@ class TalliedFile(NamedTuple):
     """Keys of its prompts, messages and calls, by which copies in other files are recognized."""
     work: list[WorkRow]
     facts: range
-    """Where the spool has all its facts: the index is written from them later."""
+    """Position in the spool of all its facts, from which the index is written later."""
 
     def part(self, job: FigureJob, spool: "FactSpool") -> FigurePart:
-        """Return the file's figures as the index takes them."""
+        """Return the file's figures in the form that the index writer takes."""
         names = read_names(job.source)
         return FigurePart(job._replace(carry=Carry()), 0, spool.read(self.facts), names)
 
 
 class FactSpool:
-    """Facts of files in memory that several processes share.
+    """Facts of files, in memory that several processes share.
 
-    Sent through the pipes of a pool, they would be copied four times while others wait.
+    Sending them through the pipes of a pool would copy them four times while other processes wait.
     """
 
     def __init__(self) -> None:
@@ -66,9 +66,9 @@ class FactSpool:
         self._end = CONTEXT.Value("q", 0)
 
     def add(self, facts: FileFacts) -> range:
-        """Keep facts; return the bytes that they take."""
+        """Append facts; return the range of bytes that they occupy."""
         content = _encode(facts)
-        # Only the place is taken under the lock: processes write their facts at the same time.
+        # Only reserve the space under the lock: processes write their facts at the same time.
         with self._end.get_lock():
             place = range(self._end.value, self._end.value + len(content))
             self._end.value = place.stop
@@ -94,7 +94,7 @@ class StoreTally(NamedTuple):
 
     files: list[TalliedFile]
     jobs: dict[str, FigureJob]
-    """How each of them was read, by its path."""
+    """The job that read each file, by path."""
     spool: FactSpool
 
 
@@ -191,7 +191,8 @@ def _file_row(job: FigureJob, file: TalliedFile) -> tuple[Any, ...]:
 
 def _write_copies(db: sqlite3.Connection, tally: StoreTally) -> set[str]:
     """Write the files that share a key with another one, so that exactly one copy counts."""
-    # Few files are copies, and the rules for them are the writer's: the other files need only sums.
+    # Few files have copies, and only the writer has the rules for deduping them. For all other
+    # files, sums are enough.
     shared = [_repeated(file.keys[rank] for file in tally.files) for rank in range(len(KEYED))]
     writer, copied = Writer(db), set[str]()
     for file in tally.files:
@@ -204,7 +205,7 @@ def _write_copies(db: sqlite3.Connection, tally: StoreTally) -> set[str]:
 
 
 def _repeated(lists: Iterable[list[str]]) -> set[str]:
-    """Return what occurs more than once, in one list or in several.
+    """Return the keys that occur more than once, in one list or in several.
 
     >>> sorted(_repeated([["a", "b"], ["b", "c", "c"]]))
     ['b', 'c']
@@ -225,8 +226,8 @@ INSERT INTO files (path, store, opened_by, session, is_subagent, project, starte
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, '')
 """
 
-# The order of the view: messages, calls and turns, the first two by the database index that they
-# are read from, turns as they were written.
+# The same order as in the view: messages, calls, turns. Messages and calls are in the order of the
+# database index that they are read from, turns in the order in which they were written.
 REPLACE_WORK = """
 DROP VIEW work;
 CREATE TABLE work AS

@@ -37,7 +37,7 @@ class PartVectors(NamedTuple):
 
     model: str
     found: list[tuple[int, StoredVector]]
-    """Each with the place of its text in the part."""
+    """Each vector with the position of its text in the part."""
 
 
 def wordless_files(db: sqlite3.Connection) -> list[Wordless]:
@@ -82,7 +82,7 @@ class WordWriter:
                 " last_doc = coalesce(?, last_doc) WHERE id = ?",
                 (end, _encode(docs.carry).decode(), last, file.id),
             )
-            # Vectors of earlier texts may be missing; then those of all are made from the files.
+            # If vectors of earlier texts are missing, `embed_missing` makes all of them later.
             if vectors and last and row[6] and stored_model(self.db) == vectors.model:
                 found = [TextVector(first + place, vector) for place, vector in vectors.found]
                 add_vectors(self.db, file.id, last, found)

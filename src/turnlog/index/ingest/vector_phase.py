@@ -24,15 +24,15 @@ from turnlog.index.tokenizer import searchable
 BATCH = 512
 """Texts whose vectors are written in one transaction."""
 TYPICAL = 16 << 10
-"""Bytes that a text counts as: progress is measured in them."""
+"""Bytes that each text counts as, because progress is measured in bytes."""
 
 
 class _TextBatch(NamedTuple):
-    """Texts of a file that follow one another."""
+    """Consecutive texts of a file."""
 
     file: int
     start: int
-    """The last text before them."""
+    """The number of the last text before the batch."""
     end: int
     docs: list[tuple[int, str]]
     """The number of each text, and the text."""
@@ -59,14 +59,14 @@ def embed_missing(
 
 
 def _is_known(db: sqlite3.Connection, number: int) -> bool:
-    """Return whether a file is still there: another process may have removed it since."""
+    """Return whether a file is still in the index: another process may have removed it."""
     return db.execute("SELECT 1 FROM files WHERE id = ?", (number,)).fetchone() is not None
 
 
 def _batches(
     files: Files, reader: Reader, file: File, start: int, last: int
 ) -> Iterator[_TextBatch]:
-    """Yield the texts of a file in order, those of a line in one batch."""
+    """Yield the texts of a file in order; texts of the same line and kind share a batch."""
     rows = files.db.execute(
         "SELECT id, offset, size, kind FROM docs WHERE file = ? AND id BETWEEN ? AND ?"
         " AND kind IN (SELECT value FROM json_each(?)) ORDER BY id",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from multiprocessing.synchronize import Lock
 
 WORTH_SHARING = 32 << 20
-"""Bytes that are read faster in one process than a pool is started."""
+"""Minimum number of bytes for which starting a pool of processes pays off."""
 PROCESSES = 3
 """One process writes while two read."""
 SHARES = 4

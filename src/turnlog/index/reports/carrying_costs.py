@@ -26,7 +26,7 @@ from turnlog.store.batches import gathered
 from turnlog.store.parallel import map_files
 
 READING = 1
-"""Increment when the same session produces other costs than before."""
+"""Increment when the same session produces different costs than before."""
 CHUNK = 256 << 20
 """Bytes of session files whose costs are stored at once."""
 LONGEST_TITLE = 100
@@ -48,7 +48,7 @@ class CarriedPart(Struct, array_like=True):
     turn: int | None
     """Position in the list of turns."""
     tool: str
-    """A tool, or what other items are called."""
+    """The name of a tool, or of another kind of item."""
     file: str | None
     items: int
     bytes: int
@@ -218,7 +218,7 @@ def _units(db: sqlite3.Connection) -> list[_Unit]:
         for file in files
         if not file.is_subagent
     ]
-    # What is left are sub-agents without a session: each stands for itself.
+    # The remaining sub-agents have no session: each is a unit of its own.
     groups += [[file] for rest in agents.values() for file in rest]
     copied = _copied(db)
     return [_unit(group, _excluded(db, group, copied)) for group in groups]
@@ -242,7 +242,7 @@ def _unit(files: list[_FileRow], excluded: frozenset[str]) -> _Unit:
 
 
 def _copied(db: sqlite3.Connection) -> dict[int, set[str]]:
-    """Return the messages of each file that count elsewhere."""
+    """Return the keys of each file's messages that count in another file."""
     found: dict[int, set[str]] = {}
     for file, key in db.execute("SELECT file, key FROM messages WHERE counts = 0"):
         found.setdefault(file, set()).add(key)

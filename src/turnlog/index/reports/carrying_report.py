@@ -1,6 +1,6 @@
 """Report the carrying costs of all sessions by project, session, tool or file, or as a tree.
 
-A filter on time selects what came up in a period, with everything that it cost since.
+A filter on time selects turns; their content counts with everything that it has cost since.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -77,8 +77,8 @@ def nest_costs(
 ) -> dict[str, Any]:
     """Return the costs as nested {name, key, value, children}: project, session, turn, tool, file.
 
-    `key` identifies a node among its siblings: the id of a session, the line of a turn. Nodes below
-    a share of the total, `least`, are merged with their siblings.
+    `key` identifies a node among its siblings: the id of a session, the line of a turn. Siblings
+    whose share of the total is below `least` are merged into one node.
     """
     root = _node("all sessions", "")
     for piece in _pieces(_sessions(index, filters, progress), filters):
@@ -128,7 +128,7 @@ def _head(dimensions: tuple[str, ...], key: tuple[str | None, ...], piece: _Piec
 
 
 def _with_sessions(row: Row, place: int, sessions: int) -> Row:
-    """Return a row with the number of sessions behind its dimensions."""
+    """Return a row with the number of sessions inserted after its dimensions."""
     cells = list(row.items())
     return dict([*cells[:place], ("sessions", sessions), *cells[place:]])
 
@@ -158,7 +158,7 @@ def _unpriced(sessions: Iterable[CarriedSession]) -> list[str]:
 
 
 def _path(piece: _Piece) -> Iterator[tuple[str, str]]:
-    """Yield key and name of each level that a part is in."""
+    """Yield the key and the name of each node that contains a part, from the top down."""
     session, turn, part = piece
     yield session.project or "", session.project or NO_PROJECT
     yield session.id, session.title or session.id

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PLACE = re.compile(r"\{\{(\w+)(?:\(([^{}]*)\))?\}\}")
-"""A fragment without another one in its arguments."""
+"""A reference to a fragment, without another reference in its arguments."""
 PARAMETER = re.compile(r"(?<![:\w']):(\w+)")
 CAPITALS, SMALL = "'ABCDEFGHIJKLMNOPQRSTUVWXYZ'", "'abcdefghijklmnopqrstuvwxyz'"
 LOCAL = "{0}.quarter * 900, 'unixepoch', 'localtime'"
@@ -21,7 +21,7 @@ MILLISECONDS = (
     "CAST(floor({0} * 1000.0 + 210866760000000.0 + 0.5) AS BIGINT)"
     " - CAST(210866760000000 AS BIGINT)"
 )
-"""Seconds rounded as SQLite rounds them: it adds the Julian date of 1970 first."""
+"""Converts seconds to milliseconds, rounded like SQLite: it adds the Julian date of 1970 first."""
 PROJECT_AND_MODEL = (
     " AND (:project IS NULL OR {{{{contains(f.project, :project)}}}})"
     " AND (:model IS NULL OR {{{{contains({0}.model, :model)}}}})"
@@ -39,11 +39,11 @@ class Dialect(NamedTuple):
 
 
 _COMMON = {
-    # All tools of an MCP server are one: mcp__shop__buy and mcp__shop__sell are mcp__shop__*.
+    # All tools of an MCP server count as one: mcp__shop__buy and mcp__shop__sell as mcp__shop__*.
     "tool_name": "CASE WHEN substr({0}, 1, 5) = 'mcp__' AND instr(substr({0}, 7), '__') > 0"
     " THEN substr({0}, 1, instr(substr({0}, 6), '__') + 6) || '*' ELSE {0} END",
-    # The filters of a report on a table whose files are `f`: by the time of a row, or of all rows
-    # that share a quarter of an hour with the time that was asked for.
+    # The filters of a report on a table joined with files `f`: by the exact time of each row, or by
+    # its quarter of an hour.
     "filters": "(:since IS NULL OR {0}.at >= :since) AND (:until IS NULL OR {0}.at < :until)"
     + PROJECT_AND_MODEL,
     "quarter_filters": "(:since IS NULL OR {0}.quarter * 900 > :since - 900)"
@@ -130,7 +130,7 @@ SPARK = Dialect(
 
 
 def translate(statement: str, dialect: Dialect = SQLITE) -> str:
-    """Return a statement as an engine understands it.
+    """Translate a portable statement into the dialect of an engine.
 
     >>> translate("SELECT {{joined(url)}} FROM pulls WHERE line > :line", DUCKDB)
     "SELECT string_agg(url, ' ') FROM pulls WHERE line > $line"
@@ -152,17 +152,17 @@ def parameters_of(statement: str, dialect: Dialect) -> set[str]:
 
 @cache
 def read_sql(name: str) -> str:
-    """Return a portable statement."""
+    """Return the portable statement in a SQL file, without comments."""
     return strip_comments(Path(__file__).with_name(f"{name}.sql").read_text("utf-8"))
 
 
 def strip_comments(text: str) -> str:
-    """Return statements without comments, which may contain what looks like a parameter."""
+    """Return statements without comments, which may contain text that looks like a parameter."""
     return re.sub(r"--[^\n]*", "", text)
 
 
 def _expand(statement: str, dialect: Dialect) -> str:
-    """Replace the fragments of a statement, and those that they contain."""
+    """Replace all references to fragments in a statement, including nested ones."""
     found, count = statement, 1
     while count:
         found, count = PLACE.subn(lambda place: _fragment(dialect, place), found)

@@ -1,6 +1,7 @@
-"""Failed calls that resemble a command or an error message, and what made them succeed.
+"""Failed calls that resemble a command or an error message, and the calls that fixed them.
 
-The fix is in between: the next successful call of the same shape proves that it worked.
+The fix lies between a failure and the next successful call of the same shape, which proves that it
+worked.
 
 The answer must reveal neither secrets nor other projects. So only words outside of secrets, in the
 sessions in scope, decide what is found and in which order.
@@ -31,14 +32,14 @@ FailedRow = tuple[Any, ...]
 Place = tuple[int, int]
 """File and line of a result."""
 BY_WORD = 40
-"""Results that are compared by their whole text, for each word of a message."""
+"""Maximum number of results per word of a message that are compared by their whole text."""
 
 MOST = 20_000
-"""Failed calls that are compared, the newest ones."""
+"""Maximum number of failed calls to compare; the newest are used."""
 BETWEEN = 8
-"""Calls between failure and success that are returned, the last ones."""
+"""Maximum number of calls between failure and success to return; the last are used."""
 REACH = 400
-"""Calls after a failure among which a success is looked for."""
+"""Number of calls after a failure that are searched for a success."""
 PROGRAM_BONUS = 3.0
 """Weight of the same program, such as `npm test`, compared with a single rare word."""
 LEAST_SHARE = 0.5
@@ -58,7 +59,7 @@ class RecordedCall(Struct, frozen=True):
 
     @property
     def shape(self) -> tuple[str, str | None]:
-        """A key that attempts at the same thing share: tool, and program or file."""
+        """A key that attempts at the same thing have in common: tool, and program or file."""
         return self.tool, program(self.command) if self.command else self.path
 
 
@@ -90,7 +91,7 @@ class FailureQuery(Struct, frozen=True):
 def find_failures(
     db: sqlite3.Connection, query: FailureQuery, archive: Path | None = None
 ) -> list[FailedCall]:
-    """Return the failed calls that resemble a query most, the newest of equals first."""
+    """Return the failed calls that resemble a query most; of equal ones, the newest come first."""
     values = {"numbers": dumps(query.numbers or ()), "is_all": query.numbers is None, "most": MOST}
     rows = db.execute(FAILED, values).fetchall()
     with closing(Reader(archive)) as reader:
@@ -133,19 +134,20 @@ def _scored(
 
 
 class _Results:
-    """The whole results of failed calls: the index keeps the start of each error."""
+    """The whole results of failed calls, of which the index stores only the start."""
 
     def __init__(self, db: sqlite3.Connection, reader: Reader, places: set[Place]) -> None:
         self._db = db
         self._files = Files(db)
         self._reader = reader
         self._places = places
-        """The results that are asked about."""
+        """The results in scope."""
         self._read: dict[Place, set[str]] = {}
 
     def like(self, message: str) -> dict[Place, float]:
-        """Return the results that share words with a message; the one with most gets 1."""
-        # By length, not by how rare they are: that may be known from a secret or another project.
+        """Return scores of the results that share words with a message; the best one gets 1."""
+        # Longest first, not rarest first: how rare a word is could reveal a secret or another
+        # project.
         terms = sorted(telling_terms(message), key=lambda term: -len(term.text))[:MOST_WORDS]
         found = {term: set(islice(self._with_term(term), BY_WORD)) for term in terms}
         weights = {term: 1 / (1 + len(places)) for term, places in found.items()}
@@ -178,10 +180,10 @@ def _has(words: set[str], term: Term) -> bool:
 
 
 def _row_words(row: FailedRow, wanted: set[str]) -> set[str]:
-    """Return the words of a failed call, without those of secrets if any of them is wanted."""
+    """Return the words of a failed call; secrets are masked first if any word is wanted."""
     text = " ".join(str(each) for each in (row[7], row[8], row[10]) if each)
     words = set(_words(text))
-    # Masking takes longer than all else, and most rows have none of the words.
+    # Masking is the slowest step, and most rows have none of the wanted words.
     return words if wanted.isdisjoint(words) else set(_words(mask(text)))
 
 
@@ -192,7 +194,7 @@ def _words(text: str) -> list[str]:
 def _fix(
     db: sqlite3.Connection, file: int, failed: RecordedCall
 ) -> tuple[list[RecordedCall], RecordedCall | None]:
-    """Return the next successful call of the same shape, and the calls before it."""
+    """Return the calls up to the next success of the same shape, and that success."""
     rows = db.execute(AFTER, (file, failed.line, REACH))
     between: list[RecordedCall] = []
     for row in rows:

@@ -10,7 +10,7 @@ BODY = "work"
 # Sums of floating-point numbers depend on their order; equal costs must remain equal.
 COST_ORDER = "round(cost_usd, 9) DESC"
 SESSION = "coalesce(f.session, f.path)"
-"""A sub-agent counts as part of its session; a file without one stands for itself."""
+"""A sub-agent counts as part of its session; a file without a session counts as its own."""
 SESSIONS = f"count(DISTINCT CASE WHEN w.messages > 0 THEN {SESSION} END) AS sessions"
 
 DIMENSIONS = {
@@ -97,7 +97,7 @@ def work_query(name: str, by: tuple[str, ...] = (), known: Mapping[str, str] = D
 
 
 def _order(dimensions: Mapping[str, str]) -> str:
-    """Return the order of rows: times as they pass, everything else the most expensive first."""
+    """Return the order of rows: times chronologically, everything else the most expensive first."""
     times = [sql for each, sql in dimensions.items() if each in TIMES]
     others = [sql for each, sql in dimensions.items() if each not in TIMES]
     return ", ".join([*times, *((COST_ORDER, "tokens DESC") if others else ()), *others])

@@ -50,7 +50,7 @@ def cached_report(
 
 
 def cached_answer(index: Index, question: Any, compute: Callable[[], Any]) -> Any:
-    """Return JSON that depends on the session files alone, from the cache if none has changed."""
+    """Return a JSON value that depends on session files alone, cached until one of them changes."""
     # `compute` may reconnect, so `index.db` is looked up each time.
     key = json.dumps([__version__, question])
     before = generation(index.db)
@@ -58,7 +58,7 @@ def cached_answer(index: Index, question: Any, compute: Callable[[], Any]) -> An
     if cached := index.db.execute(statement, (key, before)).fetchone():
         return json.loads(cached[0])
     answer = compute()
-    # A sync of another process in the meantime: the answer may be of the old or the new figures.
+    # If another process has synced in the meantime, the answer may come from old or new figures.
     if generation(index.db) == before:
         _keep(index.db, key, before, json.dumps(answer))
     return answer

@@ -1,4 +1,4 @@
-"""Compute reports: tokens, cost, time and calls of all sessions, each thing counted once."""
+"""Compute reports: tokens, cost, time and calls of all sessions, deduped across files."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
@@ -71,7 +71,7 @@ EVERYTHING = Filters()
 
 
 class ReportRequest(NamedTuple):
-    """A report to compute, one of several."""
+    """A report to compute, with its filters and further dimensions."""
 
     name: str
     filters: Filters = EVERYTHING
@@ -109,7 +109,7 @@ def compute_report(
     now: float | None = None,
     dimensions: Mapping[str, str] = DIMENSIONS,
 ) -> "Report":
-    """Compute a report on any engine, which has tables like those of the index."""
+    """Compute a report on any engine that has the tables of the index."""
     name, filters, by = request
     values = {**filters._asdict(), "now": time() if now is None else now}
     columns, rows = _rows(run, portable_query(name, by, dimensions), values)
@@ -127,7 +127,7 @@ def marks_of(row: Row) -> str:
 
 
 def footnotes_of(report: Report) -> list[str]:
-    """Return what the marks in a report mean, with the models or the number of messages."""
+    """Return the footnotes of a report, with the models or the number of messages concerned."""
     notes: list[str] = []
     (unpriced, _), (understated, _) = MARKS
     if report.total.get("unpriced"):
@@ -141,7 +141,7 @@ def footnotes_of(report: Report) -> list[str]:
 
 
 def compare_with_plan(report: Report, price: float) -> Report:
-    """Return a monthly report with the share that each month's cost is of a subscription."""
+    """Return a monthly report that compares each month's cost with the price of a subscription."""
     if report.columns[0] != "month" or "project" in report.columns or "model" in report.columns:
         hint = f"turnlog stats monthly --plan {price:g}"
         raise UsageError("only months can be compared with a plan", hint)
@@ -172,7 +172,7 @@ def query(name: str, by: tuple[str, ...] = ()) -> str:
 def portable_query(
     name: str, by: tuple[str, ...] = (), dimensions: Mapping[str, str] = DIMENSIONS
 ) -> str:
-    """Return the SQL of a report, with named fragments for what engines spell differently."""
+    """Return the SQL of a report, with named fragments where engines differ."""
     if name in GROUPINGS:
         return work_query(name, by, dimensions)
     if by:
@@ -194,7 +194,7 @@ def _rows(run: RunStatement, statement: str, values: Parameters) -> tuple[list[s
 def _row(columns: list[str], values: tuple[Value, ...]) -> Row:
     row: Row = dict(zip(columns, values, strict=True))
     for name in LISTS & row.keys():
-        # No engine promises an order of what it joins.
+        # No engine guarantees the order of the values that it joins.
         row[name] = sorted(str(row[name] or "").split(), key=lambda each: (len(each), each))
     return row
 

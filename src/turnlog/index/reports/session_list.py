@@ -17,7 +17,7 @@ from turnlog.index.reports.reports import Row, marks_of
 from turnlog.index.search.selection import TOUCHED
 
 SHORTEST = 4
-"""Characters of an id that are enough to look it up."""
+"""Minimum length of an id prefix that is looked up."""
 HEALTHS = ("broken", "ok", "unchecked")
 """The result of the last check of a session's file, if known."""
 
@@ -26,7 +26,7 @@ MARK_NOTES = {
     "*": "excludes models without a known price",
     "†": "too low: too little output was recorded",
 }
-"""What the marks of a session's cost mean."""
+"""Explanations of the marks of a session's cost."""
 
 
 class ListFilters(NamedTuple):
@@ -142,14 +142,14 @@ def find_matches(db: sqlite3.Connection, filters: ListFilters, generation: int) 
 
 
 def recent_numbers(db: sqlite3.Connection, limit: int) -> list[int]:
-    """Return the numbers of the sessions active last."""
+    """Return the numbers of the most recently active sessions."""
     are_present = "FROM files f WHERE NOT f.is_subagent AND NOT f.is_gone"
     rows = db.execute(f"SELECT f.id {are_present} ORDER BY {ACTIVE} DESC LIMIT ?", (limit,))
     return [id_ for (id_,) in rows]
 
 
 def describe_listed(db: sqlite3.Connection, ids: Sequence[int]) -> dict[int, ListedSession]:
-    """Return what a list shows of some sessions, by their numbers."""
+    """Return sessions with everything that a list shows, by their numbers."""
     rows = db.execute(SESSIONS, (dumps(list(ids)),)).fetchall()
     members = _members(db, [row[0] for row in rows])
     files = dumps([file for each in members.values() for file in each])
@@ -160,7 +160,7 @@ def describe_listed(db: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Lis
 def session_paths(db: sqlite3.Connection, id_: str) -> list[Path]:
     """Return the files of a session or sub-agent, most recently active first.
 
-    The start of an id is enough if only one has it.
+    A prefix of an id is enough if it is unique.
     """
     rows = db.execute(f"{PATHS} = ? ORDER BY {ACTIVE} DESC", (id_,)).fetchall()
     if not rows and len(id_) >= SHORTEST:
@@ -199,7 +199,7 @@ class _ModelUsage(NamedTuple):
 
 
 class _Figures:
-    """Figures of some files, each thing counted once."""
+    """Figures of some files, deduped across files."""
 
     def __init__(self, db: sqlite3.Connection, files: str) -> None:
         self.turns: dict[int, int] = dict(db.execute(TURNS, (files,)))

@@ -9,7 +9,7 @@ from msgspec import Struct
 from turnlog.index.search.selection import Selection, conditions
 
 COMMON = 20_000
-"""With more matches than this, the most relevant column is searched first, the rest if needed."""
+"""With more matches than this, columns are searched one by one, the most relevant first."""
 TIERS = ("{asked}", "{said}", "{done}")
 WEIGHTS = "bm25(8.0, 3.0, 1.0)"
 """Weights of the columns: asked, said, done."""
@@ -64,7 +64,7 @@ def tiers_of(db: sqlite3.Connection, match: str) -> tuple[str, ...]:
 
 
 def ranked(db: sqlite3.Connection, match: str, selection: Selection) -> Iterator[Candidate]:
-    """Return the matching texts, best words first."""
+    """Return the matching texts, the best bm25 rank first."""
     where, values = conditions(selection)
     rows = db.execute(
         # CROSS JOIN fixes the join order: FTS5 has to come first to deliver rows sorted by rank.

@@ -29,17 +29,17 @@ from turnlog.index.semantic.vector_store import RESCORED, Nearest
 from turnlog.index.tokenizer import tokens_of
 
 DAMPING = 60
-"""The constant of reciprocal rank fusion: how little the first ranks differ."""
+"""The constant of reciprocal rank fusion: the larger, the less the first ranks differ."""
 WORDS, MEANING = 2.0, 1.0
 """Weights of the rankings: a session with all words stays before one with none, up to rank 20."""
 MOST = 0.5
-"""The share of a question's words that a text must have for them to count."""
+"""Minimum share of a question's words that a text must have for them to count."""
 LEAST_SIMILAR = 0.05
 """Texts with a smaller cosine have nothing in common."""
 SHOWN = 3
-"""Similar texts of a session that are shown."""
+"""Maximum number of similar texts shown per session."""
 LONGEST_QUESTION = 2_000
-"""Characters of a text whose words are searched for."""
+"""Maximum number of characters of a text whose words are searched for."""
 
 
 class RankedGroup(NamedTuple):
@@ -60,7 +60,7 @@ class LikeTerms(Struct, frozen=True):
     without: str | None = None
     """The path of a session that is left out: the one to compare with."""
     hides_secrets: bool = False
-    """Rank by words as they are masked."""
+    """Rank only texts that contain the words outside of their secrets."""
 
 
 def search_like(
@@ -81,7 +81,7 @@ def search_like(
 
 
 def fuse(rankings: Iterable[list[RankedGroup]]) -> list[list[Candidate]]:
-    """Combine rankings: a session scores weight / (60 + rank) in each that has it."""
+    """Combine rankings: a session scores weight / (60 + rank) in each ranking that contains it."""
     scores: dict[str, float] = {}
     candidates: dict[str, dict[int, Candidate]] = {}
     for ranking in rankings:
@@ -100,7 +100,7 @@ def _search_terms(terms: LikeTerms, query: Query) -> SearchTerms:
 
 
 def _with_all_words(db: sqlite3.Connection, terms: LikeTerms) -> list[RankedGroup]:
-    # Nothing else contains all words of a long text, or the prompts of a session.
+    # No other text contains all words of a long text, or of the prompts of a session.
     if terms.without or not 0 < len(tokens_of(terms.text[:LONGEST_QUESTION])) <= MOST_WORDS:
         return []
     return [RankedGroup(WORDS, group) for group in _with_words(db, terms, parse_search(terms.text))]
@@ -134,8 +134,9 @@ def _shares(
     (texts,) = db.execute("SELECT coalesce(max(id), 0) FROM docs").fetchone()
     weights = {term: log(2 + texts / (1 + count)) for count, term in counted}
     for term, weight in weights.items() if docs else ():
-        # FTS5 looks up a row of a word at once, but merges all words of a prefix for every row:
-        # reading all its rows takes a quarter of the time. `+` keeps SQLite from the lookups.
+        # FTS5 looks up a single row of a word quickly, but for a prefix, every lookup merges all
+        # words with that prefix: reading all rows once takes a quarter of the time. `+` makes
+        # SQLite do so.
         rowid = "+rowid" if term.is_prefix else "rowid"
         rows = db.execute(
             "SELECT rowid FROM words WHERE words MATCH ?"
@@ -184,7 +185,7 @@ def _candidates(
 
 
 def _without_copies(rows: list[Candidate]) -> Iterator[Candidate]:
-    """Yield the candidates, omitting the copies that forks made of others."""
+    """Yield the candidates, omitting copies whose original was found too."""
     originals = {(row.kind, row.at, row.rank) for row in rows if row.counts}
     for row in rows:
         if row.counts or (row.kind, row.at, row.rank) not in originals:
@@ -192,7 +193,7 @@ def _without_copies(rows: list[Candidate]) -> Iterator[Candidate]:
 
 
 def _owner(db: sqlite3.Connection, path: str | None) -> str | None:
-    """Return the owner of the texts of a session, as candidates name it."""
+    """Return the owner of a session's texts, in the form of `Candidate.owner`."""
     row = (
         path
         and db.execute(

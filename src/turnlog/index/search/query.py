@@ -64,7 +64,7 @@ class Query(Struct, frozen=True):
 
 
 def parse_query(text: str) -> Query:
-    """Parse what the user typed.
+    """Parse a query as the user typed it.
 
     >>> parse_query('fix* "a phrase" -old').match
     '("fix"* AND "a phrase") NOT "old"'
@@ -135,7 +135,7 @@ def _phrase(text: str, position: int) -> tuple[int, Term]:
 
 
 def _unopened(word: str) -> int:
-    """Return how many parentheses at the end of a word close none that the word opened.
+    """Count the closing parentheses at the end of a word that the word did not open.
 
     >>> _unopened("b)"), _unopened("foo()"), _unopened("foo())")
     (1, 0, 1)

@@ -16,7 +16,7 @@ from turnlog.index.search.word_search import SearchTerms
 from turnlog.index.tokenizer import is_unspaced, tokens_of
 
 MOST_WORDS = 12
-"""Words of a question that are searched for."""
+"""Maximum number of words of a question that are searched for."""
 SHORTEST_STEM = 5
 ENDING = re.compile(r"(?:ies|ing|ed|es|s|en|er|ung|te|t|e)$")
 """Endings of English and German that are dropped: `cached` also finds `caching`."""
@@ -49,8 +49,8 @@ def count_terms(db: sqlite3.Connection, text: str) -> list[CountedTerm]:
 def relax(counted: Sequence[CountedTerm], hides_secrets: bool = False) -> Query | None:
     """Return a query for any of the telling words of a question; None if it has none.
 
-    With `hides_secrets`, words are chosen by their length. A rare word displaces another one, which
-    would tell whether it occurs in a secret.
+    With `hides_secrets`, words are chosen by length instead of rarity: preferring a rare word could
+    reveal that it occurs in a secret.
     """
     if hides_secrets:
         known = sorted(counted, key=lambda each: -len(each.term.text))

@@ -25,7 +25,7 @@ from turnlog.store.paths import Store
 from turnlog.store.resume_command import resume_command
 
 READ = 7
-"""Texts read per text shown at most, to replace duplicates that were already shown."""
+"""Maximum number of texts read per text shown, to make up for duplicates that are skipped."""
 PROMPT = 300
 """Characters of a prompt that are shown."""
 
@@ -150,7 +150,8 @@ class SnippetReader:
     def visible(self, candidates: list[Candidate]) -> list[Candidate]:
         """Return the first candidates, omitting those that match only inside of a secret.
 
-        `ghp_a`, `ghp_b` …: whoever only sees which searches succeed could spell out a secret.
+        Otherwise searches for `ghp_a`, `ghp_b` … could spell out a secret: it is enough to see
+        which of them succeed.
         """
         return [each for each in candidates[: self._most] if self._is_visible(each)]
 

@@ -1,8 +1,8 @@
 """Rank the sessions that match a query, for a list that is updated on every keystroke.
 
-Only the index is read: a list of hundreds of sessions shows the text of one of them. The best
-matches come first, unless the words occur nearly everywhere: then relevance says little, takes long
-to compute, and the most recently active sessions come first.
+Only the index is read, not the session files: of hundreds of sessions in the list, the text of only
+one is shown. The best matches come first, unless the words occur nearly everywhere: then relevance
+says little, takes long to compute, and the most recently active sessions come first.
 """
 
 import sqlite3
@@ -18,11 +18,11 @@ from turnlog.index.search.selection import conditions
 from turnlog.index.search.word_search import SearchTerms, begin, rank
 
 FREQUENT = 2_000
-"""Matching texts above which sessions are sorted by time."""
+"""Number of matching texts above which sessions are sorted by time."""
 SCANNED = 30_000
-"""Matching texts that are looked at then, the last ones indexed first."""
+"""Maximum number of matching texts examined in that case, the last indexed first."""
 NEAR = 400
-"""Texts before and after one that are candidates for its surroundings."""
+"""Number of texts on either side of a text that are considered as its context."""
 
 
 class RankedSession(Struct, frozen=True):
@@ -35,7 +35,7 @@ class RankedSession(Struct, frozen=True):
 
 
 class FileOrder(Struct, frozen=True):
-    """The sessions, most recently active first; it holds until the index changes."""
+    """The sessions, most recently active first; valid until the index changes."""
 
     numbers: list[int]
     places: dict[int, int]
@@ -54,8 +54,8 @@ def rank_sessions(
     db: sqlite3.Connection, terms: SearchTerms, order: FileOrder
 ) -> list[RankedSession]:
     """Return the sessions that match a query by words, at most as many as its limit."""
-    # Whether "a/b" occurs verbatim would take reading a line for each match; as a phrase of words,
-    # which FTS5 finds by itself, it is hardly ever something else.
+    # Checking that "a/b" occurs verbatim would require reading a line for each match. Skip that:
+    # the phrase "a b", which FTS5 finds by itself, is hardly ever anything else.
     quick = replace(terms, query=replace(terms.query, literals=()))
     match = quick.query.match or ""
     counted = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
@@ -84,7 +84,7 @@ def find_document(db: sqlite3.Connection, number: int, query: Query) -> int | No
 def texts_around(
     db: sqlite3.Connection, document: int, kinds: Sequence[str], before: int, after: int
 ) -> list[IndexedText]:
-    """Return a text and those before and after it in its file, of some kinds, in order."""
+    """Return a text and the texts of some kinds around it in its file, in order."""
     row = db.execute("SELECT file FROM docs WHERE id = ?", (document,)).fetchone()
     if row is None:
         return []
@@ -131,7 +131,7 @@ def _by_time(db: sqlite3.Connection, terms: SearchTerms, order: FileOrder) -> li
     allowed, selection = set(terms.selection.numbers), terms.selection
     if len(allowed) * 2 > len(order.numbers):
         # Most sessions are allowed: testing the few that are found is faster than a condition. With
-        # few allowed, texts of others must not use up what is scanned.
+        # few allowed, the condition keeps texts of other sessions from using up `SCANNED`.
         selection = replace(selection, numbers=())
     where, values = conditions(selection)
     rows = db.execute(

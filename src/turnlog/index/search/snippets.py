@@ -93,7 +93,7 @@ def _spans(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
 
 
 def _best_start(places: list[list[Span]]) -> int:
-    """Return where most different terms occur close together; the earliest such position."""
+    """Return the earliest position at which the most different terms occur close together."""
     spans = sorted((start, rank) for rank, found in enumerate(places) for start, _ in found)
     best, most = 0, 0
     for number, (start, _) in enumerate(spans):

@@ -19,7 +19,7 @@ from turnlog.index.search.selection import Selection
 ENOUGH = 200
 """Stop after this many candidates if they come from enough sessions."""
 LITERAL_DEPTH = 2_000
-"""Candidates read from their files at most to find literal punctuation."""
+"""Maximum number of candidates read from their files to find literal punctuation."""
 SPARE = 5
 """Extra sessions to find, because some may turn out to contain only copies."""
 
@@ -55,7 +55,7 @@ def parse_search(text: str, is_regex: bool = False) -> Query:
 
 
 def begin(db: sqlite3.Connection, terms: SearchTerms) -> Begun:
-    """Have SQLite rank the texts, which is most of the work of a word search."""
+    """Start to rank the texts in SQLite, which is most of the work of a word search."""
     tiers = tiers_of(db, terms.query.match or "")
     return Begun(tiers, ranked(db, tiers[0], terms.selection))
 

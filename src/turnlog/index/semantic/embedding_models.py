@@ -1,4 +1,4 @@
-"""Choose the model that embeds texts: the user's endpoint, or the table that comes with turnlog."""
+"""Choose the model that embeds texts: the user's endpoint, or turnlog's own static model."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -19,16 +19,16 @@ class EmbeddingModel(Protocol):
 
     @property
     def name(self) -> str:
-        """A name that differs for vectors that cannot be compared."""
+        """A name that is the same only if vectors can be compared."""
         ...
 
     def embed_texts(self, texts: Iterable[str]) -> list[StoredVector | None]:
-        """Return the vector of each text; None for one that says nothing."""
+        """Return the vector of each text; None for a text without meaning."""
         ...
 
 
 def configured_model(environment: Mapping[str, str] = os.environ) -> EmbeddingModel:
-    """Return the model that the configuration names; by default the table."""
+    """Return the model that the configuration names; by default the static model."""
     path = configuration_file(environment)
     endpoint = read_endpoint(
         read_configuration(path).get("semantic"), environment, f"$EDITOR {path}"
@@ -43,7 +43,7 @@ class TextChoice:
         self.titles: set[str] = set()
 
     def is_worth_embedding(self, kind: str, text: str) -> bool:
-        """Return whether a text has a subject, and is not a title that the client repeats."""
+        """Return whether a text is long enough to have a subject, and not a repeated title."""
         # Slugs such as `fuzzy-dancing-hippo` are titles of one word.
         if kind not in KINDS or len(text[:200].split(None, FEWEST_WORDS)) < FEWEST_WORDS:
             return False

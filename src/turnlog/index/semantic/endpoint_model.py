@@ -44,7 +44,7 @@ class EndpointModel:
 
     @property
     def name(self) -> str:
-        """A name that differs for vectors that cannot be compared."""
+        """A name that is the same only if vectors can be compared."""
         if self.dimensions is None:
             self.embed_texts([PROBE])
         return f"{self.endpoint.url} {self.endpoint.model} {self.dimensions}"
@@ -71,7 +71,7 @@ class EndpointModel:
         return vectors
 
     def _post(self, body: dict[str, Any]) -> bytes:
-        # Imported late: with the table that comes with turnlog, nothing is sent.
+        # Imported late: with the static model, nothing is sent.
         from http.client import HTTPException
         from urllib.error import HTTPError
         from urllib.request import Request
@@ -103,7 +103,7 @@ class EndpointModel:
 
 
 def read_endpoint(settings: Any, environment: Any, hint: str) -> Endpoint | None:
-    """Return the endpoint that a configuration names, if any; raise UsageError if it is wrong."""
+    """Return the endpoint that a configuration names, if any; raise UsageError if it is invalid."""
     if settings is None:
         return None
     if not is_object(settings):
@@ -141,7 +141,7 @@ def _vectors_in(answer: Any) -> Sequence[Any]:
         return ()
     if is_array(data := answer.get("data")):
         items = [each for each in data if is_object(each)]
-        # OpenAI's answer names the place of each text; the order is not promised.
+        # OpenAI's answer gives the index of each text, and does not guarantee an order.
         items.sort(key=lambda each: each["index"] if isinstance(each.get("index"), int) else 0)
         return [each.get("embedding") for each in items]
     vectors = answer.get("embeddings")
@@ -149,7 +149,7 @@ def _vectors_in(answer: Any) -> Sequence[Any]:
 
 
 def _numbers(value: Any) -> list[float]:
-    """Return the numbers of a vector; empty if it is not one."""
+    """Return the numbers of a vector; an empty list if the value is not a vector."""
     if not is_array(value):
         return []
     is_sound = all(isinstance(each, int | float) and isfinite(each) for each in value)

@@ -19,7 +19,7 @@ from turnlog.secrets import MASKED, mask_start
 
 FOLDER = Path(__file__).parent / "model"
 NAME = "all-MiniLM-L6-v2, static, 3"
-"""Change it whenever texts get other vectors, so that indexes compute them again."""
+"""Change it whenever texts get different vectors, so that indexes recompute them."""
 DIMENSIONS = 192
 SCALES, NUMBERS = 64, 16
 HEAD = SCALES * NUMBERS
@@ -38,13 +38,13 @@ _BIASED = bytes((value + BIAS) % 256 for value in range(256))
 
 
 class StaticModel:
-    """The table that comes with turnlog."""
+    """The model that comes with turnlog: a table of token vectors."""
 
     name = NAME
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self.vocabulary = Vocabulary(folder / "vocabulary.txt")
-        # Mapped, because processes that share a file would share the place at which they read.
+        # Mapped into memory, because forked processes that share an open file share its position.
         with (folder / "rows.int4").open("rb") as file:
             self.rows = mmap(file.fileno(), 0, access=ACCESS_READ)
         self.words: dict[str, tuple[int, int]] = {}
@@ -88,9 +88,10 @@ class StaticModel:
 
 
 def _without_secrets(text: str) -> str:
-    """Return the start of a text without secrets and without their masks, which have a digest.
+    """Return the start of a text without its secrets and their placeholders.
 
-    They say nothing about the subject, and a vector with parts of them would confirm a guess.
+    Neither says anything about the subject. A placeholder contains a digest of its secret, so a
+    vector that depends on either could confirm a guess.
     """
     return MASK.sub(" ", mask_start(text, LONGEST_TEXT))
 
@@ -105,5 +106,5 @@ def _translations(scale: bytes) -> tuple[bytes, bytes]:
 
 @cache
 def static_model() -> StaticModel:
-    """Return the model of this process."""
+    """Return the model, which is loaded once per process."""
     return StaticModel()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 LARGEST = 127
 WIDEST = 31
-"""Bytes of a code whose differing bits can be counted in a byte: 31 x 8 < 256."""
+"""Maximum bytes of a code whose differing bits can be counted in a byte: 31 x 8 < 256."""
 _SIGNS = b"1" * 128 + b"0" * 128
 """Translates the bytes of a row to the digits of its code: 128 and up are negative numbers."""
 
@@ -28,7 +28,7 @@ class StoredVector(NamedTuple):
 
 
 def quantize(values: Sequence[float]) -> StoredVector | None:
-    """Return a vector in bytes; None if it has no direction.
+    """Quantize a vector to bytes; return None if all its values are 0.
 
     >>> quantize([2.0, -1.0, 0.0, 1.0])
     StoredVector(row=b'\\x7f\\xc1\\x00?', code=b'\\x0b')
@@ -61,7 +61,7 @@ def cosines(wanted: Sequence[int], rows: Iterable[bytes]) -> list[float]:
 
 
 def mean_of(rows: Iterable[bytes]) -> list[float]:
-    """Return the mean direction of vectors, each of which has the same weight."""
+    """Return the mean direction of vectors, all with the same weight."""
     total: list[float] = []
     for row in rows:
         values = values_of(row)
@@ -71,7 +71,7 @@ def mean_of(rows: Iterable[bytes]) -> list[float]:
 
 
 def distances(code: bytes, codes: bytes) -> list[int]:
-    """Return the number of bits in which each of many codes differs from one.
+    """Return the number of bits in which each of `codes` differs from `code`.
 
     >>> distances(b"\\x0f", b"\\x0f\\x0e\\xf0")
     [0, 1, 8]
@@ -99,7 +99,7 @@ def _differing_bits(code: bytes, columns: list[bytes]) -> bytes:
 
 
 def nearest_places(found: Sequence[int], start: int, end: int) -> list[int]:
-    """Return the places of the numbers ranked `start` to `end`, the smallest first; ties in order.
+    """Return the positions of the numbers ranked `start` to `end`, smallest first; ties in order.
 
     >>> nearest_places([5, 2, 9, 2, 5], 1, 4)
     [3, 0, 4]

@@ -1,7 +1,7 @@
 """The vectors of an index: written along with the words of a file, deleted with the file.
 
-Of each file, `vectors_doc` is the last text that was looked at, so vectors continue where they
-stopped. All vectors of an index are of one model.
+The column `vectors_doc` of a file names the last text that was processed, so that embedding resumes
+where it stopped. All vectors of an index are of one model.
 """
 
 import sqlite3
@@ -21,7 +21,7 @@ from turnlog.index.semantic.vector_codes import (
 )
 
 DOC = 8
-"""Bytes of the number of a text."""
+"""Size in bytes of the number of a text."""
 RESCORED = 250
 """Number of texts with the nearest codes whose rows are compared."""
 
@@ -46,7 +46,7 @@ def stored_model(db: sqlite3.Connection) -> str | None:
 
 
 def use_model(db: sqlite3.Connection, name: str) -> None:
-    """Switch the index to the vectors of a model; those of another one are deleted."""
+    """Switch the index to a model; delete the vectors of another one."""
     if stored_model(db) == name:
         return
     with writing(db):
@@ -109,7 +109,7 @@ class Nearest:
         return len(self.distances)
 
     def best(self, start: int, count: int = RESCORED) -> list[SimilarText]:
-        """Return the texts with the nearest codes, starting at a rank."""
+        """Return the texts with the nearest codes from rank `start` on, the most similar first."""
         places = nearest_places(self.distances, start, start + count)
         found = cosines(self.wanted, map(self._row, places))
         docs = (unpack_from("<q", self.docs, DOC * place)[0] for place in places)

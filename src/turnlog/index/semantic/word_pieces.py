@@ -1,6 +1,6 @@
 """Split words into the tokens of a table: a word, or the longest known pieces of it (WordPiece).
 
-The vocabulary is uncased and knows no accents; `##` marks a piece that continues a word.
+The vocabulary is uncased and has no accents; `##` marks a piece that continues a word.
 """
 
 from functools import cached_property
