@@ -65,6 +65,26 @@ def test_lists_cover_all_stores_and_name_them(
     assert {row["store"] for row in checked} == set(map(str, two))
 
 
+def test_sub_agents_belong_to_the_session_of_their_own_store(
+    turnlog: Run, two: tuple[Path, Path]
+) -> None:
+    for root, word in zip(two, ("walrus", "ibis"), strict=True):
+        path = add_session(root, ID, f"about a {word}", f"msg_{word}")
+        agent = path.with_suffix("") / "subagents" / "agent-a1b2c3d4e5f6a7b8c.jsonl"
+        agent.parent.mkdir(parents=True)
+        write = call("Write", {"file_path": f"/home/ada/{word}.py", "content": "x"}, f"w_{word}")
+        lines = (user(f"look for the {word}s"), assistant(write), result(f"w_{word}", "done"))
+        agent.write_bytes(session(*lines, session_id=ID, agent_id="a1b2"))
+    for root, word in zip(two, ("walrus", "ibis"), strict=True):
+        rows = json.loads(turnlog("search", f"{word}s", "--json").out)
+        assert [row["store"] for row in rows] == [str(root)]
+        # Ranking takes another path through the code, and so do files.
+        titles = [f"about a {each}" for each in ("walrus", "ibis")]
+        for command in (("search", f"{word}s"), ("history-of", f"/home/ada/{word}.py")):
+            found = turnlog(*command).out
+            assert [each in found for each in titles] == [each.endswith(word) for each in titles]
+
+
 def test_search_covers_all_stores(turnlog: Run, two: tuple[Path, Path]) -> None:
     for words in (["store"], ["--regex", "st.re"]):
         hits = json.loads(turnlog("search", *words, "--json").out)

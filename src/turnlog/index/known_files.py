@@ -133,5 +133,6 @@ def _calls_on(db: sqlite3.Connection, condition: str, value: str) -> list[tuple[
         SELECT DISTINCT c.path, s.path FROM calls c JOIN files f ON f.id = c.file
         JOIN files s ON s.id = f.id AND NOT f.is_subagent
             OR f.is_subagent AND s.session = f.session AND NOT s.is_subagent
+                AND s.store = f.store
         WHERE {condition} AND NOT s.is_gone ORDER BY s.started, s.path"""
     return db.execute(statement, (value,)).fetchall()

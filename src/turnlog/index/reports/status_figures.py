@@ -1,7 +1,7 @@
 """Compute the figures of a status line: cost of the session, of today and of the current window."""
 
 import sqlite3
-from datetime import datetime
+from datetime import date, datetime, time
 from typing import NamedTuple
 
 from turnlog.index.reports.reports import Filters, run_report
@@ -23,7 +23,8 @@ class Status(NamedTuple):
 
 def status_of(db: sqlite3.Connection, session: str, now: float) -> Status:
     """Return the figures for a session at a moment."""
-    midnight = datetime.fromtimestamp(now).astimezone().replace(hour=0, minute=0, second=0)
+    # Local time first: on a day when clocks change, midnight has another offset than now.
+    midnight = datetime.combine(date.fromtimestamp(now), time()).astimezone()
     window = _window(db, now)
     last = db.execute(LAST_MESSAGE, (session,)).fetchone()
     return Status(

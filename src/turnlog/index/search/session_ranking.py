@@ -151,6 +151,7 @@ FILES = """
 SELECT id FROM files WHERE id = :number
 UNION ALL
 SELECT g.id FROM files f JOIN files g ON g.session = f.session AND g.is_subagent
+    AND g.store = f.store
 WHERE f.id = :number
 """
 NEWEST = """
@@ -159,5 +160,6 @@ ORDER BY coalesce(ended, mtime_ns / 1e9) DESC, id DESC
 """
 AGENTS = """
 SELECT g.id, f.id FROM files g JOIN files f ON f.session = g.session AND NOT f.is_subagent
+    AND f.store = g.store
 WHERE g.is_subagent
 """
