@@ -87,7 +87,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
         *("git checkout --rec plain", "git --attr-source x checkout hooked"),
         *("git sparse-checkout set src", "git cherry-pick plain --not main"),
         *("git checkout 'hooked^{/..}'", "git checkout 'hooked@{0..}'", "git merge 'hooked^{/..}'"),
-        *("git checkout deep", "git switch near"),
+        *("git checkout deep", "git switch near", "git --icase-pathspecs checkout hooked -- X"),
     ],
 )
 def test_a_branch_with_other_protected_files_asks(command: str, repository: Repository) -> None:

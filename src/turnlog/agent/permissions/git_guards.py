@@ -35,9 +35,9 @@ from turnlog.agent.workspace.access import ApprovalMode, Basis
 SETTLED = frozenset("add branch clone commit init mv rm tag".split())
 """Subcommands that enter no other submodules than those that the index names before."""
 ELSEWHERE = re.compile(
-    r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|config-env|attr-source)"
+    r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|config-env|attr-source|icase-pathspecs)"
 )
-"""Global options that make git use another repository, or other programs."""
+"""Global options that make git use another repository, other programs, or paths in any case."""
 ENTERING = re.compile(r"submodule\.", re.IGNORECASE)
 """Settings that make git enter submodules."""
 
