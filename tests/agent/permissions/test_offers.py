@@ -137,6 +137,7 @@ def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project:
         *("git push --receive-pack=./x .", "git ls-remote --upload-pack=./x .", "git fetch `x` ."),
         *("git fetch $(echo --upload-pack=./x) .", "git pull -s x/y .", "git rebase -s x/y main"),
         *("git clone -u ./x . y", "git clone --template=x . y", "git init --template=x"),
+        *("git init --separate-git-dir=../x", "git clone --sep ../x https://h/y"),
         *("git archive --exec=./x --remote=. HEAD", "git difftool -yx ./x main"),
         *("git grep $'-O./x\\n' y", "git push . $BASH_REMATCH", "git fetch $_ .", "git pull $PWD"),
     ],

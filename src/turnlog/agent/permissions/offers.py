@@ -53,8 +53,8 @@ STEERING_LETTERS = ("-c", "-C", "-r", "-Z")
 OUTSIDE = {
     "apply": ("build-fake-ancestor", "unsafe-paths"),
     "cherry-pick": ("strategy",),
-    "clone": ("config", "template"),
-    "init": ("template",),
+    "clone": ("config", "separate-git-dir", "template"),
+    "init": ("separate-git-dir", "template"),
     "pull": ("strategy",),
     "rebase": ("strategy",),
 }

@@ -80,7 +80,10 @@ LONE = re.compile(
 )
 """Options of these that take nothing from the next argument; any other one may."""
 
-FILE_OPTIONS = {"commit": ("--file", "--template"), "merge": ("--file",), "tag": ("--file",)}
+FILE_OPTIONS = {
+    "commit": ("--file", "--template"),
+    **dict.fromkeys(("commit-tree", "merge", "notes", "tag"), ("--file",)),
+}
 """Options of git subcommands whose value is a file with the message."""
 FILE_LETTER = re.compile(r"-[A-Za-ln-z]*?[Ft](.*)", re.S)
 """The same as a letter, alone or joined with others, with its value; `-m` takes all behind it."""
