@@ -7,6 +7,8 @@ import re
 import string
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -29,7 +31,7 @@ from turnlog.secrets import (
 )
 from turnlog.secrets.detector import NEAR, _in_base64, _rules, visible
 from turnlog.secrets.names import find_named
-from turnlog.secrets.value_checks import _is_random
+from turnlog.secrets.value_checks import CHECKS, _is_random
 
 RULES = Path(secrets.__file__).with_name("rules.json")
 
@@ -239,6 +241,8 @@ NO_SECRETS = [
     "set_password('new_password')",
     "Passwort: vergessen",
     "openssl req -new -key server.key -out server.csr",
+    '"AWS::IAM::AccessKey": "bf29d4c1a07e4b6f9d3e8c5a2b1f0e7d",',
+    '{"AWS::SecretsManager::Secret":"0f8e3ac97d5142b6a1c4d2e9f7b3a605"}',
 ]
 
 
@@ -367,6 +371,32 @@ def test_long_runs_take_no_long_time() -> None:
         "xoxb-",
     ):
         find_secrets(run * (200_000 // len(run)))
+
+
+@pytest.mark.parametrize("run", ["password%3D", "token=a1b2C3"])
+def test_names_inside_of_a_value_are_not_checked_one_by_one(
+    run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+    for name, check in CHECKS.items():
+        noting = partial(_note, checked, check)
+        monkeypatch.setitem(CHECKS, name, noting)
+    text = run * 4_000
+    (found,) = find_secrets(text)
+    assert found.end == len(text)
+    # Thousands of names, most of them in the value of an earlier one.
+    assert len(checked) < 200
+
+
+def _note(checked: list[str], check: Callable[[str], bool], value: str) -> bool:
+    checked.append(value)
+    return check(value)
+
+
+def test_a_long_value_is_one_secret() -> None:
+    value = some(2_000)
+    (found,) = find_secrets(f"api_key={value} next")
+    assert (found.start, found.end) == (8, 8 + len(value))
 
 
 def test_a_bundle_of_certificates_takes_no_long_time() -> None:

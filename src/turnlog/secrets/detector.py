@@ -29,6 +29,8 @@ NAME_BACKWARDS = re.compile(r"\n?([\w.-]*[\"']?)")
 """Matches a reversed name from its end; searching forwards would try every start before it."""
 ARN = re.compile(r"\barn:[\w:/*-]*\Z")
 """The identifier of a secret is not secret: `arn:aws:secretsmanager:us-west-2:41:secret:name`."""
+RESOURCE = re.compile(r"\b(?:AWS|Alexa)::\w+::\w*\Z")
+"""The type of a resource is no name of a field: `"AWS::IAM::AccessKey": "bf29…"` has a checksum."""
 NAME_REST = re.compile(r"[\w.-]*")
 KINDS = {3: ("password", "password"), 2: ("secret", "key"), 1: ("secret", "random"), 0: ("", "")}
 """The kind and check of a value, by the strength of its name."""
@@ -43,6 +45,9 @@ TAIL = re.compile(
     r"|@(?=[\w-]+(?:\.[\w-]+)+(?:/|:[0-9]))"
 )
 """The end of an unquoted value: `&next=`, `;Server=`, a bracket, the end of a sentence."""
+LONG, MOST_REST = 600, 4096
+"""Characters of an unquoted value that are checked, and how many more it may have."""
+REST = re.compile(r"[^\s\"'`\\]*")
 PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 # Colours or zero-width characters inside a token do not protect it: `ghp_\x1b[0mabc…` is complete
@@ -166,13 +171,16 @@ class _Rule:
             if not kind:  # most names do not mark a secret: `sort_key: value`
                 return
         start, end = _value_span(match)
+        # Checking each of thousands of names in a text without blanks would take seconds.
+        if not self.kind and _is_part(start, end, found):
+            return
         value = text[start:end]
         if re.search(MASKED, value) or not CHECKS[check](value):
             return
         if not self._may_start(text, match.start(), value) or _in_base64(text, start):
             return
         if not _in_placeholder(text, start):
-            found.append((Secret(kind, start, end), self.weight))
+            found.append((Secret(kind, start, _whole_end(match, text, end)), self.weight))
 
     def _may_start(self, text: str, start: int, value: str) -> bool:
         """Return whether a token may start here: `xxghp_…` is one, `task-management` is not."""
@@ -355,13 +363,26 @@ def _name_at(text: str, at: int, match: re.Match[str]) -> str:
     before = NAME_BACKWARDS.match(text[max(0, at - NAME_LENGTH) : at][::-1])
     rest = NAME_REST.match(text[at : at + NAME_LENGTH])
     start = before[1][::-1] if before else ""
-    if text[at - len(start) - 1 : at - len(start)] == ":" and ARN.search(
-        text, max(0, at - 128), at
-    ):
-        return ""
+    if text[at - len(start) - 1 : at - len(start)] == ":":
+        before_keyword = text[max(0, at - 128) : at]
+        if ARN.search(before_keyword) or RESOURCE.search(before_keyword):
+            return ""
     name = start + (rest[0] if rest else "")
     is_flag = (match.lastgroup or "").endswith("_flag")
     return "" if is_flag and not name.lstrip("\"'").startswith("-") else name
+
+
+def _whole_end(match: re.Match[str], text: str, end: int) -> int:
+    """Return the end of an unquoted value that may be longer than what was checked of it."""
+    is_cut = (match.lastgroup or "").startswith("bare") and match.end() == end
+    rest = REST.match(text, end, end + MOST_REST) if is_cut else None
+    return rest.end() if rest else end
+
+
+def _is_part(start: int, end: int, found: list[tuple[Secret, int]]) -> bool:
+    """Return whether a value lies in the secret that was found last, and that is a long one."""
+    _, first, last = found[-1][0] if found else Secret("", 0, 0)
+    return last - first > LONG and first <= start and end <= last
 
 
 def _value_span(match: re.Match[str]) -> tuple[int, int]:

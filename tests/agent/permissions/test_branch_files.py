@@ -39,11 +39,16 @@ class Repository:
         self.git("add", name)
         self.git("commit", "-qm", name)
 
-    def verdict(self, command: str, *deny: str) -> VerdictKind:
-        allowed = (parse_rule("Bash(git:*)", self.top, "test"),)
+    def verdict(self, command: str, *deny: str, is_bypass: bool = False) -> VerdictKind:
+        allowed = () if is_bypass else (parse_rule("Bash(git:*)", self.top, "test"),)
         denied = tuple(parse_rule(text, self.top, "test") for text in deny)
-        policy = Policy(denied, (), allowed, ApprovalMode.DEFAULT, self.top, (self.top,))
+        mode = ApprovalMode.BYPASS if is_bypass else ApprovalMode.DEFAULT
+        policy = Policy(denied, (), allowed, mode, self.top, (self.top,))
         return decide("Bash", [Runs(command)], policy).kind
+
+    def hash_of(self, name: str) -> str:
+        asked = ["git", "rev-parse", name]
+        return subprocess.run(asked, cwd=self.top, check=True, capture_output=True).stdout.decode()
 
 
 @pytest.fixture
@@ -82,7 +87,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
         *("git checkout --rec plain", "git --attr-source x checkout hooked"),
         *("git sparse-checkout set src", "git cherry-pick plain --not main"),
         *("git checkout 'hooked^{/..}'", "git checkout 'hooked@{0..}'", "git merge 'hooked^{/..}'"),
-        *("git checkout deep", "git switch near"),
+        *("git checkout deep", "git switch near", "git --icase-pathspecs checkout hooked -- X"),
     ],
 )
 def test_a_branch_with_other_protected_files_asks(command: str, repository: Repository) -> None:
@@ -174,6 +179,92 @@ def test_commits_on_the_way_count_as_git_stops_at_conflicts(repository: Reposito
     for command in ("cherry-pick main..hooked", "rebase main hooked", "revert main..hooked"):
         assert repository.verdict(f"git {command}") is VerdictKind.ASK
     assert repository.verdict("git merge hooked") is VerdictKind.ALLOW
+
+
+def test_a_rebase_applies_the_commits_of_its_own_branch_again(repository: Repository) -> None:
+    repository.git("checkout", "-q", "hooked")
+    repository.git("rm", "-q", SETTINGS)
+    repository.git("commit", "-qm", "remove")
+    for command in ("git rebase main", "git rebase main hooked", "git rebase --root"):
+        assert repository.verdict(command) is VerdictKind.ASK
+    assert repository.verdict("git rebase HEAD") is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["-5 --grep=settings", "--max-count=5", "--do-walk", "-n --grep=x -2", "-g", "--since=1970"],
+)
+@pytest.mark.parametrize("subcommand", ["cherry-pick", "revert"])
+def test_options_that_choose_among_commits_ask(
+    subcommand: str, options: str, repository: Repository
+) -> None:
+    assert repository.verdict(f"git {subcommand} {options} plain") is VerdictKind.ASK
+    assert repository.verdict(f"git {subcommand} -x --no-edit -m1 plain") is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize("command", ["git checkout .", "git restore .", "git checkout-index -fa"])
+def test_hooks_in_the_work_tree_are_not_brought_from_the_index(
+    command: str, repository: Repository
+) -> None:
+    repository.git("config", "core.hooksPath", "tools/hooks")
+    (repository.top / "tools").mkdir()
+    repository.commit("tools/hooks/pre-commit", "1")
+    assert repository.verdict(command) is VerdictKind.ALLOW
+    repository.git("rm", "-q", "tools/hooks/pre-commit")
+    repository.git("commit", "-qm", "remove")
+    repository.git("reset", "-q", "HEAD~")
+    assert repository.verdict(command) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git checkout {} -- key", "git checkout {} -- '*'", "git restore -s {} -- key"),
+        *("git reset {} -- key", "git restore --staged --source={} key", "git reset -q {} key"),
+    ],
+)
+def test_a_directory_of_a_commit_brings_no_denied_file_under_another_name(
+    command: str, repository: Repository
+) -> None:
+    repository.commit("config/key", "secret")
+    tree = repository.hash_of("HEAD:config").strip()
+    for text in (tree, tree[:10], "HEAD:config"):
+        for is_bypass in (False, True):
+            verdict = repository.verdict(
+                command.format(text), "Read(config/**)", is_bypass=is_bypass
+            )
+            assert verdict is VerdictKind.ASK
+    assert repository.verdict(command.format("HEAD"), "Read(/other/**)") is VerdictKind.ALLOW
+
+
+def test_a_path_with_the_name_of_a_branch_is_reset(repository: Repository) -> None:
+    repository.write("app/.envrc", "1")
+    repository.git("add", ".")
+    repository.git("commit", "-qm", "app")
+    repository.git("branch", "app")
+    assert repository.verdict("git checkout HEAD app") is VerdictKind.ALLOW
+    repository.write("app/.envrc", "2")
+    assert repository.verdict("git checkout HEAD app") is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("command", ["git merge --squash --autostash plain", "git rebase --au x"])
+def test_changes_that_are_put_away_may_not_come_back(command: str, repository: Repository) -> None:
+    repository.write("a.txt", "2")
+    assert repository.verdict(command, "Edit(/a.txt)") is VerdictKind.ASK
+    assert repository.verdict(command, "Edit(/c.txt)") is VerdictKind.ALLOW
+
+
+def test_a_value_that_looks_like_an_option_hides_no_branch(repository: Repository) -> None:
+    for option in ("--pathspec-from-file", "--conflict"):
+        assert repository.verdict(f"git checkout {option} -b hooked") is VerdictKind.ASK
+
+
+def test_denied_files_stay_as_they_are_if_nothing_else_asks(repository: Repository) -> None:
+    for command in ("git checkout plain", "git merge plain", "bash -c 'git checkout plain'"):
+        assert repository.verdict(command, "Edit(/b.txt)", is_bypass=True) is VerdictKind.ASK
+    for command in ("git checkout plain", "git checkout hooked", "git merge plain", "git reset a"):
+        assert repository.verdict(command, "Edit(/c.txt)", is_bypass=True) is VerdictKind.ALLOW
+        assert repository.verdict(command, is_bypass=True) is VerdictKind.ALLOW
 
 
 def test_a_merge_may_be_reverted_to_each_of_its_parents(repository: Repository) -> None:

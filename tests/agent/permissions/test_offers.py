@@ -137,6 +137,7 @@ def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project:
         *("git push --receive-pack=./x .", "git ls-remote --upload-pack=./x .", "git fetch `x` ."),
         *("git fetch $(echo --upload-pack=./x) .", "git pull -s x/y .", "git rebase -s x/y main"),
         *("git clone -u ./x . y", "git clone --template=x . y", "git init --template=x"),
+        *("git init --separate-git-dir=../x", "git clone --sep ../x https://h/y"),
         *("git archive --exec=./x --remote=. HEAD", "git difftool -yx ./x main"),
         *("git grep $'-O./x\\n' y", "git push . $BASH_REMATCH", "git fetch $_ .", "git pull $PWD"),
     ],
@@ -161,6 +162,7 @@ def test_a_rule_for_a_subcommand_of_git_reaches_no_file_elsewhere(
         *("git add --patch a.txt", "git commit -F -", "git checkout -- src"),
         *("git commit -F src/app.py", "git commit -am '-F ../x'", "git am src/x"),
         *("git commit -t x -m '-F ../x'", "git commit --author x -m '-F ../x'"),
+        *("git commit -S --no-verify -m '-F ../x'", "git tag -a v1 -m '-F ../x'"),
         *('git commit -am "$(date)"', "git commit -mF/x --fixup=HEAD", "git tag v1 -m x"),
         *("git cherry-pick -x side", "git cherry-pick --strategy-option=theirs side"),
         *("git grep -neTODO -A3", "git fetch --all --prune", "git fetch origin $B"),
@@ -184,6 +186,11 @@ def test_a_rule_for_a_subcommand_of_git_is_about_its_everyday_uses(
         *("git commit -t -m -F../x", "git commit --tr -m -F ../x", "git commit -qt -m -F ../x"),
         *("git commit -F out.txt", 'git commit -F "$X"', "git commit $X", "git tag v1 -F ../x"),
         *("git merge --file ../x side", "git am ../x", "git am -3 out.txt"),
+        *(
+            "git tag --format -m -F ../x v1",
+            "git tag -u -m -F ../x v1",
+            "git tag --lo -m -F ../x v",
+        ),
     ],
 )
 def test_a_rule_that_is_offered_for_git_quotes_no_file_elsewhere(

@@ -111,9 +111,23 @@ def test_a_patch_is_judged_where_it_is_applied(folder: str, name: str, tmp_path:
     assert _kind_of_patch(command, tmp_path) is VerdictKind.ALLOW
 
 
-def _kind_of_patch(command: str, root: Path, cwd: str = ".") -> VerdictKind:
+@pytest.mark.parametrize("line", ["Binary files /dev/null and b/x differ", "GIT binary patch"])
+def test_a_patch_copies_no_denied_file_that_git_has_stored(line: str, tmp_path: Path) -> None:
+    index = f"index {'0' * 40}..{'1' * 40}"
+    text = f"diff --git a/x b/x\nnew file mode 100644\n{index}\n{line}\n"
+    (tmp_path / "x.patch").write_text(text)
+    (tmp_path / "y.patch").write_text(PATCH.format("src/app.py"))
+    for command in ("git apply x.patch", "git am x.patch", "git apply --3way y.patch"):
+        assert _kind_of_patch(command, tmp_path, denied="Read(./.env)") is VerdictKind.ASK
+        assert _kind_of_patch(command, tmp_path) is VerdictKind.ALLOW
+    assert _kind_of_patch("git apply y.patch", tmp_path, denied="Read(./x)") is VerdictKind.ALLOW
+
+
+def _kind_of_patch(
+    command: str, root: Path, cwd: str = ".", denied: str = "Edit(/docs/keep.md)"
+) -> VerdictKind:
     allow = tuple(parse_rule(f"Bash({each}:*)", root, "test") for each in ("git", "patch"))
-    denied = ("Edit(/docs/keep.md)", "Edit(/docs/old/**)")
-    deny = tuple(parse_rule(each, root, "test") for each in denied)
+    denials = (denied, "Edit(/docs/old/**)")
+    deny = tuple(parse_rule(each, root, "test") for each in denials)
     policy = Policy(deny, (), allow, ApprovalMode.DEFAULT, root / cwd, (root,))
     return decide("Bash", [Runs(command)], policy).kind

@@ -9,14 +9,25 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 
 from msgspec import Struct
 
 from turnlog.agent.permissions.bash import UnknownValue, Word
-from turnlog.agent.permissions.file_verdicts import WRITING, restricted, restricted_names
+from turnlog.agent.permissions.file_verdicts import (
+    READING,
+    WRITING,
+    restricted,
+    restricted_names,
+)
 from turnlog.agent.permissions.git_repository import Repository
-from turnlog.agent.permissions.path_access import has_protected_part, is_guarded, names_of
+from turnlog.agent.permissions.path_access import (
+    guarded_places,
+    has_protected_part,
+    is_guarded,
+    names_of,
+)
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.working_directories import arguments_in
 from turnlog.agent.workspace.shell.command_environment import search_path
@@ -41,6 +52,10 @@ LIMITED = frozenset("checkout checkout-index reset restore".split())
 SHIFTING = re.compile(r"(?:-\w*|--[a-z-]+=)?subtree(?:=.*)?")
 """A strategy that puts the files of a branch into another directory, or its option."""
 RECURSION = "--recurse-submodules"
+WHOLE = "--root"
+"""The option of `git rebase` that applies all commits again."""
+STASH = "--autostash"
+"""The option of `git merge` and `git rebase` that puts changes away, which may not come back."""
 CREATING = frozenset("-b -B -c -C --create --force-create".split())
 """Options in front of the name of a new branch."""
 KEEPING = {
@@ -69,6 +84,16 @@ UNSTAGING = {
     "restore": frozenset("-q --quiet -S --staged".split()),
 }
 """Options with which only the index changes."""
+PICKED = re.compile(
+    r"-[ensx]+|-[mSX].*|--(?:allow-empty|allow-empty-message|cleanup|commit|edit|ff|gpg-sign"
+    r"|keep-redundant-commits|mainline|no-commit|no-edit|no-gpg-sign|no-rerere-autoupdate"
+    r"|no-signoff|rerere-autoupdate|signoff|st[a-z-]*)",
+    re.S,
+)
+"""Options of `git cherry-pick` and `git revert` that choose no commits.
+
+They take all of `git log` as well: `-5 --grep=x topic` applies one that nothing names.
+"""
 JOINED = re.compile(r"-[qdt]+[A-Za-z]")
 """Letters of which only the last one may have a value: `git switch -qc new`."""
 CONTINUING = frozenset("--abort --continue --quit --skip".split())
@@ -85,9 +110,7 @@ PLAIN_STASH = frozenset(
     --quiet
     """.split()
 )
-UNKNOWN_FILES = AccessDecision(
-    VerdictKind.ASK, "which files git changes is only known when it runs", is_guarded=True
-)
+UNKNOWN = "which files git changes is only known when it runs"
 
 
 class BranchChange(Struct, frozen=True):
@@ -107,6 +130,14 @@ class BranchChange(Struct, frozen=True):
     """True if the revisions are stashes."""
     takes_untracked: bool = False
     """True if files that are not tracked are put away."""
+    only_stages: bool = False
+    """True if it changes the index alone."""
+
+
+def unknown_files(policy: Policy) -> AccessDecision:
+    """Return the finding about a call that may change any file, also one that a rule is about."""
+    has_rules = any(rule.tool in WRITING for rule in (*policy.deny, *policy.ask))
+    return AccessDecision(VerdictKind.ASK, UNKNOWN, is_firm=has_rules, is_guarded=True)
 
 
 def guard_branch(
@@ -119,10 +150,10 @@ def guard_branch(
         change = read_change(arguments_in(words[1:], place))
         names = _changed_names(change, place, repository, policy) if change else []
     except (OSError, UnknownValue, ValueError, subprocess.TimeoutExpired):
-        yield UNKNOWN_FILES
+        yield unknown_files(policy)
         return
     if len(names) > MOST_NAMES:
-        yield UNKNOWN_FILES
+        yield unknown_files(policy)
         return
     for path in (repository.top / name for name in names):
         if is_guarded(path, policy.directories, policy.added_path):
@@ -149,7 +180,7 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
     if options & CONTINUING and subcommand in UPSTREAM | PICKING and not named:
         return None
     if _only_stages(subcommand, options):
-        return None
+        return BranchChange(tuple(named), only_stages=True)
     is_plain = options <= KEEPING.get(subcommand, options)
     # `git restore -stopic`, `git switch --orphan x`
     if _is_doubtful(subcommand, texts, options) or not (is_plain or subcommand == "checkout"):
@@ -159,13 +190,17 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
     named = [part for text in named for part in (text, *(_ends(text) if ".." in text else ()))]
     if subcommand in UPSTREAM and not named:
         named = ["@{upstream}"]
-    if subcommand == "rebase" and len(named) > 1:
-        # `git rebase main topic` stops at a conflict with the files of a commit on the way.
-        ranges += [("HEAD", text) for text in named]
+    # A rebase stops at a conflict with the files of a commit on the way.
+    ranges += _replayed(named) if subcommand == "rebase" else ()
+    # With several operands all but the first are paths, even if a branch has the same name.
+    has_paths = bool(paths) or (subcommand == "checkout" and len(named) > 1)
     return BranchChange(
         tuple(named),
         tuple(paths),
-        resets=subcommand in RESETTING or bool(paths) or not is_plain,
+        resets=subcommand in RESETTING
+        or has_paths
+        or not is_plain
+        or _has_beginning(STASH, options),
         ranges=tuple(ranges),
         picks=subcommand in PICKING,
     )
@@ -177,12 +212,27 @@ def _is_doubtful(subcommand: str, texts: list[str], options: set[str]) -> bool:
         return True
     if any(SHIFTING.fullmatch(text) for text in texts) and subcommand in UPSTREAM | PICKING:
         return True
+    if subcommand in PICKING and not all(map(PICKED.fullmatch, options)):
+        return True
+    if subcommand == "rebase" and _has_beginning(WHOLE, options):
+        return True
     # `git cherry-pick topic^!`, `git cherry-pick ^main topic`, `git cherry-pick --stdin`
     if any(text.startswith("^") or any(sign in text for sign in SEVERAL) for text in texts):
         return True
-    return not options.isdisjoint(LISTING) or any(
-        RECURSION.startswith(option) for option in options if len(option) > 2
-    )
+    return not options.isdisjoint(LISTING) or _has_beginning(RECURSION, options)
+
+
+def _has_beginning(name: str, options: set[str]) -> bool:
+    """Return whether a long option, or any beginning of it, is given."""
+    return any(name.startswith(option) for option in options if len(option) > 2)
+
+
+def _replayed(named: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the ranges that a rebase may apply again: `main..HEAD`, or `main..topic`."""
+    yield from ((text, "HEAD") for text in named)
+    if len(named) > 1:
+        yield from (("HEAD", text) for text in named)
+        yield from permutations(named, 2)
 
 
 def _ends(text: str) -> tuple[str, str]:
@@ -222,17 +272,19 @@ def _operands(subcommand: str, texts: list[str]) -> tuple[list[str], list[str], 
         end = len(texts)
     named: list[str] = []
     options: set[str] = set()
-    before = ""
+    before = earlier = ""
     for text in _separated(texts[:end]):
         name, has_value, value = text.partition("=")
+        # In `git checkout --conflict -b topic`, `-b` is a value.
+        is_new = before in CREATING and (earlier[:1] != "-" or earlier in KEEPING["checkout"])
         if text == "-":
             named.append("@{-1}")
         elif text.startswith("-"):
             options.add(name)
             named += [value] if has_value else []
-        elif before not in CREATING:
+        elif not is_new:
             named.append(text)
-        before = text
+        before, earlier = text, before
     return named, texts[end + 1 :], options
 
 
@@ -246,6 +298,9 @@ def _changed_names(
 ) -> list[str]:
     """Return the names that a call may change, relative to the top of the work tree."""
     git = _GitReader(place, repository)
+    if change.only_stages:
+        _check_staged(change, git, policy)
+        return []
     head = git.tree_of("HEAD") or EMPTY_TREE
     names: list[str] = []
     resets = change.resets
@@ -257,11 +312,7 @@ def _changed_names(
             names += git.differing(head, tree, change.paths)
         if trees and change.picks:
             names += git.touched("--no-walk", text)
-        if trees and change.unstashes:
-            names += git.differing(git.tree_of(f"{text}^1") or EMPTY_TREE, trees[0], ())
-            # The third parent of a stash holds files that were not tracked.
-            if untracked := git.tree_of(f"{text}^3"):
-                names += git.differing(EMPTY_TREE, untracked, ())
+        names += _unstashed(text, trees[0], git) if trees and change.unstashes else ()
     for first, last in change.ranges:
         if git.tree_of(first) and git.tree_of(last):
             names += git.touched(last, f"^{first}")
@@ -270,6 +321,23 @@ def _changed_names(
     if change.takes_untracked:
         names += git.names_from("ls-files", "--others", "--exclude-standard", "--full-name", ":/")
     return list(dict.fromkeys(names))
+
+
+def _unstashed(text: str, tree: str, git: "_GitReader") -> Iterator[str]:
+    yield from git.differing(git.tree_of(f"{text}^1") or EMPTY_TREE, tree, ())
+    # The third parent of a stash holds files that were not tracked.
+    if untracked := git.tree_of(f"{text}^3"):
+        yield from git.differing(EMPTY_TREE, untracked, ())
+
+
+def _check_staged(change: BranchChange, git: "_GitReader", policy: Policy) -> None:
+    """Raise `UnknownValue` if a denied file may be staged under another name.
+
+    From there it can be checked out, and `git diff` shows it.
+    """
+    if any(rule.tool in READING for rule in (*policy.deny, *policy.ask)):
+        for text in change.revisions:
+            git.tree_of(text)
 
 
 class _GitReader:
@@ -289,10 +357,19 @@ class _GitReader:
         return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
 
     def tree_of(self, revision: str) -> str:
-        """Return the tree of a revision; empty if there is none of that name."""
+        """Return the tree of a revision; empty if there is none of that name.
+
+        Raises `UnknownValue` for the tree of a directory, such as `HEAD:config`: the names in it
+        are not those that rules know.
+        """
         # In two steps: `:/text^{tree}` would look for another text.
         found = self._parse(revision)
-        return self._parse(f"{found}^{{tree}}") if found else ""
+        done = self._run("rev-parse", f"{found}^{{commit}}", f"{found}^{{tree}}") if found else None
+        if done and done.returncode == 0:
+            return done.stdout.decode().split()[-1]
+        if found and self._parse(f"{found}^{{tree}}"):
+            raise UnknownValue(revision)
+        return ""
 
     def _parse(self, revision: str) -> str:
         done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
@@ -341,11 +418,16 @@ class _GitReader:
 
     def _modified(self, policy: Policy) -> Iterator[str]:
         tops = names_of(self._top)
+        starts, single = guarded_places(policy.directories, policy.added_path)
         # Compared here: git would run filters on the files.
         for line in self.names_from("ls-files", "--stage", "--full-name", ":/"):
             about, _, name = line.partition("\t")
-            is_watched = has_protected_part(Path(name)) or restricted_names(
-                tuple(top / name for top in tops), policy, WRITING, "Edit"
+            path = f"{self._top}/{name}"
+            is_watched = (
+                path.startswith(starts)
+                or path in single
+                or has_protected_part(Path(name))
+                or restricted_names(tuple(top / name for top in tops), policy, WRITING, "Edit")
             )
             if is_watched and not self._is_same(name, about.split()[1]):
                 yield name

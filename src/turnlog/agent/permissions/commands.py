@@ -115,7 +115,8 @@ def _analyze(command: ShellCommand) -> CommandFindings:
         general += judge_displacement(
             displacement, footprint, command.runs, policy, is_alone=is_alone
         )
-    if any(rule.tool == COMMANDS for rule in policy.allow):
+    is_bypass = policy.mode is ApprovalMode.BYPASS and command.has_file_rules
+    if is_bypass or any(rule.tool == COMMANDS for rule in policy.allow):
         general += guard_repositories(script, command.inner, policy)
     if script.unclear:
         reason = f"the command is unclear: {'; '.join(script.unclear)}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from turnlog.agent.permissions.bash import UNKNOWN, Script, UnknownValue, Word, expand, is_folder
-from turnlog.agent.permissions.branch_files import BRINGING, UNKNOWN_FILES, guard_branch
+from turnlog.agent.permissions.branch_files import BRINGING, guard_branch, unknown_files
 from turnlog.agent.permissions.file_verdicts import judge_read
 from turnlog.agent.permissions.git_index import doubt_index
 from turnlog.agent.permissions.git_repository import (
@@ -30,14 +30,14 @@ from turnlog.agent.permissions.working_directories import (
     path_in,
     possible_directories,
 )
-from turnlog.agent.workspace.access import Basis
+from turnlog.agent.workspace.access import ApprovalMode, Basis
 
 SETTLED = frozenset("add branch clone commit init mv rm tag".split())
 """Subcommands that enter no other submodules than those that the index names before."""
 ELSEWHERE = re.compile(
-    r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|config-env|attr-source)"
+    r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|config-env|attr-source|icase-pathspecs)"
 )
-"""Global options that make git use another repository, or other programs."""
+"""Global options that make git use another repository, other programs, or paths in any case."""
 ENTERING = re.compile(r"submodule\.", re.IGNORECASE)
 """Settings that make git enter submodules."""
 
@@ -63,7 +63,7 @@ def guard_repositories(
             known = places if words in direct else None
             yield from _guard_call(words, known, policy, may_grow=may_grow)
             if _is_stale(words, changing, is_ordered=script.is_ordered and not script.has_loop):
-                yield UNKNOWN_FILES
+                yield unknown_files(policy)
 
 
 def _sets_repository(inner: tuple[Inner, ...]) -> bool:
@@ -85,6 +85,8 @@ def _guard_call(
         found = []
     if not found:
         yield _asks("which repository git uses is only known when it runs")
+        if not BRINGING.isdisjoint(word.text for word in words[1:]):
+            yield unknown_files(policy)
     for place in found:
         yield from _guard_place(words, place, policy, may_grow=may_grow)
 
@@ -128,7 +130,9 @@ def _guard_place(
         if subcommand:
             yield from _guard_reading(subcommand, repository, is_own=is_own)
         else:
-            yield from _guard_change(repository, may_grow=may_grow or not _keeps_links(words))
+            # This mode asks only about files that a rule is about.
+            if policy.mode is not ApprovalMode.BYPASS:
+                yield from _guard_change(repository, may_grow=may_grow or not _keeps_links(words))
             called = _without_options(words)
             yield from guard_branch(called, place, repository, policy)
             if called[1:] and called[1].text == "commit":

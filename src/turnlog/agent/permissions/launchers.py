@@ -7,6 +7,7 @@ from itertools import dropwhile, pairwise
 from msgspec import Struct
 
 from turnlog.agent.permissions.bash import HOLE, UNKNOWN, SimpleCommand, Word, parse_script
+from turnlog.agent.permissions.program_options import PROGRAM_OPTIONS, names_program
 from turnlog.agent.permissions.programs import may_run_program
 
 DEEPEST = 6
@@ -132,11 +133,6 @@ UNBOUND = frozenset("watch setsid ionice flock".split())
 RUNNERS = LAUNCHERS.keys() | OTHERS | SHELLS | READERS | INTERPRETERS | CONSOLES
 ACTIONS = frozenset("-exec -execdir -ok -okdir".split())
 CHANGES = ACTIONS | frozenset("-delete -fprint -fprint0 -fprintf -fls".split())
-FILTERS = {
-    "rg": re.compile(r"--(?:pre|hostname-bin)(?:=.*)?", re.S),
-    "sort": re.compile(r"--co.*", re.S),
-}
-"""Options of programs that read, which name a program: `rg --pre=./x`, `--compress-program`."""
 PLAIN_TEXT = re.compile(
     r"(?:[\w./:@^~+\"-]"
     r"|\$\{?(?!BASH|(?:OLD)?PWD|DIRSTACK|MAPFILE|OPTARG|REPLY)[A-Za-z]\w*\}?"
@@ -190,10 +186,10 @@ def needs_whole_rule(words: tuple[Word, ...]) -> bool:
     if name in ("sed", "gsed"):
         # A pattern may match a file whose name is such a script.
         return may_run_program(tuple("e" if each.has_glob else each.text for each in words[1:]))
-    names_program = FILTERS.get(name)
-    return names_program is not None and any(
-        names_program.fullmatch(word.text) or may_become_option(word) for word in words[1:]
-    )
+    if name not in PROGRAM_OPTIONS:
+        return False
+    is_unsure = any(map(may_become_option, words[1:]))
+    return is_unsure or names_program(name, [word.text for word in words[1:]])
 
 
 def may_become_option(word: Word) -> bool:

@@ -53,8 +53,8 @@ STEERING_LETTERS = ("-c", "-C", "-r", "-Z")
 OUTSIDE = {
     "apply": ("build-fake-ancestor", "unsafe-paths"),
     "cherry-pick": ("strategy",),
-    "clone": ("config", "template"),
-    "init": ("template",),
+    "clone": ("config", "separate-git-dir", "template"),
+    "init": ("separate-git-dir", "template"),
     "pull": ("strategy",),
     "rebase": ("strategy",),
 }
@@ -81,6 +81,8 @@ REACHING_LETTERS = {
     "rebase": re.compile(r"-[^-CSX]*[sx].*", re.S),
 }
 """The same options as letters, alone or joined with others: `git grep -nO./x y`."""
+RUNNING = {"bisect": "run", "submodule": "foreach"}
+"""Actions of subcommands that run any command."""
 PACKING = frozenset(("archive", "format-patch"))
 """Subcommands that are there to write a file."""
 REMOTE = frozenset(("fetch", "pull", "push"))
@@ -177,9 +179,10 @@ def _reaches_outside(words: tuple[Word, ...]) -> bool:
     options = [*REACHING, *OUTSIDE.get(subcommand, ())]
     if subcommand in PACKING:
         options.remove("output")
-    letters = REACHING_LETTERS.get(subcommand)
+    letters, running = REACHING_LETTERS.get(subcommand), RUNNING.get(subcommand)
     return any(
-        (letters and letters.fullmatch(word.text))
+        (running and (word.text == running or not word.is_known))
+        or (letters and letters.fullmatch(word.text))
         or (subcommand in REMOTE and may_become_option(word))
         or any(_may_be_option(word, option) for option in options)
         for word in words[1:]

@@ -36,6 +36,9 @@ SERIES = re.compile(r"\s*#(?! HG changeset patch)")
 ESCAPED = re.compile(r"\".*\\")
 """A name with escapes: `"b/\\056envrc"` is `.envrc`."""
 APPLYING = frozenset(("am", "apply"))
+THREE_WAY = frozenset(("-3", "--3way"))
+BINARY = re.compile(r"^(?:[ \t>X]|- )*(?:GIT binary patch|(?:Binary f|F)iles )", re.M)
+"""A patch for which git takes the new content from any object that the line `index` names."""
 SHARED_OPTION = r"-[3q]|-[pC][0-9]+|--(?:3way|ignore-whitespace|quiet|whitespace=[a-z-]+)"
 PLAIN_OPTIONS = {
     "am": re.compile(
@@ -79,10 +82,24 @@ def guard_patches(
     # No file is named, so the patch comes through a pipe, and nobody has seen it yet.
     if not texts and part.is_fed:
         yield UNKNOWN_PATCH
+    yield from _judge_objects(words, texts, policy)
     for path, text in zip(paths, texts, strict=True):
         headers = list(dict.fromkeys(HEADER.findall(text)))
         yield from _judge(path, text, headers, policy)
         yield from _judge_names(headers, place, policy)
+
+
+def _judge_objects(
+    words: tuple[Word, ...], texts: list[str], policy: Policy
+) -> Iterator[AccessDecision]:
+    """Ask about a patch that may copy a denied file which git has stored, by its hash.
+
+    Git takes the content of a binary patch from there, and merges with it for `--3way`.
+    """
+    is_merge = any(word.text in THREE_WAY for word in words)
+    rules = [rule for rule in (*policy.deny, *policy.ask) if rule.tool == "Read"]
+    if rules and (is_merge or any(map(BINARY.search, texts))):
+        yield AccessDecision(VerdictKind.ASK, f"{rules[0].text} may be about it", is_firm=True)
 
 
 def find_patches(

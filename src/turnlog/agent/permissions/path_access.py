@@ -104,6 +104,19 @@ def is_guarded(path: Path, folders: Iterable[Path], added_path: str = "") -> boo
     )
 
 
+def guarded_places(
+    folders: tuple[Path, ...], added_path: str = ""
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return how paths start that may be protected because of what leads to them, and single paths.
+
+    For thousands of files, about which `is_guarded` takes too long: it decides about those that
+    remain.
+    """
+    ends = config_targets(folders)
+    starts = tuple(f"{each}/" for each in (*ends, *search_directories(folders, added_path)[0]))
+    return starts, frozenset(str(each) for end in ends for each in (end, *end.parents))
+
+
 def shadows_program(name: Path, folders: tuple[Path, ...], added_path: str = "") -> bool:
     """Return whether a file in a working directory may run in place of a program elsewhere.
 

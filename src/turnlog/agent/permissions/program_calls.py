@@ -71,12 +71,19 @@ SCRIPT = re.compile(r"[\w./~][\w./~+-]*")
 """The path of a script; not the text of one, as awk takes it."""
 MESSAGE = re.compile(r"-[aqsv]*m|--message")
 """The option of `git commit` and `git tag` that a message follows, alone or joined with others."""
-OTHER_VALUES = re.compile(
-    r"-[A-Za-z]*[CFcmt]|--(?:au|cl|da|fi|loc|m|pathspec-fr|re[eu]|sq|t)[a-z-]*|--c"
+LONE = re.compile(
+    r"-[aefinopqsvz]+|-S.*|--[a-z-]+=.*|--(?:all|allow-empty|allow-empty-message|amend|annotate"
+    r"|branch|create-reflog|dry-run|edit|force|gpg-sign|include|long|no-edit|no-gpg-sign"
+    r"|no-post-rewrite|no-sign|no-signoff|no-status|no-verify|null|only|patch|porcelain|quiet"
+    r"|reset-author|short|sign|signoff|status|verbose|verify)",
+    re.S,
 )
-"""Other options of these that take the next argument, whatever it looks like."""
+"""Options of these that take nothing from the next argument; any other one may."""
 
-FILE_OPTIONS = {"commit": ("--file", "--template"), "merge": ("--file",), "tag": ("--file",)}
+FILE_OPTIONS = {
+    "commit": ("--file", "--template"),
+    **dict.fromkeys(("commit-tree", "merge", "notes", "tag"), ("--file",)),
+}
 """Options of git subcommands whose value is a file with the message."""
 FILE_LETTER = re.compile(r"-[A-Za-ln-z]*?[Ft](.*)", re.S)
 """The same as a letter, alone or joined with others, with its value; `-m` takes all behind it."""
@@ -225,7 +232,8 @@ def without_messages(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
         # In `git commit -t -m -F x`, the value of `-t` is `-m`, and `-F` is an option.
         is_option = not is_value
         is_message = is_option and MESSAGE.fullmatch(word.text) is not None
-        is_value = is_option and not is_message and OTHER_VALUES.fullmatch(word.text) is not None
+        is_alone = not word.is_option or LONE.fullmatch(word.text) is not None
+        is_value = is_option and not is_message and not is_alone
     return tuple(kept)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from itertools import pairwise
+from urllib.parse import unquote
 
 from turnlog.agent.permissions.programs.expressions import DESCRIPTIONS, EXPRESSIONS
 from turnlog.agent.permissions.programs.git import (
@@ -112,6 +113,10 @@ CLUSTER = re.compile(r"-[A-Za-z0-9]{1,16}")
 """Joined options; a path may follow any of them."""
 PIECE = re.compile(r"[^\s=@:;,'\"<>(){}|&!`$\\]+")
 """A possible path inside a longer text: `f=@.env;type=x` has three."""
+MARKED = re.compile(r"[@<]\"?([^;,\"]+)")
+"""The same behind a sign, with any blanks: `f=@a b.txt;type=x`."""
+ADDRESS = re.compile(r"file:(?://[^/]*)?(/[^?#]*)", re.I)
+"""The address of a file; the group is its path."""
 
 
 def read_files(name: str, arguments: tuple[str, ...]) -> ProgramEffect | None:
@@ -201,6 +206,9 @@ def guess_paths(argument: str) -> tuple[str, ...]:
     found += [each[1:] for each in found if each.startswith(("@", ":"))]
     found += [each.rpartition(":")[2] for each in found]
     found += PIECE.findall(argument)
+    found += [*MARKED.findall(argument), *ADDRESS.findall(argument)]
+    # `file:///shop/l%69nk` is `/shop/link`, which may lead to a file that a rule denies.
+    found += map(unquote, tuple(found)) if "%" in argument else ()
     return tuple(dict.fromkeys(filter(None, found)))
 
 
