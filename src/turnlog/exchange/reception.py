@@ -169,12 +169,11 @@ class Receiver:
 
     def separate(self, own: OwnSession) -> None:
         """Make a session an edition of its own if it conflicts with another one of its label."""
-        mine = own.files.get(MAIN)
         for other in self.of_session(own.session):
-            theirs = other.files.get(MAIN)
-            if other is own or other.label != own.label or mine is None or theirs is None:
+            if other is own or other.label != own.label:
                 continue
-            if contest := self._contest(mine, theirs.load(self.fetch)):
+            contest = self._drafts(own, other.as_version())
+            if isinstance(contest, Contest):
                 label = contested_label(own.session, own.label, contest.uuid, contest.ours)
                 own.label = label
 
@@ -210,9 +209,12 @@ class Receiver:
         if mine is None or theirs is None or not own.is_here:
             return False
         # Equal pieces need no line of either version; different ones may still hold the same lines.
-        if mine.version.pieces == theirs.pieces:
-            return True
-        return lines_of(mine.load(self.fetch)) == lines_of(self._segments(theirs.pieces))
+        if mine.version.pieces != theirs.pieces:
+            segments = self._segments(theirs.pieces)
+            if lines_of(mine.load(self.fetch)) != lines_of(segments):
+                return False
+        # An edit may have changed a sub-agent only.
+        return not isinstance(self._drafts(own, version), Contest)
 
     def _name(self, own: OwnSession) -> None:
         if own.local is None:
@@ -400,7 +402,7 @@ class Receiver:
             if version.label != own.label and mine and theirs:
                 segments = self._segments(theirs.pieces)
                 is_same = lines_of(segments) & lines_of(mine.load(self.fetch))
-                if is_same and not self._contest(mine, segments):
+                if is_same and not isinstance(self._drafts(own, version), Contest):
                     return version.label
         return None
 
