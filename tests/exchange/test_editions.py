@@ -1,19 +1,41 @@
-"""Edited sessions: every edition arrives on every machine."""
+"""Edited sessions whose sync fails or is killed: every edition stays listed, and arrives later."""
 
+import errno
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from support.build import SESSION, assistant, session, text, user
 from support.machines import SyncedMachine, all_sync, machines
+from turnlog.errors import Unavailable
+from turnlog.exchange import application, run
+from turnlog.exchange.editions import fork_id
+from turnlog.exchange.packs import PieceReader
+from turnlog.store.deletion_consent import agreed
 
+OTHER = "5e551011-0000-4000-8000-00000000000b"
 START = session(user("hi"), assistant(text("hello")))
 SUBAGENT = session(user("task"), assistant(text("done")))
+EDITED = START.replace(b"hello", b"HELLO")
+SHORTENED = b"".join(START.splitlines(keepends=True)[:-1])
+
+
+class Killed(BaseException):
+    """The end of a process."""
 
 
 @pytest.fixture
 def three(tmp_path: Path) -> list[SyncedMachine]:
     return machines(tmp_path)
+
+
+def failing(error: BaseException) -> Callable[..., NoReturn]:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return fail
 
 
 def lines(*contents: bytes) -> set[bytes]:
@@ -28,12 +50,13 @@ def require_everywhere(these: list[SyncedMachine], *contents: bytes) -> None:
     assert not any(report.problems or report.changes or report.sent for report in reports)
 
 
+@pytest.mark.parametrize("place", ["{id}/subagents/agent-a1.jsonl", "agent-a1.jsonl"])
 @pytest.mark.parametrize("is_known", [True, False], ids=["state kept", "state lost"])
 def test_an_edit_of_nothing_but_a_subagent_is_an_edition(
-    three: list[SyncedMachine], is_known: bool
+    three: list[SyncedMachine], place: str, is_known: bool
 ) -> None:
     a, _, _ = three
-    subagent = a.write(START).parent / SESSION / "subagents" / "agent-a1.jsonl"
+    subagent = a.write(START).parent / place.format(id=SESSION)
     subagent.parent.mkdir(parents=True, exist_ok=True)
     subagent.write_bytes(SUBAGENT)
     all_sync(three, rounds=2)
@@ -43,3 +66,75 @@ def test_an_edit_of_nothing_but_a_subagent_is_an_edition(
         a.lose_state()
     require_everywhere(three, START, SUBAGENT, edited)
     assert subagent.read_bytes() == edited
+
+
+def test_a_subagent_next_to_an_edited_session_is_kept_with_the_fork(
+    three: list[SyncedMachine],
+) -> None:
+    a, _, _ = three
+    a.write(START).with_name("agent-a1.jsonl").write_bytes(SUBAGENT)
+    a.sync()
+    a.write(EDITED)
+    assert not a.sync().problems
+    fork = a.path(fork_id(SESSION, ""))
+    assert fork.read_bytes() == START
+    assert (fork.with_suffix("") / "subagents/agent-a1.jsonl").read_bytes() == SUBAGENT
+    require_everywhere(three, START, SUBAGENT, EDITED)
+
+
+def test_a_fork_that_was_edited_after_its_sync_was_killed_is_an_edition(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, _ = three
+    other = START.replace(SESSION.encode(), OTHER.encode())
+    a.write(START)
+    b.write(other, OTHER)
+    all_sync(three, rounds=2)
+    # A fork that is known already: from then on, new forks are recognized by their ids.
+    b.write(other.replace(b"hello", b"other"), OTHER)
+    all_sync(three, rounds=2)
+    a.write(EDITED)
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "publish", failing(Killed()))
+        with pytest.raises(Killed):
+            a.sync()
+    fork = a.path(fork_id(SESSION, ""))
+    assert fork.read_bytes() == START
+    twice = START.replace(b"hello", b"twice")
+    fork.write_bytes(twice)
+    require_everywhere(three, START, EDITED, twice, other, other.replace(b"hello", b"other"))
+
+
+@pytest.mark.parametrize("content", [EDITED, SHORTENED], ids=["edited", "shortened"])
+@pytest.mark.parametrize("reason", ["written a moment ago", "no space left", "DEST unreadable"])
+def test_what_was_published_stays_listed_if_a_sync_cannot_bring_it_back(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch, content: bytes, reason: str
+) -> None:
+    a, _, _ = three
+    a.write(START)
+    a.sync()
+    a.write(content)
+    with monkeypatch.context() as patch:
+        if reason == "no space left":
+            patch.setattr(application, "apply_changes", failing(OSError(errno.ENOSPC, reason)))
+        if reason == "DEST unreadable":
+            patch.setattr(PieceReader, "read", failing(Unavailable("ssh failed")))
+        report = a.sync(settle=1000 if reason == "written a moment ago" else 0)
+    assert report.problems or report.skipped
+    assert a.path().read_bytes() == content
+    require_everywhere(three, START, content)
+
+
+def test_an_edition_that_could_not_be_written_does_not_count_as_removed(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, _ = three
+    a.write(START)
+    all_sync([a, b])
+    a.write(EDITED)
+    with monkeypatch.context() as patch:
+        patch.setattr(application, "apply_changes", failing(OSError(errno.ENOSPC, "full")))
+        assert a.sync().problems
+    assert a.sync(is_deleting=True, consent=agreed).deleted == []
+    b.sync(is_deleting=True, consent=agreed)
+    require_everywhere(three, START, EDITED)

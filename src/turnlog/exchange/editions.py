@@ -4,7 +4,7 @@ import hashlib
 import uuid
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from turnlog.edit.journal import chunks_of
@@ -12,6 +12,7 @@ from turnlog.errors import Damaged
 from turnlog.exchange.line_merge import Segment, split_lines
 from turnlog.exchange.machine_manifest import FileVersion, Piece, SessionVersion
 from turnlog.exchange.packs import Fetch
+from turnlog.exchange.shared_paths import is_loose, nested_role
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import open_regular
 
@@ -109,6 +110,8 @@ class OwnSession:
     is_deleted: bool = False
     is_new: bool = False
     """True if this machine did not know the edition before."""
+    is_former: bool = False
+    """True for a former edition that got an id here in this sync."""
 
     @property
     def is_here(self) -> bool:
@@ -126,6 +129,35 @@ class OwnSession:
     def as_version(self) -> SessionVersion:
         files = [self.files[role].version for role in sorted(self.files)]
         return SessionVersion(self.session, self.label, files, self.local, self.is_deleted)
+
+    def role_of(self, role: str) -> str:
+        """Return the role that a file has here: a fork has its sub-agents in its own folder."""
+        is_fork = self.local not in (None, self.session)
+        return nested_role(role) if is_fork and is_loose(role) else role
+
+    def leave(self) -> None:
+        """Skip the session in this sync; what it had before stays listed."""
+        for role, file in list(self.files.items()):
+            if file.original is None:
+                del self.files[role]
+            elif file.is_new:
+                file.is_left = True
+            elif file.is_changed:
+                self.files[role] = replace(
+                    file,
+                    version=file.original,
+                    segments=None,
+                    added=0,
+                    is_diverged=False,
+                    is_replaced=False,
+                )
+        # Otherwise it would seem to have been here, and to be removed.
+        self.local = None if self.is_former else self.local
+
+    def forget(self) -> None:
+        """Record that the files of the session are gone."""
+        for file in self.files.values():
+            file.path, file.state, file.is_left = None, None, True
 
 
 def own_version(version: FileVersion) -> FileVersion:

@@ -29,8 +29,6 @@ from turnlog.exchange.packs import Fetch, PackWriter, PieceReader
 from turnlog.exchange.shared_paths import (
     Places,
     folder_problem,
-    is_loose,
-    nested_role,
     path_of,
     role_problem,
     set_aside,
@@ -96,39 +94,85 @@ class Receiver:
             new = contested_label(own.session, own.label, contest.uuid, contest.ours)
             matching = self._matching_label(own, known)
             own.label = new if matching is None else matching
-            return
+        else:
+            gone = [
+                role
+                for role, each in segments.items()
+                if not lines_of(each) <= lines_of(own.files[role].load(self.fetch))
+            ]
+            self.note_removed(own, {role: lost[role] for role in gone})
+
+    def note_removed(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> None:
+        """Keep listing what logs had before, whether or not this sync brings it back."""
         for role, pieces in lost.items():
-            if not lines_of(segments[role]) <= lines_of(own.files[role].load(self.fetch)):
+            if role in own.files:
                 own.files[role].version.former.append(pieces)
+        _remember(own)
 
     def _retire(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> None:
         """Keep listing the edition that a session had before it was edited."""
+        # First of all, because it may fail, and then nothing must have changed.
+        holder = self._holder(own, lost)
         old = OwnSession(own.session, own.label, None)
         for role, file in own.files.items():
             pieces = lost.get(role, file.version.pieces)
-            former, file.version.former = file.version.former, []
+            former = [each for each in file.version.former if each != pieces]
+            file.version.former = []
             version = FileVersion(role, file.version.project, pieces, former)
             version.ranks = [0] * len(pieces) if role in lost else file.version.ranks
             old.files[role] = OwnFile(version)
-        others = [each for each in self.of_session(own.session) if each is not own]
-        for other in others:
-            if other.label == old.label:
-                for role, pieces in lost.items():
-                    if role in other.files:
-                        other.files[role].version.former.append(pieces)
-                return
-        self._add(old)
+        _remember(own)
+        if holder is None:
+            _remember(old)
+            self._add(old)
+            return
+        for role, file in old.files.items():
+            if role in lost or file.version.former:
+                self._adopt(holder, file)
+        _remember(holder)
+
+    def _adopt(self, own: OwnSession, file: OwnFile) -> None:
+        """Add a file of an edition to one of its forks, or what the fork's file may lack."""
+        version, role = file.version, own.role_of(file.version.role)
+        if role not in own.files:
+            version.role = role
+            own.files[role] = file
+        elif version.is_log:
+            own.files[role].version.former += [version.pieces, *version.former]
+
+    def _holder(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> OwnSession | None:
+        """Return a fork on this machine of what a session was."""
+        for other in self.of_session(own.session):
+            if other is not own and other.label == own.label:
+                contest = self._lost_contest(other, lost)
+                if contest is None:
+                    return other
+                # A sync that was killed wrote the fork and recorded nothing; then it was edited.
+                other.label = contested_label(own.session, own.label, contest.uuid, contest.ours)
+        return None
+
+    def _lost_contest(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> Contest | None:
+        for role, pieces in sorted(lost.items()):
+            mine = own.files.get(own.role_of(role))
+            if mine and (contest := self._contest(mine, self._segments(pieces))):
+                return contest
+        return None
 
     def restore_removed(self, own: OwnSession) -> None:
         """Merge what this machine published before back into its files."""
         for role, file in own.files.items():
-            if file.version.former:
-                former = [_ranked(pieces) for pieces in file.version.former]
-                draft = self._draft(file, former)
-                if isinstance(draft, Contest):
-                    raise Damaged(f"{own.session}: a former version conflicts with its edition")
-                draft.version.former = []
-                own.files[role] = draft
+            former = file.version.former
+            if not former:
+                continue
+            draft = self._draft(file, map(_ranked, former))
+            if isinstance(draft, Contest):
+                # Noted by a sync that could not read it: the log was edited, not only shortened.
+                found = [each for each in former if self._contest(file, self._segments(each))]
+                self._retire(own, {role: (found or former)[-1]})
+                own.label = contested_label(own.session, own.label, draft.uuid, draft.ours)
+                return
+            draft.version.former = []
+            own.files[role] = draft
 
     def leave_removed(self, own: OwnSession) -> None:
         """Note the lines that were removed here, so that no merge brings them back."""
@@ -228,6 +272,10 @@ class Receiver:
     def name_former(self, own: OwnSession) -> None:
         """Assign paths to an edition that this machine no longer has, as if it were a fork."""
         self._name(own)
+        own.is_former = True
+        loose = [role for role in own.files if own.role_of(role) != role]
+        for role in loose:
+            self._adopt(own, own.files.pop(role))
         for role, file in list(own.files.items()):
             if self._path(own, file.version) is None:
                 del own.files[role]
@@ -318,9 +366,9 @@ class Receiver:
         named: dict[str, FileVersion] = {}
         for each in version.files:
             file = each
-            if own.local != own.session and is_loose(each.role):
+            if (role := own.role_of(each.role)) != each.role:
                 file = own_version(each)
-                file.role = nested_role(each.role)
+                file.role = role
             path = self._path(own, file)
             if path is not None and self._is_bounded(path, file):
                 named[path] = file
@@ -411,6 +459,12 @@ class Receiver:
         if problem not in self._refused:
             self._refused.add(problem)
             self.report.problems.append(problem)
+
+
+def _remember(own: OwnSession) -> None:
+    """Note the versions of a session before anything is merged into them."""
+    for file in own.files.values():
+        file.original = own_version(file.version)
 
 
 def _ranked(pieces: Iterable[Piece]) -> Ranked:
