@@ -11,6 +11,7 @@ from support.build import SESSION, assistant, session, text, user
 from support.machines import SyncedMachine, all_sync, machines
 from turnlog.errors import Unavailable
 from turnlog.exchange import application, run
+from turnlog.exchange.directory_transport import DirectoryTransport
 from turnlog.exchange.editions import fork_id
 from turnlog.exchange.packs import PieceReader
 from turnlog.store.deletion_consent import agreed
@@ -138,3 +139,44 @@ def test_an_edition_that_could_not_be_written_does_not_count_as_removed(
     assert a.sync(is_deleting=True, consent=agreed).deleted == []
     b.sync(is_deleting=True, consent=agreed)
     require_everywhere(three, START, EDITED)
+
+
+def test_uploads_that_fail_leave_the_last_manifest_at_the_destination(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, _ = three
+    a.write(START)
+    a.sync()
+    write = DirectoryTransport.write
+
+    def fail(self: DirectoryTransport, name: str, content: bytes) -> None:
+        if name.startswith("manifests/"):
+            raise Unavailable("no space left")
+        write(self, name, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryTransport, "write", fail)
+        for number in range(1, 4):
+            a.write(START, f"{OTHER[:-1]}{number}")
+            with pytest.raises(Unavailable):
+                a.sync()
+    b.sync()
+    assert b.path().read_bytes() == START
+
+
+def test_a_sync_killed_before_it_removes_old_manifests_keeps_its_machine_id(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _, _ = three
+    a.write(START)
+    first = a.sync().machine
+    for number in range(1, 4):
+        a.write(START, f"{OTHER[:-1]}{number}")
+        with monkeypatch.context() as patch:
+            patch.setattr(DirectoryTransport, "remove", failing(Killed()))
+            with pytest.raises(Killed):
+                a.sync()
+    assert {a.sync().machine for _ in range(3)} == {first}
+    a.write(START, OTHER)
+    assert {a.sync().machine for _ in range(2)} == {first}
+    assert len(list(Path(a.dest, "manifests").iterdir())) == 2
