@@ -126,6 +126,21 @@ def test_what_was_published_stays_listed_if_a_sync_cannot_bring_it_back(
     require_everywhere(three, START, content)
 
 
+def test_an_edition_that_could_not_be_read_is_found_by_others(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _, _ = three
+    a.write(START)
+    a.sync()
+    a.write(EDITED)
+    with monkeypatch.context() as patch:
+        patch.setattr(PieceReader, "read", failing(Unavailable("ssh failed")))
+        assert a.sync().problems
+    # So nobody replaces the manifest that lists START as a former version of EDITED.
+    a.lose_state()
+    require_everywhere(three, START, EDITED)
+
+
 def test_an_edition_that_could_not_be_written_does_not_count_as_removed(
     three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:

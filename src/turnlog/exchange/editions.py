@@ -9,7 +9,7 @@ from pathlib import Path
 
 from turnlog.edit.journal import chunks_of
 from turnlog.errors import Damaged
-from turnlog.exchange.line_merge import Segment, split_lines
+from turnlog.exchange.line_merge import Segment, find_contest, split_lines
 from turnlog.exchange.machine_manifest import FileVersion, Piece, SessionVersion
 from turnlog.exchange.packs import Fetch
 from turnlog.exchange.shared_paths import is_loose, nested_role
@@ -199,6 +199,31 @@ def contested_label(session: str, label: str, uuid: str, line: bytes) -> str:
     digest = hashlib.sha256(f"{session}\0{label}\0{uuid}\0".encode(errors="surrogatepass"))
     digest.update(line)
     return digest.hexdigest()[:32]
+
+
+def split_editions(version: SessionVersion, fetch: Fetch) -> Iterator[SessionVersion]:
+    """Yield a version without former versions of its logs that conflict with it, and those.
+
+    A machine that could not read a former version lists it, though it may be another edition.
+    """
+    files = {file.role: file for file in version.files}
+    for role, file in list(files.items()):
+        if not (file.is_log and file.former):
+            continue
+        ours = lines_of(read_segments(file.ranked(), fetch))
+        for former in file.former:
+            theirs = lines_of(read_segments([(piece, 0) for piece in former], fetch))
+            if contest := find_contest(ours, theirs):
+                uuid, _, line = contest
+                label = contested_label(version.session, version.label, uuid, line)
+                other = FileVersion(role, file.project, former)
+                listed = [*(files | {role: other}).values()]
+                yield SessionVersion(version.session, label, listed, None)
+                files[role] = own_version(files[role])
+                files[role].former.remove(former)
+    yield SessionVersion(
+        version.session, version.label, list(files.values()), version.local, version.is_deleted
+    )
 
 
 def fork_aliases(versions: Iterable[SessionVersion]) -> dict[str, tuple[str, str]]:

@@ -21,8 +21,16 @@ from turnlog.exchange.editions import (
     own_version,
     read_log_piece,
     read_segments,
+    split_editions,
 )
-from turnlog.exchange.line_merge import Contest, Segment, find_contest, merge
+from turnlog.exchange.line_merge import (
+    Contest,
+    Ranked,
+    Segment,
+    find_contest,
+    is_forward,
+    merge,
+)
 from turnlog.exchange.machine_manifest import MOST_REPLACED, FileVersion, Piece, SessionVersion
 from turnlog.exchange.options import Exchanged, NotExchanged
 from turnlog.exchange.packs import Fetch, PackWriter, PieceReader
@@ -37,9 +45,6 @@ from turnlog.store.archive.allowed_paths import collisions
 
 MOST_LABELS = 16
 """Editions that conflicts of one version may lead to."""
-
-Ranked = list[tuple[Piece, int]]
-"""Pieces of a log with their ranks."""
 
 
 class Incoming(NamedTuple):
@@ -185,6 +190,16 @@ class Receiver:
 
     def receive(self, incoming: Incoming) -> None:
         """Merge a version into the edition that it belongs to, or create that as a new session."""
+        files = incoming.version.files
+        listed = [pieces for file in files for pieces in (file.pieces, *file.former)]
+        # Nothing is read of a version with a file that is too large.
+        if len(listed) == len(files) or any(map(self.reader.size_problem, listed)):
+            self._receive(incoming)
+            return
+        for version in split_editions(incoming.version, self.fetch):
+            self._receive(Incoming(incoming.machine, version))
+
+    def _receive(self, incoming: Incoming) -> None:
         version, label = incoming.version, incoming.version.label
         # Each conflict gives one side another label, under which there may be a conflict again.
         for _ in range(MOST_LABELS):
@@ -320,7 +335,7 @@ class Receiver:
             # The usual case, which needs no line of either version.
             if all(piece.hash in have for piece in pieces):
                 continue
-            if _is_forward(ours, theirs) and not draft.left_out:
+            if is_forward(ours, theirs) and not draft.left_out:
                 self._extend(draft, theirs[len(ours) :])
             elif contest := self._merge(draft, theirs):
                 return contest
@@ -469,16 +484,6 @@ def _remember(own: OwnSession) -> None:
 
 def _ranked(pieces: Iterable[Piece]) -> Ranked:
     return [(piece, 0) for piece in pieces]
-
-
-def _is_forward(ours: list[Piece], theirs: Ranked) -> bool:
-    """Return whether theirs only adds pieces, after it had all of ours."""
-    count = len(ours)
-    if [piece for piece, _ in theirs[:count]] != ours:
-        return False
-    # A piece behind ours that was added before one of ours belongs in between: that is a merge.
-    had = max((rank for _, rank in theirs[:count]), default=0)
-    return all(rank >= had for _, rank in theirs[count:])
 
 
 def _has_more(drafts: Mapping[str, OwnFile], files: Mapping[str, OwnFile]) -> bool:
