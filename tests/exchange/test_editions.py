@@ -83,6 +83,20 @@ def test_a_subagent_next_to_an_edited_session_is_kept_with_the_fork(
     require_everywhere(three, START, SUBAGENT, EDITED)
 
 
+def test_a_subagent_next_to_its_session_reaches_forks_that_have_it_in_a_folder(
+    three: list[SyncedMachine],
+) -> None:
+    a, b, _ = three
+    a.write(START).with_name("agent-a1.jsonl").write_bytes(SUBAGENT)
+    all_sync(three, rounds=2)
+    a.write(EDITED)
+    all_sync(three, rounds=2)
+    longer = session(user("task"), assistant(text("done")), user("more"))
+    assert longer.startswith(SUBAGENT)
+    b.path().with_name("agent-a1.jsonl").write_bytes(longer)
+    require_everywhere(three, START, EDITED, longer)
+
+
 def test_a_fork_that_was_edited_after_its_sync_was_killed_is_an_edition(
     three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -386,6 +386,10 @@ class Receiver:
                 file.role = role
             path = self._path(own, file)
             if path is not None and self._is_bounded(path, file):
+                if (other := named.get(path)) and file.is_log:
+                    # Next to the session and in its folder: in a fork, they are one.
+                    file = own_version(file)
+                    file.former += [other.pieces, *other.former]
                 named[path] = file
         # Names that differ only in case, or by how accents are encoded, are one file on some
         # systems.
