@@ -9,8 +9,9 @@ import pytest
 
 from support.build import SESSION, assistant, session, text, user
 from support.machines import SyncedMachine, all_sync, machines
+from turnlog.edit import apply
 from turnlog.errors import Unavailable
-from turnlog.exchange import application, run
+from turnlog.exchange import run
 from turnlog.exchange.directory_transport import DirectoryTransport
 from turnlog.exchange.editions import fork_id
 from turnlog.exchange.packs import PieceReader
@@ -131,7 +132,7 @@ def test_what_was_published_stays_listed_if_a_sync_cannot_bring_it_back(
     a.write(content)
     with monkeypatch.context() as patch:
         if reason == "no space left":
-            patch.setattr(application, "apply_changes", failing(OSError(errno.ENOSPC, reason)))
+            patch.setattr(apply, "apply_changes", failing(OSError(errno.ENOSPC, reason)))
         if reason == "DEST unreadable":
             patch.setattr(PieceReader, "read", failing(Unavailable("ssh failed")))
         report = a.sync(settle=1000 if reason == "written a moment ago" else 0)
@@ -163,7 +164,7 @@ def test_an_edition_that_could_not_be_written_does_not_count_as_removed(
     all_sync([a, b])
     a.write(EDITED)
     with monkeypatch.context() as patch:
-        patch.setattr(application, "apply_changes", failing(OSError(errno.ENOSPC, "full")))
+        patch.setattr(apply, "apply_changes", failing(OSError(errno.ENOSPC, "full")))
         assert a.sync().problems
     assert a.sync(is_deleting=True, consent=agreed).deleted == []
     b.sync(is_deleting=True, consent=agreed)

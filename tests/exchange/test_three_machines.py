@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from support.machines import SyncedMachine, all_sync, machines, memory_folder
-from turnlog.exchange import application, machine_state, publication, run
+from turnlog.edit import apply
+from turnlog.exchange import machine_state, publication, run
 from turnlog.exchange.options import NotExchanged
 
 HISTORIES = int(os.environ.get("TURNLOG_HISTORIES", "12"))
@@ -240,7 +241,7 @@ class ThreeMachines(RuleBasedStateMachine):
     @rule(who=WHO)
     def sync_with_a_full_disk(self, who: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(application, "apply_changes", no_space)
+            patch.setattr(apply, "apply_changes", no_space)
             self.world.sync(who)
 
     @rule(who=WHO)
@@ -398,7 +399,7 @@ def _sync_somehow(world: World, who: int, chance: random.Random) -> None:
     ending = chance.choice(["end", "open", "full", "crash", "crash"])
     with pytest.MonkeyPatch.context() as patch:
         if ending == "full":
-            patch.setattr(application, "apply_changes", no_space)
+            patch.setattr(apply, "apply_changes", no_space)
         if ending == "crash":
             patch.setattr(run, "publish", crash_now)
         with suppress(Crash):

@@ -7,6 +7,7 @@ editions of others. A sync that is killed earlier is simply run again.
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from shlex import quote
 
@@ -120,7 +121,11 @@ class _Sync:
                 self.versions.setdefault(version.session, []).append(version)
         self.unmerged: set[tuple[str, str]] = set()
         """Sessions of machines that have to be merged again by the next sync."""
-        self.open: set[str] = set()
+
+    @cached_property
+    def open(self) -> set[str]:
+        """Sessions and files that are open: not looked for unless there is something to write."""
+        return live_sessions(self.store) | set(open_files())
 
     def close(self) -> None:
         self.writer.stop()
@@ -134,7 +139,6 @@ class _Sync:
         receiver = Receiver(
             self.store.root, self.state.machine, owns, packs, self.places, self.report
         )
-        self.open = live_sessions(self.store) | set(open_files())
         self._detect_edits(receiver, lost)
         applier = Applier(receiver, journal, self.report.dest, scan.seen)
         self._delete(receiver, applier)
