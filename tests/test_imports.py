@@ -10,11 +10,16 @@ HEAVY = {"click", "rich", "watchfiles", "msgspec", "multiprocessing", "asyncio",
 
 
 def loaded_by(code: str) -> set[str]:
+    """The top-level packages that a program loads."""
+    return {name.partition(".")[0] for name in modules_loaded_by(code)}
+
+
+def modules_loaded_by(code: str) -> set[str]:
     report = "import sys, json; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
     found = subprocess.run(
         [sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True
     )
-    return {name.partition(".")[0] for name in json.loads(found.stderr.splitlines()[-1])}
+    return set(json.loads(found.stderr.splitlines()[-1]))
 
 
 def test_import_turnlog_loads_nothing_heavy() -> None:
@@ -45,6 +50,10 @@ def test_the_client_of_the_api_is_loaded_when_a_model_is_asked(module: str) -> N
 def test_the_library_loads_no_front_end_and_no_client_of_a_service() -> None:
     heavy = {"click", "rich", "prompt_toolkit", "anthropic", "opentelemetry", "requests"}
     assert not loaded_by("import turnlog; turnlog.open") & heavy
+
+
+def test_a_sync_with_other_machines_loads_what_edits_need_when_it_writes() -> None:
+    assert "turnlog.edit.apply" not in modules_loaded_by("import turnlog.cli.sync_with")
 
 
 def test_public_names_resolve() -> None:

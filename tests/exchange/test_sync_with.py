@@ -12,7 +12,7 @@ from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.edit.journal import Journal, open_journal
 from turnlog.errors import Conflict, UsageError
-from turnlog.exchange import ExchangeOptions, application, local_scan
+from turnlog.exchange import ExchangeOptions, application, local_scan, run
 from turnlog.exchange.editions import fork_id
 from turnlog.store.deletion_consent import agreed
 
@@ -222,10 +222,11 @@ def test_a_second_sync_reads_no_file(
         os.utime(machine.path(), (1, 1))
         machine.sync()
 
-    def refuse(path: Path) -> None:
+    def refuse(path: Path = Path("/proc")) -> None:
         pytest.fail(f"{path} was read")
 
     monkeypatch.setattr(local_scan, "open_regular", refuse)
+    monkeypatch.setattr(run, "open_files", refuse)
     assert not any(report.sent for report in all_sync(shared))
 
 

@@ -4,17 +4,19 @@
 are killed.
 """
 
+import errno
 import json
+import math
 import os
 import random
 import shutil
 import signal
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -22,7 +24,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from support.machines import SyncedMachine, all_sync, machines, memory_folder
-from turnlog.exchange import machine_state, publication
+from turnlog.edit import apply
+from turnlog.exchange import machine_state, publication, run
+from turnlog.exchange.options import NotExchanged
 
 HISTORIES = int(os.environ.get("TURNLOG_HISTORIES", "12"))
 KILLS = int(os.environ.get("TURNLOG_KILLS", "4"))
@@ -100,13 +104,13 @@ class World:
         for machine in self.machines:
             self.ever |= machine.lines()
         with self.known_ids():
-            all_sync(self.machines, rounds=2)
-            self._check()
+            reports = all_sync(self.machines, rounds=2)
+            self._check([each for report in reports for each in report.problems])
 
-    def _check(self) -> None:
+    def _check(self, problems: list[NotExchanged]) -> None:
         for machine in self.machines:
             missing = self.ever - machine.lines()
-            assert not missing, (machine.home.name, sorted(missing))
+            assert not missing, (machine.home.name, problems, sorted(missing))
         found = [machine.lines() for machine in self.machines]
         assert found[0] == found[1] == found[2]
         # A to-do list that outlived its session is read once the session is back.
@@ -230,6 +234,17 @@ class ThreeMachines(RuleBasedStateMachine):
         self.world.sync(who)
 
     @rule(who=WHO)
+    def sync_open_sessions(self, who: int) -> None:
+        """Clients may have written to every session a moment ago, so none is changed."""
+        self.world.sync(who, settle=math.inf)
+
+    @rule(who=WHO)
+    def sync_with_a_full_disk(self, who: int) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(apply, "apply_changes", no_space)
+            self.world.sync(who)
+
+    @rule(who=WHO)
     def undo(self, who: int) -> None:
         from turnlog.edit.journal import open_journal
         from turnlog.errors import TurnlogError
@@ -262,6 +277,10 @@ class ThreeMachines(RuleBasedStateMachine):
             self.world.check()
         finally:
             self.world.close()
+
+
+def no_space(*_: object, **__: object) -> NoReturn:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 class crashing:  # noqa: N801
@@ -337,6 +356,58 @@ def kill_sync(machine: SyncedMachine, delay: float) -> None:
     time.sleep(delay)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
+
+
+def test_every_line_survives_syncs_that_fail() -> None:
+    for seed in range(HISTORIES):
+        world = World(seed)
+        chance = random.Random(seed)
+        try:
+            for _ in range(30):
+                who = chance.randrange(3)
+                if chance.random() < 0.5:
+                    _write(world, who, chance)
+                else:
+                    _sync_somehow(world, who, chance)
+            world.check()
+        finally:
+            world.close()
+
+
+def _write(world: World, who: int, chance: random.Random) -> None:
+    logs = world.machines[who].logs()
+    path = world.machines[who].path(chance.choice(SESSIONS), "/srv/shop")
+    match chance.randrange(7):
+        case 0 if logs:
+            chance.choice(logs).unlink()
+        case 1 if logs:
+            path = chance.choice(logs)
+            path.write_bytes(path.read_bytes().replace(b"prompt", b"PROMPT", 1))
+        case 2 if logs:
+            path = chance.choice(logs)
+            lines = path.read_bytes().splitlines(keepends=True)
+            path.write_bytes(b"".join(chance.sample(lines, max(0, len(lines) - 1))))
+        case 3 | 4:
+            subagent = path.with_suffix("") / "subagents" / "agent-a1.jsonl"
+            world.append_to(subagent, path.stem, 1, is_branch=False)
+        case _:
+            world.append_to(path, path.stem, chance.randint(1, 4), is_branch=False)
+
+
+def _sync_somehow(world: World, who: int, chance: random.Random) -> None:
+    """Sync until the end, with open sessions, with a full disk, or until it is to be published."""
+    ending = chance.choice(["end", "open", "full", "crash", "crash"])
+    with pytest.MonkeyPatch.context() as patch:
+        if ending == "full":
+            patch.setattr(apply, "apply_changes", no_space)
+        if ending == "crash":
+            patch.setattr(run, "publish", crash_now)
+        with suppress(Crash):
+            world.sync(who, settle=math.inf if ending == "open" else 0)
+
+
+def crash_now(*_: object) -> NoReturn:
+    raise Crash
 
 
 def test_machines_that_sync_at_the_same_time_lose_nothing() -> None:

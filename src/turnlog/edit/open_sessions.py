@@ -46,8 +46,17 @@ def _is_transcript(path: Path) -> bool:
 
 def open_files() -> Iterator[str]:
     """Yield the files that other processes have open, on systems with /proc."""
-    for folder in Path("/proc").glob("[0-9]*/fd"):
-        if folder.parent.name == str(os.getpid()):
-            continue
-        with suppress(OSError):  # another user's process, or one that has ended
-            yield from (str(each.readlink()) for each in folder.iterdir())
+    for process in _names_in("/proc"):
+        if process.isdecimal() and process != str(os.getpid()):
+            folder = f"/proc/{process}/fd"
+            for name in _names_in(folder):
+                with suppress(OSError):  # closed since
+                    yield str(Path(folder, name).readlink())
+
+
+def _names_in(folder: str) -> list[str]:
+    # Not `Path.glob`, which fails if a process ends while it looks.
+    try:
+        return os.listdir(folder)
+    except OSError:  # another user's process, one that has ended, or a system without /proc
+        return []

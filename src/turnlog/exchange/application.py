@@ -7,9 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from turnlog.edit.apply import Change, apply_changes
 from turnlog.edit.journal import Journal
-from turnlog.edit.removal import plan_removal
 from turnlog.errors import TurnlogError
 from turnlog.exchange.editions import MAIN, OwnFile, OwnSession
 from turnlog.exchange.machine_manifest import FileVersion
@@ -61,10 +59,14 @@ class Applier:
         for batch in self._batches(owns):
             self._apply_batch(batch)
             progress(len({id(each.own) for each in batch}))
-        self._write_asides()
+        if self.receiver.asides:
+            self._write_asides()
 
     def remove(self, store: Store, sessions: list[Path]) -> None:
         """Remove sessions with all their files, as one change that can be undone."""
+        from turnlog.edit.apply import apply_changes
+        from turnlog.edit.removal import plan_removal
+
         removal = plan_removal(store, sessions)
         record = apply_changes(
             self.journal, self._title, removal.changes, clearing=removal.clearing, root=store.root
@@ -123,6 +125,9 @@ class Applier:
                 self._apply_batch([each for each in batch if id(each.own) == key])
 
     def _write(self, batch: list[Writing]) -> None:
+        # Here: most syncs of a scheduled job find nothing to write, and have no use for it.
+        from turnlog.edit.apply import Change, apply_changes
+
         targets = {each.path: self._targets(each) for each in batch}
         changes = [
             Change(
@@ -160,6 +165,8 @@ class Applier:
             self._seen.pop(name, None)
 
     def _write_asides(self) -> None:
+        from turnlog.edit.apply import Change, apply_changes
+
         for path, version in self.receiver.asides.items():
             if path.exists():
                 continue

@@ -4,14 +4,15 @@ import hashlib
 import uuid
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from turnlog.edit.journal import chunks_of
 from turnlog.errors import Damaged
-from turnlog.exchange.line_merge import Segment, split_lines
+from turnlog.exchange.line_merge import Segment, find_contest, split_lines
 from turnlog.exchange.machine_manifest import FileVersion, Piece, SessionVersion
 from turnlog.exchange.packs import Fetch
+from turnlog.exchange.shared_paths import is_loose, nested_role
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import open_regular
 
@@ -109,6 +110,8 @@ class OwnSession:
     is_deleted: bool = False
     is_new: bool = False
     """True if this machine did not know the edition before."""
+    is_former: bool = False
+    """True for a former edition that got an id here in this sync."""
 
     @property
     def is_here(self) -> bool:
@@ -126,6 +129,35 @@ class OwnSession:
     def as_version(self) -> SessionVersion:
         files = [self.files[role].version for role in sorted(self.files)]
         return SessionVersion(self.session, self.label, files, self.local, self.is_deleted)
+
+    def role_of(self, role: str) -> str:
+        """Return the role that a file has here: a fork has its sub-agents in its own folder."""
+        is_fork = self.local not in (None, self.session)
+        return nested_role(role) if is_fork and is_loose(role) else role
+
+    def leave(self) -> None:
+        """Skip the session in this sync; what it had before stays listed."""
+        for role, file in list(self.files.items()):
+            if file.original is None:
+                del self.files[role]
+            elif file.is_new:
+                file.is_left = True
+            elif file.is_changed:
+                self.files[role] = replace(
+                    file,
+                    version=file.original,
+                    segments=None,
+                    added=0,
+                    is_diverged=False,
+                    is_replaced=False,
+                )
+        # Otherwise it would seem to have been here, and to be removed.
+        self.local = None if self.is_former else self.local
+
+    def forget(self) -> None:
+        """Record that the files of the session are gone."""
+        for file in self.files.values():
+            file.path, file.state, file.is_left = None, None, True
 
 
 def own_version(version: FileVersion) -> FileVersion:
@@ -167,6 +199,31 @@ def contested_label(session: str, label: str, uuid: str, line: bytes) -> str:
     digest = hashlib.sha256(f"{session}\0{label}\0{uuid}\0".encode(errors="surrogatepass"))
     digest.update(line)
     return digest.hexdigest()[:32]
+
+
+def split_editions(version: SessionVersion, fetch: Fetch) -> Iterator[SessionVersion]:
+    """Yield a version without former versions of its logs that conflict with it, and those.
+
+    A machine that could not read a former version lists it, though it may be another edition.
+    """
+    files = {file.role: file for file in version.files}
+    for role, file in list(files.items()):
+        if not (file.is_log and file.former):
+            continue
+        ours = lines_of(read_segments(file.ranked(), fetch))
+        for former in file.former:
+            theirs = lines_of(read_segments([(piece, 0) for piece in former], fetch))
+            if contest := find_contest(ours, theirs):
+                uuid, _, line = contest
+                label = contested_label(version.session, version.label, uuid, line)
+                other = FileVersion(role, file.project, former)
+                listed = [*(files | {role: other}).values()]
+                yield SessionVersion(version.session, label, listed, None)
+                files[role] = own_version(files[role])
+                files[role].former.remove(former)
+    yield SessionVersion(
+        version.session, version.label, list(files.values()), version.local, version.is_deleted
+    )
 
 
 def fork_aliases(versions: Iterable[SessionVersion]) -> dict[str, tuple[str, str]]:

@@ -14,6 +14,9 @@ import msgspec
 
 from turnlog.exchange.machine_manifest import Piece
 
+Ranked = list[tuple[Piece, int]]
+"""Pieces of a log with their ranks."""
+
 
 class Segment(NamedTuple):
     """Consecutive lines of a log."""
@@ -74,6 +77,16 @@ def merge(
     ]
     added = sum(len(segment.lines) for _, segment in found)
     return Merged(_inserted(ours, _reranked(ours, found)) if added else ours, added)
+
+
+def is_forward(ours: list[Piece], theirs: Ranked) -> bool:
+    """Return whether theirs only adds pieces, after it had all of ours."""
+    count = len(ours)
+    if [piece for piece, _ in theirs[:count]] != ours:
+        return False
+    # A piece behind ours that was added before one of ours belongs in between: that is a merge.
+    had = max((rank for _, rank in theirs[:count]), default=0)
+    return all(rank >= had for _, rank in theirs[count:])
 
 
 def _positions(

@@ -136,11 +136,14 @@ def publish(
         # Saved before the upload: after a crash between the two, the manifest at DEST is known to
         # be ours. All else stays as it was: files count as seen once their lines are published.
         save_state(folder, old)
-        # Only those before the last one: a reader may have just listed that.
-        transport.remove(older)
         transport.write(name, packed)
+        # Not before: after uploads that failed, one of these is the last that others can read. And
+        # not the last one: a reader may have just listed it.
+        transport.remove(older)
         transport.finish()
-    new.sequence, new.names, new.sessions = old.sequence, old.names[-2:], sessions
+    # Those that a sync could not remove any more are still at DEST.
+    new.names = old.names if is_same else old.names[-2:]
+    new.sequence, new.sessions = old.sequence, sessions
     save_state(folder, new)
     return not is_same
 

@@ -21,16 +21,22 @@ from turnlog.exchange.editions import (
     own_version,
     read_log_piece,
     read_segments,
+    split_editions,
 )
-from turnlog.exchange.line_merge import Contest, Segment, find_contest, merge
+from turnlog.exchange.line_merge import (
+    Contest,
+    Ranked,
+    Segment,
+    find_contest,
+    is_forward,
+    merge,
+)
 from turnlog.exchange.machine_manifest import MOST_REPLACED, FileVersion, Piece, SessionVersion
 from turnlog.exchange.options import Exchanged, NotExchanged
 from turnlog.exchange.packs import Fetch, PackWriter, PieceReader
 from turnlog.exchange.shared_paths import (
     Places,
     folder_problem,
-    is_loose,
-    nested_role,
     path_of,
     role_problem,
     set_aside,
@@ -39,9 +45,6 @@ from turnlog.store.archive.allowed_paths import collisions
 
 MOST_LABELS = 16
 """Editions that conflicts of one version may lead to."""
-
-Ranked = list[tuple[Piece, int]]
-"""Pieces of a log with their ranks."""
 
 
 class Incoming(NamedTuple):
@@ -96,39 +99,85 @@ class Receiver:
             new = contested_label(own.session, own.label, contest.uuid, contest.ours)
             matching = self._matching_label(own, known)
             own.label = new if matching is None else matching
-            return
+        else:
+            gone = [
+                role
+                for role, each in segments.items()
+                if not lines_of(each) <= lines_of(own.files[role].load(self.fetch))
+            ]
+            self.note_removed(own, {role: lost[role] for role in gone})
+
+    def note_removed(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> None:
+        """Keep listing what logs had before, whether or not this sync brings it back."""
         for role, pieces in lost.items():
-            if not lines_of(segments[role]) <= lines_of(own.files[role].load(self.fetch)):
+            if role in own.files:
                 own.files[role].version.former.append(pieces)
+        _remember(own)
 
     def _retire(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> None:
         """Keep listing the edition that a session had before it was edited."""
+        # First of all, because it may fail, and then nothing must have changed.
+        holder = self._holder(own, lost)
         old = OwnSession(own.session, own.label, None)
         for role, file in own.files.items():
             pieces = lost.get(role, file.version.pieces)
-            former, file.version.former = file.version.former, []
+            former = [each for each in file.version.former if each != pieces]
+            file.version.former = []
             version = FileVersion(role, file.version.project, pieces, former)
             version.ranks = [0] * len(pieces) if role in lost else file.version.ranks
             old.files[role] = OwnFile(version)
-        others = [each for each in self.of_session(own.session) if each is not own]
-        for other in others:
-            if other.label == old.label:
-                for role, pieces in lost.items():
-                    if role in other.files:
-                        other.files[role].version.former.append(pieces)
-                return
-        self._add(old)
+        _remember(own)
+        if holder is None:
+            _remember(old)
+            self._add(old)
+            return
+        for role, file in old.files.items():
+            if role in lost or file.version.former:
+                self._adopt(holder, file)
+        _remember(holder)
+
+    def _adopt(self, own: OwnSession, file: OwnFile) -> None:
+        """Add a file of an edition to one of its forks, or what the fork's file may lack."""
+        version, role = file.version, own.role_of(file.version.role)
+        if role not in own.files:
+            version.role = role
+            own.files[role] = file
+        elif version.is_log:
+            own.files[role].version.former += [version.pieces, *version.former]
+
+    def _holder(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> OwnSession | None:
+        """Return a fork on this machine of what a session was."""
+        for other in self.of_session(own.session):
+            if other is not own and other.label == own.label:
+                contest = self._lost_contest(other, lost)
+                if contest is None:
+                    return other
+                # A sync that was killed wrote the fork and recorded nothing; then it was edited.
+                other.label = contested_label(own.session, own.label, contest.uuid, contest.ours)
+        return None
+
+    def _lost_contest(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> Contest | None:
+        for role, pieces in sorted(lost.items()):
+            mine = own.files.get(own.role_of(role))
+            if mine and (contest := self._contest(mine, self._segments(pieces))):
+                return contest
+        return None
 
     def restore_removed(self, own: OwnSession) -> None:
         """Merge what this machine published before back into its files."""
         for role, file in own.files.items():
-            if file.version.former:
-                former = [_ranked(pieces) for pieces in file.version.former]
-                draft = self._draft(file, former)
-                if isinstance(draft, Contest):
-                    raise Damaged(f"{own.session}: a former version conflicts with its edition")
-                draft.version.former = []
-                own.files[role] = draft
+            former = file.version.former
+            if not former:
+                continue
+            draft = self._draft(file, map(_ranked, former))
+            if isinstance(draft, Contest):
+                # Noted by a sync that could not read it: the log was edited, not only shortened.
+                found = [each for each in former if self._contest(file, self._segments(each))]
+                self._retire(own, {role: (found or former)[-1]})
+                own.label = contested_label(own.session, own.label, draft.uuid, draft.ours)
+                return
+            draft.version.former = []
+            own.files[role] = draft
 
     def leave_removed(self, own: OwnSession) -> None:
         """Note the lines that were removed here, so that no merge brings them back."""
@@ -141,6 +190,16 @@ class Receiver:
 
     def receive(self, incoming: Incoming) -> None:
         """Merge a version into the edition that it belongs to, or create that as a new session."""
+        files = incoming.version.files
+        listed = [pieces for file in files for pieces in (file.pieces, *file.former)]
+        # Nothing is read of a version with a file that is too large.
+        if len(listed) == len(files) or any(map(self.reader.size_problem, listed)):
+            self._receive(incoming)
+            return
+        for version in split_editions(incoming.version, self.fetch):
+            self._receive(Incoming(incoming.machine, version))
+
+    def _receive(self, incoming: Incoming) -> None:
         version, label = incoming.version, incoming.version.label
         # Each conflict gives one side another label, under which there may be a conflict again.
         for _ in range(MOST_LABELS):
@@ -169,12 +228,11 @@ class Receiver:
 
     def separate(self, own: OwnSession) -> None:
         """Make a session an edition of its own if it conflicts with another one of its label."""
-        mine = own.files.get(MAIN)
         for other in self.of_session(own.session):
-            theirs = other.files.get(MAIN)
-            if other is own or other.label != own.label or mine is None or theirs is None:
+            if other is own or other.label != own.label:
                 continue
-            if contest := self._contest(mine, theirs.load(self.fetch)):
+            contest = self._drafts(own, other.as_version())
+            if isinstance(contest, Contest):
                 label = contested_label(own.session, own.label, contest.uuid, contest.ours)
                 own.label = label
 
@@ -210,9 +268,12 @@ class Receiver:
         if mine is None or theirs is None or not own.is_here:
             return False
         # Equal pieces need no line of either version; different ones may still hold the same lines.
-        if mine.version.pieces == theirs.pieces:
-            return True
-        return lines_of(mine.load(self.fetch)) == lines_of(self._segments(theirs.pieces))
+        if mine.version.pieces != theirs.pieces:
+            segments = self._segments(theirs.pieces)
+            if lines_of(mine.load(self.fetch)) != lines_of(segments):
+                return False
+        # An edit may have changed a sub-agent only.
+        return not isinstance(self._drafts(own, version), Contest)
 
     def _name(self, own: OwnSession) -> None:
         if own.local is None:
@@ -226,6 +287,10 @@ class Receiver:
     def name_former(self, own: OwnSession) -> None:
         """Assign paths to an edition that this machine no longer has, as if it were a fork."""
         self._name(own)
+        own.is_former = True
+        loose = [role for role in own.files if own.role_of(role) != role]
+        for role in loose:
+            self._adopt(own, own.files.pop(role))
         for role, file in list(own.files.items()):
             if self._path(own, file.version) is None:
                 del own.files[role]
@@ -270,7 +335,7 @@ class Receiver:
             # The usual case, which needs no line of either version.
             if all(piece.hash in have for piece in pieces):
                 continue
-            if _is_forward(ours, theirs) and not draft.left_out:
+            if is_forward(ours, theirs) and not draft.left_out:
                 self._extend(draft, theirs[len(ours) :])
             elif contest := self._merge(draft, theirs):
                 return contest
@@ -316,11 +381,15 @@ class Receiver:
         named: dict[str, FileVersion] = {}
         for each in version.files:
             file = each
-            if own.local != own.session and is_loose(each.role):
+            if (role := own.role_of(each.role)) != each.role:
                 file = own_version(each)
-                file.role = nested_role(each.role)
+                file.role = role
             path = self._path(own, file)
             if path is not None and self._is_bounded(path, file):
+                if (other := named.get(path)) and file.is_log:
+                    # Next to the session and in its folder: in a fork, they are one.
+                    file = own_version(file)
+                    file.former += [other.pieces, *other.former]
                 named[path] = file
         # Names that differ only in case, or by how accents are encoded, are one file on some
         # systems.
@@ -400,7 +469,7 @@ class Receiver:
             if version.label != own.label and mine and theirs:
                 segments = self._segments(theirs.pieces)
                 is_same = lines_of(segments) & lines_of(mine.load(self.fetch))
-                if is_same and not self._contest(mine, segments):
+                if is_same and not isinstance(self._drafts(own, version), Contest):
                     return version.label
         return None
 
@@ -411,18 +480,14 @@ class Receiver:
             self.report.problems.append(problem)
 
 
+def _remember(own: OwnSession) -> None:
+    """Note the versions of a session before anything is merged into them."""
+    for file in own.files.values():
+        file.original = own_version(file.version)
+
+
 def _ranked(pieces: Iterable[Piece]) -> Ranked:
     return [(piece, 0) for piece in pieces]
-
-
-def _is_forward(ours: list[Piece], theirs: Ranked) -> bool:
-    """Return whether theirs only adds pieces, after it had all of ours."""
-    count = len(ours)
-    if [piece for piece, _ in theirs[:count]] != ours:
-        return False
-    # A piece behind ours that was added before one of ours belongs in between: that is a merge.
-    had = max((rank for _, rank in theirs[:count]), default=0)
-    return all(rank >= had for _, rank in theirs[count:])
 
 
 def _has_more(drafts: Mapping[str, OwnFile], files: Mapping[str, OwnFile]) -> bool:

@@ -7,7 +7,7 @@ editions of others. A sync that is killed earlier is simply run again.
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from shlex import quote
 
@@ -121,7 +121,11 @@ class _Sync:
                 self.versions.setdefault(version.session, []).append(version)
         self.unmerged: set[tuple[str, str]] = set()
         """Sessions of machines that have to be merged again by the next sync."""
-        self.open: set[str] = set()
+
+    @cached_property
+    def open(self) -> set[str]:
+        """Sessions and files that are open: not looked for unless there is something to write."""
+        return live_sessions(self.store) | set(open_files())
 
     def close(self) -> None:
         self.writer.stop()
@@ -135,7 +139,6 @@ class _Sync:
         receiver = Receiver(
             self.store.root, self.state.machine, owns, packs, self.places, self.report
         )
-        self.open = live_sessions(self.store) | set(open_files())
         self._detect_edits(receiver, lost)
         applier = Applier(receiver, journal, self.report.dest, scan.seen)
         self._delete(receiver, applier)
@@ -200,6 +203,7 @@ class _Sync:
                     receiver.separate(own)
             except TurnlogError as error:
                 self._fail(own.session, error)
+                receiver.note_removed(own, lost.get(id(own), {}))
 
     def _merge(self, receiver: Receiver) -> list[OwnSession]:
         """Merge everything new; return the sessions that changed, in a stable order."""
@@ -227,7 +231,7 @@ class _Sync:
             self.report.skipped.append(NotExchanged(session or "prompt history", busy))
             self._postpone(incoming)
             for own in receiver.of_session(session):
-                _leave(own)
+                own.leave()
             return
         try:
             self._bring_back(receiver, receiver.of_session(session))
@@ -240,10 +244,10 @@ class _Sync:
             self._fail(session, error)
             self._postpone(incoming)
             for own in receiver.of_session(session):
-                _leave(own)
+                own.leave()
 
     def _bring_back(self, receiver: Receiver, owns: list[OwnSession]) -> None:
-        for own in list(owns):
+        for own in owns:  # which may become more
             if own.is_deleted or self.options.leave_removed:
                 receiver.leave_removed(own)
                 for file in own.files.values():
@@ -320,7 +324,7 @@ class _Sync:
             applier.remove(self.store, paths)
         for own in [*marked, *leaving]:
             own.is_deleted = True
-            _forget(own)
+            own.forget()
 
     def _deleted_by_others(self, receiver: Receiver) -> list[OwnSession]:
         found: list[OwnSession] = []
@@ -365,7 +369,7 @@ class _Sync:
                 for version in manifest.sessions
                 if version.session == own.session
             }
-            _leave(own)
+            own.leave()
         state = self.state
         merged = {
             name.machine: self._merged_manifest(str(name), name.machine, manifest.sessions)
@@ -470,30 +474,6 @@ def _gone_session(version: SessionVersion) -> OwnSession:
 
 def _was_removed(own: OwnSession) -> bool:
     return bool(own.session and own.local and not own.is_here and not own.is_deleted)
-
-
-def _leave(own: OwnSession) -> None:
-    """Skip a session in this sync."""
-    for role, file in list(own.files.items()):
-        if file.original is None:
-            del own.files[role]
-        elif file.is_new:
-            file.is_left = True
-        elif file.is_changed:
-            own.files[role] = replace(
-                file,
-                version=file.original,
-                segments=None,
-                added=0,
-                is_diverged=False,
-                is_replaced=False,
-            )
-
-
-def _forget(own: OwnSession) -> None:
-    """Record that the files of a session are gone."""
-    for file in own.files.values():
-        file.path, file.state, file.is_left = None, None, True
 
 
 def _key(version: SessionVersion) -> str:

@@ -1,0 +1,212 @@
+"""Edited sessions whose sync fails or is killed: every edition stays listed, and arrives later."""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from support.build import SESSION, assistant, session, text, user
+from support.machines import SyncedMachine, all_sync, machines
+from turnlog.edit import apply
+from turnlog.errors import Unavailable
+from turnlog.exchange import run
+from turnlog.exchange.directory_transport import DirectoryTransport
+from turnlog.exchange.editions import fork_id
+from turnlog.exchange.packs import PieceReader
+from turnlog.store.deletion_consent import agreed
+
+OTHER = "5e551011-0000-4000-8000-00000000000b"
+START = session(user("hi"), assistant(text("hello")))
+SUBAGENT = session(user("task"), assistant(text("done")))
+EDITED = START.replace(b"hello", b"HELLO")
+SHORTENED = b"".join(START.splitlines(keepends=True)[:-1])
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> list[SyncedMachine]:
+    return machines(tmp_path)
+
+
+def failing(error: BaseException) -> Callable[..., NoReturn]:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return fail
+
+
+def lines(*contents: bytes) -> set[bytes]:
+    return {line for content in contents for line in content.splitlines(keepends=True)}
+
+
+def require_everywhere(these: list[SyncedMachine], *contents: bytes) -> None:
+    """Let all machines sync twice: all have all lines, and nothing changes any more."""
+    all_sync(these, rounds=2)
+    assert [machine.lines() for machine in these] == [lines(*contents)] * len(these)
+    reports = all_sync(these)
+    assert not any(report.problems or report.changes or report.sent for report in reports)
+
+
+@pytest.mark.parametrize("place", ["{id}/subagents/agent-a1.jsonl", "agent-a1.jsonl"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["state kept", "state lost"])
+def test_an_edit_of_nothing_but_a_subagent_is_an_edition(
+    three: list[SyncedMachine], place: str, is_known: bool
+) -> None:
+    a, _, _ = three
+    subagent = a.write(START).parent / place.format(id=SESSION)
+    subagent.parent.mkdir(parents=True, exist_ok=True)
+    subagent.write_bytes(SUBAGENT)
+    all_sync(three, rounds=2)
+    edited = SUBAGENT.replace(b"done", b"DONE")
+    subagent.write_bytes(edited)
+    if not is_known:
+        a.lose_state()
+    require_everywhere(three, START, SUBAGENT, edited)
+    assert subagent.read_bytes() == edited
+
+
+def test_a_subagent_next_to_an_edited_session_is_kept_with_the_fork(
+    three: list[SyncedMachine],
+) -> None:
+    a, _, _ = three
+    a.write(START).with_name("agent-a1.jsonl").write_bytes(SUBAGENT)
+    a.sync()
+    a.write(EDITED)
+    assert not a.sync().problems
+    fork = a.path(fork_id(SESSION, ""))
+    assert fork.read_bytes() == START
+    assert (fork.with_suffix("") / "subagents/agent-a1.jsonl").read_bytes() == SUBAGENT
+    require_everywhere(three, START, SUBAGENT, EDITED)
+
+
+def test_a_subagent_next_to_its_session_reaches_forks_that_have_it_in_a_folder(
+    three: list[SyncedMachine],
+) -> None:
+    a, b, _ = three
+    a.write(START).with_name("agent-a1.jsonl").write_bytes(SUBAGENT)
+    all_sync(three, rounds=2)
+    a.write(EDITED)
+    all_sync(three, rounds=2)
+    longer = session(user("task"), assistant(text("done")), user("more"))
+    assert longer.startswith(SUBAGENT)
+    b.path().with_name("agent-a1.jsonl").write_bytes(longer)
+    require_everywhere(three, START, EDITED, longer)
+
+
+def test_a_fork_that_was_edited_after_its_sync_was_killed_is_an_edition(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, _ = three
+    other = START.replace(SESSION.encode(), OTHER.encode())
+    a.write(START)
+    b.write(other, OTHER)
+    all_sync(three, rounds=2)
+    # A fork that is known already: from then on, new forks are recognized by their ids.
+    b.write(other.replace(b"hello", b"other"), OTHER)
+    all_sync(three, rounds=2)
+    a.write(EDITED)
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "publish", failing(Killed()))
+        with pytest.raises(Killed):
+            a.sync()
+    fork = a.path(fork_id(SESSION, ""))
+    assert fork.read_bytes() == START
+    twice = START.replace(b"hello", b"twice")
+    fork.write_bytes(twice)
+    require_everywhere(three, START, EDITED, twice, other, other.replace(b"hello", b"other"))
+
+
+@pytest.mark.parametrize("content", [EDITED, SHORTENED], ids=["edited", "shortened"])
+@pytest.mark.parametrize("reason", ["written a moment ago", "no space left", "DEST unreadable"])
+def test_what_was_published_stays_listed_if_a_sync_cannot_bring_it_back(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch, content: bytes, reason: str
+) -> None:
+    a, _, _ = three
+    a.write(START)
+    a.sync()
+    a.write(content)
+    with monkeypatch.context() as patch:
+        if reason == "no space left":
+            patch.setattr(apply, "apply_changes", failing(OSError(errno.ENOSPC, reason)))
+        if reason == "DEST unreadable":
+            patch.setattr(PieceReader, "read", failing(Unavailable("ssh failed")))
+        report = a.sync(settle=1000 if reason == "written a moment ago" else 0)
+    assert report.problems or report.skipped
+    assert a.path().read_bytes() == content
+    require_everywhere(three, START, content)
+
+
+def test_an_edition_that_could_not_be_read_is_found_by_others(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _, _ = three
+    a.write(START)
+    a.sync()
+    a.write(EDITED)
+    with monkeypatch.context() as patch:
+        patch.setattr(PieceReader, "read", failing(Unavailable("ssh failed")))
+        assert a.sync().problems
+    # So nobody replaces the manifest that lists START as a former version of EDITED.
+    a.lose_state()
+    require_everywhere(three, START, EDITED)
+
+
+def test_an_edition_that_could_not_be_written_does_not_count_as_removed(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, _ = three
+    a.write(START)
+    all_sync([a, b])
+    a.write(EDITED)
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, "apply_changes", failing(OSError(errno.ENOSPC, "full")))
+        assert a.sync().problems
+    assert a.sync(is_deleting=True, consent=agreed).deleted == []
+    b.sync(is_deleting=True, consent=agreed)
+    require_everywhere(three, START, EDITED)
+
+
+def test_uploads_that_fail_leave_the_last_manifest_at_the_destination(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, _ = three
+    a.write(START)
+    a.sync()
+    write = DirectoryTransport.write
+
+    def fail(self: DirectoryTransport, name: str, content: bytes) -> None:
+        if name.startswith("manifests/"):
+            raise Unavailable("no space left")
+        write(self, name, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryTransport, "write", fail)
+        for number in range(1, 4):
+            a.write(START, f"{OTHER[:-1]}{number}")
+            with pytest.raises(Unavailable):
+                a.sync()
+    b.sync()
+    assert b.path().read_bytes() == START
+
+
+def test_a_sync_killed_before_it_removes_old_manifests_keeps_its_machine_id(
+    three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _, _ = three
+    a.write(START)
+    first = a.sync().machine
+    for number in range(1, 4):
+        a.write(START, f"{OTHER[:-1]}{number}")
+        with monkeypatch.context() as patch:
+            patch.setattr(DirectoryTransport, "remove", failing(Killed()))
+            with pytest.raises(Killed):
+                a.sync()
+    assert {a.sync().machine for _ in range(3)} == {first}
+    a.write(START, OTHER)
+    assert {a.sync().machine for _ in range(2)} == {first}
+    assert len(list(Path(a.dest, "manifests").iterdir())) == 2
