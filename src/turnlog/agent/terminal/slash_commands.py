@@ -63,7 +63,7 @@ def known(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
 
 
 def known_given(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
-    """Return custom commands, each once with its short name as an alias."""
+    """Return the custom commands, each listed once, with other names for it as aliases."""
     names: dict[str, list[str]] = {}
     for name, command in given.items():
         if command.for_user:
@@ -122,7 +122,7 @@ async def export(driver: ChatDriver, arguments: str) -> None:
     path = driver.options.cwd / expand_user(named)
     lines = to_markdown(rows_of(open_session(recorder.path), ViewOptions()))
     record = await asyncio.to_thread(write_export, path, "\n".join(lines) + "\n")
-    undo = f"; what was there: turnlog undo {record.id}" if record else ""
+    undo = f"; to restore the file from before: turnlog undo {record.id}" if record else ""
     driver.display.note(f"written to {path}{undo}")
 
 

@@ -14,9 +14,9 @@ from turnlog.format.json_values import Fields
 from turnlog.format.regular_files import read_regular
 
 LONGEST = 600_000
-"""Milliseconds that a call may wait."""
+"""Maximum milliseconds that a call may wait."""
 MOST = 30_000
-"""Characters of output that are returned: the last ones."""
+"""Maximum characters of output that are returned; longer output loses its start."""
 LARGEST = 1 << 26
 
 

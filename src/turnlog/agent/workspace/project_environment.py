@@ -1,4 +1,4 @@
-"""Environment variables of a project: what they may change, and which ones its programs never see.
+"""Environment variables of a project: which ones it may set, and which its programs never see.
 
 A project's `env` reaches the commands that turnlog runs. Turnlog's own process takes only names on
 an allowlist from it, so that no project decides where a key is sent or which files are trusted.
@@ -38,7 +38,7 @@ BY_PROVIDER = {
     "CLAUDE_CODE_USE_BEDROCK": re.compile(r"AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN)"),
     "CLAUDE_CODE_USE_VERTEX": re.compile(r"GOOGLE_APPLICATION_CREDENTIALS"),
 }
-"""Further credentials, which are turnlog's own where that service is used."""
+"""More variables that hold turnlog's credentials, if it uses that service."""
 
 
 def is_own(name: str) -> bool:

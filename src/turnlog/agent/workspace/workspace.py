@@ -76,9 +76,7 @@ class Workspace:
     """Sends a prompt with server tools to a model, outside the conversation; returns blocks."""
 
     def path_of(self, name: str) -> Path:
-        """Resolve a path that a call names: absolute, below home, or relative to the current
-        directory.
-        """
+        """Return the path that a call names; it may start with `~/` or be relative to `cwd`."""
         return path_in(self.cwd, name)
 
     def settle(self) -> DirectoryIdentity | None:
