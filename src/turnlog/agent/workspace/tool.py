@@ -78,8 +78,8 @@ class Tool(Struct, frozen=True):
     server: str | None = None
     """The MCP server it belongs to, as spelled in the tool's name."""
     check: Callable[[Any, Workspace, Grant], Awaitable[None]] | None = None
-    """Raises `ToolError` if a call is bound to fail, so that the user is not asked in vain. The error
-    must not reveal what the model does not know: nothing has been allowed yet."""
+    """Raises `ToolError` if a call is bound to fail, so that the user is not asked in vain. It must
+    not reveal what the model does not know: nothing has been allowed yet."""
 
     def run(
         self, value: Any, workspace: Workspace, output: Output, grant: Grant = BY_USER

@@ -126,7 +126,7 @@ def _overrides(names: Iterable[Name]) -> Iterator[tuple[str, str]]:
             yield name, f"!{NOTHING}"
         if driver is not None and section in DRIVERS:
             for each, value in DRIVERS[section].items():
-                # Override textconv only if the repository sets it: any textconv turns off word diffs.
+                # Override textconv only if the repository sets it: textconv turns off word diffs.
                 if each != "textconv" or key == "textconv":
                     yield f"{section}.{driver}.{each}", value
 

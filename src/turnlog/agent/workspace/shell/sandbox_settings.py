@@ -17,8 +17,8 @@ WILDCARDS = "*?["
 MOST_UNTRUSTED = 200
 """Maximum paths or variables in one list of an untrusted project's file."""
 NO_HOSTS = (
-    "sandbox.network names hosts or a proxy, but turnlog cannot filter hosts: commands in the sandbox "
-    'have no network access (to allow all hosts, set allowedDomains to ["*"] and deny none)'
+    "sandbox.network names hosts or a proxy, but turnlog cannot filter hosts: commands in the "
+    'sandbox have no network access (to allow it, set allowedDomains to ["*"] and deny nothing)'
 )
 
 
