@@ -48,7 +48,7 @@ def complete_directory(
 
 
 def complete_project(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the directory of a project; what was typed may be any part of it."""
+    """Complete the directory of a project; the typed text may be any part of it."""
     from turnlog.store.catalog import describe, list_sessions
 
     with collect_skipped():
