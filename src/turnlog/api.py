@@ -305,9 +305,9 @@ class LoggedSession:
         path: AnyPath | None = None,
         dry_run: bool = False,
     ) -> PlainRow:
-        """Write the changed files, or only `path`, as of a moment into a directory; undoable.
+        """Write the changed files, or only `path`, as of a moment into a directory.
 
-        Raise `Conflict` if a file there has changed since the session.
+        `Log.undo` reverts it. Raise `Conflict` if a file there has changed since the session.
         """
         worktree = open_worktree(self._opened())
         names = worktree.changed_files if path is None else [worktree.find(str(path))]
@@ -386,7 +386,7 @@ class LoggedSession:
     def redact(
         self, *, also: Iterable[str | re.Pattern[str]] = (), dry_run: bool = False
     ) -> PlainRow:
-        """Replace the secrets in all files of the session, and whatever matches `also`."""
+        """Replace the secrets in all files of the session, and all text that matches `also`."""
         store = self._store
         outcome = redact_sessions(
             store,
@@ -443,7 +443,7 @@ class LoggedSession:
     ) -> PlainRow:
         """Send the session as traces to a backend or a URL, or write them to FILE.json.
 
-        What was sent before is skipped unless `again` is set.
+        Anything that was sent before is skipped unless `again` is set.
         """
         _require_known("trace", choices, TraceChoices)
         settings = load_targets({"to": str(to), **choices})[0]
@@ -493,7 +493,7 @@ def _paths_in(given: AnyPath | Sequence[AnyPath]) -> Sequence[AnyPath]:
 
 
 def _require_known(method: str, given: Mapping[str, Any], known: type) -> None:
-    """Raise TypeError for a misspelled name: `**` accepts any, and a filter would be ignored."""
+    """Raise TypeError for a misspelled keyword, which `**` would accept and nobody would use."""
     for name in given.keys() - known.__annotations__.keys():
         near = get_close_matches(name, known.__annotations__, 1)
         hint = f". Did you mean {near[0]!r}?" if near else ""

@@ -94,7 +94,7 @@ def _padding(size: int) -> bytes:
 
 
 class _FrameReader:
-    """The decompressed bytes of a file that consists of one zstd frame."""
+    """Reads the decompressed bytes of a file that consists of one zstd frame."""
 
     def __init__(self, file: BinaryIO) -> None:
         from backports import zstd

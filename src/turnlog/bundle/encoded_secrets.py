@@ -19,7 +19,7 @@ from turnlog.secrets import find_secrets
 
 ENCODED = re.compile(rb"[A-Za-z0-9+/_-]{24,}={0,2}")
 BREAK = re.compile(rb"(?:\\r|\r)?(?:\\n|\n)[ \t]*")
-"""A line break in base64, with indentation; escaped in JSON."""
+"""A line break in base64, possibly escaped in JSON, and the indentation after it."""
 LAST_LINE = re.compile(rb"(?:\\r|\r)?(?:\\n|\n)[ \t]*([A-Za-z0-9+/_-]{2,23}={0,2})(?![\w+/-])")
 LONG = 100
 """Base64 of at least this length is also decoded from its second, third and fourth character."""
@@ -81,7 +81,7 @@ def _wrapped_lines(raw: bytes) -> Iterator[list[bytes]]:
     lines: list[bytes] = []
     end = 0
     for found in ENCODED.finditer(raw):
-        # The `n` of an escaped newline does not belong to it: `\\nQUtJ...`.
+        # The `n` of an escaped newline does not belong to the base64: `\\nQUtJ...`.
         is_escaped = raw[found.start() - 1 : found.start()] == b"\\" and found[0][0] in b"nrtbf"
         start = found.start() + is_escaped
         if lines and not BREAK.fullmatch(raw, end, start):
@@ -95,7 +95,7 @@ def _wrapped_lines(raw: bytes) -> Iterator[list[bytes]]:
 
 def _with_last_line(lines: list[bytes], raw: bytes, end: int) -> list[bytes]:
     last = LAST_LINE.match(raw, end)
-    # The length of base64 is a multiple of four, which a word on the next line would rarely fit.
+    # The length of base64 is a multiple of four; with an unrelated word added, it rarely is.
     is_last = last and (sum(map(len, lines)) + len(last[1])) % 4 == 0
     return [*lines, last[1]] if last and is_last else lines
 

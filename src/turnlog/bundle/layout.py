@@ -88,7 +88,7 @@ def _require_own(laid: LaidOut, bundle: OpenBundle) -> None:
     own = set(footprint_of(laid.store, laid.transcript).files)
     pastes = laid.store.pastes
     for path in laid.files():
-        # Not its own are, for example, sub-agents of another session or plans that no entry names.
+        # Foreign files are, for example, sub-agents of another session or plans named by no entry.
         is_paste = path.parent == pastes and any(path.stem.encode() in raw for raw in laid.prompts)
         if path not in own and not is_paste:
             name = path.relative_to(laid.store.root)

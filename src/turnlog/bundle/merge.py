@@ -20,7 +20,7 @@ from turnlog.store.paths import Store
 
 
 class Relation(StrEnum):
-    """The relation of a bundled session to that of the store."""
+    """The relation of a bundled session to the same session in the store."""
 
     NEW = "new"
     """The store has no session with this id."""
@@ -63,7 +63,7 @@ class LineComparison:
 
 
 def relation_of(own: Path, other: Path, are_equal: Callable[[bytes, bytes], bool]) -> Relation:
-    """Return how the log `other` relates to `own`: one may be the start of the other."""
+    """Return how the log `other` relates to `own`: the same, ahead, behind or diverged."""
     ours, theirs = _lines(own), _lines(other)
     while True:
         one, two = next(ours, None), next(theirs, None)

@@ -1,7 +1,7 @@
 """Open a bundle as hostile input: everything is validated before anything is written to the store.
 
-Files are unpacked to a private temporary directory under numbers, never under names from the
-bundle. Names are matched against the allowlist of `members`, and sizes are limited, beforehand.
+Names are first matched against the allowlist of `members`, and sizes are limited. Files are then
+unpacked to a private temporary directory under numbers, never under names from the bundle.
 """
 
 import base64
@@ -52,7 +52,7 @@ DEEPEST = 200
 BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*+"?|[{}\[\]]', re.DOTALL)
 HEAD = 64
 ARMOR = b"-----TURNLOG BUNDLE-----\n"
-"""The first line of a bundle as text: base64, for places that take no binary files."""
+"""First line of a bundle in text form: base64, for places that accept no binary files."""
 
 _decode = msgspec.json.Decoder().decode
 
@@ -256,7 +256,7 @@ def depth_of(raw: bytes) -> int:
 
 
 def _depths(raw: bytes, depth: int) -> tuple[int, int]:
-    """Return the greatest nesting depth of a text that starts at `depth`, and that at its end."""
+    """Return the greatest nesting depth of a text that starts at `depth`, and its last depth."""
     deepest = depth
     for token in BRACKETS.finditer(raw):
         mark = raw[token.start()]

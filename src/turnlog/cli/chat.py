@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 STYLES = ("text", "json", "stream-json")
 MODES = ("default", "manual", "auto", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
 OTHER_NAMES = {"manual": "default", "auto": "acceptEdits"}
-"""Client modes that run as another mode here. In its `auto`, a model decides on all but edits."""
+"""Client modes that run as another one here; in the client's `auto`, a model judges non-edits."""
 PRIVATE_PAGES = "TURNLOG_PRIVATE_PAGES"
 """The variable that lets WebFetch reach private networks; a project's settings cannot set it."""
 PATIENCE = 3.0
@@ -236,7 +236,7 @@ def _use_only(store: Store) -> None:
     And a client that a command starts would not understand a list of directories.
     """
     named = split_directories(os.environ.get("CLAUDE_CONFIG_DIR") or "")
-    # The default store needs no variable: with it, the client would keep its state elsewhere.
+    # Not for the default store: with the variable set, the client keeps its state elsewhere.
     is_default = not named and store.root == Path.home() / ".claude" and open_store() == store
     if named != [str(store.root)] and not is_default:
         os.environ["CLAUDE_CONFIG_DIR"] = str(store.root)
@@ -431,10 +431,10 @@ def _note_waiting(is_verbose: bool, text: str) -> None:
 
 
 def _stop_on_signals() -> list[Callable[[], bool]]:
-    """Let a signal stop the current work, which the session records, or else the program.
+    """Let a signal stop the current work, or cancel this task if there is nothing to stop.
 
-    The caller appends functions to the returned list; each stops something and returns True, or
-    returns False if there is nothing to stop.
+    The caller appends functions to the returned list. Each stops some work, so that the session
+    records it, and returns True; or it returns False if there is none.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     stopping: list[Callable[[], bool]] = []

@@ -97,7 +97,7 @@ def _is_config(text: str) -> bool:
 # The client takes every word up to the next option, even a prompt. Here, a word has to look like a
 # value: `--add-dir ../lib "Fix it"` has a prompt.
 SEVERAL: dict[str, Callable[[str], bool]] = {
-    "add_dir": os.path.isdir,  # unlike `Path.is_dir`, it raises for no prompt
+    "add_dir": os.path.isdir,  # unlike `Path.is_dir`, it never raises
     "allowed_tools": _is_rule,
     "betas": lambda text: BETA.fullmatch(text) is not None,
     "disallowed_tools": _is_rule,
@@ -190,7 +190,7 @@ def grouped(args: list[str], own: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def without_flag(args: list[str], own: dict[str, Any], names: Collection[str]) -> list[str]:
-    """Return arguments without a flag; a value that looks like it stays.
+    """Return arguments without a flag, but keep values that look like it.
 
     >>> without_flag(["--bg", "--", "--bg"], {}, ["--bg"])
     ['--', '--bg']

@@ -52,7 +52,7 @@ def complete_project(ctx: click.Context, param: click.Parameter, incomplete: str
     from turnlog.store.catalog import describe, list_sessions
 
     with collect_skipped():
-        # One session is read per project: the newest, whose directory is the current one.
+        # Read one session per project: the newest, whose directory is up to date.
         newest = {each.path.parent: each for each in reversed(list_sessions(_stores(ctx)))}
         directories = {describe(each).cwd for each in newest.values()}
     found = sorted(each for each in directories if each and incomplete.lower() in each.lower())

@@ -1,4 +1,4 @@
-"""Session totals over all processes that wrote it: cost, tokens, time and changed lines.
+"""Totals of a session over all processes that wrote it: cost, tokens, time and changed lines.
 
 Recorded as `cost-state` lines. The client continues from the last one when it resumes a
 session, and so does turnlog: `startTime` stays, every figure grows (2.1.325, observed).
@@ -113,7 +113,7 @@ def changed_lines(data: object) -> tuple[int, int]:
 
 
 def _number(value: object) -> float:
-    """Return a recorded figure; 0 if it is negative or no number, as anyone may edit the file."""
+    """Return a recorded figure, or 0 if it is negative or no number: anyone may edit the file."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return max(0, value)

@@ -33,8 +33,8 @@ def rules_for(definition: AgentDefinition, rules: Rules, memory: Path | None) ->
     # client. Nor can it leave plan mode: the user was promised that nothing is written.
     mode = None if rules.mode in (*WIDER, ApprovalMode.PLAN) else mode
     # Lend a copy, never the conversation's own rules. A sub-agent without memory must not write the
-    # memory of the agent that starts it. And any agent can be moved to the background, where it
-    # runs during later turns: what their commands allow is allowed to the conversation only.
+    # memory of the agent that starts it. And any agent can be moved to the background, where it runs
+    # during later turns: their commands may allow calls to the conversation, but not to the agent.
     return rules.lent(mode, memory)
 
 

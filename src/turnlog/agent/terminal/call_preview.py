@@ -32,7 +32,7 @@ EDITS = ("Edit", "Write", "NotebookEdit")
 LARGEST = 4 << 20
 """Maximum size of a file that is diffed."""
 BLANKS, EMPTY = 40, 5
-"""Runs of spaces and empty lines longer than this are shown as a count."""
+"""Runs of at least this many spaces or empty lines are shown as a count."""
 TAB = 4
 RIGHT_TO_LEFT = ("R", "AL", "AN")
 ROLES = {"+": "added", "-": "removed", "@": "dim", "\\": "dim"}
@@ -163,7 +163,7 @@ def _cell(text: str, path: Path, name: object) -> str:
 
 
 def _current(path: Path) -> tuple[TextFile, list[str]]:
-    """Return the present content of a file, and notes about it."""
+    """Return the current content of a file, and notes about it."""
     notes: list[str] = []
     target = real_path(path)
     # The path as named may look harmless: `notes.txt` can be a link to `~/.bashrc`.

@@ -166,8 +166,8 @@ class ChatDriver:
         self.display.start()
         try:
             await asyncio.to_thread(import_module, CLIENT)
-            # From here on Escape interrupts the loop, which records it; before, it cancels this
-            # task.
+            # From here on, Escape interrupts the loop, which records the interruption; before, it
+            # cancels this task.
             self.is_at_work = True
             async with aclosing(self.chat.send(prompt, source)) as events:
                 async for event in events:

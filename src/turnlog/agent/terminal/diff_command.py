@@ -118,7 +118,7 @@ def _printed(outcome: ToolOutcome) -> str:
 
 
 def diffs_of_turns(path: Path) -> list[ShownDiff]:
-    """Return what each turn of a session changed by tools, the last one first."""
+    """Return the changes that tools made in each turn of a session, the last turn first."""
     if not path.exists():
         return []
     worktree = open_worktree(open_session(path))

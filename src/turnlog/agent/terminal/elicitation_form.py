@@ -15,7 +15,7 @@ from turnlog.format.json_values import Fields, is_array, is_object, objects_in
 from turnlog.text import visible
 
 MOST_FIELDS, MOST_OPTIONS = 20, 50
-"""Maximum values of a form, and options of a value; a larger form is declined."""
+"""Maximum number of values in a form, and of options per value; larger forms are declined."""
 LONGEST_URL = 2_000
 LONGEST_MESSAGE = 4_000
 LONGEST = 400
@@ -183,7 +183,7 @@ def _number(field: Fields, text: str, read: Callable[[str], int | float]) -> int
 
 
 def _several(field: Fields, text: str) -> list[str]:
-    """Return values separated by commas, each of which the field must list."""
+    """Split a text at commas; raise `ValueError` for a value that the field does not list."""
     items = field.get("items")
     options = _options(items) if is_object(items) else []
     known = {str(each.value) for each in options}

@@ -98,7 +98,7 @@ class EntryRenderer:
         )
 
     def question(self, question: Question) -> list[ScrollbackItem]:
-        """Render a call for its permission prompt, with its reasons if the prompt has no room."""
+        """Render a call for its permission prompt, and the reasons if they are too long for it."""
         self._asked.add(question.call_id)
         place = CallPlace(self._root, self._root / question.place)
         shown = preview(question.tool, question.input, place)
@@ -252,7 +252,7 @@ class EntryRenderer:
 
 
 def _few(lines: list[str]) -> Iterator[str]:
-    """Yield the first lines and the number of further ones; a single one is shown instead."""
+    """Yield the first lines and how many are left; a single line left is shown instead."""
     shown = lines if len(lines) <= FEW + 1 else lines[:FEW]
     yield from shown
     if len(shown) < len(lines):

@@ -117,7 +117,7 @@ class TurnDisplay:
         self.printed("\n".join(self._live.last_lines(call_id)))
 
     def unfold(self) -> None:
-        """Show the texts folded since the last call, or their next page."""
+        """Show the texts that were folded since the last unfolding, or their next page."""
         if self._folded:
             self._unread = [
                 row for each in self._folded[-MOST_UNFOLDED:] for row in self._all(each)

@@ -10,7 +10,7 @@ from msgspec import Struct
 PAGE = 1_000
 """Rows printed at once: the scrollback of terminals is limited."""
 LEAST = 4
-"""Minimum number of rows per part, even on a very low terminal."""
+"""Minimum number of rows per part, even if the terminal has too few."""
 RESET = "\x1b[0m"
 """Resets colours: the row that would have reset them may be folded."""
 NOTE = "    … {count:,} more lines · ctrl-e shows all"

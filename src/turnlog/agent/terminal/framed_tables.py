@@ -24,7 +24,7 @@ SHORT_WORD = 8
 RULE = 40
 """Width of the line between two rows that are written as paragraphs."""
 FOLD = "fold"
-"""Words that do not fit are broken, not cut off."""
+"""rich's overflow method that breaks long words instead of cutting them off."""
 HEADER, BORDER = "markdown.table.header", "markdown.table.border"
 
 

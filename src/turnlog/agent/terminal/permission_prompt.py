@@ -26,7 +26,7 @@ TOO_LONG = "rules for this are too long to show, so none are offered"
 MOST_REASONS = 3
 """Maximum reasons in the question; more are listed above it."""
 LONGEST = 400
-"""Maximum characters of a line of the question; longer ones are listed above or not offered."""
+"""Maximum length of reasons and rules in the question; see `long_reasons` and `TOO_LONG`."""
 
 
 ACCEPT = PermissionReply("allow", remember=("acceptEdits",))

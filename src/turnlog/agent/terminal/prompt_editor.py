@@ -101,15 +101,15 @@ class Controls(Protocol):
         ...
 
     def take_back(self) -> str | None:
-        """Return queued prompts to the editor."""
+        """Remove the queued prompts and return their text; None if there are none."""
         ...
 
     def paste(self, text: str) -> str:
-        """Insert a pasted text."""
+        """Return the text to insert for a pasted text: itself, or a placeholder."""
         ...
 
     async def paste_image(self) -> str:
-        """Insert the clipboard image."""
+        """Return the placeholder to insert for the image in the clipboard."""
         ...
 
     def complain(self, text: str) -> None:

@@ -90,7 +90,7 @@ def scope_menu(plan: RewindPlan, root: Path) -> Choices:
 
 
 def confirm_menu(plan: RewindPlan, root: Path) -> Choices:
-    """Return the second question: about files to delete, create or overwrite with lost changes."""
+    """Return the second confirmation, for files to delete or create, or that lose changes."""
     risky = _risky(plan)
     listed = _listed(risky, root)[:SHOWN]
     listed += [f"  … and {len(risky) - SHOWN:,} more"] if len(risky) > SHOWN else []

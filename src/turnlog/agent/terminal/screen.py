@@ -227,7 +227,7 @@ class Screen:
         if folded != rows:
             whole = Unfolding(everything)
             menu.expand = lambda: self._view.app.print_above("\n".join(["", *whole.turn()]))
-        if sum(map(len, folded)) > room:  # the terminal is too low even for the folded rows
+        if sum(map(len, folded)) > room:  # not even the folded rows fit on the terminal
             menu.preface = everything
         self._was_tight = False
         before, self.menu = self.menu, menu

@@ -63,7 +63,7 @@ def known(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
 
 
 def known_given(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
-    """Return the custom commands, each listed once, with other names for it as aliases."""
+    """Return each custom command once, with its other names as aliases."""
     names: dict[str, list[str]] = {}
     for name, command in given.items():
         if command.for_user:
@@ -107,7 +107,8 @@ async def resume(driver: ChatDriver, arguments: str) -> None:
     """Resume another session."""
     named = find_session(driver.store, arguments).path if arguments else None
     path = named or await driver.screen.pick_session()
-    # A switch opens the other session before it closes this one: both would append to one file.
+    # Not to this session itself: a switch opens one session before it closes the other, and both
+    # would append to one file.
     if path is None or path == driver.chat.parts.recorder.path:
         return
     await driver.switch("resume", resume=path)

@@ -8,7 +8,7 @@ from turnlog.agent.terminal.themes import ATTRIBUTES, DARK, THEMES, Theme
 from turnlog.text import SGR, harmless
 
 Style = Callable[[str, str], str]
-"""Colours a text by its role and removes harmful control characters: (text, role)."""
+"""Colours a text by its role and spells out control characters: (text, role)."""
 
 COLOUR = re.compile(f"({SGR})")
 TAB = 4

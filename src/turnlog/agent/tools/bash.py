@@ -113,7 +113,7 @@ async def _leave_running(
 
 
 def _in_background(given: BashInput, workspace: Workspace, grant: Grant) -> Runs:
-    """Return the access that a running command would have in the background, among others."""
+    """Return the access of a running command as if it ran in the background, next to others."""
     others = list(workspace.activity.running)
     others.remove(grant.footprint)
     return Runs(given.command, in_background=True, running=tuple(others))
@@ -178,7 +178,7 @@ async def _run_bare(
     """Run a command without the sandbox, which failed before the command's shell was started."""
     running = await _start(replace(wanted, wrapper=()))
     with running.left_in:
-        # Not movable: it was allowed because of the sandbox, and must not run on unwatched without.
+        # Not movable: it was allowed because of the sandbox, so it must not outlive this call.
         trouble = await _wait(running, limit, output, ForegroundCall()) or ""
         moved = _move(running, workspace)
     text, data = _read(running, wanted.command)
@@ -254,7 +254,7 @@ async def _wait(
 
 
 def _move(running: RunningCommand, workspace: Workspace) -> str:
-    """Follow the command's change of directory unless it leaves the project; return a note."""
+    """Adopt the directory that the command ended in; outside the project, reset it with a note."""
     place = running.directory()
     if place is None or not place.is_dir():
         return ""

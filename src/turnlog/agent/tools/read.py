@@ -155,7 +155,8 @@ READERS: dict[str, Callable[[Path, BufferedReader, ReadInput, Path], ToolOutcome
     ".gif": lambda path, file, given, folder: read_image(path, file),
     ".webp": lambda path, file, given, folder: read_image(path, file),
 }
-"""Readers by file extension; all other files are read as text. The last path is the session's."""
+"""Readers by file extension; all others are read as text. The last argument is the session's
+folder."""
 
 READ = Tool(
     "Read",

@@ -37,7 +37,7 @@ async def read_output(
 ) -> ToolOutcome:
     job = task_of(given.task_id, workspace)
     if given.block:
-        # `wait` cancels nothing when the time is up, and neither does an interruption.
+        # Neither a timeout nor an interruption of `wait` cancels the task.
         await asyncio.wait({job.watch}, timeout=given.timeout / 1000)
     status = "timeout" if given.block and job.status == "running" else "success"
     printed = await asyncio.to_thread(_printed, job)

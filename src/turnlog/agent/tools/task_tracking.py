@@ -102,7 +102,7 @@ def demands_tracking(named: Iterable[str]) -> bool:
 
 
 def chosen_tracking(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """Return the names of the tools that keep the task list; the legacy tool only on request."""
+    """Return the names of the task list's tools; the legacy tool only if it is requested."""
     is_legacy = environment.get(WHICH, "").lower() in NO
     return frozenset({LEGACY}) if is_legacy else NAMES
 

@@ -57,7 +57,7 @@ class ApprovalMode(StrEnum):
     PLAN = "plan"
     BYPASS = "bypassPermissions"
     DONT_ASK = "dontAsk"
-    """Calls that would need a question are denied."""
+    """Calls that would need permission are denied without asking."""
 
 
 class Basis(StrEnum):

@@ -148,7 +148,7 @@ def _fitted(raw: bytes, kind: str) -> Picture:
 def _resized(image: Any, size: Pixels) -> "Image":
     """Resize an image in RGB, with as few copies as possible: it may be huge."""
     if image.mode.startswith("I"):
-        image = image.point(_upper_byte).convert("L")  # otherwise nearly all would be white
+        image = image.point(_upper_byte).convert("L")  # otherwise nearly all pixels get white
     elif image.mode not in SMOOTH:
         image = _coloured(image)
     return _coloured(image.resize(size, LANCZOS, reducing_gap=3.0))

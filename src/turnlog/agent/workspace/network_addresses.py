@@ -104,7 +104,7 @@ async def resolve(host: str, port: int, allows_private: bool, allows_loopback: b
 def pinned_request(
     client: "AsyncClient", method: str, place: "URL", address: str, **options: Any
 ) -> "Request":
-    """Return a request that connects to `address`, which has been checked, instead of the host.
+    """Return a request that connects to `address`, which was checked before.
 
     The host name is not looked up again, so DNS rebinding cannot redirect the request. The `Host`
     header and the certificate are still those of the name.

@@ -28,7 +28,7 @@ ROUTING = re.compile(
 )
 """Names that decide where a key is sent, who can read it on the way, or where the user's
 configuration is. A project can set none of them, not even for commands, because a command may be
-another client of the API. With XDG_CONFIG_HOME from a project, a hook would not find the switch
+another client of the API. If a project set XDG_CONFIG_HOME, a hook would not find the switch
 that turns it off.
 """
 CREDENTIALS = re.compile(

@@ -68,7 +68,7 @@ class TaskList:
         return list(self._read().values())
 
     def get(self, task_id: str) -> Fields | None:
-        """Return a task; None if there is none of that number."""
+        """Return a task; None if there is none with that number."""
         return self._read().get(task_id)
 
     def create(self, fields: Fields) -> Fields:
@@ -105,7 +105,7 @@ class TaskList:
             tasks = self._read()
             if task_id not in tasks:
                 return
-            # Before the file goes: a crash in between must not free the number.
+            # Before the file is deleted: a crash in between must not free the number.
             self._raise_highest(int(task_id))
             self._delete(task_id)
             for task in tasks.values():

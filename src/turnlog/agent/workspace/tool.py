@@ -48,7 +48,7 @@ class Grant(Struct, frozen=True):
     """True if git must not run programs that a repository names, even if a rule allows it."""
 
     def target(self, path: Path) -> Path:
-        """Return the target that a path had when permission was decided; raise if it was not."""
+        """Return the target of a path when permission was decided; raise if it was not covered."""
         if self.targets is None:
             return Path(os.path.realpath(path))
         if path not in self.targets:

@@ -99,8 +99,8 @@ async def _follow(client: "AsyncClient", url: str, allows_private: bool) -> Page
         if page.moved_to is None:
             return page
         target = URL(page.moved_to)
-        # Permission was given for a host. The model learns the address of another one, and has to
-        # ask for that.
+        # Permission was given for one host. The model learns the address at another host, and has
+        # to ask for permission to fetch it.
         if target.host.removeprefix("www.") != place.host.removeprefix("www."):
             return page
         place = target

@@ -1,7 +1,7 @@
 """Put files into S3-compatible storage: requests signed with AWS Signature Version 4.
 
 Signed by hand: three kinds of requests take 60 lines of hashlib and hmac, while botocore is 14 MB
-of code and a second of import.
+of code and takes a second to import.
 """
 
 import hashlib
@@ -155,7 +155,7 @@ def _request(verb: str, address: str, content: bytes, headers: dict[str, str]) -
     try:
         connection.request(verb, path, content or None, headers)
         response = connection.getresponse()
-        # An error document is short; a hostile server could send for ever.
+        # An error document is short; a hostile server could send data forever.
         answer = response.read(1 << 16)
     except (OSError, HTTPException) as error:
         message = f"cannot reach {parts.scheme}://{parts.netloc}: {error}"

@@ -1,7 +1,7 @@
 """Share a session: write a redacted page or bundle, publish it on request, revoke it later.
 
-A page is exported from the redacted bundle, not from the session: what a bundle may not contain
-cannot reach the page, and the sender's home directory is `~`.
+A page is exported from the redacted bundle, not from the session: content that a bundle may not
+contain cannot reach the page, and the sender's home directory is `~`.
 """
 
 import base64

@@ -51,7 +51,7 @@ async def change_text(
 ) -> dict[str, Any]:
     """Replace the text of a file; return the data that the session records.
 
-    The diff is computed before the write, so that a cancellation cannot lose the record of it.
+    The diff is computed first, so that no cancellation comes between the write and its record.
     """
     original = current.text if current else None
     patch = [] if original is None else await asyncio.to_thread(patch_of, original, text)

@@ -6,7 +6,7 @@ from typing import Any
 
 CONTEXT = 3
 COMPARED = 4_000
-"""If more old and new lines differ than this, they form one hunk without a comparison."""
+"""A larger change, in old and new lines together, becomes one hunk without a comparison."""
 NO_END = "\\ No newline at end of file"
 
 Opcode = tuple[str, int, int, int, int]

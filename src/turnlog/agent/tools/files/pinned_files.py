@@ -1,4 +1,4 @@
-"""Open exactly the files that permission was decided for, even if paths were swapped since.
+"""Open exactly the file that permission was decided for, or fail.
 
 A path is resolved once, before the verdict. It is opened by walking the resolved path from the
 root, one directory descriptor at a time, and no symlink is followed on the way: a file or folder

@@ -97,7 +97,7 @@ async def pieces(
             for piece in whole:
                 yield piece.decode("utf-8", "replace")
         # Status 2 without a message: some files could not be read, which is no reason to drop the
-        # matches. The outcome must not depend on their number: all of them may be in denied files.
+        # matches. Their absence must not be one either, as all of them may be in denied files.
         complaint = (await complaints).decode("utf-8", "replace").strip()
         if await process.wait() > 1 and complaint:
             raise ToolError(complaint)

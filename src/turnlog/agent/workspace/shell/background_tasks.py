@@ -110,7 +110,7 @@ class ForegroundCall:
     async def outlasts(self, work: asyncio.Future[Any]) -> bool:
         """Wait until its work has ended or it is moved; return whether it was moved.
 
-        The work is neither awaited nor cancelled: the caller decides what becomes of it.
+        The work is not cancelled, and its result is not read: that is up to the caller.
         """
         moving = asyncio.create_task(self.moved.wait())
         try:

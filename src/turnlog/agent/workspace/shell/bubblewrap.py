@@ -1,8 +1,8 @@
 """Run shell commands in a bubblewrap sandbox that is read-only outside the working directories.
 
-Commands that only the analysis has allowed always run in a sandbox if one works here: those that
-read cannot write at all, those that edit can write only in the working directories, and neither
-can reach the network.
+Commands that were allowed by the analysis alone always run in a sandbox if one works here. Those
+that read cannot write at all, those that edit can write only in the working directories, and
+neither can reach the network.
 """
 
 import os
@@ -51,8 +51,8 @@ MOST_MATCHES = 1_000
 """Maximum matches of all patterns: each is a mount and a part of the command line."""
 WITHOUT_FILES = ("/proc", "/sys", "/dev")
 """Directories that patterns do not enter; bubblewrap creates fresh mounts for two of them."""
-# Root keeps what it needs to read or write files of others. Without CAP_SYS_ADMIN it cannot
-# remount the file system as writable.
+# Root keeps the capabilities to read or write files of other users. Without CAP_SYS_ADMIN it
+# cannot remount the file system as writable.
 READING_ROOT = ("--cap-add", "CAP_DAC_READ_SEARCH")
 WRITING_ROOT = tuple(
     part for name in ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER") for part in ("--cap-add", name)

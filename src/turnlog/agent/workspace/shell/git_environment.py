@@ -14,7 +14,7 @@ from pathlib import Path
 from turnlog.agent.workspace.repository import repository_of
 
 PATIENCE = 5.0
-# Gets path, old file, hash, mode, new file, hash and mode, as every external diff does.
+# Its arguments are path, old file, hash, mode, new file, hash and mode, as for any external diff.
 PLAIN_DIFF = (
     'sh -c \'printf "diff --git a/%s b/%s\\n" "$1" "$1"; '
     'diff -u --label "a/$1" --label "b/$1" -- "$2" "$5"; :\' -'

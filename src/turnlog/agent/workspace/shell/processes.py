@@ -200,7 +200,7 @@ class Tail:
 
 
 async def follow(running: RunningCommand, report: Callable[[str], None]) -> None:
-    """Wait for a command and report its output meanwhile; raise `Flood` above the limit."""
+    """Wait for a command and report its output meanwhile; raise `Flood` if it prints too much."""
     ended = asyncio.ensure_future(running.process.wait())
     tail = Tail(running.printed)
     try:

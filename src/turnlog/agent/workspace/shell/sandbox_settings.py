@@ -116,8 +116,8 @@ def confine(entries: Iterable[SandboxEntry]) -> Confinement:
     """Merge the sandbox settings of all files, the lowest precedence first."""
     all_of = list(entries)
     managed = [each for each in all_of if each.is_managed]
-    # Only an administrator's file may reserve a setting: a project must not switch off the user's
-    # paths.
+    # Only managed settings may exclude the lists of other files: a project must not switch off the
+    # user's paths.
     only_managed = any(each.files.allow_managed_read_paths_only for each in managed)
     secret = _paths(all_of, lambda each: [file.path for file in each.credentials.files or []])
     variables = [name.name for each in all_of for name in each.credentials.env_vars or []]
