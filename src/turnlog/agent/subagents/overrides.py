@@ -32,9 +32,9 @@ def rules_for(definition: AgentDefinition, rules: Rules, memory: Path | None) ->
     # A definition cannot override a more permissive mode of the conversation, as documented for the
     # client. Nor can it leave plan mode: the user was promised that nothing is written.
     mode = None if rules.mode in (*WIDER, ApprovalMode.PLAN) else mode
-    # Lend a copy, never the conversation's own rules. A sub-agent without memory must not write the
-    # memory of the agent that starts it. And any agent can be moved to the background, where it runs
-    # during later turns: their commands may allow calls to the conversation, but not to the agent.
+    # Lend a copy, never the conversation's own rules: a sub-agent without memory must not write the
+    # memory of the agent that starts it. And any agent can be moved to the background and work in
+    # later turns, whose commands may allow calls to the conversation, but not to the agent.
     return rules.lent(mode, memory)
 
 
