@@ -66,7 +66,7 @@ CLIENT_FLAGS = (
         ("--plugin-url",), REQUIRED, REFUSED, "turnlog downloads no plugins", "--plugin-dir DIR"
     ),
     ClientFlag(
-        ("--project-config-root",), REQUIRED, REFUSED, "a project has its settings itself", "cd DIR"
+        ("--project-config-root",), REQUIRED, REFUSED, "settings come from the project", "cd DIR"
     ),
     ClientFlag(("--remote-control",), OPTIONAL, REFUSED, "there is no remote control"),
     ClientFlag(

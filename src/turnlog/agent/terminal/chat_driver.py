@@ -57,7 +57,7 @@ WAITING = "turnlog is waiting for your input"
 IDLE_SECONDS = 60.0
 IDLE_SETTING = "messageIdleNotifThresholdMs"
 """The client's setting for this delay, in the client's own state file."""
-STAYS = "not moved: it may run without asking only while nothing else runs"
+STAYS = "not moved: it would need permission to run in the background"
 COUNTED = 1 << 24
 """Maximum size of a session that is read to show its cost."""
 
@@ -274,7 +274,7 @@ class ChatDriver:
         return await self.screen.ask(Asking(question), self.display.question(question))
 
     async def _ask(self, question: Question) -> PermissionReply:
-        message = f"A permission is needed for {question.tool}"
+        message = f"turnlog needs your permission to use {question.tool}"
         about = {"message": message, "title": "turnlog", "notification_type": ASKED}
         # Hooks run while the question is open: a notification after the answer would be of no use.
         notified = asyncio.create_task(self.chat.parts.hooks.fire("Notification", ASKED, about))

@@ -115,7 +115,7 @@ async def _choose_value(driver: ChatDriver, key: str) -> str | None:
         driver.screen.type_in(f"/config {key} ")
         return None
     items = [*(Item(value, value) for value in values), Item(UNSET, UNSET, "remove the setting")]
-    menu = Choices([key, setting.help], items, "enter to choose · esc to leave it")
+    menu = Choices([key, setting.help], items, "enter to choose · esc to cancel")
     return await driver.screen.choose(menu)
 
 

@@ -127,7 +127,7 @@ async def _ask_value(
             return read_value(about_field, menu.typed.strip())
         except ValueError as error:
             # Keep the typed text, so that the user can correct it.
-            usual, about = menu.typed, [ScrollbackItem([f"  not taken: {error}"])]
+            usual, about = menu.typed, [ScrollbackItem([f"  not accepted: {error}"])]
 
 
 def _options(field: Fields) -> list[Item]:

@@ -71,4 +71,4 @@ async def _choose(driver: ChatDriver, head: str, files: dict[Path, str]) -> Path
         Item(short_path(path, driver.options.cwd), path, note if path.exists() else f"{note}, new")
         for path, note in files.items()
     ]
-    return await driver.screen.choose(Choices([head], items, "enter to choose · esc to leave it"))
+    return await driver.screen.choose(Choices([head], items, "enter to choose · esc to cancel"))

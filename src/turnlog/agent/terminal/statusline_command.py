@@ -42,7 +42,7 @@ async def _set_up(driver: ChatDriver, text: str) -> None:
     """Save a command once the user has confirmed it: it runs after every change on the screen."""
     shown = ScrollbackItem([f"  {line}" for line in spelled_lines(text)])
     head = ["Let this command write the status line?", "it runs after each turn, unasked"]
-    menu = Choices(head, [Item(NO, NO), Item(YES, YES)], "enter to choose · esc to leave it")
+    menu = Choices(head, [Item(NO, NO), Item(YES, YES)], "enter to choose · esc to cancel")
     if await driver.screen.ask(menu, [shown]) != YES:
         driver.display.note("the status line stays as it is")
         return
