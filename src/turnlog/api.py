@@ -101,7 +101,7 @@ class Log:
         since: Moment | None = None,
         until: Moment | None = None,
     ) -> "list[LoggedSession]":
-        """Return sessions, the one last active first.
+        """Return sessions, the most recently active first.
 
         `project` is a project's directory or part of its path; `since` and `until` are dates,
         datetimes, ages such as `3d`, `today` or `yesterday`.
@@ -125,7 +125,7 @@ class Log:
     ) -> list[PlainRow]:
         """Search all texts; return sessions with their hits by turn, the best first.
 
-        `limit` is the number of sessions; 0 is all.
+        `limit` is the maximum number of sessions; 0 means all.
         """
         _require_known("search", filters, SearchFilters)
         selection = selection_of(self._stores, filters)
@@ -137,8 +137,8 @@ class Log:
     ) -> list[PlainRow]:
         """Return the rows of a report, as `turnlog stats` prints them.
 
-        `by` groups them by further dimensions, such as project and model, or store. What several
-        stores contain counts once.
+        `by` groups them by further dimensions, such as project and model, or store. Entries that
+        several stores contain count once.
         """
         _require_known("stats", filters, ReportFilters)
         dimensions = (by,) if isinstance(by, str) else tuple(by)
@@ -148,7 +148,7 @@ class Log:
     def calls(
         self, *, tool: str | None = None, errors: bool = False, **filters: Unpack[ReportFilters]
     ) -> list[PlainRow]:
-        """Return the tool calls of all sessions, the oldest first; only failed ones on request."""
+        """Return the tool calls of all sessions, oldest first; with `errors`, only failed ones."""
         _require_known("calls", filters, ReportFilters)
         found = list_calls(self._stores, filters_of(filters))
         rows = report_rows(found.rows, self._reveal)
@@ -178,7 +178,7 @@ class Log:
         return plain_row(summarise_import(plan, is_done=not dry_run))
 
     def history_of(self, path: AnyPath) -> list[PlainRow]:
-        """Return the changes of a file in all sessions, the oldest first: when, why, the diff."""
+        """Return the changes of a file in all sessions, oldest first, each with prompt and diff."""
         full = str(expand_user(str(path)).absolute())
         found = history_of(sessions_touching(self._stores, full, str(path)))
         views = [
@@ -187,15 +187,15 @@ class Log:
         return [plain_row(view, self._reveal) for view in views]
 
     def undo(self, change: str | None = None) -> str:
-        """Undo a change by its id, or the last one; return what it was."""
+        """Undo a change by its id, or the last one; return its title."""
         return open_journal().undo(change).title
 
     def sync_with(
         self, dest: str, *, init: bool = False, dry_run: bool = False, leave_removed: bool = False
     ) -> PlainRow:
-        """Exchange the sessions of the first store with other machines; return what was done.
+        """Exchange the sessions of the first store with other machines; return a summary.
 
-        `init` for the first sync with a new DEST.
+        `init` allows the first sync with a new DEST.
         """
         from turnlog.exchange import ExchangeOptions, sync_with
 
@@ -203,7 +203,7 @@ class Log:
         return asdict(sync_with(self._stores[0], dest, options))
 
     def push_to_lake(self, dest: str, *, dry_run: bool = False, again: bool = False) -> PlainRow:
-        """Push new and changed sessions to a lake, as configured; return what was done."""
+        """Push new and changed sessions to a lake, as configured; return a summary."""
         from turnlog.lake.lake_push import PushOptions, push
         from turnlog.lake.lake_settings import read_settings
 
@@ -215,9 +215,9 @@ class Log:
 
 
 class LoggedSession:
-    """One session: its figures as rows, and everything that can be done with it.
+    """One session: its data as rows, and methods to edit, export, bundle and trace it.
 
-    Each access reads what was appended to the file since the last one.
+    Each access reads the lines that were appended to the file since the last one.
     """
 
     def __init__(self, store: Store, path: Path, reveal: bool = False) -> None:
@@ -305,9 +305,9 @@ class LoggedSession:
         path: AnyPath | None = None,
         dry_run: bool = False,
     ) -> PlainRow:
-        """Write the changed files, or one file, as of a moment into a directory; undoable.
+        """Write the changed files, or only `path`, as of a moment into a directory.
 
-        A file there that changed since the session is a `Conflict`.
+        `Log.undo` reverts it. Raise `Conflict` if a file there has changed since the session.
         """
         worktree = open_worktree(self._opened())
         names = worktree.changed_files if path is None else [worktree.find(str(path))]
@@ -348,12 +348,12 @@ class LoggedSession:
         return messages if self._reveal else mask_value(messages)
 
     def check(self, client_version: str | None = None) -> list[PlainRow]:
-        """Return what keeps a client from resuming the session in full, the worst first."""
+        """Return the findings that keep a client from resuming the whole session, worst first."""
         findings = check_session(self._opened(), client_version)
         return [plain_row(finding, self._reveal) for finding in findings]
 
     def edit(self, **choices: Unpack[EditChoices]) -> "SessionEdit":
-        """Prepare an edit, which is applied by `apply()`."""
+        """Prepare an edit; nothing changes until its `apply()` is called."""
         _require_known("edit", choices, EditChoices)
         return SessionEdit(self, edit_options(choices))
 
@@ -386,7 +386,7 @@ class LoggedSession:
     def redact(
         self, *, also: Iterable[str | re.Pattern[str]] = (), dry_run: bool = False
     ) -> PlainRow:
-        """Replace the secrets in all files of the session, and whatever matches `also`."""
+        """Replace the secrets in all files of the session, and all text that matches `also`."""
         store = self._store
         outcome = redact_sessions(
             store,
@@ -443,7 +443,7 @@ class LoggedSession:
     ) -> PlainRow:
         """Send the session as traces to a backend or a URL, or write them to FILE.json.
 
-        What was sent before is skipped unless `again` is set.
+        Anything that was sent before is skipped unless `again` is set.
         """
         _require_known("trace", choices, TraceChoices)
         settings = load_targets({"to": str(to), **choices})[0]
@@ -466,7 +466,7 @@ class LoggedSession:
 
 @dataclass(frozen=True)
 class SessionEdit:
-    """An edit that was asked for but not made yet."""
+    """An edit that was prepared but not applied yet."""
 
     session: LoggedSession
     options: EditOptions
@@ -493,7 +493,7 @@ def _paths_in(given: AnyPath | Sequence[AnyPath]) -> Sequence[AnyPath]:
 
 
 def _require_known(method: str, given: Mapping[str, Any], known: type) -> None:
-    """Raise TypeError for a misspelled name: `**` accepts any, and a filter would be ignored."""
+    """Raise TypeError for a misspelled keyword, which `**` would accept and nobody would use."""
     for name in given.keys() - known.__annotations__.keys():
         near = get_close_matches(name, known.__annotations__, 1)
         hint = f". Did you mean {near[0]!r}?" if near else ""

@@ -64,9 +64,9 @@ class BundleOptions:
 
     is_redacted: bool = True
     password: str | None = None
-    """Encrypt the bundle."""
+    """If given, encrypts the bundle."""
     key: Path | None = None
-    """Sign the bundle with this SSH key."""
+    """SSH key that signs the bundle."""
     home: str = field(default_factory=lambda: str(Path.home()))
     """The home directory that is replaced by a token."""
 
@@ -99,14 +99,14 @@ def write_bundle(
         packed = folder / "packed"
         with packed.open("wb") as file:
             write_container(file, encode_manifest(manifest), members)
-        # Before it is encrypted: the check reads what its receiver will see.
+        # Before it is encrypted, so that the check reads what the receiver will see.
         _require_importable(packed, folder / "again", packing.finder)
         if options.password is not None:
             packed.write_bytes(encrypt_with_password(packed.read_bytes(), options.password))
         size = packed.stat().st_size
         if dry_run:
             return BundleReport(path, manifest, size, None)
-        # Signed before it has its name: without a signature, there is no bundle either.
+        # Sign it before it gets its name: if signing fails, there must be no bundle.
         signature = sign(packed, options.key) if options.key else None
         _put(packed, path)
         if signature:
@@ -115,12 +115,12 @@ def write_bundle(
 
 
 def _chosen(sessions: Iterable[Path]) -> list[Path]:
-    """Return sessions in an order that does not depend on how they were named."""
+    """Return the sessions in a fixed order; raise `UsageError` if one cannot be bundled."""
     found = sorted(dict.fromkeys(sessions), key=lambda path: (path.stem, str(path)))
     for path in found:
         if not is_session_id(path.stem):
             hint = f"turnlog clone {quote(path.stem)}"
-            raise UsageError(f"{path.name} has no UUID as its name: no client resumes it", hint)
+            raise UsageError(f"{path.name} is not named by a UUID: no client resumes it", hint)
     for one, other in pairwise(found):
         # Ids that differ only in case are one file on macOS and Windows.
         if one.stem.lower() == other.stem.lower():
@@ -140,7 +140,7 @@ def _put(packed: Path, path: Path) -> None:
 
 
 class _Packing:
-    """The files of one bundle on their way into it."""
+    """Gathers, redacts and writes the files of one bundle."""
 
     def __init__(
         self, store: Store, sessions: Sequence[Path], options: BundleOptions, folder: Path
@@ -150,7 +150,7 @@ class _Packing:
         self._omitted: list[Omission] = []
         self.finder = Finder()
         self._suspects: dict[Path, set[int]] = {}
-        """Lines with secrets: only these, and lines with known values, are searched again."""
+        """Lines with secrets by file: only these and lines with known values are searched twice."""
 
     def pack(self, progress: Progress) -> tuple[BundleManifest, list[PackedFile]]:
         """Write the content of all files to the folder; return the manifest and the files."""
@@ -203,9 +203,9 @@ class _Packing:
         return found.finds + [Find(Path(), 0, kind, piece) for piece, kind in encoded.items()]
 
     def _is_named_by_secret(self, member: BundleMember) -> bool:
-        """Return whether a file is left out because of its name.
+        """Return whether a file's name contains a secret; if so, record that it is left out.
 
-        Known after the search only: `hunter2-77.txt` is harmless, unless a prompt says
+        This is known only after the search: `hunter2-77.txt` is harmless, unless a prompt says
         `PASSWORD=hunter2-77`.
         """
         session, _, inner = member.name.partition("/")
@@ -253,7 +253,7 @@ class _Packing:
         yield from (raw for number, raw in enumerate(pieces, 1) if number in member.lines)
 
     def _without_torn_end(self, member: BundleMember, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """Leave out a last line that the client is still writing; it would never be complete."""
+        """Skip an incomplete last line, which the client is still writing."""
         for raw in pieces:
             is_torn = member.path.suffix == ".jsonl" and not raw.endswith(b"\n")
             if is_torn and split_values(Line(raw, 0, 0))[1]:
@@ -311,7 +311,7 @@ class _Packing:
         text = _valid(text)
         if not self._options.is_redacted:
             return text
-        # The longest first, in an order that does not depend on where they were found first.
+        # The longest first, in an order that does not depend on the order of the finds.
         for form, value in sorted(
             self.finder.forms.items(), key=lambda each: (-len(each[0]), each)
         ):
@@ -320,7 +320,7 @@ class _Packing:
 
 
 def _valid(text: str) -> str:
-    """Return a text for the manifest; names that are not UTF-8 cannot be written as they are."""
+    """Return a text as valid UTF-8 for the manifest; file names may contain other bytes."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -337,7 +337,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 def _unsearchable(member: BundleMember) -> str | None:
     """Return why a file cannot be redacted; None if it is text, or an image without secrets."""
-    # Logs may contain bytes that are no UTF-8, and are searched line by line nevertheless.
+    # Logs may contain bytes that are not UTF-8, but they are searched line by line anyway.
     if member.path.suffix == ".jsonl" and TOOL_RESULTS not in member.path.parts:
         return None
     raw = member.path.read_bytes()
@@ -357,9 +357,9 @@ def _write(target: Path, pieces: Iterable[bytes]) -> tuple[int, str]:
 
 
 def _require_importable(packed: Path, folder: Path, finder: Finder) -> None:
-    """Open a finished bundle as its receiver would; raise `Damaged` if they could not.
+    """Open a finished bundle as its receiver would; raise `Damaged` if that fails.
 
-    Raise `Unredacted` if a redacted one contains a secret.
+    Raise `Unredacted` if a redacted bundle still contains a secret.
     """
     try:
         with open_bundle(packed, max_size=LARGEST_TOTAL) as bundle:

@@ -20,7 +20,7 @@ MAGIC = b"\x28\xb5\x2f\xfd"
 """The first bytes of a zstd frame."""
 LEVEL = 9
 LARGEST_WINDOW = 27
-"""log2 of the memory that reading may take: a frame can demand 2 GiB for its window alone."""
+"""log2 of the largest accepted window: a frame can demand 2 GiB for its window alone."""
 LARGEST_MANIFEST = 64 << 20
 BLOCK = 512
 CHUNK = 1 << 18
@@ -94,7 +94,7 @@ def _padding(size: int) -> bytes:
 
 
 class _FrameReader:
-    """The decompressed bytes of a file that consists of one zstd frame."""
+    """Reads the decompressed bytes of a file that consists of one zstd frame."""
 
     def __init__(self, file: BinaryIO) -> None:
         from backports import zstd
@@ -130,10 +130,10 @@ class _FrameReader:
         return b""
 
     def require_end(self) -> None:
-        """Raise `Damaged` if anything follows."""
+        """Raise `Damaged` if anything follows the archive or the frame."""
         if self.read_some(1):
             raise Damaged("data follows the end of the archive")
-        # A second frame or appended bytes would be a hiding place that no check has seen.
+        # No check would see what is hidden in a second frame or in appended bytes.
         if self._source.unused_data or self._file.read(1):
             raise Damaged("data follows the end of the frame")
 
@@ -167,7 +167,7 @@ def read_container(file: BinaryIO, require: Require, sink: Sink) -> BundleManife
         name, size = parse_header(frame.read(BLOCK))
         # The order counts as well: each file is unpacked once, under the name that was checked.
         if (name, size) != (expected.path, expected.size):
-            raise Damaged(f"{name!r} of {size:,} bytes is not what the manifest names next")
+            raise Damaged(f"{name!r} of {size:,} bytes is not the next file of the manifest")
         sink(number, _verified(frame, size, expected.sha256, name))
     # A tar archive ends with two blocks of zeros; anything else is one more header.
     if any(frame.read(2 * BLOCK)):
@@ -189,8 +189,8 @@ def parse_header(block: bytes) -> tuple[str, int]:
         raise Damaged(f"{name!r} has mode {mode.decode('ascii', 'replace')} instead of 0600")
     try:
         count = int(size, 8) if size.strip(b"01234567") == b"" else -1
-        # Byte for byte: whatever else a header can state (owners, times, a link's target), turnlog
-        # writes one value only.
+        # Compare every byte: turnlog writes fixed values for everything else that a header can
+        # contain (owners, times, a link's target).
         is_own = count >= 0 and header_of(name, count) == block
     except ValueError:
         is_own = False
@@ -213,7 +213,7 @@ def _content(frame: _FrameReader, size: int) -> Iterator[bytes]:
         chunk = frame.read(min(CHUNK, left))
         left -= len(chunk)
         yield chunk
-    # The padding is up to 511 bytes per file that no reader shows.
+    # The padding, up to 511 bytes per file, is shown by no reader: data could hide there.
     if any(frame.read(-size % BLOCK)):
         raise Damaged("data is hidden between two files")
 

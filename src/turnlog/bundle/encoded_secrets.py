@@ -1,7 +1,7 @@
 """Find secrets in encoded and compressed data, which `redact` leaves alone.
 
-A bundle leaves the machine, so data that cannot be read is not trusted to be harmless: base64 is
-decoded, and what is compressed within it is unpacked, up to a limit.
+A bundle leaves the machine, so unreadable data is not assumed to be harmless: base64 is decoded,
+and compressed data inside it is unpacked, up to a limit.
 """
 
 import base64
@@ -19,17 +19,17 @@ from turnlog.secrets import find_secrets
 
 ENCODED = re.compile(rb"[A-Za-z0-9+/_-]{24,}={0,2}")
 BREAK = re.compile(rb"(?:\\r|\r)?(?:\\n|\n)[ \t]*")
-"""A line break in base64, with indentation; escaped in JSON."""
+"""A line break in base64, possibly escaped in JSON, and the indentation after it."""
 LAST_LINE = re.compile(rb"(?:\\r|\r)?(?:\\n|\n)[ \t]*([A-Za-z0-9+/_-]{2,23}={0,2})(?![\w+/-])")
 LONG = 100
-"""Length from which base64 is also decoded from its second, third and fourth character on."""
+"""Base64 of at least this length is also decoded from its second, third and fourth character."""
 HEX = re.compile(rb"(?:[0-9a-f]{2})+|(?:[0-9A-F]{2})+")
 ASCII = re.compile(rb"[\t\n\r -~]{16,}")
-"""Text in other data: an archive, a program, a document."""
+"""A run of text in binary data, such as an archive, a program or a document."""
 NESTED = 2
-"""Number of times that data is decoded."""
+"""Maximum number of nested encodings that are decoded."""
 UNPACKED = 4 << 20
-"""Bytes of compressed data that are searched."""
+"""Maximum bytes of decompressed data that are searched."""
 GZIP = b"\x1f\x8b"
 ZIP = b"PK\x03\x04"
 # Found by damaging zips at random: encrypted members and unknown methods (RuntimeError), bad bzip2
@@ -65,9 +65,9 @@ def is_text(raw: bytes) -> bool:
 
 
 def encoded_secrets(raw: bytes, finder: Finder, nested: int = NESTED) -> Iterator[str]:
-    """Yield each piece of base64 in a text that contains a secret when it is decoded.
+    """Yield each piece of base64 in a text that contains a secret once decoded.
 
-    If the lines of wrapped base64 contain one together, each of them is yielded.
+    If wrapped base64 contains a secret once its lines are joined, each of the lines is yielded.
     """
     for lines in _wrapped_lines(raw):
         if len(lines) > 1 and _hides_secret(b"".join(lines), finder, nested):
@@ -77,11 +77,11 @@ def encoded_secrets(raw: bytes, finder: Finder, nested: int = NESTED) -> Iterato
 
 
 def _wrapped_lines(raw: bytes) -> Iterator[list[bytes]]:
-    """Yield pieces of base64; those on consecutive lines together."""
+    """Yield pieces of base64, grouped with those on consecutive lines."""
     lines: list[bytes] = []
     end = 0
     for found in ENCODED.finditer(raw):
-        # The `n` of an escaped newline does not belong to it: `\\nQUtJ...`.
+        # The `n` of an escaped newline does not belong to the base64: `\\nQUtJ...`.
         is_escaped = raw[found.start() - 1 : found.start()] == b"\\" and found[0][0] in b"nrtbf"
         start = found.start() + is_escaped
         if lines and not BREAK.fullmatch(raw, end, start):
@@ -95,7 +95,7 @@ def _wrapped_lines(raw: bytes) -> Iterator[list[bytes]]:
 
 def _with_last_line(lines: list[bytes], raw: bytes, end: int) -> list[bytes]:
     last = LAST_LINE.match(raw, end)
-    # Base64 has a length of four times n; a word on the next line makes that unlikely.
+    # The length of base64 is a multiple of four; with an unrelated word added, it rarely is.
     is_last = last and (sum(map(len, lines)) + len(last[1])) % 4 == 0
     return [*lines, last[1]] if last and is_last else lines
 
@@ -105,7 +105,7 @@ def _hides_secret(piece: bytes, finder: Finder, nested: int) -> bool:
 
 
 def image_secrets(raw: bytes, finder: Finder) -> bool:
-    """Return whether an image contains a secret in its bytes, such as in a comment."""
+    """Return whether the bytes of an image contain a secret, such as in a comment."""
     if any(value.encode() in raw for value in _known(finder)):
         return True
     # Pixels are compressed: a run this long is text, for example EXIF data.
@@ -138,7 +138,7 @@ def _known(finder: Finder) -> Iterator[str]:
 
 
 def _decoded(piece: bytes) -> Iterator[bytes]:
-    """Yield what a piece may stand for."""
+    """Yield the possible decodings of a piece: hexadecimal, or base64 at several offsets."""
     if HEX.fullmatch(piece):
         yield bytes.fromhex(piece.decode())
     plain = piece.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
@@ -151,7 +151,7 @@ def _decoded(piece: bytes) -> Iterator[bytes]:
 
 
 def _unpacked(data: bytes) -> Iterator[bytes]:
-    """Yield the start of what gzip, zip or zstd data contains."""
+    """Yield the decompressed content of gzip, zip or zstd data, up to a limit."""
     if data.startswith(GZIP):
         with suppress(zlib.error):
             while data.startswith(GZIP):  # several files may be concatenated
@@ -166,6 +166,6 @@ def _unpacked(data: bytes) -> Iterator[bytes]:
     elif data.startswith(ZIP):
         with suppress(*UNREADABLE), zipfile.ZipFile(io.BytesIO(data)) as archive:
             for name in archive.namelist()[:100]:
-                # Each by itself: an encrypted first member must not hide the token in the second.
+                # Read each separately: an encrypted first member must not hide a secret in another.
                 with suppress(*UNREADABLE), archive.open(name) as file:
                     yield file.read(UNPACKED)

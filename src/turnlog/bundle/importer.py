@@ -1,7 +1,7 @@
 """Import a bundle: plan every change, check the result, then apply all of it or nothing.
 
-Sessions are first unpacked into a temporary store, with directories of this machine. Anything that
-is not a file of one of its sessions there is refused.
+Sessions are first unpacked into a temporary store, with the directories of this machine. A file
+that does not belong to one of these sessions is refused.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class ImportOptions:
     into: Path | None = None
     """The project's directory; for several projects, the directory that contains them."""
     here: Path = field(default_factory=Path.cwd)
-    """The directory for a project that has no other place."""
+    """The directory for a single project that has no known directory on this machine."""
     home: str = field(default_factory=lambda: str(Path.home()))
     password: str | None = None
     max_size: int | None = None
@@ -56,7 +56,7 @@ class ImportedSession(NamedTuple):
 
     id: str
     new_id: str
-    """The id in the store; another one for a fork."""
+    """The id in the store; a fork gets a new one."""
     title: str | None
     directory: str
     relation: Relation
@@ -82,7 +82,7 @@ class ImportPlan:
     sessions: list[ImportedSession] = field(default_factory=list[ImportedSession])
     changes: list[Change] = field(default_factory=list[Change])
     kept: list[Path] = field(default_factory=list[Path])
-    """Files of the store that differ from the bundle, and stay."""
+    """Files of the store that differ from those of the bundle, but are not replaced."""
     untracked: set[str] = field(default_factory=set[str])
     """Files outside of the projects, which `/rewind` will neither restore nor delete."""
     prompts: int = 0
@@ -98,7 +98,7 @@ def import_bundle(
         plan = importing.plan()
         if not dry_run and plan.changes:
             title = f"import of {path.name}"
-            # The files of the store that are continued must not be in use.
+            # Sessions of the store that get new lines must not be in use.
             existing = [change.path for change in plan.changes if change.was and not change.is_log]
             require_idle(store, *(each for each in existing if each.suffix == ".jsonl"))
             plan.record = apply_changes(
@@ -109,7 +109,7 @@ def import_bundle(
 
 
 def summarise_import(plan: ImportPlan, *, is_done: bool) -> dict[str, Any]:
-    """Return what an import did, or would do, as JSON."""
+    """Return the JSON fields that describe what an import did, or would do."""
     return {
         "sessions": [session._asdict() for session in plan.sessions],
         "kept": plan.kept,
@@ -128,7 +128,7 @@ def _scratch() -> Generator[Path]:
 
 
 class _Importing:
-    """One import on its way into the store."""
+    """Plans one import, and checks its result."""
 
     def __init__(
         self, store: Store, bundle: OpenBundle, options: ImportOptions, folder: Path
@@ -137,7 +137,7 @@ class _Importing:
         self._bundle, self._options, self._folder = bundle, options, folder
         self._existing = {path.stem.lower(): path for path in self._store.session_files()}
         self._before: dict[Path, Path | None] = {}
-        """Each transcript to write, with the one that it replaces."""
+        """Each transcript to write, with the existing one that it extends, if any."""
         self._plan = ImportPlan(bundle.manifest)
         self._prompts: list[bytes] = []
         self._new: set[Path] = set()
@@ -196,7 +196,7 @@ class _Importing:
                 return str(same.resolve())
         if len(self._bundle.manifest.projects) == 1:
             return str(self._options.here.resolve())
-        message = f"{_plain_name(project)!r} is at no known place on this machine"
+        message = f"{_plain_name(project)!r} has no known directory on this machine"
         raise UsageError(message, f"turnlog unbundle {quote(str(self._bundle.path))} --into DIR")
 
     def _take(self, session: BundledSession, places: Mapping[int, str]) -> None:
@@ -204,7 +204,7 @@ class _Importing:
         if existing is None:
             self._write(session, places, Relation.NEW)
             return
-        # Compared in the directory of the session that is there: `--into` is for new ones.
+        # Compare in the directory of the existing session: `--into` is for new ones.
         own = directory_of(existing) or places[session.project]
         laid = self._lay_out(session, {**places, session.project: own})
         is_redacted = self._bundle.manifest.is_redacted
@@ -220,7 +220,7 @@ class _Importing:
     def _write(
         self, session: BundledSession, places: Mapping[int, str], relation: Relation
     ) -> None:
-        """Plan to write a session that the store has not; under new ids if it diverged."""
+        """Plan to write a session that the store lacks; under new ids if it diverged."""
         laid = self._lay_out(session, places)
         files = laid.files()
         taken = [path for path in files if self._own_path(laid, path).exists()]
@@ -255,7 +255,7 @@ class _Importing:
         existing: Path,
         comparison: LineComparison,
     ) -> None:
-        """Plan to append what the bundle has after the end of a session in the store."""
+        """Plan to append the lines that an existing session lacks."""
         folder = existing.parent
         for path in laid.files():
             if path == laid.transcript:
@@ -327,7 +327,7 @@ class _Importing:
 
     def _lay_out(self, session: BundledSession, places: Mapping[int, str]) -> LaidOut:
         tokens = self._tokens(places)
-        # Not named by the session's id: a clone replaces that in the paths of its files.
+        # The folder is not named by the session's id, which a clone replaces in file paths.
         self._laid += 1
         return lay_out(self._bundle, session, self._folder / str(self._laid), tokens)
 
@@ -336,7 +336,7 @@ class _Importing:
         return PathTokens(prefix, self._options.home, str(self._store.root), places)
 
     def _take_prompts(self) -> None:
-        """Plan to append prompts to the history, except those that it has."""
+        """Plan to append prompts to the history, except those that it already contains."""
         history = self._store.history
         lines = list(_terminated(history)) if history.is_file() else list[bytes]()
         known = {raw.rstrip() for raw in lines}
@@ -349,7 +349,7 @@ class _Importing:
 
 
 def _is_state(path: Path) -> bool:
-    """Return whether the client rewrites a file, so that the newer one counts.
+    """Return whether the client rewrites a file, so that the newer version wins.
 
     To-do lists, tasks and titles are rewritten; an output of a tool never is, whatever its suffix.
     """
@@ -367,14 +367,14 @@ def _require_directory(path: Path) -> str:
 
 
 def _plain_name(project: BundledProject) -> str:
-    """Return the last part of a project's path; it becomes a name below `--into`."""
+    """Return the last part of a project's path; it names a directory below `--into`."""
     if problem := name_problem(project.name):
         raise UsageError(f"project {project.name!r} {problem}", "turnlog unbundle --help")
     return project.name
 
 
 def _fork_ids(seed: str) -> Iterator[str]:
-    """Yield ids for a fork; the same bundle yields the same, so that it is imported once."""
+    """Yield ids for a fork; a bundle always gets the same, so importing it again adds nothing."""
     for number in count():
         digest = hashlib.sha256(f"turnlog fork {seed} {number}".encode()).digest()
         yield str(uuid.UUID(bytes=digest[:16], version=4))

@@ -34,7 +34,7 @@ class LaidOut:
         return self.store.project_of(self.directory) / f"{self.session}.jsonl"
 
     def guarded(self, raw: bytes) -> bytes:
-        """Return a line that tracks files of the project only."""
+        """Return a line without tracked files outside of the project; record which were dropped."""
         line, foreign = without_foreign_files(raw, self.directory)
         self.untracked.update(foreign)
         return line
@@ -45,7 +45,7 @@ class LaidOut:
 
 
 def lay_out(bundle: OpenBundle, session: BundledSession, root: Path, tokens: PathTokens) -> LaidOut:
-    """Write the files of a session to a temporary store; raise `Damaged` for foreign ones."""
+    """Write a session's files to a temporary store; raise `Damaged` if one is not its own."""
     laid = LaidOut(Store(root), session.id, tokens.projects[session.project])
     for number in bundle.numbers_of(session.id):
         _put(laid, bundle, number, tokens)
@@ -88,7 +88,7 @@ def _require_own(laid: LaidOut, bundle: OpenBundle) -> None:
     own = set(footprint_of(laid.store, laid.transcript).files)
     pastes = laid.store.pastes
     for path in laid.files():
-        # A sub-agent of another session, or a plan that the entries do not name.
+        # Foreign files are, for example, sub-agents of another session or plans named by no entry.
         is_paste = path.parent == pastes and any(path.stem.encode() in raw for raw in laid.prompts)
         if path not in own and not is_paste:
             name = path.relative_to(laid.store.root)

@@ -84,14 +84,14 @@ def encode_manifest(manifest: BundleManifest) -> bytes:
 
 
 def decode_manifest(raw: bytes) -> BundleManifest:
-    """Parse a manifest; raise `Damaged` for what turnlog would not have written."""
+    """Parse a manifest; raise `Damaged` if turnlog would not have written it."""
     try:
-        # The version first: a newer manifest may have other fields, and the advice is to upgrade.
+        # Check the version first: a newer manifest may have other fields; the hint is to upgrade.
         head = msgspec.json.decode(raw, type=_ManifestHead)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(f"the manifest is not valid: {_reason(error)}") from error
     if head.format != FORMAT:
-        raise Damaged("the manifest is not that of a bundle")
+        raise Damaged("the manifest does not belong to a bundle")
     if head.version != VERSION:
         raise Damaged(f"version {head.version} is unknown", "pip install --upgrade turnlog")
     try:
@@ -124,7 +124,7 @@ def _require_consistent(manifest: BundleManifest) -> None:
     if strange := next((f.path for f in manifest.files if not HASH.fullmatch(f.sha256)), None):
         raise Damaged(f"{strange!r} has no SHA-256 checksum")
     if not PREFIX.fullmatch(manifest.tokens):
-        raise Damaged(f"{manifest.tokens!r} is no prefix of tokens")
+        raise Damaged(f"{manifest.tokens!r} is not a prefix for tokens")
     for project in manifest.projects:
         _require_plain_project(manifest, project)
 

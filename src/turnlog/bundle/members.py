@@ -1,8 +1,8 @@
 """The files of a session that a bundle may contain, and their names in it.
 
-An allowlist: names and suffixes that the client writes for its own use. Settings, credentials,
-hooks, memory, shell snapshots and scripts of workflows are on no list, and neither is whatever the
-client adds in the future.
+An allowlist of names and suffixes that the client writes for its own use. It does not contain
+settings, credentials, hooks, memory, shell snapshots or scripts of workflows, nor anything that
+the client adds in the future.
 """
 
 import re
@@ -35,7 +35,7 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
     "uploads": (*IMAGES, ".txt", ".md", ".csv", ".pdf"),
     "tasks": (".json", ".jsonl", ".md", ".txt"),
 }
-"""Suffixes of files in the client's folders with one subfolder per session."""
+"""Allowed suffixes in those of the client's folders that have a subfolder per session."""
 TEXTS = (".json", ".jsonl", ".md", ".txt")
 PASTE = re.compile(r"[0-9a-f]{8,64}\.txt")
 SIDECAR = re.compile(
@@ -47,7 +47,7 @@ SIDECAR = re.compile(
 )
 """Files in a session's own folder, except scripts of workflows (`workflows/scripts/*.js`)."""
 LARGEST = (1 << 33) - 1
-"""The largest size that the header of a tar archive can state."""
+"""The largest file size that fits into a tar header."""
 
 
 class BundleMember(NamedTuple):
@@ -61,7 +61,7 @@ class BundleMember(NamedTuple):
 
 @dataclass
 class Gathered:
-    """The files of a session: those for the bundle, and the others with a reason."""
+    """The files of a session: those for the bundle, and the omitted ones with a reason."""
 
     members: list[BundleMember] = field(default_factory=list[BundleMember])
     omitted: list[Omission] = field(default_factory=list[Omission])

@@ -1,7 +1,7 @@
 """Compare a session of a bundle with the same session in the store.
 
-Lines are equal if they are the same after redaction: the sender of a redacted bundle still has the
-secrets, and must get back the session that a colleague continued, not a fork of it.
+Lines count as equal if they are the same after redaction. The sender of a redacted bundle still has
+the secrets: a session that a colleague continued must extend the sender's own, not become a fork.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from turnlog.store.paths import Store
 
 
 class Relation(StrEnum):
-    """The relation of a bundled session to that of the store."""
+    """The relation of a bundled session to the same session in the store."""
 
     NEW = "new"
     """The store has no session with this id."""
@@ -51,7 +51,7 @@ class LineComparison:
         own, other = own.rstrip(b"\r\n"), other.rstrip(b"\r\n")
         if own == other:
             return True
-        # What an import removes from a foreign line is still in the sender's own.
+        # An import removes tracked files outside of the project; the sender's line still has them.
         own, other = (without_foreign_files(raw, self._directory)[0] for raw in (own, other))
         if own == other or not self._is_redacted:
             return own == other
@@ -63,7 +63,7 @@ class LineComparison:
 
 
 def relation_of(own: Path, other: Path, are_equal: Callable[[bytes, bytes], bool]) -> Relation:
-    """Return how one log relates to another: which of them is the start of which."""
+    """Return how the log `other` relates to `own`: the same, ahead, behind or diverged."""
     ours, theirs = _lines(own), _lines(other)
     while True:
         one, two = next(ours, None), next(theirs, None)
@@ -77,7 +77,7 @@ def relation_of(own: Path, other: Path, are_equal: Callable[[bytes, bytes], bool
 
 
 def extended(own: Path, other: Path) -> Iterator[bytes]:
-    """Yield the lines of one log, and those that another one has after them."""
+    """Yield the lines of the log `own`, then those that `other` has in addition."""
     count = 0
     for count, raw in enumerate(_lines(own), 1):  # noqa: B007
         yield raw if raw.endswith(b"\n") else raw + b"\n"

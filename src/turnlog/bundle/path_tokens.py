@@ -26,7 +26,7 @@ AFTER = rb"(?!\.?[A-Za-z0-9_\-])"
 
 
 def first_free_prefix(found: set[int]) -> str:
-    """Return a prefix of tokens that no file contains; `found` are the numbers of those in use.
+    """Return a token prefix that no file contains; `found` are the numbers of prefixes in use.
 
     >>> first_free_prefix(set()), first_free_prefix({0, 1})
     ('{turnlog:', '{turnlog-2:')
@@ -36,7 +36,7 @@ def first_free_prefix(found: set[int]) -> str:
 
 
 def prefixes_in(raw: bytes) -> set[int]:
-    """Return the numbers of the prefixes of tokens in a text.
+    """Return the numbers of the token prefixes in a text.
 
     >>> prefixes_in(b"{turnlog:home} {turnlog-3:")
     {0, 3}
@@ -86,7 +86,7 @@ class PathTokens:
 
     @cached_property
     def _named(self) -> list[tuple[str, str]]:
-        """The names of tokens with what they stand for; the first of equal directories wins."""
+        """The names of tokens with the paths that they replace; the first of equal paths wins."""
         named = [(f"project-{number}", path) for number, path in self.projects.items()]
         named += [(f"folder-{number}", folder_name(path)) for number, path in self.projects.items()]
         return [*named, ("store", self.store), *([("home", self.home)] if self.home else [])]
@@ -95,7 +95,7 @@ class PathTokens:
     def _tokens(self) -> dict[bytes, bytes]:
         found: dict[bytes, bytes] = {}
         for name, path in self._named:
-            # A session started in `/`: every absolute path begins with it.
+            # Not `/`, where a session may have started: every absolute path begins with it.
             if path.strip("/\\-") and len(path) > 1:
                 token = f"{self.prefix}{name}}}".encode()
                 found.setdefault(_spelled(path), token)
@@ -103,7 +103,8 @@ class PathTokens:
         return found
 
     def _token_for(self, found: re.Match[bytes]) -> bytes:
-        # Not as a lookbehind: a pattern that starts with literals is ten times as fast.
+        # Checked here instead of in a lookbehind: a pattern that starts with literals is ten times
+        # as fast.
         start = found.start()
         before = BEFORE if found[0] not in self._folders else BEFORE_FOLDER
         is_path = before.search(found.string[max(0, start - LOOK_BACK) : start])
@@ -119,7 +120,7 @@ class PathTokens:
 
     @cached_property
     def _pattern(self) -> re.Pattern[bytes]:
-        # The longest first: of `/home/ada/shop`, not only `/home/ada` is to be replaced.
+        # The longest first, so that all of `/home/ada/shop` is replaced, and not only `/home/ada`.
         paths = sorted(self._tokens, key=lambda path: (-len(path), path))
         choices = b"|".join(map(re.escape, paths))
         return re.compile(b"(?:" + choices + b")" + AFTER if choices else b"(?!)")

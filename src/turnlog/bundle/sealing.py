@@ -32,7 +32,7 @@ def sign(bundle: Path, key: Path) -> Path:
 
 
 def verify(bundle: Path, signers: Path) -> str:
-    """Return who signed a bundle, according to a file of allowed signers; raise `Damaged`."""
+    """Return who of the allowed signers signed a bundle; raise `Damaged` if nobody did."""
     signature = signature_of(bundle)
     if not signers.is_file():
         raise NotFound(f"no file of allowed signers at {signers}", "man ssh-keygen")
@@ -42,7 +42,7 @@ def verify(bundle: Path, signers: Path) -> str:
         )
     files = ["-s", str(signature), "-f", str(signers)]
     found = _ssh_keygen("find-principals", *files)
-    # Several names may share a key. The first one is checked, like git does it.
+    # Several names may share a key. The first one is checked, as in git.
     signer = found.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
     if found.returncode or not signer:
         raise Damaged(f"{bundle} is not signed by anyone in {signers}")

@@ -1,7 +1,7 @@
 """Open a bundle as hostile input: everything is validated before anything is written to the store.
 
-Contents are unpacked to a private temporary directory under numbers, never under names of the
-bundle. Names are matched against the allowlist of `members`; sizes are bounded beforehand.
+Names are first matched against the allowlist of `members`, and sizes are limited. Files are then
+unpacked to a private temporary directory under numbers, never under names from the bundle.
 """
 
 import base64
@@ -48,11 +48,11 @@ LARGEST = 64 << 30
 SPARE = 64 << 20
 LONGEST_LINE = 256 << 20
 DEEPEST = 200
-"""Levels of nested JSON; the client writes about ten."""
+"""Maximum levels of nested JSON; the client writes about ten."""
 BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*+"?|[{}\[\]]', re.DOTALL)
 HEAD = 64
 ARMOR = b"-----TURNLOG BUNDLE-----\n"
-"""The first line of a bundle as text: base64, for places that take no binary files."""
+"""First line of a bundle in text form: base64, for places that accept no binary files."""
 
 _decode = msgspec.json.Decoder().decode
 
@@ -76,7 +76,7 @@ class OpenBundle:
 
     @cached_property
     def _numbers(self) -> dict[str, list[int]]:
-        # Once for all sessions: a bundle may have 10,000 of them, and 200,000 files.
+        # Computed once for all sessions: a bundle may have 10,000 of them, and 200,000 files.
         found: dict[str, list[int]] = {}
         for number, file in enumerate(self.manifest.files):
             found.setdefault(file.path.split("/", 1)[0], []).append(number)
@@ -87,7 +87,7 @@ class OpenBundle:
 def open_bundle(
     path: Path, password: str | None = None, max_size: int | None = None
 ) -> Generator[OpenBundle]:
-    """Unpack and validate a bundle in a temporary directory; raise `Damaged` for a bad one."""
+    """Unpack and validate a bundle in a temporary directory; raise `Damaged` if it is invalid."""
     with tempfile.TemporaryDirectory(prefix="turnlog-unbundle-") as place, _read(path) as file:
         size = os.fstat(file.fileno()).st_size
         source = _decrypted(path, file, password)
@@ -200,7 +200,7 @@ def _require_sizes(manifest: BundleManifest, packed: int, limit: int | None, pat
 
 
 def require_contents(bundle: OpenBundle) -> None:
-    """Raise `Damaged` for content that no client or turnlog writes."""
+    """Raise `Damaged` for content that neither the client nor turnlog writes."""
     known = _known_tokens(bundle.manifest)
     for number, file in enumerate(bundle.manifest.files):
         path = bundle.file(number)
@@ -227,7 +227,7 @@ def _require_known_tokens(path: Path, name: str, prefix: str, known: set[str]) -
             continue
         text = raw.decode("utf-8", "replace")
         named = [found[2] for found in NAMED_TOKEN.finditer(text) if found[1] == prefix]
-        # The sender chose a prefix that its files do not contain: anything else was added.
+        # The sender chose a prefix that its files do not contain: any other use is forged.
         if len(named) != text.count(prefix) or not known.issuperset(named):
             raise Damaged(f"{name!r} contains an unknown token")
 
@@ -256,7 +256,7 @@ def depth_of(raw: bytes) -> int:
 
 
 def _depths(raw: bytes, depth: int) -> tuple[int, int]:
-    """Return the greatest nesting depth of a text that starts at `depth`, and the last one."""
+    """Return the greatest nesting depth of a text that starts at `depth`, and its last depth."""
     deepest = depth
     for token in BRACKETS.finditer(raw):
         mark = raw[token.start()]
@@ -264,7 +264,7 @@ def _depths(raw: bytes, depth: int) -> tuple[int, int]:
             depth += 1
             deepest = max(deepest, depth)
         elif mark in b"}]":
-            # Invalid JSON may close more than it opened; it must not earn depth that way.
+            # Invalid JSON may close more than it opened; this must not allow deeper nesting later.
             depth = max(0, depth - 1)
     return deepest, depth
 
@@ -275,9 +275,9 @@ def _require_prompts(path: Path, name: str) -> None:
     for raw in _pieces(path):
         fields = _object_in(raw)
         if fields is None or fields.get("sessionId") != session:
-            raise Damaged(f"{name!r} contains something else than prompts of the session")
+            raise Damaged(f"{name!r} contains lines other than prompts of the session")
         if not isinstance(fields.get("display"), str) or not raw.endswith(b"\n"):
-            raise Damaged(f"{name!r} contains a line that is no prompt")
+            raise Damaged(f"{name!r} contains a line that is not a prompt")
 
 
 def _require_transcript(bundle: OpenBundle, session: str, lines: int) -> None:

@@ -105,8 +105,8 @@ def attach(job: str) -> None:
 def stop(job: str, as_json: bool) -> None:
     """End a background chat; its session stays and can be resumed.
 
-    Only the process that runs the chat ends it, when asked: no process is signalled by an id that
-    might belong to another one by now.
+    The process that runs the chat is asked to end it. No signal is sent to a process id, which
+    might belong to another process by now.
 
     \b
     Examples:

@@ -42,7 +42,7 @@ COLUMNS = (
 
 
 def mode_options(command: Any) -> Any:
-    """Add the options that select another action than archiving."""
+    """Add the options that select an action other than archiving."""
     for name, text in reversed(MODES.items()):
         command = click.option(name, "mode", flag_value=name.strip("-"), help=text)(command)
     return command
@@ -87,7 +87,7 @@ def command(
     chosen = [each for each in (mode, "from" if url else None) if each]
     for one, other in pairwise([*chosen, *(["dry-run"] if dry_run else [])]):
         raise click.UsageError(f"--{other} cannot be combined with --{one}", ctx)
-    store: Store = ctx.obj  # the hook is of one client, which has one store
+    store: Store = ctx.obj  # a hook belongs to one client, which has one store
     archive = open_archive(into)
     match mode:
         case "check":

@@ -67,7 +67,7 @@ class Since(click.ParamType[datetime]):
 
 
 class Until(Since):
-    """As Since; a day is included up to its end."""
+    """Like `Since`, but a day is included up to its end."""
 
     parse = staticmethod(parse_until)
 
@@ -91,19 +91,19 @@ def client_version_option(help_text: str) -> Decorator:
 
 
 def since_option(subject: str) -> Decorator:
-    """Return the option that selects what is not older than a moment."""
+    """Return the option that leaves out anything older than a moment."""
     return click.option("--since", type=Since(), help=f"Only {subject} since WHEN: {WHEN}.")
 
 
 def until_option(subject: str) -> Decorator:
-    """Return the option that selects what is not newer than a moment."""
+    """Return the option that leaves out anything newer than a moment."""
     return click.option("--until", type=Until(), help=f"Only {subject} until WHEN, inclusive.")
 
 
 def limit_option(
     subject: str, default: int | None, note: str = "", is_long_only: bool = False
 ) -> Decorator:
-    """Return the option that limits how many results are printed; 0 is no limit."""
+    """Return the option that limits how many results are printed; 0 means no limit."""
     return click.option(
         *(("--limit",) if is_long_only else ("-n", "--limit")),
         type=click.IntRange(0),
@@ -115,7 +115,7 @@ def limit_option(
 
 
 def output_option(is_exposed: bool = False, is_long_only: bool = False) -> Decorator:
-    """Return the option that writes to a file what a command would print to stdout."""
+    """Return the option that writes a command's output to a file instead of stdout."""
     return click.option(
         *(("--output",) if is_long_only else ("-o", "--output")),
         metavar="FILE",
@@ -144,7 +144,7 @@ def all_option(help_text: str) -> Decorator:
 
 
 session_argument = click.argument("session", cls=PickedArgument)
-"""On a terminal, a session that is not named is picked."""
+"""On a terminal, the user picks a session if none is named."""
 project_option = click.option(
     "--project",
     metavar="TEXT",
@@ -180,4 +180,4 @@ reveal_option = click.option("--reveal", is_flag=True, callback=_reveal, help=RE
 reveal_switch = click.option(
     "--reveal", is_flag=True, callback=_reveal, expose_value=False, help=REVEAL
 )
-"""For commands that only print: their output is revealed."""
+"""For commands that only print: it applies to their output, and is not passed to them."""

@@ -30,17 +30,17 @@ from turnlog.text import file_size, plural
 PASSWORD = "TURNLOG_BUNDLE_PASSWORD"
 SUFFIX = ".turnlog"
 MANY = 10
-"""Files left out that are named one by one."""
+"""Maximum number of omitted files that are listed by name."""
 AGREEING = "turnlog.bundle.agreeing"
 PASSES = 2
-"""Number of times that `find_all` reads a file, at least."""
+"""Minimum number of times that `find_all` reads a file."""
 
 
 class BundleCommand(click.Command):
-    """A command that remembers its command line, for the hint to repeat it with --yes."""
+    """A command that remembers its command line, for a hint that repeats it with --yes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # --yes in front: behind a `--`, it would be taken for the name of a session.
+        # --yes comes first: after a `--`, it would be taken for the name of a session.
         ctx.meta[AGREEING] = shlex.join(["turnlog", "bundle", "--yes", *args])
         return super().parse_args(ctx, args)
 
@@ -118,7 +118,7 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
 
 
 def is_own_bundle(path: Path, start: bytes) -> bool:
-    """Return whether a file is a bundle, according to its start."""
+    """Return whether a file is a bundle, judging by its first bytes."""
     # An encrypted bundle cannot be told from any other age file, except by its name.
     return start.startswith((MAGIC, AGE) if path.suffix == SUFFIX else MAGIC)
 
@@ -167,7 +167,7 @@ def print_contents(manifest: BundleManifest, err: bool = False) -> None:
 
 
 def _title(session: BundledSession, manifest: BundleManifest) -> str:
-    """Return a title with readable names for the tokens that stand for directories."""
+    """Return a title with its tokens replaced by readable names of directories."""
     title, prefix = session.title or "", manifest.tokens
     names = {"home": "~", "store": "~/.claude"}
     for number, project in enumerate(manifest.projects):

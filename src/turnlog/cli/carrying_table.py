@@ -7,7 +7,7 @@ from turnlog.render.carrying_view import CarryingRow, CarryingView
 from turnlog.text import exact_money, file_size, money
 
 READABLE = 34
-"""Cells of a name that are worth more than a column of figures."""
+"""Cells reserved for a name: columns of figures are omitted before it gets narrower."""
 LEAST = 0.00005
 """The smallest cost in dollars that is not shown as zero."""
 

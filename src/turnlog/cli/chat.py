@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 STYLES = ("text", "json", "stream-json")
 MODES = ("default", "manual", "auto", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
 OTHER_NAMES = {"manual": "default", "auto": "acceptEdits"}
-"""Modes of the client by other names. In its `auto`, a model decides about what is not an edit."""
+"""Client modes that run as another one here; in the client's `auto`, a model judges non-edits."""
 PRIVATE_PAGES = "TURNLOG_PRIVATE_PAGES"
 """The variable that lets WebFetch reach private networks; a project's settings cannot set it."""
 PATIENCE = 3.0
@@ -203,7 +203,7 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
         start_background(store, _options(store, given), prompt, given)
         return
     note_auto_mode(given)
-    # Not yet made: a program gets what is wrong with its options as a message.
+    # Built later, so that a host gets errors in its options as messages.
     make_options = partial(_options, store, given)
     with in_worktree(store, make_options, given):
         open_log(store, make_options, given)
@@ -213,7 +213,7 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
 
 
 def _run(store: Store, prompt: str | None, given: dict[str, Any]) -> int:
-    """Run a chat in the way that the options name; return the exit code."""
+    """Run a chat in the way that the options select; return the exit code."""
     if given["init_only"]:
         asyncio.run(set_up(store, _options(store, given)))
         return 0
@@ -230,13 +230,13 @@ def _run(store: Store, prompt: str | None, given: dict[str, Any]) -> int:
 
 
 def _use_only(store: Store) -> None:
-    """Make this store the user's only one, for everything in this process and what it starts.
+    """Make this store the only one, for this process and everything that it starts.
 
-    Permissions protect the user's configuration: with `--store DIR`, that has to be DIR. And the
-    client, if a command starts it, knows no lists.
+    Permissions protect the user's configuration directory: with `--store DIR`, that has to be DIR.
+    And a client that a command starts would not understand a list of directories.
     """
     named = split_directories(os.environ.get("CLAUDE_CONFIG_DIR") or "")
-    # For the default store, the client keeps its state elsewhere if the variable is set.
+    # Not for the default store: with the variable set, the client keeps its state elsewhere.
     is_default = not named and store.root == Path.home() / ".claude" and open_store() == store
     if named != [str(store.root)] and not is_default:
         os.environ["CLAUDE_CONFIG_DIR"] = str(store.root)
@@ -334,7 +334,7 @@ def _named_session(store: Store, given: dict[str, Any]) -> Path:
     except NotFound as error:
         if not is_hosted(given):
             raise
-        # Programs match the client's words.
+        # Hosts compare with the client's exact message.
         text = f"No conversation found with session ID: {given['resume']}"
         raise NotFound(text, error.hint) from error
 
@@ -416,7 +416,7 @@ async def _print(
 
 
 def _write(text: str) -> None:
-    """Print an answer: a pipe gets it as it is, a terminal nothing that could control it.
+    """Print an answer: unchanged to a pipe, with control characters spelled out to a terminal.
 
     Otherwise a web page that the model quotes could set the clipboard with `ESC ] 52`.
     """
@@ -425,15 +425,16 @@ def _write(text: str) -> None:
 
 
 def _note_waiting(is_verbose: bool, text: str) -> None:
-    """Print what turnlog is waiting for, but only to a terminal: logs stay unchanged."""
+    """Print what turnlog is waiting for, but only to a terminal or with --verbose."""
     if is_verbose or sys.stderr.isatty():
         echo(harmless(f"turnlog: {text}"), err=True)
 
 
 def _stop_on_signals() -> list[Callable[[], bool]]:
-    """Let a signal stop the current work, so that the session records it, then the program.
+    """Let a signal stop the current work, or cancel this task if there is nothing to stop.
 
-    Append functions to the returned list that stop something and return whether they did.
+    The caller appends functions to the returned list. Each stops some work, so that the session
+    records it, and returns True; or it returns False if there is none.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     stopping: list[Callable[[], bool]] = []
@@ -468,7 +469,7 @@ async def _lines() -> AsyncIterator[str]:
     lines: asyncio.Queue[str] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
-    # A byte that is not UTF-8 must not end the thread: everyone would wait for ever.
+    # A byte that is not UTF-8 must not end the thread: the chat would wait forever.
     if reconfigure := getattr(sys.stdin, "reconfigure", None):
         reconfigure(errors="replace")
 

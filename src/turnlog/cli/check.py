@@ -119,7 +119,7 @@ def _checked(stores: Stores, paths: list[Path], client_version: str | None) -> I
 
 
 def _typed(stores: Stores, path: Path, finding: Finding) -> Finding:
-    """Return a finding whose fix can be typed: it names the store, if there are several."""
+    """Return a finding with a fix to type, which names the store if there are several."""
     if finding.fix is None:
         return finding
     store = store_of(stores, path) if find_holder(stores, path) else ""
@@ -144,7 +144,7 @@ def _heading(path: Path, room: int) -> str:
 
 
 def _lines(finding: Finding, room: int) -> Iterator[str]:
-    """Draw a finding; what does not fit beside its severity and line continues below."""
+    """Yield the lines of a finding; a message that does not fit continues below."""
     severity = style(f"{finding.severity:5}", COLOURS[finding.severity])
     place = dim(f"{f'line {finding.line}' if finding.line else '':>10}")
     fix = f"({plain(finding.fix)})" if finding.fix else ""
@@ -167,7 +167,7 @@ def _summary(all_findings: list[list[Finding]]) -> str:
 
 
 def _hint(all_findings: list[list[Finding]]) -> str:
-    """Return the command that fixes the worst findings; "" if it takes several commands."""
+    """Return the command that fixes the worst findings; "" if there is no single one."""
     # Findings are sorted by severity: a loss that a repair mends must not hide a fatal finding.
     worst = (next((each.fix for each in findings if each.fix), None) for findings in all_findings)
     fixes = set(filter(None, worst))

@@ -1,7 +1,7 @@
 """Flags of the client that `turnlog chat` does not have: accepted with a notice, or refused.
 
-A flag is refused if the chat would do what the user has just ruled out, such as recording a
-session, and ignored if nothing but comfort is lost. Names and arguments are those of 2.1.325.
+A flag is refused if the chat would otherwise do what the user ruled out, such as recording a
+session. It is ignored if only convenience is lost. Names and arguments are those of 2.1.325.
 Options that take several values in the client take them here, too.
 """
 
@@ -18,7 +18,7 @@ from turnlog.format.tools import KNOWN_TOOLS
 from turnlog.text import harmless
 
 NONE, OPTIONAL, REQUIRED = "", "[]", "<>"
-"""Whether a flag takes an argument."""
+"""A flag takes no argument, an optional one or a required one."""
 ARGUMENTS = "turnlog.chat.arguments"
 """Key of the arguments in the context of the command."""
 ALWAYS, IGNORED, REFUSED = "supported", "ignored", "refused"
@@ -66,7 +66,7 @@ CLIENT_FLAGS = (
         ("--plugin-url",), REQUIRED, REFUSED, "turnlog downloads no plugins", "--plugin-dir DIR"
     ),
     ClientFlag(
-        ("--project-config-root",), REQUIRED, REFUSED, "a project has its settings itself", "cd DIR"
+        ("--project-config-root",), REQUIRED, REFUSED, "settings come from the project", "cd DIR"
     ),
     ClientFlag(("--remote-control",), OPTIONAL, REFUSED, "there is no remote control"),
     ClientFlag(
@@ -74,7 +74,7 @@ CLIENT_FLAGS = (
     ),
     ClientFlag(("--teleport",), OPTIONAL, REFUSED, CLOUD),
     ClientFlag(
-        ("--tmux",), OPTIONAL, REFUSED, "tmux starts turnlog", "tmux new turnlog chat --worktree"
+        ("--tmux",), OPTIONAL, REFUSED, "start it in tmux", "tmux new turnlog chat --worktree"
     ),
     ClientFlag(
         ("-v", "--version"), NONE, REFUSED, "it is a flag of turnlog itself", "turnlog --version"
@@ -94,18 +94,17 @@ def _is_config(text: str) -> bool:
     return text.lstrip().startswith("{") or text.endswith(".json")
 
 
-# The client takes every word up to the next option, also a prompt. Here, a word has to look like a
+# The client takes every word up to the next option, even a prompt. Here, a word has to look like a
 # value: `--add-dir ../lib "Fix it"` has a prompt.
 SEVERAL: dict[str, Callable[[str], bool]] = {
-    "add_dir": os.path.isdir,  # unlike `Path.is_dir`, it takes any prompt
+    "add_dir": os.path.isdir,  # unlike `Path.is_dir`, it never raises
     "allowed_tools": _is_rule,
     "betas": lambda text: BETA.fullmatch(text) is not None,
     "disallowed_tools": _is_rule,
     "mcp_config": _is_config,
     "tools": _is_rule,
 }
-"""Options that take several values, by the name of their parameter: what a further one looks like.
-"""
+"""Options that take several values, by parameter name; the function recognises a further value."""
 
 
 class ClientCommand(click.Command):
@@ -116,7 +115,7 @@ class ClientCommand(click.Command):
         own = {name: option for option in self.params for name in option.opts}
         kept, ignored = without_client_flags(args, own)
         kept = with_each_value(kept, own)
-        ctx.meta[ARGUMENTS] = list(kept)  # click empties the other one
+        ctx.meta[ARGUMENTS] = list(kept)  # a copy, because click empties `kept`
         for flag in ignored:
             if flag.treatment == IGNORED:
                 echo(harmless(f"turnlog: {flag.names[-1]} is ignored: {flag.reason}"), err=True)
@@ -158,7 +157,7 @@ def without_client_flags(
 
 
 def with_each_value(args: list[str], own: dict[str, Any]) -> list[str]:
-    """Return arguments with the option repeated before each further value that it is given.
+    """Return arguments with an option repeated before each further value, as click expects.
 
     >>> option = click.Option(["--mcp-config"], multiple=True)
     >>> with_each_value(["--mcp-config", "a.json", "b.json", "Hi"], {"--mcp-config": option})
@@ -191,7 +190,7 @@ def grouped(args: list[str], own: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def without_flag(args: list[str], own: dict[str, Any], names: Collection[str]) -> list[str]:
-    """Return arguments without a flag; a value that looks like it stays.
+    """Return arguments without a flag, but keep values that look like it.
 
     >>> without_flag(["--bg", "--", "--bg"], {}, ["--bg"])
     ['--', '--bg']
@@ -203,5 +202,5 @@ def _takes_word(option: Any, rest: list[str]) -> bool:
     """Return whether the next word is the value of an option."""
     if not isinstance(option, click.Option) or option.is_flag or not rest:
         return False
-    # An option whose value may be left out takes no other option for it.
+    # If its value is optional, an option does not take another option as its value.
     return not option._flag_needs_value or not rest[0].startswith("-")  # pyright: ignore

@@ -48,11 +48,11 @@ def complete_directory(
 
 
 def complete_project(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the directory of a project; what was typed may be any part of it."""
+    """Complete the directory of a project; the typed text may be any part of it."""
     from turnlog.store.catalog import describe, list_sessions
 
     with collect_skipped():
-        # One session is read per project: the newest, whose directory is the current one.
+        # Read one session per project: the newest, whose directory is up to date.
         newest = {each.path.parent: each for each in reversed(list_sessions(_stores(ctx)))}
         directories = {describe(each).cwd for each in newest.values()}
     found = sorted(each for each in directories if each and incomplete.lower() in each.lower())

@@ -133,7 +133,7 @@ def test_an_unasked_command_stays_if_rules_do_not_allow_it_in_the_background(
         pane.say("read it")
         wait_for((project / "begun").exists)
         pane.keys("C-b")
-        pane.see("not moved: it may run without asking only")
+        pane.see("not moved: it would need permission")
         pane.keys("Escape")
         pane.see("interrupted")
     assert "backgroundTaskId" not in str(result(store, "t1"))

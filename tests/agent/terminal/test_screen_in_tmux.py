@@ -281,7 +281,7 @@ def test_going_back_brings_back_files_and_the_prompt(
         assert not (project / "new.txt").exists()
         pane.keys("C-c")
         pane.say("/rewind")
-        pane.see("❯ Undo the last time")
+        pane.see("❯ Undo the last rewind")
         pane.keys("Enter")
         pane.see("── undone")
         assert (project / "new.txt").read_text() == "new\n"

@@ -37,7 +37,7 @@ def test_a_form_is_filled_in_and_shown_before_it_is_sent(api: ScriptedApi, proje
         pane.see("MCP server lab asks", "Who are you?", "Your name", "1. Answer")
         pane.type("b")
         pane.keys("Enter")
-        pane.see("not taken: it needs at least 2 characters", "Answer: b")
+        pane.see("not accepted: it needs at least 2 characters", "Answer: b")
         pane.type("ob")
         pane.see("Answer: bob")
         pane.keys("Enter")

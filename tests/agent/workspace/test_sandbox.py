@@ -74,7 +74,7 @@ def test_a_sandbox_that_is_required_and_missing_is_an_error_from_the_start(
 
 
 def test_hosts_that_cannot_be_told_apart_are_told_of() -> None:
-    assert any("reach no network" in note for note in sandbox_notes(HOSTS))
+    assert any("no network access" in note for note in sandbox_notes(HOSTS))
     assert sandbox_notes(Confinement(filters_hosts=True)) == []
 
 

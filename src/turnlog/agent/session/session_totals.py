@@ -1,4 +1,4 @@
-"""The totals of a session: cost, tokens, time and changed lines, of all processes that wrote it.
+"""Totals of a session over all processes that wrote it: cost, tokens, time and changed lines.
 
 Recorded as `cost-state` lines. The client continues from the last one when it resumes a
 session, and so does turnlog: `startTime` stays, every figure grows (2.1.325, observed).
@@ -31,7 +31,7 @@ class SessionTotals:
         """Continue from the last recorded totals, if any."""
         if before is None:
             return
-        # The recorded time includes that of this process, if it has recorded any.
+        # The recorded duration includes the time of this process up to now: restart the clock.
         self._opened = monotonic()
         self._figures |= {name: _number(before.get(name)) for name in FIGURES}
         self._start = round(_number(before.get("startTime"))) or self._start
@@ -42,7 +42,7 @@ class SessionTotals:
 
     @property
     def cost(self) -> float:
-        """Dollars of all turns."""
+        """Cost of all turns in dollars."""
         return self._figures["totalCostUSD"]
 
     @property
@@ -60,7 +60,7 @@ class SessionTotals:
     ) -> None:
         """Count the requests of a turn."""
         self._figures["totalCostUSD"] += cost
-        # Only requests that were answered are timed, so the two are the same.
+        # Only answered requests are timed, so both durations are equal.
         for name in ("totalAPIDuration", "totalAPIDurationWithoutRetries"):
             self._figures[name] += round(api_seconds * 1000)
         for model, counts in models.items():
@@ -79,7 +79,7 @@ class SessionTotals:
         """Return the entry that records the totals."""
         spent = round((monotonic() - self._opened) * 1000)
         figures = self._figures | {"totalDuration": self._figures["totalDuration"] + spent}
-        # A price that is not known counts as nothing.
+        # A model without a known price has a cost of 0.
         has_unknown = any(each.get(OUTPUT) and not each.get(COST) for each in self._models.values())
         return {
             "type": KIND,
@@ -113,7 +113,7 @@ def changed_lines(data: object) -> tuple[int, int]:
 
 
 def _number(value: object) -> float:
-    """Return a figure of a recorded total, which anyone may have written; 0 if it is not one."""
+    """Return a recorded figure, or 0 if it is negative or no number: anyone may edit the file."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return max(0, value)

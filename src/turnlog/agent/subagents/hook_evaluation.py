@@ -38,9 +38,9 @@ from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 
 ANSWER_TOOL = "StructuredOutput"
-"""The name that the client uses."""
+"""The client's name for this tool."""
 MOST_STEPS = 50
-"""Maximum answers of a model with tools (documented)."""
+"""Maximum answers of the model in an agent hook (documented)."""
 MOST_TOKENS = 4_096
 """Maximum tokens of a decision."""
 KIND = "hook-agent"
@@ -82,7 +82,7 @@ class ConversationResources:
         return self.parts.choice.effort
 
     async def ask(self, question: str, model: str, is_about_conversation: bool) -> str:
-        """Return a model's answer to one prompt, which may concern the conversation."""
+        """Return a model's answer to one prompt, with or without the conversation as context."""
         request: Fields = {
             "model": self.model(model),
             "max_tokens": MOST_TOKENS,
@@ -91,7 +91,7 @@ class ConversationResources:
         asked = QUESTION.format(question=question) if is_about_conversation else question
         chain = self.parts.recorder.chain if is_about_conversation else []
         request["messages"] = messages_of([*chain, meta(asked, None)], is_open=True)
-        if chain:  # its calls are refused by some servers unless their tools are named
+        if chain:  # some servers reject a history with calls of undeclared tools
             request["tools"] = definitions(self.parts.tools.values())
             request["tool_choice"] = {"type": "none"}
         try:
@@ -101,9 +101,9 @@ class ConversationResources:
         return answer.text
 
     async def examine(self, question: str, model: str) -> str:
-        """Return the answer of a model with tools; calls that would ask are denied."""
+        """Return the answer of a model with tools; deny calls that would need permission."""
         found: list[str] = []
-        # The loop records each turn, and this one belongs to no session.
+        # The loop has to record its turn somewhere, and this one belongs to no session.
         with TemporaryDirectory(prefix="turnlog-hook-") as folder:
             loop = Loop(self._examiner(Path(folder), model, found))
             try:
@@ -145,7 +145,7 @@ class ConversationResources:
         place = replace(parent.workspace, read_states={}, todos=[], shells=Shells())
         instructions = BY_LOOKING.format(path=parent.recorder.path)
         rules = parent.rules.lent(None, None)
-        # The instructions name the session file, which lies outside of the project.
+        # The instructions name the session file, which is outside the project: allow reading it.
         rules.for_turn += (f"Read(/{escaped(parent.recorder.path)})",)
         usable = {name: tool for name, tool in parent.tools.items() if name not in CALLS}
         return replace(
@@ -171,7 +171,7 @@ async def _run(loop: Loop, question: str, found: list[str]) -> TurnEnded:
         async for event in events:
             if isinstance(event, TurnEnded):
                 ended = event
-            # The decision has been reported: what the model would still do has no effect.
+            # The decision has been reported; nothing that the model still does can change it.
             elif found:
                 loop.interrupt()
     assert ended, "every turn ends"

@@ -10,9 +10,9 @@ from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.workspace.tool import Tool
 
 MODES = {mode.value: mode for mode in ApprovalMode} | {"manual": ApprovalMode.DEFAULT}
-"""Modes that a definition may set; otherwise the conversation's applies."""
+"""Modes that a definition may set; any other value keeps the conversation's mode."""
 NOT_ASKED = "dontAsk"
-"""Mode in which calls that would ask are denied."""
+"""Mode that denies calls instead of asking for permission."""
 MODEL = "CLAUDE_CODE_SUBAGENT_MODEL"
 MEMORY_TOOLS = ("Read", "Write", "Edit")
 """Tools that an agent with memory always has."""
@@ -24,22 +24,22 @@ def model_for(definition: AgentDefinition, asked: str | None) -> str | None:
 
 
 def rules_for(definition: AgentDefinition, rules: Rules, memory: Path | None) -> Rules:
-    """Return the rules of a sub-agent: the conversation's, in the mode that its definition names.
+    """Return the rules of a sub-agent: the conversation's rules in the mode of its definition.
 
-    Its own memory folder is writable.
+    The sub-agent may write its own memory folder.
     """
     mode = MODES.get(definition.permission_mode or "")
-    # No definition overrides a wider mode of the conversation, as documented of the client, and
-    # none leaves plan mode: the user was promised that nothing is written.
+    # A definition cannot override a more permissive mode of the conversation, as documented for the
+    # client. Nor can it leave plan mode: the user was promised that nothing is written.
     mode = None if rules.mode in (*WIDER, ApprovalMode.PLAN) else mode
-    # Never the conversation's own: a sub-agent without memory must not write the notes of the agent
-    # that starts it, and one in the background, to which each can be moved, works during later
-    # turns, whose commands allow calls of the conversation, not of the agent.
+    # Lend a copy, never the conversation's own rules: a sub-agent without memory must not write the
+    # memory of the agent that starts it. And any agent can be moved to the background and work in
+    # later turns, whose commands may allow calls to the conversation, but not to the agent.
     return rules.lent(mode, memory)
 
 
 def may_use(definition: AgentDefinition, tool: Tool, memory: Path | None) -> bool:
-    """Return whether the sub-agent has a tool."""
+    """Return whether the sub-agent may use a tool."""
     name = tool.name
     is_needed = memory is not None and name in MEMORY_TOOLS
     return definition.may_use(name, tool.server) or (is_needed and not definition.is_refused(name))

@@ -1,6 +1,6 @@
 """Run sub-agents: the same loop with its own recorder, tools and workspace.
 
-Each writes a file next to the session of its call, in the layout of 2.1.150 to 2.1.325.
+Each sub-agent writes its own file next to the session, in the layout of 2.1.150 to 2.1.325.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.store.paths import subagent_meta, subagents_folder
 
 NOT_LENT = ("AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "StructuredOutput")
-"""Tools of the main conversation alone: its questions, its plan and its answer."""
+"""Tools that only the main conversation has: its questions, its plan mode and its answer."""
 NAME = "Agent"
-"""The tool's name in 2.1.325; calls of its former name `Task` work as well."""
+"""The tool's name in 2.1.325; calls under its former name `Task` work as well."""
 STOPPED = "\n\nNOTE: it was stopped at its limit of {count} answers, before it was done."
 DEEPEST = 3
 """Maximum nesting depth of sub-agents."""
@@ -90,18 +90,18 @@ class Agents:
     """Starts sub-agents for a conversation or for another sub-agent."""
 
     session: Path
-    """The session file that all of them belong to."""
+    """The session file that all sub-agents belong to."""
     parts: Parts
-    """The parts of the starting conversation."""
+    """The parts of the conversation that starts them."""
     definitions: dict[str, AgentDefinition]
     skills: Skills | None = None
     home: Path | None = None
     """The user's configuration directory; None disables agent memory."""
     own_place: Path | None = None
-    """The working directory of the user's servers; the project's if None."""
+    """The working directory of the user's MCP servers; the project's if None."""
     depth: int = 1
     elicit: AskForInput | None = None
-    """Answers requests of their own MCP servers for input."""
+    """Answers elicitation requests of the sub-agents' own MCP servers."""
 
     def tool(self) -> Tool:
         """Return the tool that starts a sub-agent."""
@@ -158,7 +158,7 @@ class Agents:
                     self._note(event, agent_id, call_id)
                     emit(event)
                     ended = event if isinstance(event, TurnEnded) else ended
-        finally:  # what it left running ends with it, as documented of the client
+        finally:  # its background commands end with it, as documented for the client
             await child.workspace.shells.close()
             await servers.close()
         _mark_finished(child.recorder.path)
@@ -174,7 +174,7 @@ class Agents:
     ) -> ToolOutcome:
         """Move a sub-agent to the background; a notification tells the model when it ends.
 
-        `relay` is that of an agent that the user moved there.
+        `relay` is given if the agent ran in the foreground until the user moved it.
         """
         agent_id, path = child.recorder.facts.agent_id or "", child.recorder.path
         agent = BackgroundAgent(agent_id, given.description, call_id, path)
@@ -182,7 +182,7 @@ class Agents:
         async def follow() -> None:
             try:
                 ended = await work
-            except Exception as error:  # nobody awaits it, so every error is reported to the model
+            except Exception as error:  # nobody awaits this task: report every error to the model
                 agent.status, agent.report = "failed", f"{type(error).__name__}: {error}"
                 return
             agent.status = "completed" if ended and ended.reason != "failed" else "failed"
@@ -206,7 +206,7 @@ class Agents:
         return ToolOutcome([{"type": "text", "text": text}], data)
 
     def _bill(self, ended: TurnEnded | None) -> None:
-        """Add the usage of a background agent to the running turn, or to the next one."""
+        """Add the usage of a sub-agent to the running turn, or else to the next one."""
         if ended and self.parts.turn:
             self.parts.turn.spent.add_agent(ended)
         elif ended:
@@ -240,14 +240,14 @@ class Agents:
             recorder=Recorder(path, facts, lambda: place.cwd, parent.recorder.session),
             workspace=place,
             system=[definition.prompt, *context],
-            # The budget is for the turn as a whole, to which the cost of the sub-agent is added.
+            # The budget applies to the whole turn, which includes the cost of its sub-agents.
             limits=msgspec.structs.replace(
                 parent.limits, max_turns=definition.max_turns, max_budget=None
             ),
             rules=rules_for(definition, parent.rules, memory),
             ask=None if definition.permission_mode == NOT_ASKED else parent.ask,
-            # Its edits are backed up all the same, by `before_change` of the workspace; snapshots
-            # belong to prompts of the user.
+            # Its edits are still backed up, by `before_change` of the workspace. Snapshots belong
+            # to prompts of the user.
             backups=None,
             unbilled=[],
             demand=lambda: None,
@@ -258,7 +258,7 @@ class Agents:
         own = replace(self, parts=child, depth=self.depth + 1)
         tools = parent.tools | ({NAME: own.tool()} if self.depth < DEEPEST else {})
         skill_tool = self.skills.tool(child) if self.skills else None
-        if skill_tool and skill_tool.name in tools:  # a parent without it passes none on
+        if skill_tool and skill_tool.name in tools:  # a parent without it cannot pass it on
             tools |= {skill_tool.name: skill_tool}
         child.tools = {
             name: tool
@@ -312,7 +312,7 @@ class Agents:
     def _describe(
         self, path: Path, definition: AgentDefinition, given: TaskInput, call_id: str
     ) -> None:
-        """Write the metadata file next to the agent's session file, if that is recorded."""
+        """Write the metadata file next to the agent's file, if the session is recorded at all."""
         if not self.parts.recorder.is_kept:
             return
         metadata = {
@@ -335,16 +335,16 @@ class Agents:
 
 
 def _mark_finished(path: Path) -> None:
-    """Record in the metadata of an agent that it has ended; a killed one lacks this."""
+    """Mark an agent as finished in its metadata; a killed agent lacks this mark."""
     place = subagent_meta(path)
-    # Somebody may have moved the session meanwhile; the answer of the agent counts all the same.
+    # The session may have been moved meanwhile; the agent's answer counts nevertheless.
     with suppress(OSError, ValueError):
         metadata: Fields = json.loads(place.read_bytes()) | {"finished": True}
         write_private(place, json.dumps(metadata, separators=(",", ":")).encode())
 
 
 class _Relay:
-    """Passes the events of a sub-agent to the turn that waits for it, until it is moved."""
+    """Passes a sub-agent's events to the waiting turn, until it is moved to the background."""
 
     def __init__(
         self, turn: RunningTurn, child: Parts, agent_id: str, call_id: str, call: ForegroundCall
@@ -357,10 +357,10 @@ class _Relay:
         """True if the turn has counted the agent's usage."""
 
     def emit(self, event: Event) -> None:
-        if self._call.moved.is_set():  # from then on it outlives the turn
+        if self._call.moved.is_set():  # the agent outlives the turn now
             return
         self.is_counted = self.is_counted or isinstance(event, TurnEnded)
-        # Problems with its servers come before its first entry, and are for the user.
+        # A notice before its first entry is about a problem with its servers: show it to the user.
         is_problem = isinstance(event, Notice) and not self._child.recorder.chain
         self._turn.emit(event if is_problem else Inside(*self._ids, event))
 
@@ -380,7 +380,7 @@ def _touches(given: TaskInput, workspace: Workspace) -> Sequence[Uses]:
 
 
 def _figures(child: Parts, ended: TurnEnded | None) -> dict[str, int]:
-    """Return the figures of a notification, by the client's names."""
+    """Return the usage figures of a notification, under the client's names."""
     messages = [each["message"] for each in child.recorder.chain if each["type"] == "assistant"]
     return {
         "subagent_tokens": context_tokens(child.recorder.chain),

@@ -1,7 +1,7 @@
 """Build the preview of a call for its permission prompt.
 
-Nothing is left out or disguised: invisible characters are spelled out, and long runs of blanks are
-counted, because they could push what follows out of sight.
+Nothing is left out or disguised. Invisible characters are spelled out, and long runs of blanks are
+replaced by their length, because they could push the text after them off the screen.
 """
 
 import json
@@ -30,9 +30,9 @@ from turnlog.text import escaped, visible
 EDITS = ("Edit", "Write", "NotebookEdit")
 """Tools that change files."""
 LARGEST = 4 << 20
-"""Maximum bytes of a file that are diffed."""
+"""Maximum size of a file that is diffed."""
 BLANKS, EMPTY = 40, 5
-"""Runs of spaces and empty lines longer than this are shown as a count."""
+"""Runs of at least this many spaces or empty lines are shown as a count."""
 TAB = 4
 RIGHT_TO_LEFT = ("R", "AL", "AN")
 ROLES = {"+": "added", "-": "removed", "@": "dim", "\\": "dim"}
@@ -42,16 +42,16 @@ Line = tuple[str, str]
 
 
 class CallPreview(Struct, frozen=True):
-    """The preview of a call."""
+    """The title, body lines and summary that a permission prompt shows for a call."""
 
     title: str
     lines: list[Line]
     facts: str = ""
-    """A short description."""
+    """A short summary, such as `+3 -1`."""
 
 
 class CallPlace(Struct, frozen=True):
-    """The directories of a call."""
+    """Resolves the paths of a call, and shortens them for display."""
 
     root: Path
     """The session's directory; paths below it are shown without it."""
@@ -67,12 +67,12 @@ class CallPlace(Struct, frozen=True):
 
 
 def preview(tool: str, given: Fields, place: CallPlace) -> CallPreview:
-    """Return everything that a call would do."""
+    """Return the preview of a call with its complete input."""
     return PREVIEWS.get(tool, _preview_any(tool))(given, place)
 
 
 def spelled(line: str) -> str:
-    """Return a line as it is shown in a question.
+    """Return a line with invisible characters and long runs of spaces spelled out.
 
     >>> spelled("ls" + " " * 500 + "; rm x" + chr(13))
     'ls<500 spaces>; rm x<CR>'
@@ -82,7 +82,7 @@ def spelled(line: str) -> str:
 
 
 def spelled_lines(text: str) -> list[str]:
-    """Return the lines of a text as they are shown in a question."""
+    """Return the lines of a text, spelled out, with long runs of empty lines as a count."""
     shown: list[str] = []
     empty = 0
     for line in [*text.split("\n"), None]:
@@ -133,7 +133,7 @@ def _edit(given: Fields, place: CallPlace) -> CallPreview:
     try:
         value = reader_of(EditInput)(given)
         return _change(place, path, notes, old.text, edited_text(old.text, value)[0])
-    except ToolError as error:  # the call would fail, and yet all that it says is shown
+    except ToolError as error:  # the call would fail; still show everything in its input
         notes = [*notes, f"this would fail: {str(error).partition(chr(10))[0]}"]
         pieces = _text(given.get("old_string")), _text(given.get("new_string"))
         return _change(place, path, notes, *pieces)
@@ -157,18 +157,18 @@ def _cell(text: str, path: Path, name: object) -> str:
     except ToolError:
         return ""
     named = ((name_of(cell, rank), cell.get("source")) for rank, cell in enumerate(cells))
-    # Of several cells with one id, the tool changes the first.
+    # If several cells share an id, the tool changes the first.
     source: Any = next((source for each, source in named if each == name), "")
     return "".join(map(str, source)) if is_array(source) else str(source)
 
 
 def _current(path: Path) -> tuple[TextFile, list[str]]:
-    """Return the present content of a file, and notes about it."""
+    """Return the current content of a file, and notes about it."""
     notes: list[str] = []
     target = real_path(path)
     # The path as named may look harmless: `notes.txt` can be a link to `~/.bashrc`.
     if target != path:
-        notes.append(f"{'a link to' if path.is_symlink() else 'by links,'} {spelled(str(target))}")
+        notes.append(f"{'a link to' if path.is_symlink() else 'points to'} {spelled(str(target))}")
     try:
         status = target.stat()
         notes.append(f"mode {status.st_mode & 0o7777:04o}")
@@ -207,9 +207,9 @@ def _diff(old: str, new: str) -> Iterator[Line]:
 
 
 def _spelled_end(line: str) -> str:
-    """Return a line as it is shown where blanks at its end matter."""
-    # Blanks at the end matter in Makefiles and Markdown, and a change of them alone would look like
-    # none.
+    """Return a line spelled out, with its trailing blanks made visible."""
+    # Trailing blanks matter in Makefiles and Markdown. If a change touched nothing else, its old
+    # and its new line would look the same.
     body = line.rstrip(" \t")
     blanks = line[len(body) :]
     end = f"<{len(blanks):,} blanks>" if len(blanks) >= BLANKS else "".join(map(escaped, blanks))
@@ -219,7 +219,7 @@ def _spelled_end(line: str) -> str:
 def _preview_any(tool: str) -> Callable[[Fields, CallPlace], CallPreview]:
     def show(given: Fields, place: CallPlace) -> CallPreview:
         title = call_title(tool, given)
-        # A title may stand for an input only if it says all of it: `1 items` does not.
+        # Show only the title if it contains the whole input; `1 items` does not.
         values = list(given.values())
         is_whole = not values or (len(values) == 1 and str(values[0]) in title)
         says_all = is_whole and "\n" not in title
@@ -237,7 +237,7 @@ def _page(given: Fields, place: CallPlace) -> CallPreview:
 
 
 def _host_notes(url: str) -> list[str]:
-    """Name the host where an address may be misread: `xn--` names, look-alikes, `good@evil`."""
+    """Return a note with the host if a URL may be misread: `xn--`, look-alikes, `good@evil`."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -267,7 +267,7 @@ def _ascii(host: str) -> str:
 
 
 def _fields(given: Fields) -> list[Line]:
-    """Return all fields of an input: multi-line strings as they are, the rest as JSON."""
+    """Return all fields of an input: strings as they are, other values as JSON."""
     lines: list[Line] = []
     for name, value in given.items():
         if isinstance(value, str) and "\n" in value:

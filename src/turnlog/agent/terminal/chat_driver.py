@@ -51,13 +51,13 @@ LAST_TURNS = 2
 """Turns shown when a session is resumed."""
 COMMANDS = ("/", "!")
 CLIENT = "anthropic"
-"""Imported in a thread: it takes a second or two, and the screen must not freeze."""
+"""A package imported in a thread: this takes a second or two, and the screen must not freeze."""
 ASKED, IDLE = "permission_prompt", "idle_prompt"
 WAITING = "turnlog is waiting for your input"
 IDLE_SECONDS = 60.0
 IDLE_SETTING = "messageIdleNotifThresholdMs"
-"""The client's setting for another delay, in its own state file."""
-STAYS = "not moved: it may run without asking only while nothing else runs"
+"""The client's setting for this delay, in the client's own state file."""
+STAYS = "not moved: it would need permission to run in the background"
 COUNTED = 1 << 24
 """Maximum size of a session that is read to show its cost."""
 
@@ -79,7 +79,7 @@ class ChatDriver:
         self._status: StatusCommand | None = None
         self._started = monotonic()
         self._answered: float | None = None
-        """When the last turn ended; None before the first one, and once the user was notified."""
+        """When the last turn ended; None before the first turn, or once the idle wait has begun."""
 
     @classmethod
     async def open(cls, screen: ScreenInterface, store: Store, options: ChatOptions) -> Self:
@@ -95,7 +95,7 @@ class ChatDriver:
         carried: Fields = {"mode": parts.rules.mode, "model": parts.choice.model, "start": reason}
         carried["tuning"] = parts.choice.tuning
         wanted = replace(self.options, **plain | carried | changes)
-        # The other one is opened first: if that fails, this one stays open.
+        # Open the other session first: if that fails, this one stays open.
         chat = await self._open(wanted)
         await self.chat.close(reason)
         self.options = wanted
@@ -122,8 +122,7 @@ class ChatDriver:
         self.display.past(last_turns(self.chat.parts.recorder.chain))
         self.restart_status()
         if self.options.resume:
-            # For this display: when the count is done, the user may have switched to another
-            # session.
+            # Pass this display: the user may have switched sessions by the time the count is done.
             self._counting = asyncio.create_task(self._count_before(self.display))
         self.screen.redraw()
 
@@ -145,7 +144,7 @@ class ChatDriver:
         self.screen.redraw()
 
     def refresh_status(self) -> None:
-        """Run the status line command soon, as something has changed."""
+        """Schedule a run of the status line command after a change."""
         if self._status:
             self._status.refresh()
 
@@ -167,8 +166,8 @@ class ChatDriver:
         self.display.start()
         try:
             await asyncio.to_thread(import_module, CLIENT)
-            # From here on Escape interrupts the loop, which records it; before, it cancels this
-            # task.
+            # From here on, Escape interrupts the loop, which records the interruption; before, it
+            # cancels this task.
             self.is_at_work = True
             async with aclosing(self.chat.send(prompt, source)) as events:
                 async for event in events:
@@ -203,7 +202,7 @@ class ChatDriver:
             await self.send(notice, NOTICE)
 
     def show_lines(self, lines: list[str], indent: int = 2) -> None:
-        """Show requested lines; `indent` applies to the rest of a wrapped line."""
+        """Show the output of a slash command; `indent` applies to wrapped rows."""
         self.screen.show(ScrollbackItem([f"  {line}".rstrip() for line in lines], 2 + indent))
 
     def stop(self) -> None:
@@ -227,7 +226,7 @@ class ChatDriver:
         """Switch to the next permission mode."""
         rules = self.chat.parts.rules
         modes = [ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN]
-        # Only if the chat was started in it: one key press too many must not turn off all
+        # Offer it only if the chat was started in it: one key press too many must not turn off all
         # questions.
         modes += [ApprovalMode.BYPASS] if self.options.mode is ApprovalMode.BYPASS else []
         place = modes.index(rules.mode) if rules.mode in modes else -1
@@ -275,7 +274,7 @@ class ChatDriver:
         return await self.screen.ask(Asking(question), self.display.question(question))
 
     async def _ask(self, question: Question) -> PermissionReply:
-        message = f"A permission is needed for {question.tool}"
+        message = f"turnlog needs your permission to use {question.tool}"
         about = {"message": message, "title": "turnlog", "notification_type": ASKED}
         # Hooks run while the question is open: a notification after the answer would be of no use.
         notified = asyncio.create_task(self.chat.parts.hooks.fire("Notification", ASKED, about))
@@ -307,13 +306,13 @@ def idle_limit(store: Store) -> float:
 
 
 def _tasks(chat: Chat) -> list[Fields]:
-    """Return the task list of a chat, whichever tool keeps it."""
+    """Return the task list of a chat: from TodoWrite if it was used, else from the task tools."""
     workspace = chat.parts.workspace
     if workspace.todos:
         return workspace.todos
     try:
         return workspace.tasks.all()
-    except TaskListError:  # the call that needs it says why
+    except TaskListError:  # the next call of a task tool reports the error
         return []
 
 

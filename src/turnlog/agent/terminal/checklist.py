@@ -19,7 +19,7 @@ LONGEST = 1_000
 
 
 class Checklist:
-    """The list, and whether the user wants to see it."""
+    """The tasks, and whether they are shown."""
 
     def __init__(self) -> None:
         self._items: list[Fields] = []
@@ -32,7 +32,7 @@ class Checklist:
 
     @property
     def active_form(self) -> str:
-        """The text of the task in progress, if it has one."""
+        """The text of the task in progress; empty if there is none."""
         doing = [each for each in self._items if each.get("status") == "in_progress"]
         texts = [str(each.get("activeForm") or _name(each)) for each in doing]
         return cut(one_line(texts[0][:LONGEST]), 60) if texts else ""

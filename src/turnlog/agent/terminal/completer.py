@@ -53,7 +53,7 @@ def offers(before: str, commands: Sequence[KnownCommand], files: Sequence[str]) 
 
 
 def command_offers(typed: str, commands: Sequence[KnownCommand]) -> list[Offer]:
-    """Return commands: exact matches first, then prefixes, substrings and letters in order."""
+    """Return matching commands: exact matches, then prefixes, substrings and subsequences."""
     ranked = [(rank, each) for each in commands if (rank := _command_rank(each, typed)) is not None]
     ranked.sort(key=lambda pair: pair[0])
     return [_command_offer(each, typed) for _, each in ranked[:MOST]]
@@ -85,7 +85,7 @@ def _command_rank(command: KnownCommand, typed: str) -> int | None:
 
 
 def matching(names: Sequence[str], typed: str) -> list[str]:
-    """Return the names that contain the characters in order, the closest first.
+    """Return the names that contain the typed characters in order, the best match first.
 
     >>> matching(["src/app.py", "docs/apple.md", "a/pp.txt"], "app")
     ['src/app.py', 'docs/apple.md', 'a/pp.txt']

@@ -1,7 +1,7 @@
 """The slash command for settings: show those in force with their files, and change the user's own.
 
-Changes go into the user's settings file only. Files of the project and of the organisation take
-precedence; if one does, it is named.
+Changes go into the user's settings file only. Settings of the project and of the organisation take
+precedence; if one of their files overrides a change, the user is told which.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -115,7 +115,7 @@ async def _choose_value(driver: ChatDriver, key: str) -> str | None:
         driver.screen.type_in(f"/config {key} ")
         return None
     items = [*(Item(value, value) for value in values), Item(UNSET, UNSET, "remove the setting")]
-    menu = Choices([key, setting.help], items, "enter to choose · esc to leave it")
+    menu = Choices([key, setting.help], items, "enter to choose · esc to cancel")
     return await driver.screen.choose(menu)
 
 
@@ -131,15 +131,15 @@ async def _change(driver: ChatDriver, key: str, value: str) -> None:
     else:
         save_value(path, key, setting.read(key, value))
         driver.display.note(f"{key} is {one_line(value)} in {path}; {NEXT_TIME}")
-    # The change would seem to have no effect otherwise.
+    # Otherwise the user would wonder why the change has no effect.
     for other in later_files(settings_in_force(driver.chat.reload()).get(key), path):
         driver.display.note(f"{other} takes precedence", is_error=True)
 
 
 CHANGEABLE = {
-    "model": ChangeableSetting("the model that is asked", apply=choose_model),
+    "model": ChangeableSetting("the model to use", apply=choose_model),
     "effortLevel": ChangeableSetting(
-        "the effort that the model makes",
+        "how much effort the model makes",
         tuple(each for each in EFFORTS if each != "max"),
         apply=choose_effort,
     ),
@@ -152,12 +152,12 @@ CHANGEABLE = {
         tuple(each.value for each in ApprovalMode if each is not ApprovalMode.BYPASS),
     ),
     "language": ChangeableSetting("the language of answers"),
-    "alwaysThinkingEnabled": ChangeableSetting("models think first", SWITCH),
+    "alwaysThinkingEnabled": ChangeableSetting("think before answering", SWITCH),
     "showThinkingSummaries": ChangeableSetting("summaries of thinking with -p", SWITCH),
-    "autoCompactEnabled": ChangeableSetting("compact a full conversation by itself", SWITCH),
+    "autoCompactEnabled": ChangeableSetting("compact a full conversation automatically", SWITCH),
     "autoMemoryEnabled": ChangeableSetting("sub-agents may keep notes", SWITCH),
     "includeCoAuthoredBy": ChangeableSetting("name the model in commits", SWITCH),
     "fallbackModel": ChangeableSetting("the model if the usual one is overloaded"),
-    "cleanupPeriodDays": ChangeableSetting("days until Claude Code deletes", is_number=True),
+    "cleanupPeriodDays": ChangeableSetting("days Claude Code keeps sessions", is_number=True),
 }
 """Settings that can be changed here; all others only in their files."""

@@ -1,4 +1,4 @@
-"""The slash command that shows changes: those not committed yet, and those of each turn.
+"""The slash command that shows changes: uncommitted ones, and those of each turn.
 
 git runs under the permission rules, as confined as if the model had called it: a repository's
 configuration can name programs that `git diff` runs.
@@ -35,7 +35,7 @@ CUT = "… {count:,} more lines are not shown (try: {command})"
 ROLES = {"+": "added", "-": "removed", "@": "dim", "\\": "dim"}
 HUNK = "@@"
 SIGNS = ("+", "-", " ", "\\", HUNK)
-"""How lines of a hunk start."""
+"""Prefixes of the lines of a hunk."""
 FOOT = "enter to show it · esc to leave"
 NOT_HERE = "this directory is not in a git repository"
 
@@ -118,7 +118,7 @@ def _printed(outcome: ToolOutcome) -> str:
 
 
 def diffs_of_turns(path: Path) -> list[ShownDiff]:
-    """Return what each turn of a session changed by tools, the last one first."""
+    """Return the changes that tools made in each turn of a session, the last turn first."""
     if not path.exists():
         return []
     worktree = open_worktree(open_session(path))

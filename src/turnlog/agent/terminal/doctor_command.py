@@ -27,7 +27,7 @@ async def examine(driver: ChatDriver, arguments: str) -> None:
 
 
 def diagnosis_rows(found: Sequence[Diagnosis], style: Style) -> Iterator[str]:
-    """Yield a line for each outcome, grouped by area, and a sum at the end."""
+    """Yield a line for each outcome, grouped by area, then the number of findings."""
     for area in dict.fromkeys(each.area for each in found):
         lines = [each for each in found if each.area == area]
         head = area
@@ -38,4 +38,4 @@ def diagnosis_rows(found: Sequence[Diagnosis], style: Style) -> Iterator[str]:
         if len(lines) > MOST:
             yield f"  {'':{WIDE}}{style(f'… and {len(lines) - MOST:,} more', 'dim')}"
     wrong = sum(each.health is not Health.WELL for each in found)
-    yield style(plural(wrong, "finding") if wrong else "everything is well", "bold")
+    yield style(plural(wrong, "finding") if wrong else "no problems found", "bold")

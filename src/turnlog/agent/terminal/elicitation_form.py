@@ -1,6 +1,6 @@
-"""Forms for requests of MCP servers: one question per value, then a final confirmation.
+"""Forms for elicitation requests of MCP servers: one question per value, then a confirmation.
 
-Everything in a request is a stranger's text: it is shown, never taken for an answer.
+Everything in a request is untrusted text: it is shown, but never counts as the user's answer.
 """
 
 import re
@@ -15,11 +15,11 @@ from turnlog.format.json_values import Fields, is_array, is_object, objects_in
 from turnlog.text import visible
 
 MOST_FIELDS, MOST_OPTIONS = 20, 50
-"""Maximum values of a form, and options of a value; a larger form is declined."""
+"""Maximum number of values in a form, and of options per value; larger forms are declined."""
 LONGEST_URL = 2_000
 LONGEST_MESSAGE = 4_000
 LONGEST = 400
-"""Maximum characters of a name, a title or a description, and of a value as it is repeated."""
+"""Maximum characters of a name, title or description, and of a value when it is shown again."""
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?")
 TYPED, SKIPPED = "typed", "skipped"
 DECLINE = "decline"
@@ -55,7 +55,7 @@ async def ask_for_input(screen: ScreenInterface, request: Elicitation) -> Elicit
     if not is_presentable(request):
         return ElicitAnswer("decline")
     title = f"{screen.style('●', 'ok')} MCP server {_shown(request.server)} asks"
-    # In full: whoever agrees must have seen what to.
+    # Show the message in full: users must see what they agree to.
     about = [ScrollbackItem([title, f"  {one_line(visible(request.message))}"])]
     if request.mode == URL:
         return await _ask_to_visit(screen, request, about)
@@ -88,7 +88,7 @@ def is_presentable(request: Elicitation) -> bool:
 
 
 def _is_short(name: str, field: Any) -> bool:
-    """Return whether everything about a value can be shown."""
+    """Return whether the texts and options of a field are short enough to be shown in full."""
     about: Fields = field if is_object(field) else {}
     texts = [name, str(about.get("title") or ""), str(about.get("description") or "")]
     options = _options(about)
@@ -99,7 +99,7 @@ def _is_short(name: str, field: Any) -> bool:
 async def _ask_to_visit(
     screen: ScreenInterface, request: Elicitation, about: list[ScrollbackItem]
 ) -> ElicitAnswer:
-    # In full: the host of an address may be at the end of it, behind a user name.
+    # Show the URL in full: its host may come late, after a long user name.
     about = [*about, ScrollbackItem([f"  {visible(request.url)}"])]
     items = [Item("I have opened this address", "accept"), REFUSE]
     action = await screen.ask(Choices(["Open this address in your browser?"], items, FOOT), about)
@@ -109,7 +109,7 @@ async def _ask_to_visit(
 async def _ask_value(
     screen: ScreenInterface, name: str, field: Any, is_required: bool, about: list[ScrollbackItem]
 ) -> Any:
-    """Return a value; None if the user left the question, or `DECLINE` or `SKIPPED`."""
+    """Return the user's value, `DECLINE` or `SKIPPED`; None if the user cancelled."""
     about_field: Fields = field if is_object(field) else {}
     head = [_shown(str(about_field.get("title") or name))]
     head += [_shown(text)] if (text := str(about_field.get("description") or "")) else []
@@ -126,8 +126,8 @@ async def _ask_value(
         try:
             return read_value(about_field, menu.typed.strip())
         except ValueError as error:
-            # What was typed stays in place, so that a slip is corrected rather than typed again.
-            usual, about = menu.typed, [ScrollbackItem([f"  not taken: {error}"])]
+            # Keep the typed text, so that the user can correct it.
+            usual, about = menu.typed, [ScrollbackItem([f"  not accepted: {error}"])]
 
 
 def _options(field: Fields) -> list[Item]:
@@ -147,7 +147,7 @@ def _options(field: Fields) -> list[Item]:
 
 
 def read_value(field: Fields, text: str) -> Any:
-    """Return a typed value as a field requires it; raise `ValueError` saying what is wrong.
+    """Convert typed text to a field's type; raise `ValueError` with the reason if it is invalid.
 
     >>> read_value({"type": "integer", "minimum": 1}, "3"), read_value({"type": "string"}, "3")
     (3, '3')
@@ -183,7 +183,7 @@ def _number(field: Fields, text: str, read: Callable[[str], int | float]) -> int
 
 
 def _several(field: Fields, text: str) -> list[str]:
-    """Return values separated by commas, each of which the field must list."""
+    """Split a text at commas; raise `ValueError` for a value that the field does not list."""
     items = field.get("items")
     options = _options(items) if is_object(items) else []
     known = {str(each.value) for each in options}
@@ -203,7 +203,7 @@ def _any_of(items: Fields) -> set[str]:
 async def _confirm(
     screen: ScreenInterface, server: str, content: Fields, about: list[ScrollbackItem]
 ) -> ElicitAnswer:
-    """Show what would be sent, and ask for confirmation: it leaves this machine."""
+    """Show the values, and ask for confirmation before they leave this machine."""
     rows = [f"  {_shown(name)}: {_shown(str(value))}" for name, value in content.items()]
     shown = [ScrollbackItem(rows)] if rows else about
     items = [Item("Yes", "accept"), REFUSE]

@@ -98,7 +98,7 @@ class EntryRenderer:
         )
 
     def question(self, question: Question) -> list[ScrollbackItem]:
-        """Show a call that the user is asked about, and the reasons where they are many."""
+        """Render a call for its permission prompt, and the reasons if they are too long for it."""
         self._asked.add(question.call_id)
         place = CallPlace(self._root, self._root / question.place)
         shown = preview(question.tool, question.input, place)
@@ -174,7 +174,7 @@ class EntryRenderer:
         return self._typed(text)
 
     def _mentions(self, content: object) -> ScrollbackItem | None:
-        """Render the files that came along with a prompt."""
+        """Render the list of files that a prompt mentions."""
         texts = [str(_object(each).get("text")) for each in content] if is_array(content) else []
         found = [mention for text in texts if (mention := describe_mention(text))]
         names = [f"{done} {path.replace(f'{self._root}/', '')}" for done, path in found]
@@ -208,7 +208,7 @@ class EntryRenderer:
         )
         is_error = bool(block.get("is_error"))
         did = self._outcome(use.name, detail, is_error, stop, seconds)
-        # The first line of a call was shown along with the question about it.
+        # The permission prompt has already shown the first line of the call.
         lines = list(self._terminal.draw([did]))[int(is_asked) :]
         if is_asked and use.name in EDITS and not is_error:
             return None
@@ -234,7 +234,7 @@ class EntryRenderer:
         data = _object(detail.structured)
         if stop:
             outcome, body = stop, []
-        elif task := data.get("backgroundTaskId"):  # the text is for the model
+        elif task := data.get("backgroundTaskId"):  # the result's text is for the model
             body = [] if self._is_past else [f"as {task}; /tasks shows it"]
         elif data.get("status") == "async_launched":
             body = []
@@ -252,7 +252,7 @@ class EntryRenderer:
 
 
 def _few(lines: list[str]) -> Iterator[str]:
-    """Return the first lines and how many more there are; a single further line is shown."""
+    """Yield the first lines and how many are left; a single line left is shown instead."""
     shown = lines if len(lines) <= FEW + 1 else lines[:FEW]
     yield from shown
     if len(shown) < len(lines):

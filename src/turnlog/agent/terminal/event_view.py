@@ -34,11 +34,11 @@ from turnlog.text import as_printed, duration, running_money, tokens_text
 WORTH_TELLING = 10.0
 """Seconds after which a turn's duration and cost are shown."""
 MOST_UNFOLDED = 20
-"""Folded texts that are shown at once."""
+"""Maximum number of folded texts that are shown at once."""
 HINT = "esc to interrupt"
 BACKGROUND = "ctrl-b to background"
 IDLE = (WAITING, "Working")
-"""Labels that are less informative than the task in progress."""
+"""Labels that the task in progress replaces, as it says more."""
 UNSEEN = ("queued", NOTICE)
 """Prompt sources that were not shown when they were typed."""
 LIMITS = {
@@ -55,20 +55,20 @@ class TurnDisplay:
         self._screen = screen
         self._folded: list[FoldedText] = []
         self._unread: list[str] = []
-        """Rows that the next unfolding goes on with."""
+        """Unfolded rows that have not been printed yet."""
         self._renderer = EntryRenderer(screen.style, root, folded=self._folded)
         self._past_renderer = EntryRenderer(screen.style, root, is_past=True, folded=self._folded)
         self._live = Live(str(root))
         self._answer = MarkdownStream()
         self.checklist = Checklist()
         self.read_tasks: Callable[[], list[Fields]] = list
-        """Returns the tasks of the session, after a call may have changed them."""
+        """Reads the current tasks of the session."""
         self._has_failed = False
         self._block_started = 0.0
         self.is_running = False
         """True if a turn is running."""
         self.notes: deque[str] = deque(maxlen=100)
-        """The last messages that were no errors."""
+        """Recent messages except errors."""
         self.meter = UsageMeter()
         self.question = self._renderer.question
 
@@ -117,7 +117,7 @@ class TurnDisplay:
         self.printed("\n".join(self._live.last_lines(call_id)))
 
     def unfold(self) -> None:
-        """Show what was folded since the last time, or the next page of it."""
+        """Show the texts that were folded since the last unfolding, or their next page."""
         if self._folded:
             self._unread = [
                 row for each in self._folded[-MOST_UNFOLDED:] for row in self._all(each)
@@ -205,7 +205,7 @@ class TurnDisplay:
             self._renderer.render(entry)
             self._fold_thinking(content)
             if text_of(content or ""):
-                # The recorded text is authoritative; what was not streamed of it is shown now.
+                # The recorded text is authoritative: show the part of it that was not streamed.
                 self._say(self._answer.finish(text_of(content or "")))
         elif entry["type"] == "user":
             self._recorded_user(entry, content)
@@ -214,7 +214,7 @@ class TurnDisplay:
             self._screen.show(self._renderer.render(entry))
 
     def _recorded_inside(self, entry: Fields) -> None:
-        """Update the task list, which a sub-agent shares."""
+        """Update the task list if a sub-agent has changed it."""
         data = entry.get("toolUseResult")
         if is_object(data) and ("task" in data or "taskId" in data):
             self.checklist.take(self.read_tasks())
@@ -236,7 +236,7 @@ class TurnDisplay:
                 self.checklist.take(self.read_tasks())
                 return
             self._screen.show(self._renderer.render(entry, seconds))
-            if entry.get("toolDenialKind") == REJECTED:  # the line has nothing of what it printed
+            if entry.get("toolDenialKind") == REJECTED:  # the rendered line lacks the output
                 self.printed("\n".join(last))
         elif entry.get("isMeta") or entry.get("promptSource") in UNSEEN or _is_stop(first):
             self._screen.show(self._renderer.render(entry))

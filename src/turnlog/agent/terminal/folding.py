@@ -1,6 +1,6 @@
 """Long text, folded to fit the screen; a key prints all of it into the scrollback.
 
-Both ends stay in sight, so that padding alone cannot hide how a command ends.
+Both ends stay visible, so that padding cannot hide how a command ends.
 """
 
 from collections.abc import Sequence
@@ -10,22 +10,22 @@ from msgspec import Struct
 PAGE = 1_000
 """Rows printed at once: the scrollback of terminals is limited."""
 LEAST = 4
-"""Minimum number of rows shown of each part, however low the terminal is."""
+"""Minimum number of rows per part, even if the terminal has too few."""
 RESET = "\x1b[0m"
-"""Colours continue from row to row, and the row that ends them may be folded."""
+"""Resets colours: the row that would have reset them may be folded."""
 NOTE = "    … {count:,} more lines · ctrl-e shows all"
 NEXT = "    … {count:,} more lines · ctrl-e shows more"
 
 
 class FoldedText(Struct, frozen=True):
-    """A text of which the scrollback shows only a part, or a line in its place."""
+    """A text that the scrollback shows only in part, or as a single line."""
 
     title: str
     text: str
 
 
 def fold_rows(parts: Sequence[list[str]], room: int) -> list[list[str]]:
-    """Return parts that fit into a number of rows; the first gets what the others leave.
+    """Fold parts so that together they fit into `room` rows; the first part gets most of them.
 
     >>> fold_rows([["a", "b", "c", "d", "e", "f"]], 4)
     [['a', 'b', '\\x1b[0m    … 3 more lines · ctrl-e shows all', 'f']]
@@ -51,7 +51,7 @@ def _folded(rows: list[str], room: int) -> list[str]:
 
 
 class Unfolding:
-    """Prints rows from the start, a page for each press of the key."""
+    """Pages through rows, one page per key press."""
 
     def __init__(self, rows: Sequence[str]) -> None:
         self._rows = rows

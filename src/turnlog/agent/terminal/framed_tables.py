@@ -1,6 +1,6 @@
 """Markdown tables in frames, formatted like the client's (2.1.325, observed).
 
-A table whose rows would be too high is written as one paragraph per cell instead.
+A table whose rows would be too tall is written as one paragraph per cell instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from rich.text import Text
 
 Align = Literal["left", "center", "right"]
 MOST_ROWS = 200
-"""Rows shown of a table."""
+"""Maximum rows shown of a table."""
 HIGHEST = 4
 """Maximum lines of a row."""
 NARROWEST = 3
@@ -22,9 +22,9 @@ NARROWEST = 3
 SHORT_WORD = 8
 """Words up to this length are not broken."""
 RULE = 40
-"""Cells of the line between two rows that are written as paragraphs."""
+"""Width of the line between two rows that are written as paragraphs."""
 FOLD = "fold"
-"""Words that do not fit are broken, not cut off."""
+"""rich's overflow method that breaks long words instead of cutting them off."""
 HEADER, BORDER = "markdown.table.header", "markdown.table.border"
 
 
@@ -51,9 +51,9 @@ class FramedTable(TableElement):
 def column_widths(rows: Sequence[Sequence[Text]], room: int) -> list[int] | None:
     """Return the width of each column; None if there is no room for a frame.
 
-    If no column has to be broken, each gets what it needs. Otherwise each gets room for its longest
-    word and a share of the rest, or, if that is too much, a share in proportion to its longest
-    word.
+    If everything fits, each column gets its natural width. Otherwise each gets the width of its
+    longest word and a share of the remaining room. If even the longest words do not fit, the room
+    is shared in proportion to them.
     """
     columns = list(zip(*rows, strict=True))
     room -= 3 * len(columns) + 1
@@ -79,7 +79,7 @@ def _longest_word(text: Text) -> int:
 
 
 def _height(rows: Sequence[Sequence[Text]], widths: Sequence[int], console: Console) -> int:
-    """Return the number of lines of the highest row."""
+    """Return the number of lines of the tallest row."""
     # Estimated first: breaking a cell of a million characters would take seconds.
     for row in rows:
         for text, width in zip(row, widths, strict=True):
@@ -100,7 +100,7 @@ def _framed(
         table.add_column(name, HEADER, justify=align, vertical="middle", overflow=FOLD, width=width)
     for row in rows:
         for text in row:
-            text.justify = None  # the column's counts
+            text.justify = None  # use the column's alignment
         table.add_row(*row)
     return table
 

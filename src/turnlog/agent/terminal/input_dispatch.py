@@ -20,13 +20,13 @@ CALL = "shell"
 
 
 async def dispatch(driver: ChatDriver, typed: TypedInput) -> None:
-    """Run typed input."""
+    """Run typed input: a shell command, a note for a memory file, a slash command or a prompt."""
     text = typed.text.strip()
     if typed.is_queued:
         driver.note_queue("dequeue")
     if text.startswith("!"):
         await _run_shell(driver, text[1:].strip())
-    # Of one line only: a text of several that starts so is Markdown with a heading.
+    # A single line only: a longer text that starts with `#` is Markdown with a heading.
     elif text.startswith(REMEMBERED) and text.strip("# ") and "\n" not in text:
         await remember(driver, text.lstrip("# "))
     # A custom command takes precedence over a built-in one of the same name.
@@ -34,7 +34,7 @@ async def dispatch(driver: ChatDriver, typed: TypedInput) -> None:
         driver.display.prompt(text)
         await _run_command(driver, found[1], (found[2] or "").strip())
     else:
-        if not typed.is_queued:  # one that was queued is shown when it is recorded
+        if not typed.is_queued:  # a queued prompt is shown when it is recorded
             driver.display.prompt(text)
         prompt = driver.screen.pastes.prompt(text)
         await driver.send(prompt, "queued" if typed.is_queued else "typed")
@@ -49,8 +49,8 @@ async def _run_command(driver: ChatDriver, name: str, arguments: str) -> None:
     leaf = recorder.leaf
     driver.display.notes.clear()
     await command.run(driver, arguments)
-    # Of a command that only shows something, or starts a turn, nothing is left to record; and one
-    # before the first prompt must not make a session.
+    # A command that only shows something leaves no notes, and one that starts a turn is recorded
+    # by it. A command before the first prompt must not create a session.
     is_here = driver.chat.parts.recorder is recorder and recorder.leaf == leaf
     if leaf and is_here and driver.display.notes:
         recorder.local_command(command.name, arguments, "\n".join(driver.display.notes))
@@ -91,7 +91,7 @@ def shell_prompt(command: str, outcome: ToolOutcome) -> list[Fields]:
 
 def _printed(outcome: ToolOutcome) -> str:
     data = outcome.data if is_object(outcome.data) else {}
-    # One that was moved to the background has printed nothing yet; the text says where it will.
+    # A command moved to the background has no stdout yet; the text says where it will be.
     if isinstance(data.get("stdout"), str) and "backgroundTaskId" not in data:
         return data["stdout"]
     return str(outcome.content)

@@ -85,7 +85,7 @@ async def show_context(driver: ChatDriver, arguments: str) -> None:
 
 
 def amounts_in(parts: Parts) -> list[ContextShare]:
-    """Return the parts of the context: the API's total, distributed by length."""
+    """Return the parts of the context: the API's token count, split in proportion to length."""
     usage = usage_of(parts)
     return [
         ContextShare("system prompt", usage.system, "ok"),
@@ -209,7 +209,7 @@ async def show_servers(driver: ChatDriver, arguments: str) -> None:
         (f"{state['name']} {state['status']}", _offered_by(state["name"], driver.chat.servers))
         for state in driver.chat.server_states
     ]
-    _show(driver, rows, "no MCP servers; .mcp.json in this directory would name some")
+    _show(driver, rows, "no MCP servers; list them in .mcp.json in this directory")
 
 
 async def show_tasks(driver: ChatDriver, arguments: str) -> None:
@@ -253,9 +253,9 @@ def _show(driver: ChatDriver, rows: Sequence[tuple[str, str]], nothing: str) -> 
 def _table(
     rows: Sequence[tuple[str, str]], driver: ChatDriver, wide: int = 0, is_whole: bool = False
 ) -> list[str]:
-    """Return a table of names and descriptions, which are cut unless `is_whole`.
+    """Return a table of names and descriptions; descriptions are cut unless `is_whole`.
 
-    `wide` is the width of other tables' names.
+    `wide` is the minimum width of the names, which aligns several tables.
     """
     style, columns = driver.screen.style, driver.screen.columns
     longest = max(wide, *(cells(name) for name, _ in rows)) + 2

@@ -59,7 +59,7 @@ class RunningCall:
 
 
 class Live:
-    """Follows the events of a turn."""
+    """The running calls of a turn, and a label for its activity; updated from events."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -102,7 +102,7 @@ class Live:
 
     @property
     def is_lasting(self) -> bool:
-        """Return whether a call takes long that could continue in the background."""
+        """Return whether a slow call could continue in the background."""
         return any(job.name in LASTING and job.seconds >= SLOW for job in self.jobs.values())
 
     def rows(self, style: Style, room: int) -> list[str]:
@@ -119,7 +119,7 @@ class Live:
                 pass
 
     def _inside(self, job: RunningCall, event: Any) -> None:
-        """Update the calls of a sub-agent."""
+        """Show the calls of a sub-agent as output of the call that runs it."""
         if not isinstance(event, Recorded) or event.entry["type"] != "assistant":
             return
         content = event.entry["message"]["content"]

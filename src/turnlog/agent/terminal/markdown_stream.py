@@ -1,4 +1,4 @@
-"""Render streamed Markdown: finished blocks once, only the unfinished tail again.
+"""Render streamed Markdown: draw finished blocks once, redraw only the unfinished tail.
 
 A block is finished when another one has begun after a blank line: nothing that follows can change
 its layout.
@@ -52,7 +52,7 @@ def split_finished(text: str) -> tuple[str, str]:
 
 
 class MarkdownStream:
-    """A streamed text."""
+    """A Markdown text that arrives in pieces."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -76,7 +76,7 @@ class MarkdownStream:
         return finished
 
     def finish(self, whole: str | None = None) -> str:
-        """Return the rest; `whole` is the recorded text, if any."""
+        """Return the remaining text and start over; `whole` is the recorded text, if any."""
         # The finished part is in the scrollback and cannot be taken back.
         rest = self.tail
         if whole is not None and whole.startswith(self.text[: self._shown]):
@@ -110,7 +110,7 @@ def draw(text: str, columns: int, is_coloured: bool, is_light: bool = False) -> 
     console = Console(
         file=written,
         width=max(10, min(columns, WIDEST)),
-        # Drawn into a string, which rich would take for a file without colours.
+        # The output goes into a string, which rich would take for a file without colours.
         force_terminal=True,
         no_color=not is_coloured,
         color_system="standard",
@@ -137,7 +137,7 @@ def _theme(colour: str) -> "Theme":
 def _kind(code_theme: str) -> "type[Markdown]":
     """Return a Markdown class with plain headings, framed tables and code without padding.
 
-    Numbers of lists keep their dot, so that copied text is still a list.
+    List numbers keep their dot, so that copied text is still a list.
     """
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.markdown import CodeBlock, Heading, ListItem, Markdown

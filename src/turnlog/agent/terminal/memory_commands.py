@@ -36,10 +36,10 @@ async def remember(driver: ChatDriver, text: str) -> None:
 
 
 def add_line(path: Path, text: str) -> None:
-    """Append an item to a memory file; a link is refused, as a project could lead it anywhere."""
+    """Append an item to a memory file; refuse a link, which a project could point anywhere."""
     if path.is_symlink() or path.parent.is_symlink():
         raise UsageError(f"{path} is a link, so nothing is added", "/memory")
-    # Bytes, as a file in another encoding would end the chat, or lose what cannot be decoded.
+    # Append bytes: decoding a file in another encoding would raise, or lose characters.
     before = read_regular(path, LARGEST) if path.exists() else b""
     separator = b"" if not before or before.endswith(b"\n") else b"\n"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,4 +71,4 @@ async def _choose(driver: ChatDriver, head: str, files: dict[Path, str]) -> Path
         Item(short_path(path, driver.options.cwd), path, note if path.exists() else f"{note}, new")
         for path, note in files.items()
     ]
-    return await driver.screen.choose(Choices([head], items, "enter to choose · esc to leave it"))
+    return await driver.screen.choose(Choices([head], items, "enter to choose · esc to cancel"))

@@ -1,6 +1,7 @@
 """Menus in place of the prompt: rendering and key handling.
 
-No list wraps around: Up on the first item must not end on the last, which may be far more drastic.
+Lists do not wrap around: Up on the first item must not select the last, which may be far more
+drastic.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ class Item(Struct, frozen=True):
 
 
 class Menu:
-    """Waits for a choice; typing filters the list if allowed."""
+    """A list to choose from; typing filters it if `is_narrowed`."""
 
     is_numbered = False
 
@@ -60,7 +61,7 @@ class Menu:
         ]
 
     def press(self, key: str, text: str = "") -> None:
-        """Take a key: up, down, forward, back, enter, escape, erase, expand, mode, or text."""
+        """Handle a key: up, down, forward, back, enter, escape, erase, expand, mode, or text."""
         count = len(self.shown)
         if key in ("up", "down"):
             self.index += 1 if key == "down" else -1
@@ -143,7 +144,7 @@ class Choices(Menu):
 
     is_numbered = True
     preface: Sequence[str] = ()
-    """Rows shown first if there is no room for them above."""
+    """Rows shown at the top of the menu if there is no room for them above it."""
 
     def __init__(self, head: Sequence[str], items: Sequence[Item], foot: str = "") -> None:
         super().__init__(head, items, foot)
@@ -172,7 +173,7 @@ class Choices(Menu):
         elif key == "up" and not self.index:
             self._pager.turn(-1)
         elif not is_seen and key in ("enter", "down", "up", "text"):
-            # Enter on a question whose replies are out of sight only brings them nearer.
+            # If the selected reply is out of sight, Enter only scrolls towards it.
             self._pager.turn(1)
         else:
             super().press(key, text)
@@ -188,7 +189,7 @@ class Choices(Menu):
 
 
 class TypingChoices(Choices):
-    """Choices whose last item takes text in one's own words."""
+    """Choices whose last item takes free text."""
 
     typed: str
     hint = ""

@@ -15,7 +15,7 @@ from turnlog.text import visible
 
 AUTO = "auto"
 UNSET = "default"
-"""The name of the model that is asked if no setting names one."""
+"""Stands for the default model; choosing it removes the setting."""
 PASSING = "max"
 """The effort that applies to one session only, as in the client."""
 HINT = f"/effort {'|'.join(EFFORTS)}|{AUTO}"
@@ -55,7 +55,7 @@ async def choose_model(driver: ChatDriver, arguments: str) -> None:
 
 
 async def _confirms(driver: ChatDriver, model: str, reason: str) -> bool:
-    """Ask the user about a switch that a hook wants to be confirmed."""
+    """Ask the user to confirm a switch, as a hook requested."""
     items = [Item("Yes", value=True), Item("No", value=False)]
     head = [f"Switch to {model}?", *([visible(reason)] if reason else [])]
     menu = Choices(head, items, "enter to choose · esc to keep the model")
@@ -63,11 +63,11 @@ async def _confirms(driver: ChatDriver, model: str, reason: str) -> bool:
 
 
 async def choose_effort(driver: ChatDriver, arguments: str) -> None:
-    """Show or change the effort of the model; all levels but `max` are kept for later sessions."""
+    """Show or change the effort of the model; all levels but `max` are saved for later sessions."""
     choice = driver.chat.parts.choice
     usual = usual_effort(choice.model)
     if usual is None:
-        raise UsageError(f"{choice.model} takes no effort", "/model opus")
+        raise UsageError(f"{choice.model} has no effort levels", "/model opus")
     level = arguments or await _pick_effort(driver, usual, choice.effort or usual)
     if not level:
         return

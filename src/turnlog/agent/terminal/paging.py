@@ -1,7 +1,7 @@
 """A window onto more rows than fit on the screen; it starts at the first row.
 
-What a question is about must stay within reach, and a reply must be visible before it can be
-chosen.
+Everything that a question is about must stay within reach, and a reply must be visible before it
+can be chosen.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class Pager:
         self._count = 0
 
     def window(self, rows: Sequence[str], height: int) -> list[str]:
-        """Return the visible rows, followed by a row with the number of further ones, if any."""
+        """Return the visible rows; if there are more, append a row with their position."""
         is_whole = len(rows) <= height
         seen = self._fit(len(rows), len(rows) if is_whole else max(LEAST, height) - 1)
         if is_whole:

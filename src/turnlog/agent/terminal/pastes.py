@@ -1,4 +1,4 @@
-"""Pasted content: long texts and images appear as placeholders and are sent along."""
+"""Pasted content: long texts and images are shown as placeholders, but sent in full."""
 
 import hashlib
 import re
@@ -64,7 +64,7 @@ class Pastes:
         return f"[Image #{self._hold(Paste(image=block))}] "
 
     def prompt(self, text: str) -> "Prompt":
-        """Return a prompt with its pasted content."""
+        """Return a prompt with the content of its placeholders."""
         whole = NAMED.sub(self._text, text)
         images = [paste.image for paste in self._in(text).values() if paste.image]
         return [{"type": "text", "text": whole}, *images] if images else whole

@@ -1,6 +1,6 @@
 """The permission prompt for a call; the call itself is shown above it.
 
-Whatever a reply would save as rules is part of the reply's label, in full.
+The label of a reply shows in full every rule that the reply would save.
 """
 
 from turnlog.agent.permissions.policy import PermissionReply, Question
@@ -26,15 +26,15 @@ TOO_LONG = "rules for this are too long to show, so none are offered"
 MOST_REASONS = 3
 """Maximum reasons in the question; more are listed above it."""
 LONGEST = 400
-"""Maximum characters of a line of the question; longer ones are listed above or not offered."""
+"""Maximum length of reasons and rules in the question; see `long_reasons` and `TOO_LONG`."""
 
 
 ACCEPT = PermissionReply("allow", remember=("acceptEdits",))
-"""The reply that changes the mode; the chat driver translates it."""
+"""The reply that accepts further edits as well; the chat driver switches the mode."""
 
 
 class ReplyMenu(TypingChoices):
-    """Waits for a reply, of which the last is a refusal; text typed there is its feedback."""
+    """A menu of replies; the last one refuses, and text typed there becomes its feedback."""
 
     def press(self, key: str, text: str = "") -> None:
         if key == "escape":
@@ -46,7 +46,7 @@ class ReplyMenu(TypingChoices):
 
 
 class Asking(ReplyMenu):
-    """Waits for a reply to the question whether a call may run."""
+    """Asks whether a call may run."""
 
     hint = ", and say what to do instead: type"
 
@@ -57,7 +57,7 @@ class Asking(ReplyMenu):
         items = [Item("Yes", PermissionReply("allow"))]
         if offers_edits and question.tool in EDITS:
             items.append(Item("Yes, and accept edits from now on", ACCEPT, "shift-tab"))
-        # Only what can be read in full may be agreed to for all times.
+        # Offer permanent rules only if the user can read them in full.
         elif rules and len(label) <= LONGEST:
             items.append(Item(label, PermissionReply("allow", remember=rules)))
         elif rules:

@@ -89,7 +89,7 @@ class Controls(Protocol):
         ...
 
     def send_now(self) -> None:
-        """Send what is queued without waiting for running calls."""
+        """Send queued prompts without waiting for running calls."""
         ...
 
     async def search_history(self) -> str | None:
@@ -101,15 +101,15 @@ class Controls(Protocol):
         ...
 
     def take_back(self) -> str | None:
-        """Return queued prompts to the editor."""
+        """Remove the queued prompts and return their text; None if there are none."""
         ...
 
     def paste(self, text: str) -> str:
-        """Insert a pasted text."""
+        """Return the text to insert for a pasted text: itself, or a placeholder."""
         ...
 
     async def paste_image(self) -> str:
-        """Insert the clipboard image."""
+        """Return the placeholder to insert for the image in the clipboard."""
         ...
 
     def complain(self, text: str) -> None:
@@ -156,20 +156,20 @@ def make_buffer(load: Callable[[], Iterable[str]], offers: Callable[[str], list[
     return Buffer(
         multiline=True,
         history=Typed(load),
-        # In a thread, as ranking 50,000 names for each key would be felt.
+        # In a thread: with 50,000 names to rank, every key press would lag.
         completer=ThreadedCompleter(Offers(offers)),
         complete_while_typing=True,
     )
 
 
 def bindings(buffer: Buffer, controls: Controls) -> KeyBindings:
-    """Return the key bindings; all others are as in a shell."""
+    """Return the key bindings; all other keys work as in a shell."""
     for sequence in SHIFT_ENTER:
         ANSI_SEQUENCES[sequence] = NEW_LINE
     keys = KeyBindings()
     is_busy = Condition(lambda: controls.is_busy)
     has_text = Condition(lambda: bool(buffer.text))
-    # Otherwise ctrl-b goes back by a character, as in a shell.
+    # If nothing can be moved, ctrl-b goes back by a character, as in a shell.
     is_movable = Condition(lambda: controls.can_background)
     for names, do, when in (
         (("enter",), lambda: _enter(buffer, controls), ALWAYS),
@@ -235,14 +235,14 @@ def _enter(buffer: Buffer, controls: Controls) -> None:
 
 
 def _swap_stash(buffer: Buffer, controls: Controls) -> None:
-    """Put the typed text aside, and bring back what was put aside before."""
+    """Swap the typed text with the stash."""
     text, controls.stash = controls.stash, buffer.text
     buffer.reset()
     buffer.insert_text(text)
 
 
 def _take_offer(buffer: Buffer) -> bool:
-    """Accept the selected completion; return whether an argument is still needed."""
+    """Accept the selected completion; return True if the text should not be submitted yet."""
     state = buffer.complete_state
     if not state or not state.completions:
         return False
@@ -293,11 +293,11 @@ def _search(buffer: Buffer, controls: Controls) -> None:
 
 
 def editor_command() -> list[str]:
-    """Return the command of the user's editor; raise `UsageError` if a shell could not read it."""
+    """Return the command of the user's editor; raise `UsageError` if it cannot be parsed."""
     commands: list[list[str]] = []
     for name in ("VISUAL", "EDITOR"):
         commands += filter(None, [_command_in(name)])
-        # The second one counts if the program of the first is missing.
+        # Fall back to $EDITOR if the program in $VISUAL is not installed.
         if commands and shutil.which(commands[-1][0]):
             return commands[-1]
     return commands[0] if commands else [FALLBACK]
@@ -329,7 +329,7 @@ def _paste_image(buffer: Buffer, controls: Controls) -> None:
 
 
 async def quiet_since(last: Callable[[], float], wait: float) -> None:
-    """Wait until no key was pressed for a while, so that none answers a new question."""
+    """Wait for a pause in typing, so that no key typed ahead answers a new question."""
     loop = asyncio.get_running_loop()
     while (left := last() + wait - loop.time()) > 0:
         await asyncio.sleep(left)

@@ -18,11 +18,11 @@ ACCEPTING = (
     {"type": "setMode", "mode": "acceptEdits", "destination": "session"},
     {"type": "setMode", "mode": "default", "destination": "session"},
 )
-"""Permission updates of the two ways to approve a plan."""
+"""Permission updates for the two ways to approve a plan."""
 
 
 class OptionMenu(TypingChoices):
-    """Waits for an option, or several; text typed on the last item is an answer of its own."""
+    """A menu to choose one or more options; text typed on the last item is a custom answer."""
 
     def __init__(self, question: UserQuestion, place: str = "") -> None:
         items = [
@@ -80,7 +80,7 @@ async def ask_questions(screen: ScreenInterface, question: Question) -> Permissi
 
 
 class PlanMenu(ReplyMenu):
-    """Waits for the approval of a plan; feedback says what to change."""
+    """Asks for approval of a plan; feedback says what to change."""
 
     def __init__(self, question: Question) -> None:
         accept, ask = (PermissionReply("allow", updates=(each,)) for each in ACCEPTING)

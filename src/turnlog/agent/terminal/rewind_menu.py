@@ -1,8 +1,8 @@
 """The menu for rewinding: choose a prompt and a scope, and preview the changes to files.
 
 A file is deleted or created only after the menu has named it and the user has confirmed twice. A
-file outside of the working directories, or one that programs take commands from, gets a question of
-its own: a session that somebody else wrote could name any file.
+file outside the working directories, or one that programs take commands from, is confirmed
+separately: a session that somebody else wrote could name any file.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ async def rewind(driver: ChatDriver, arguments: str) -> None:
 
 def point_menu(points: list[Point], has_undo: bool) -> Menu:
     """Return the menu of prompts to rewind to, newest first."""
-    undo = [Item("Undo the last time of going back", UNDO)] if has_undo else []
+    undo = [Item("Undo the last rewind", UNDO)] if has_undo else []
     items = [Item(point.text, point.uuid, _when(point)) for point in reversed(points)]
     return Menu(["Go back to before which prompt?"], [*undo, *items], STAY)
 
@@ -90,7 +90,7 @@ def scope_menu(plan: RewindPlan, root: Path) -> Choices:
 
 
 def confirm_menu(plan: RewindPlan, root: Path) -> Choices:
-    """Ask again about files that would be deleted or created, or lose what someone changed."""
+    """Return the second confirmation, for files to delete or create, or that lose changes."""
     risky = _risky(plan)
     listed = _listed(risky, root)[:SHOWN]
     listed += [f"  … and {len(risky) - SHOWN:,} more"] if len(risky) > SHOWN else []
@@ -105,7 +105,7 @@ def confirm_menu(plan: RewindPlan, root: Path) -> Choices:
 
 
 def single_menu(file: FileBack, others: int, root: Path) -> Choices:
-    """Ask about one file that needs confirmation; `others` is the number of remaining ones."""
+    """Return the question about one file; `others` is the number of files still to ask about."""
     act = "delete" if file.copy is None else "create" if file.is_created else "overwrite"
     items = [Item("No, leave it as it is", Single.NO), Item(f"Yes, {act} it", Single.YES)]
     if others:
@@ -120,7 +120,7 @@ def _risky(plan: RewindPlan) -> list[FileBack]:
 
 
 def _by_risk(plan: RewindPlan) -> list[FileBack]:
-    """Return all files, those first that the user must not overlook."""
+    """Return all files, starting with those that the user must not overlook."""
     first = [*plan.apart, *_risky(plan)]
     return [*first, *(file for file in plan.files if file not in first)]
 
@@ -158,7 +158,7 @@ async def _go_back(driver: ChatDriver, session: Session, prompt: str) -> None:
     driver.rewound = apply_rewind(plan, scope, session, _journal(), overwrite=True)
     if scope is not RewindScope.FILES:
         driver.reload_session()
-        # A stranger may have written the session: the editor shows a bidi override as it is.
+        # The session may be a stranger's, and the editor does not escape bidi overrides.
         driver.screen.type_in(drop_unsafe(plan.point.text))
     done = (
         []
@@ -170,7 +170,7 @@ async def _go_back(driver: ChatDriver, session: Session, prompt: str) -> None:
 
 
 async def _choose_apart(driver: ChatDriver, plan: RewindPlan, root: Path) -> list[Path] | None:
-    """Ask one by one about files that need confirmation; None to leave everything as it is."""
+    """Ask about each file that needs its own confirmation; None leaves everything as it is."""
     chosen: list[Path] = []
     for rank, file in enumerate(plan.apart, start=1):
         answer = await driver.screen.choose(single_menu(file, len(plan.apart) - rank, root))

@@ -58,7 +58,7 @@ QUEUE_HINT = "  up to edit · ctrl-x ctrl-s to send now"
 
 
 class Screen:
-    """The screen of one run."""
+    """The interactive screen, from start to exit."""
 
     def __init__(self, store: Store, cwd: Path, pick: PickSession) -> None:
         self._store = store
@@ -108,8 +108,8 @@ class Screen:
     async def _end(self, *tasks: asyncio.Task[None]) -> None:
         """Stop everything and record the running turn as interrupted."""
         drawing, *others = tasks
-        # asyncio.run cancels what is left all at once, together with tasks of asyncio's own: one
-        # that is just starting a process then waits forever (observed: Python 3.11.7).
+        # asyncio.run would cancel the remaining tasks all at once, together with asyncio's own. A
+        # task that is just starting a process then waits forever (observed: Python 3.11.7).
         others += filter(None, (self._doing, self._listing))
         for task in others:
             task.cancel()
@@ -134,7 +134,7 @@ class Screen:
         if prompt:
             self.pending.insert(0, TypedInput(prompt))
         while True:
-            # Anew for each prompt, as the turn before may have created files.
+            # List files again for each prompt: the previous turn may have created some.
             self._listing = asyncio.create_task(self._list_files())
             await self._wait(self.driver)
             self._listing.cancel()
@@ -149,7 +149,7 @@ class Screen:
         self._files = await files_in(self._cwd)
 
     async def _wait(self, driver: "ChatDriver") -> None:
-        """Wait for the next task."""
+        """Wait for typed input or a background notification."""
         # Checked again after each wake-up: a notification may have been delivered in a turn
         # meanwhile.
         idling = asyncio.create_task(driver.watch_idleness(lambda: self._last_key))
@@ -218,8 +218,8 @@ class Screen:
 
     async def ask(self, menu: Choices, about: Sequence[ScrollbackItem]) -> Any:
         rows = [(await asyncio.to_thread(self._laid_out, each)).split("\n") for each in about]
-        # An enter that is held, or was typed ahead, must not answer a question that nobody has
-        # seen: wait until no key was pressed for a moment, forget what came meanwhile, and draw.
+        # An Enter that is held down or typed ahead must not answer a question that nobody has seen:
+        # wait until no key was pressed for a moment, discard pending keys, and draw.
         await quiet_since(lambda: self._last_key, CALM)
         room = self._view.room_above(menu) - 1
         folded = fold_rows(rows, room) if rows else []
@@ -227,7 +227,7 @@ class Screen:
         if folded != rows:
             whole = Unfolding(everything)
             menu.expand = lambda: self._view.app.print_above("\n".join(["", *whole.turn()]))
-        if sum(map(len, folded)) > room:  # so low a terminal shows only the end of it
+        if sum(map(len, folded)) > room:  # not even the folded rows fit on the terminal
             menu.preface = everything
         self._was_tight = False
         before, self.menu = self.menu, menu
@@ -278,7 +278,7 @@ class Screen:
         self._view.app.output.flush()
 
     def leave(self) -> None:
-        # The screen ends only once the terminal is its own again.
+        # The screen can end only after the picker has given the terminal back.
         if self._picking:
             self._picking.cancel()
         if self._view.app.is_running and not self._view.app.is_done:
@@ -294,8 +294,8 @@ class Screen:
         if text.strip() in LEAVING:
             self.leave()
             return
-        # Typed during a turn: recorded as queued, like the client does, and possibly sent within
-        # it.
+        # Typed during a turn: recorded as queued, as the client does, and possibly sent within that
+        # turn.
         is_queued = self.is_busy and self.driver is not None
         self.pending.append(TypedInput(text, is_queued))
         if is_queued and self.driver:
@@ -305,14 +305,14 @@ class Screen:
 
     def _keep(self, driver: "ChatDriver", text: str) -> None:
         """Add a prompt to the history."""
-        with suppress(OSError):  # a full disk must not keep anyone from asking
+        with suppress(OSError):  # a full disk must not prevent sending a prompt
             session_id = driver.chat.parts.recorder.facts.session_id
             add_typed(
                 self._store, text, self.pastes.contents(text, self._store), self._cwd, session_id
             )
 
     def stop(self) -> None:
-        # What is queued stays so, and is sent as soon as the turn has ended (2.1.325, observed).
+        # Queued prompts stay queued, and are sent once the turn has ended (2.1.325, observed).
         # Pressed once, Escape lets the loop record the interruption. Pressed again, it cancels the
         # task: a hook or a tool may take long to end.
         if self.driver and self.driver.is_at_work and not self._is_stopping:

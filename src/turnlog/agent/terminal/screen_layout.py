@@ -30,11 +30,11 @@ from turnlog.text import guarded
 MARK = "❯ "
 MOST_OFFERS = 8
 REDRAWS = 0.04
-"""Seconds between two redraws, at least."""
+"""Minimum seconds between two redraws."""
 KEY_WAIT = 0.05
 """Seconds until an escape character counts as the Escape key."""
 SEQUENCE_WAIT = 0.25
-"""Seconds until a key counts alone and not as the start of a sequence."""
+"""Seconds to wait for the next key of a sequence, such as ctrl-x ctrl-e."""
 RESERVED = 2
 """Rows that a menu leaves for the live region and the status line."""
 KEYS = {
@@ -57,17 +57,17 @@ KEYS = {
 
 
 class ScreenSource(Controls, Protocol):
-    """Sources of the displayed content."""
+    """Provides the content of the screen and the actions of its keys."""
 
     buffer: Buffer
     menu: Menu | None
 
     def live_rows(self, columns: int, height: int) -> list[str]:
-        """Returns the rows of the live region."""
+        """Return the rows of the live region."""
         ...
 
     def status_row(self, columns: int) -> str:
-        """Returns the status line."""
+        """Return the status line."""
         ...
 
 
@@ -96,7 +96,7 @@ class View:
         return self._output.get_size().columns
 
     def room_above(self, menu: Menu) -> int:
-        """Rows left above a menu."""
+        """Return the number of rows left above a menu."""
         return self._output.get_size().rows - len(self._rows_of(menu)) - 2
 
     def focus(self) -> None:

@@ -28,11 +28,11 @@ class ScrollbackItem(Struct, frozen=True):
 
 
 class TypedInput(Struct, frozen=True):
-    """A line of typed input that was not dispatched yet."""
+    """Typed input that has not been dispatched yet."""
 
     text: str
     is_queued: bool = False
-    """True if it was typed during a turn, which the session records."""
+    """True if it was typed during a turn; the session records such prompts as queued."""
 
 
 class ScreenInterface(Protocol):
@@ -58,7 +58,7 @@ class ScreenInterface(Protocol):
     async def ask(self, menu: Choices, about: Sequence[ScrollbackItem]) -> Any:
         """Show what a question is about, then let the user answer it.
 
-        What does not fit on the screen is folded, and a key shows all of it. Keys that were
+        Rows that do not fit on the screen are folded, and a key shows them all. Keys that were
         pressed before the question was drawn do not answer it.
         """
         ...

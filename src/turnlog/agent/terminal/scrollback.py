@@ -34,7 +34,7 @@ class Output(Vt100_Output):
 
     @contextmanager
     def in_one_piece(self) -> Generator[None]:
-        """Write only at the end."""
+        """Hold back all output, and write it at once at the end."""
         self._holds += 1
         try:
             yield
@@ -99,13 +99,13 @@ class App(Application[None]):
         output = self.output
         assert isinstance(output, Output)
         with output.in_one_piece():
-            # A timer may redraw before SIGWINCH is handled: the width has changed all the same.
+            # A timer may redraw after the width has changed but before SIGWINCH is handled.
             if self.is_running and (self._is_reflowed() or self._is_smaller()):
                 self._erase()
             super()._redraw(render_as_done)
 
     def _is_smaller(self) -> bool:
-        """Return whether the last drawing was taller: its last rows would stay as blank ones."""
+        """Return whether the last drawing was taller: its last rows would stay as blank rows."""
         last = self.renderer.last_rendered_screen
         size = self.output.get_size()
         if last is None or self.context is None:

@@ -60,7 +60,7 @@ def _cleanup(days: int | None) -> str:
 
 
 async def plan(driver: ChatDriver, arguments: str) -> None:
-    """Switch to plan mode; in it, show the approved plan."""
+    """Switch to plan mode; if already in it, show the approved plan."""
     path = plan_file(driver.store, driver.chat.parts)
     is_planning = driver.chat.parts.rules.mode is ApprovalMode.PLAN
     if is_planning and not arguments and path.is_file():

@@ -63,7 +63,7 @@ def known(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
 
 
 def known_given(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
-    """Return custom commands, each once with its short name as an alias."""
+    """Return each custom command once, with its other names as aliases."""
     names: dict[str, list[str]] = {}
     for name, command in given.items():
         if command.for_user:
@@ -107,7 +107,8 @@ async def resume(driver: ChatDriver, arguments: str) -> None:
     """Resume another session."""
     named = find_session(driver.store, arguments).path if arguments else None
     path = named or await driver.screen.pick_session()
-    # A switch opens the other session before it closes this one: both would append to one file.
+    # Not to this session itself: a switch opens one session before it closes the other, and both
+    # would append to one file.
     if path is None or path == driver.chat.parts.recorder.path:
         return
     await driver.switch("resume", resume=path)
@@ -122,7 +123,7 @@ async def export(driver: ChatDriver, arguments: str) -> None:
     path = driver.options.cwd / expand_user(named)
     lines = to_markdown(rows_of(open_session(recorder.path), ViewOptions()))
     record = await asyncio.to_thread(write_export, path, "\n".join(lines) + "\n")
-    undo = f"; what was there: turnlog undo {record.id}" if record else ""
+    undo = f"; to restore the file from before: turnlog undo {record.id}" if record else ""
     driver.display.note(f"written to {path}{undo}")
 
 

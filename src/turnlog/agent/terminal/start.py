@@ -24,7 +24,7 @@ def run(
     prompt: str | None,
     pick: "PickSession",
 ) -> None:
-    """Run the interactive chat until the user exits; `pick` is for `/resume`."""
+    """Run the interactive chat until the user exits; `/resume` lets them `pick` a session."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("a chat needs a terminal", "turnlog chat -p PROMPT")
     cwd = Path.cwd().resolve()
@@ -38,7 +38,7 @@ def run(
 
 
 def _head(cwd: Path, columns: int) -> str:
-    """Return the first line, with the end of a long path."""
+    """Return the banner line; of a long path, it shows only the end."""
     start, place = f"turnlog {__version__} · ", visible(short_path(cwd), keep="")
     room = max(10, columns - len(start))
     return f"{start}{place if len(place) <= room else '…' + place[1 - room :]}\n"

@@ -17,7 +17,7 @@ from turnlog.format.json_values import Fields
 from turnlog.text import as_printed
 
 CALM = 0.3
-"""Seconds between a change and the command, as in the client: many changes run it once."""
+"""Debounce delay in seconds, as in the client: several changes run the command once."""
 PATIENCE = 5.0
 LONG = 200_000
 
@@ -50,7 +50,7 @@ def session_state(chat: Chat, cost: float, seconds: float) -> Fields:
 
 
 class StatusCommand:
-    """Runs the command after changes; one run at a time, the newest counts."""
+    """Runs the command after changes; a new change cancels the run before."""
 
     def __init__(
         self,
@@ -65,15 +65,15 @@ class StatusCommand:
         self._redraw = redraw
         self._running: asyncio.Task[None] | None = None
         self.text = ""
-        """The line that it printed last."""
+        """The line that the command printed last."""
 
     def refresh(self) -> None:
-        """Run the command soon."""
+        """Schedule a run of the command; cancel a pending one."""
         self.stop()
         self._running = asyncio.create_task(self._run())
 
     def stop(self) -> None:
-        """Stop a run."""
+        """Cancel the running or scheduled command."""
         if self._running:
             self._running.cancel()
 
@@ -86,6 +86,6 @@ class StatusCommand:
         run = await run_command("Status", "statusLine", wanted)
         if run.exit_code == 0:
             first = as_printed(run.stdout).strip().split("\n")[0]
-            # A command prints what it finds, such as a branch name with escape sequences.
+            # The output is untrusted: a branch name, for example, may contain escape sequences.
             self.text = one_line(printable(first))
             self._redraw()

@@ -31,7 +31,7 @@ class UsageMeter:
 
     def __init__(self) -> None:
         self.total = 0.0
-        """Dollars of the session, as far as they are known."""
+        """Known cost of the session in dollars, without the running turn."""
         self.start()
 
     def start(self) -> None:
@@ -58,7 +58,7 @@ class UsageMeter:
                 pass
 
     def settle(self) -> None:
-        """End a turn, also one without a `TurnEnded` event."""
+        """End a turn, even if it had no `TurnEnded` event."""
         self.total += self._cost
         self.start()
 
@@ -69,7 +69,7 @@ class UsageMeter:
 
     @property
     def cost(self) -> float:
-        """Dollars of the session, with those of the turn so far."""
+        """Cost of the session in dollars, including the running turn."""
         return self.total + self._cost
 
     @property
@@ -128,7 +128,7 @@ class StatusFacts(Struct, frozen=True):
     running: int = 0
     """Commands and agents in the background."""
     keys: str = ""
-    """The mode of vi keys."""
+    """The vi mode, such as NORMAL; empty without vi keys."""
     has_stash: bool = False
     """True if a prompt was put aside."""
     hint: str = ""
@@ -152,7 +152,7 @@ def status_parts(facts: StatusFacts) -> list[str]:
 
 
 def status_row(facts: StatusFacts, style: Style, columns: int) -> str:
-    """Return the status line, with an unusual permission mode highlighted."""
+    """Return the status line; any permission mode but the default one is highlighted."""
     parts = status_parts(facts)
     line = fit_line(parts, columns - 3)
     head = line[: len(parts[0])]

@@ -42,7 +42,7 @@ async def _set_up(driver: ChatDriver, text: str) -> None:
     """Save a command once the user has confirmed it: it runs after every change on the screen."""
     shown = ScrollbackItem([f"  {line}" for line in spelled_lines(text)])
     head = ["Let this command write the status line?", "it runs after each turn, unasked"]
-    menu = Choices(head, [Item(NO, NO), Item(YES, YES)], "enter to choose · esc to leave it")
+    menu = Choices(head, [Item(NO, NO), Item(YES, YES)], "enter to choose · esc to cancel")
     if await driver.screen.ask(menu, [shown]) != YES:
         driver.display.note("the status line stays as it is")
         return
@@ -52,12 +52,12 @@ async def _set_up(driver: ChatDriver, text: str) -> None:
 
 
 def _save(driver: ChatDriver, text: str | None) -> bool:
-    """Save or remove the command, run the one now in effect; return whether it changed."""
+    """Save or remove the command and run the one now in effect; return True if it was changed."""
     line = {"type": COMMAND, "command": text} if text else None
     has_changed = save_value(driver.store.settings, KEY, line)
     counts = driver.chat.reload().preferences.status_command
     driver.chat.preferences = replace(driver.chat.preferences, status_command=counts)
     driver.restart_status()
     if text and (counts is None or counts.text != text):
-        driver.display.note("another settings file decides about the status line (try: /config)")
+        driver.display.note("another settings file overrides the status line (try: /config)")
     return has_changed

@@ -68,7 +68,7 @@ async def switch_vi(driver: ChatDriver, arguments: str) -> None:
 
 
 async def _pick(driver: ChatDriver, head: str, items: Sequence[Item], now: str) -> str | None:
-    """Let the user choose; the menu starts at the present choice."""
+    """Let the user choose; the menu starts at the current choice."""
     menu = Choices([head, f"now {now}"], items, "enter to choose · esc to keep it")
     names = [item.value for item in items]
     menu.index = names.index(now) if now in names else 0

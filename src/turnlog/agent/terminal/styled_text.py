@@ -8,7 +8,7 @@ from turnlog.agent.terminal.themes import ATTRIBUTES, DARK, THEMES, Theme
 from turnlog.text import SGR, harmless
 
 Style = Callable[[str, str], str]
-"""Colours a text by its role and removes harmful control characters: (text, role)."""
+"""Colours a text by its role and spells out control characters: (text, role)."""
 
 COLOUR = re.compile(f"({SGR})")
 TAB = 4
@@ -22,24 +22,24 @@ def has_colour(environment: Mapping[str, str]) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return a text that only takes up cells: controls spelled out, tabs expanded."""
+    """Return a text with control characters spelled out and tabs expanded."""
     return harmless(text).expandtabs(TAB)
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line."""
+    """Return a text on one line, with control characters spelled out."""
     return " ".join(harmless(text, keep=r"\s").split())
 
 
 class Palette:
-    """Colours a text by its role, in the theme that is in use, and makes it harmless."""
+    """Colours a text by its role in the current theme, and spells out control characters."""
 
     def __init__(self, is_coloured: bool) -> None:
         self._is_coloured = is_coloured
         self.use(THEMES[DARK])
 
     def use(self, theme: Theme) -> None:
-        """Switch to a theme; what is drawn from now on has its colours."""
+        """Switch to a theme, for everything drawn from now on."""
         self.theme = theme
         colours: Mapping[str, str] = theme.colours if self._is_coloured else {}
         self._codes = {
@@ -53,7 +53,7 @@ class Palette:
 
 
 def make_style(is_coloured: bool) -> Palette:
-    """Return the function that colours a text by its role, and makes it harmless."""
+    """Return the function that colours a text by its role and spells out control characters."""
     return Palette(is_coloured)
 
 
@@ -77,7 +77,7 @@ def cells(text: str) -> int:
 
 
 def cut(text: str, room: int) -> str:
-    """Return a text without colours, cut to a number of cells.
+    """Cut a text, which must have no colours, to a number of cells.
 
     >>> cut("日本語", 5), cut("ab", 5), cut("abc", 0)
     ('日本…', 'ab', '')
@@ -148,7 +148,7 @@ def _taken(text: str, room: int) -> str:
 
 
 class _Folder:
-    """Breaks a line as it is written."""
+    """Breaks a line into rows while its characters are added."""
 
     def __init__(self, room: int, indent: int) -> None:
         self.written: list[str] = []
@@ -158,7 +158,7 @@ class _Folder:
         self._space = 0
         """Index of the last space in the row."""
         self._after = 0
-        """Cells used since then."""
+        """Cells used after that space."""
 
     def add(self, character: str, wide: int) -> None:
         if self._used + wide > self._room:

@@ -20,7 +20,7 @@ ViewedLine = tuple[str, str]
 
 
 class TextViewer(Menu):
-    """Shows lines until the user leaves; nothing can be chosen in it."""
+    """Shows lines until the user leaves; it has no items to choose."""
 
     def __init__(self, title: str, lines: Sequence[ViewedLine]) -> None:
         super().__init__([title], [], FOOT)

@@ -1,7 +1,7 @@
-"""Themes: the colours of each kind of text, under the names that the client has for them.
+"""Themes: the colours of each kind of text, with the client's names for the themes.
 
-Themes of 16 colours leave their shade to the terminal; the others name colours that can be read on
-their background. The daltonized ones do not rely on telling red from green.
+The 16-colour themes leave the shades to the terminal; the others use colours that are legible on
+their background. The daltonized themes do not rely on telling red from green.
 """
 
 from collections.abc import Mapping
@@ -84,7 +84,7 @@ THEMES = {
 
 
 def theme_named(name: str | None, environment: Mapping[str, str]) -> Theme:
-    """Return a theme by name; `auto` and unknown names follow the terminal, if it says."""
+    """Return a theme by name; `auto` follows the terminal's background, an unknown name is dark."""
     if name in THEMES and name != AUTO:
         return THEMES[name]
     background = environment.get(BACKGROUND, "").rpartition(";")[2]

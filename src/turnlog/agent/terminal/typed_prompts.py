@@ -52,7 +52,7 @@ def add_typed(store: Store, text: str, pasted: Fields, project: Path, session_id
 
 
 def _typed(value: Fields, store: Store) -> str:
-    """Return a prompt with its pasted texts, as far as they were saved."""
+    """Return a prompt, with its placeholders replaced by the pasted texts that were saved."""
     from turnlog.format.json_values import is_object
 
     pasted = value.get("pastedContents")
@@ -67,7 +67,7 @@ def _pasted(value: Any, store: Store) -> str:
     fields = value if is_object(value) else {}
     if isinstance(fields.get("content"), str):
         return fields["content"]
-    # The last part only: a history file from elsewhere could name `../../../.ssh/id_rsa`.
+    # Use only the last component: a history file from elsewhere could name `../../.ssh/id_rsa`.
     name = Path(str(fields.get("contentHash"))).name
     try:
         return (store.pastes / f"{name}.txt").read_text("utf-8", "replace")

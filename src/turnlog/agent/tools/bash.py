@@ -113,7 +113,7 @@ async def _leave_running(
 
 
 def _in_background(given: BashInput, workspace: Workspace, grant: Grant) -> Runs:
-    """Return a running command as it would run in the background, beside the others."""
+    """Return the access of a running command as if it ran in the background, next to others."""
     others = list(workspace.activity.running)
     others.remove(grant.footprint)
     return Runs(given.command, in_background=True, running=tuple(others))
@@ -130,7 +130,7 @@ def _watch(
         given.description or given.command,
         grant.call_id,
     )
-    # Until it ends, no other command may move its directories unasked.
+    # Until it ends, other commands need permission to move its directories.
     number = workspace.activity.begin(grant.footprint)
     job.watch.add_done_callback(lambda _: workspace.activity.end(number))
     return job
@@ -153,7 +153,7 @@ async def _run_to_end(
         has_failed = bool(wanted.wrapper) and bool(running.code) and not running.has_started
     text, data = _read(running, given.command)
     # bubblewrap worked when it was tried, but may fail later, as when namespaces run out. The shell
-    # had not started, so nothing runs twice. A sandbox that the settings ask for is never left out.
+    # had not started, so nothing runs twice. A sandbox that the settings require is never skipped.
     if has_failed and text.startswith(FAILURE) and not workspace.confinement.is_on:
         return await _run_bare(wanted, text, limit, workspace, output)
     return _outcome(running, text, data, [note for note in (trouble, moved) if note])
@@ -178,7 +178,7 @@ async def _run_bare(
     """Run a command without the sandbox, which failed before the command's shell was started."""
     running = await _start(replace(wanted, wrapper=()))
     with running.left_in:
-        # Not movable: it was allowed for a sandbox, and must not run on unwatched without one.
+        # Not movable: it was allowed because of the sandbox, so it must not outlive this call.
         trouble = await _wait(running, limit, output, ForegroundCall()) or ""
         moved = _move(running, workspace)
     text, data = _read(running, wanted.command)
@@ -206,7 +206,7 @@ def _prepare(written: str, name: str, workspace: Workspace, grant: Grant) -> Lau
 
 
 def _directory(workspace: Workspace, grant: Grant) -> Path:
-    """Return where a command runs; raise if that is not what permission was decided for."""
+    """Return the command's working directory; raise unless permission was decided for it."""
     before = workspace.cwd
     # The directory may have been replaced since the verdict: `cat x` would read another `x`.
     found = workspace.settle()
@@ -254,12 +254,12 @@ async def _wait(
 
 
 def _move(running: RunningCommand, workspace: Workspace) -> str:
-    """Follow the command's change of directory unless it leaves the project; return a note."""
+    """Adopt the directory that the command ended in; outside the project, reset it with a note."""
     place = running.directory()
     if place is None or not place.is_dir():
         return ""
-    # Resolved, as the command may have written to the descriptor itself: it could name a link that
-    # leads out of the project, or a directory under another name than the one questions show.
+    # Resolve it: the command may have written the path to the descriptor itself. It could name a
+    # link that leads out of the project, or a directory by another name than prompts show.
     resolved = place.resolve()
     if workspace.holds(resolved):
         workspace.cwd = resolved

@@ -13,7 +13,7 @@ from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOut
 from turnlog.agent.workspace.workspace import Workspace
 
 MOST = 30_000
-"""Maximum bytes returned by one call: the last ones."""
+"""Maximum bytes returned by one call; if there are more, the last ones are returned."""
 
 DESCRIPTION = """\
 See what a command in the background printed since the last look at it, and whether it still runs. \

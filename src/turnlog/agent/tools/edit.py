@@ -55,7 +55,7 @@ async def run(given: EditInput, workspace: Workspace, output: Output, grant: Gra
 
 async def check(given: EditInput, workspace: Workspace, grant: Grant) -> None:
     pinned = pin(workspace.path_of(given.file_path), grant)
-    # Whether a file that was not read holds a string is nothing to tell without a permission.
+    # Without permission, an error must not reveal whether an unread file contains a string.
     if pinned.target in workspace.read_states:
         current = await asyncio.to_thread(load_text, pinned, workspace)
         edited_text(current.text if current else "", given)
@@ -66,9 +66,9 @@ def edited_text(text: str, given: EditInput) -> tuple[str, int]:
     old, new = given.old_string, given.new_string
     if not old:
         if text:
-            raise ToolError("old_string is empty, but the file is there and holds text")
+            raise ToolError("old_string is empty, but the file exists and is not empty")
         return new, 1
-    if old not in text:  # the lines of the file may end in another way
+    if old not in text:  # the file may have other line endings
         old, new = _with_ends(old, text), _with_ends(new, text)
     count = text.count(old)
     if not count:

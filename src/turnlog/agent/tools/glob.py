@@ -79,10 +79,10 @@ async def newest(
 async def _readable(
     found: AsyncGenerator[str], scope: SearchScope, workspace: Workspace
 ) -> AsyncGenerator[Path]:
-    """Yield the files that rules let a search show.
+    """Yield the files that the permission rules let a search show.
 
-    A project may bring thousands of rules: comparing them with names must not block the chat, and
-    a thread for each file would take longer than the comparison.
+    Files are checked in batches in a thread: thousands of rules must not block the chat, and a
+    thread for each file would take longer than the check.
     """
 
     def chosen(paths: list[Path]) -> list[Path]:

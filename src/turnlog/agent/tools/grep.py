@@ -25,13 +25,13 @@ ALL = 100_000
 """Maximum number of lines or files returned."""
 WIDEST = 500
 WHOLE_NAMES = "--glob=!*\n*"
-"""Leaves out files and directories with a line break in their names. ripgrep would print such a
-name over two lines, and rules would be asked about half of it."""
+"""Skips files and directories with a line break in their names. ripgrep would print such a name on
+two lines, and the permission rules would be checked against half of it."""
 SEPARATOR = "--"
 BINARY = re.compile(
     r"(.*):( (?:WARNING: stopped searching binary file after match|binary file matches) .*)"
 )
-"""A message about a binary file; unlike a match, it has no mark behind the name."""
+"""A message about a binary file; unlike in a match, no NUL follows the name."""
 
 DESCRIPTION = f"""\
 Search the content of files with ripgrep. pattern is a regular expression in ripgrep's syntax \
@@ -121,14 +121,14 @@ async def _lines(given: GrepInput, pinned: Pinned, limit: int, workspace: Worksp
 async def _matches(
     arguments: list[str], scope: SearchScope, limit: int, workspace: Workspace
 ) -> list[str]:
-    """Search; return the lines to show, and one more if there are more than the limit."""
+    """Return the matching lines that may be shown, up to one more than the limit."""
     lines: list[str] = []
     readable: dict[Path, bool] = {}
     is_apart = False
     async with aclosing(search(arguments, scope)) as found:
         async for line in found:
-            # Separators are printed between lines that are shown. One next to a hidden line would
-            # tell that a denied file matches: `KEY=a`, `KEY=b` … find out its value.
+            # Print separators only between shown lines. One next to a hidden line would reveal that
+            # a denied file matches: searching for `KEY=a`, `KEY=b` … would find out its value.
             is_apart |= bool(lines) and line == SEPARATOR
             name, text = _parse(line)
             if text is None:
@@ -148,7 +148,7 @@ async def _matches(
 
 
 def _parse(line: str) -> tuple[str, str | None]:
-    """Return the name of the file that a line is about, and what it says; None if about none."""
+    """Split a line into file name and text; the text is None if the line belongs to no file."""
     name, mark, text = line.partition("\0")
     if mark:
         return name, text

@@ -88,7 +88,7 @@ def _change(notebook: Fields, given: NotebookEditInput) -> Fields:
     cell["source"] = given.new_source.splitlines(keepends=True)
     if given.cell_type:
         cell["cell_type"] = given.cell_type
-    # The outputs are those of the old source.
+    # The old outputs do not belong to the new source.
     if cell.get("cell_type") == "code":
         cell |= {"outputs": [], "execution_count": None}
     else:

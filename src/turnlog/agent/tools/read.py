@@ -90,7 +90,7 @@ def _read_text(path: Path, file: BufferedReader, given: ReadInput, folder: Path)
     file.seek(len(coding.mark))
     text = TextIOWrapper(file, coding.name, "replace", newline="\n")
     part = _take(_lines(text), start, limit)
-    text.detach()  # else the file would be closed along with it
+    text.detach()  # otherwise the file would be closed together with the wrapper
     return ToolOutcome(_numbered(part, start), _described(path, part, start))
 
 
@@ -155,7 +155,8 @@ READERS: dict[str, Callable[[Path, BufferedReader, ReadInput, Path], ToolOutcome
     ".gif": lambda path, file, given, folder: read_image(path, file),
     ".webp": lambda path, file, given, folder: read_image(path, file),
 }
-"""Readers by file extension; all other files are text. The folder is the session's."""
+"""Readers by file extension; all others are read as text. The last argument is the session's
+folder."""
 
 READ = Tool(
     "Read",

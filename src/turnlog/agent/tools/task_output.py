@@ -14,9 +14,9 @@ from turnlog.format.json_values import Fields
 from turnlog.format.regular_files import read_regular
 
 LONGEST = 600_000
-"""Milliseconds that a call may wait."""
+"""Maximum milliseconds that a call may wait."""
 MOST = 30_000
-"""Characters of output that are returned: the last ones."""
+"""Maximum characters of output that are returned; longer output loses its start."""
 LARGEST = 1 << 26
 
 
@@ -37,7 +37,7 @@ async def read_output(
 ) -> ToolOutcome:
     job = task_of(given.task_id, workspace)
     if given.block:
-        # `wait` cancels nothing when the time is up, and neither does an interruption.
+        # Neither a timeout nor an interruption of `wait` cancels the task.
         await asyncio.wait({job.watch}, timeout=given.timeout / 1000)
     status = "timeout" if given.block and job.status == "running" else "success"
     printed = await asyncio.to_thread(_printed, job)

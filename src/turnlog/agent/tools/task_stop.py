@@ -1,4 +1,4 @@
-"""TaskStop and KillShell: stop a background command or agent; the latter knows only commands."""
+"""TaskStop: stop a background command or agent; KillShell: stop a background command."""
 
 from typing import Annotated
 
@@ -44,7 +44,7 @@ async def stop_command(
 
 
 async def _stop(task: BackgroundTask, workspace: Workspace) -> str:
-    """Stop a task with all that it started; return a sentence for the model."""
+    """Stop a task and everything that it started; return a message for the model."""
     if task.status != "running":
         raise ToolError(f"Task {task.name} is not running: it is {task.status}")
     await workspace.shells.kill(task)

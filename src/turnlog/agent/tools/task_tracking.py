@@ -1,6 +1,6 @@
 """TaskCreate, TaskUpdate, TaskGet and TaskList: the task list that the model keeps.
 
-Results are worded and recorded as client 2.1.325 does (observed).
+Results are worded and recorded as by client 2.1.325 (observed).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ LEGACY = "TodoWrite"
 OPT_IN, WHICH = "CLAUDE_CODE_ENABLE_TODO_TOOLS", "CLAUDE_CODE_ENABLE_TASKS"
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 FIRST_WITHOUT = (4, 8)
-"""From this version on models keep track of their work without a list (2.1.325, observed)."""
+"""From this version on, models track their work without a task list (2.1.325, observed)."""
 CREATED, COMPLETED, DELETED = "TaskCreated", "completed", "deleted"
 COMPLETING = "TaskCompleted"
 UNKNOWN = "Task not found"
@@ -76,7 +76,7 @@ class TaskGetInput(Input, frozen=True, rename="camel"):
 
 
 class TaskListInput(Input, frozen=True):
-    """Takes nothing."""
+    """Input of TaskList, which has no fields."""
 
 
 def touches(given: Any, workspace: Workspace) -> list[Uses]:
@@ -84,7 +84,7 @@ def touches(given: Any, workspace: Workspace) -> list[Uses]:
 
 
 def is_tracking(name: str) -> bool:
-    """Return whether a tool keeps a list of tasks."""
+    """Return whether a tool reads or changes a task list."""
     return name in NAMES or name == LEGACY
 
 
@@ -97,12 +97,12 @@ def offers_tracking(version: tuple[int, int]) -> bool:
 
 
 def demands_tracking(named: Iterable[str]) -> bool:
-    """Return whether the user wants a task list with any model; `named` are tools asked for."""
+    """Return whether the user wants a task list with any model; `named` are requested tools."""
     return os.environ.get(OPT_IN, "").lower() in YES or any(map(is_tracking, named))
 
 
 def chosen_tracking(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """Return the names of the tools that keep the task list; the legacy tool only on request."""
+    """Return the names of the task list's tools; the legacy tool only if it is requested."""
     is_legacy = environment.get(WHICH, "").lower() in NO
     return frozenset({LEGACY}) if is_legacy else NAMES
 
@@ -116,7 +116,7 @@ async def create(
     fields |= {"metadata": given.metadata} if given.metadata is not None else {}
     task = await _at(workspace.tasks.create, fields)
     if why := await workspace.review_task(CREATED, _about(task)):
-        # The hook has seen the number, so the task existed: no later one gets it.
+        # The hook has seen the number, so no later task may get it.
         await _at(workspace.tasks.remove, task["id"])
         raise ToolError(why)
     about = {name: task[name] for name in ("id", "subject", "description")}
@@ -180,7 +180,7 @@ async def list_all(
 def _listed(task: Fields, still_open: set[str]) -> Fields:
     about: Fields = {name: task.get(name) or "" for name in ("id", "subject", "status")}
     about |= {"owner": task["owner"]} if "owner" in task else {}
-    # A task that is done keeps no other one waiting.
+    # A finished task no longer blocks others.
     return about | {"blockedBy": [n for n in numbers_in(task, "blockedBy") if n in still_open]}
 
 
@@ -195,7 +195,7 @@ def _hashed(numbers: list[str]) -> str:
 
 
 def _changes(given: TaskUpdateInput, task: Fields) -> Fields:
-    """Return the fields that an update replaces, except those that stay as they are."""
+    """Return the fields whose values an update changes."""
     values = (given.subject, given.description, given.active_form, given.owner)
     fields = dict(zip(SET, values, strict=True))
     changes = {name: new for name, new in fields.items() if new is not None}
@@ -225,7 +225,7 @@ def _not_updated(number: str, why: str) -> ToolOutcome:
 
 
 async def _at(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Use the list in a thread: another process may keep it locked."""
+    """Call a method of the task list in a thread: another process may hold its lock."""
     try:
         return await asyncio.to_thread(work, *arguments)
     except TaskListError as error:

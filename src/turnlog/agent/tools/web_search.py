@@ -63,7 +63,7 @@ def server_tool(given: WebSearchInput) -> Fields:
 
 
 def _found(block: Fields) -> Any:
-    """Return the pages or the text of an answer's block."""
+    """Return the pages or the text in a block of the answer; None for other blocks."""
     if block.get("type") == "text":
         return block["text"].strip()
     if block.get("type") != "web_search_tool_result":

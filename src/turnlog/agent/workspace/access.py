@@ -1,4 +1,4 @@
-"""Access descriptions that permissions decide on: modes, grants, protected files, uses of paths."""
+"""What permission decisions are based on: modes, accesses, protected files, resolved paths."""
 
 import os
 from collections.abc import Iterable
@@ -17,14 +17,14 @@ PROTECTED_FOLDERS = frozenset(
     """.split()
 )
 REPOSITORIES = frozenset((".git", ".hg", ".jj"))
-"""Protected folders that change with each commit, but for a few files."""
+"""Protected folders whose files change with each commit, except for a few."""
 PROTECTED_CONFIG = frozenset(
     """
     autostart direnv environment.d fish git hypr i3 mise nushell nvim powershell sway systemd tmux
     xonsh zsh
     """.split()
 )
-"""Directories in `.config`."""
+"""Protected directories in `.config`."""
 PROTECTED_FILES = frozenset(
     """
     .gitconfig .gitmodules .bashrc .bash_profile .bash_login .bash_aliases .bash_logout .zshrc
@@ -57,7 +57,7 @@ class ApprovalMode(StrEnum):
     PLAN = "plan"
     BYPASS = "bypassPermissions"
     DONT_ASK = "dontAsk"
-    """Calls that would ask are denied."""
+    """Calls that would need permission are denied without asking."""
 
 
 class Basis(StrEnum):
@@ -114,7 +114,7 @@ class Uses(Struct, frozen=True, tag=True):
     """Use of a tool without files, commands or network."""
 
     what: str | None = None
-    """The rule content, such as the name of an agent or skill."""
+    """The text that rules match, such as the name of an agent or skill."""
     server: str | None = None
     """The tool's MCP server, as spelled in tool names."""
 

@@ -1,14 +1,14 @@
 """Recognise what a shell command did in git and on GitHub, from its words and its output.
 
-Results name it as `gitOperation`, as those of the client do; reports count commits by it. Which
-commands count was observed of 2.1.325.
+Results record it as `gitOperation`, as the client does, and reports count commits by it. The set
+of recognised commands is that of 2.1.325 (observed).
 """
 
 import re
 
 from turnlog.format.json_values import Fields
 
-# Either alternative excludes the other: `-c -c -c …` would otherwise take exponential time.
+# The alternatives exclude each other: `-c -c -c …` would otherwise take exponential time.
 OPTIONS = r"(?:\s+-[cC]\s+\S+|\s+(?!-[cC]\s)--?[\w-]+(?:=\S+)?)*"
 """Options of git itself, before its subcommand."""
 SUBCOMMAND = re.compile(
@@ -21,7 +21,7 @@ JOINED = {
     "merge": ("merged", re.compile(r"^(?:Fast-forward|Merge made by)", re.MULTILINE)),
     "rebase": ("rebased", re.compile(r"Successfully rebased")),
 }
-"""Subcommands that join branches: how the client calls it, and what git prints if it succeeds."""
+"""Subcommands that join branches: the client's word for it, and git's output on success."""
 PULL_REQUEST = re.compile(
     r"(?:^|[\s;&|(/])gh\s+pr\s+(create|edit|comment|merge|close|ready)\b([^;&|\n]*)"
 )
@@ -85,7 +85,7 @@ def _pull_request(asked: re.Match[str], printed: str) -> Fields:
     action = ACTIONS[asked[1]]
     if action == "merged" and "--auto" in asked[2].split():
         action = "auto-merge-enabled"
-    # `gh` prints the address last; the body of the request may name others before.
+    # `gh` prints the URL last; the body of the pull request may contain others before.
     if urls := [*PULL_REQUEST_URL.finditer(printed)]:
         return {"number": int(urls[-1][2]), "url": urls[-1][0], "action": action}
     named = PULL_REQUEST_NUMBER.search(printed)

@@ -1,6 +1,6 @@
 """Convert images to blocks for the Messages API, resizing those that are too large.
 
-The limits are those that 2.1.325 keeps to (observed).
+The limits are those of 2.1.325 (observed).
 """
 
 import base64
@@ -64,7 +64,7 @@ class Picture(Struct, frozen=True):
 
 
 def read_image(path: Path, file: BufferedReader) -> ToolOutcome:
-    """Show an image of an open file as a block, with a note if it is shown smaller."""
+    """Return the image in an open file as a block, with a note if it was scaled down."""
     # Gigabytes of zeros take little room in a repository, and would fill the memory here.
     if os.fstat(file.fileno()).st_size > LARGEST:
         raise ToolError(f"{path} is larger than {LARGEST >> 20} MiB")
@@ -94,7 +94,7 @@ def fit(raw: bytes, name: str) -> Picture:
 
 
 def block_of(data: str, instead: str) -> Fields:
-    """Return the block of an image in base64; a text in its place where it cannot be shown."""
+    """Return a base64 image as a block, or the text `instead` if it cannot be shown."""
     try:
         return fit(base64.b64decode(data), "").block
     except (ToolError, binascii.Error):
@@ -129,7 +129,7 @@ def encode(image: "Image", kind: str) -> tuple[bytes, str]:
 def _fitted(raw: bytes, kind: str) -> Picture:
     from PIL import Image, ImageOps
 
-    Image.MAX_IMAGE_PIXELS = None  # it would print a warning; what is too much is asked here
+    Image.MAX_IMAGE_PIXELS = None  # avoids Pillow's warning; the limit is checked below
     with Image.open(BytesIO(raw), formats=["PNG", "JPEG", "GIF", "WEBP"]) as opened:
         size = opened.size
         if size[0] * size[1] > MOST_PIXELS:
@@ -138,7 +138,7 @@ def _fitted(raw: bytes, kind: str) -> Picture:
         if shown == size and len(raw) <= BYTES:
             opened.load()
             return Picture(raw, kind, size, size)
-        opened.draft("RGB", shown)  # a JPEG need not be decoded in its whole size
+        opened.draft("RGB", shown)  # lets Pillow decode a JPEG at a smaller size
         resized = _resized(opened, shown)
     upright = ImageOps.exif_transpose(resized)
     original = size if upright.size == shown else (size[1], size[0])
@@ -146,9 +146,9 @@ def _fitted(raw: bytes, kind: str) -> Picture:
 
 
 def _resized(image: Any, size: Pixels) -> "Image":
-    """Resize an image in RGB, with as few copies as possible, as it may be huge."""
+    """Resize an image in RGB, with as few copies as possible: it may be huge."""
     if image.mode.startswith("I"):
-        image = image.point(_upper_byte).convert("L")  # else all but the darkest is white
+        image = image.point(_upper_byte).convert("L")  # otherwise nearly all pixels get white
     elif image.mode not in SMOOTH:
         image = _coloured(image)
     return _coloured(image.resize(size, LANCZOS, reducing_gap=3.0))

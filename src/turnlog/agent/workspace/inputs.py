@@ -36,9 +36,9 @@ def reader_of(kind: type[Kind]) -> Callable[[Fields], Kind]:
 
 
 def _require_usable(value: Fields) -> None:
-    """Refuse names that no file can have, before anything looks for them.
+    """Raise `ValueError` for a null character, which no file name can contain.
 
-    Any text may become part of a name: `Glob` finds the directory to search in its pattern.
+    Any text may become part of a path: `Glob` takes the directory to search from its pattern.
     """
     for name, text in value.items():
         if isinstance(text, str) and name not in CONTENT and b"\0" in os.fsencode(text):

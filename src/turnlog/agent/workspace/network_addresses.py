@@ -1,8 +1,8 @@
 """Decide which network addresses may be connected to: globally routable unicast only.
 
 An allowlist: an address counts as public only if it lies in a block that is assigned for public use
-and in no special-purpose block (IANA's registries), whatever the running Python knows about it. An
-IPv4 address inside an IPv6 address has to be public too.
+and in no special-purpose block (IANA's registries); the tables of the running Python do not matter.
+An IPv4 address inside an IPv6 address has to be public too.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ SPECIAL_4 = [
     )
 ]
 UNICAST_6 = ip_network("2000::/3")
-"""All that IANA gives out for global unicast: no ULA, link-local, site-local, multicast, NAT64."""
+"""IANA's block for global unicast: no ULA, link-local, site-local, multicast or NAT64."""
 SPECIAL_6 = [
     ip_network(block)
     for block in (
@@ -51,13 +51,13 @@ CARRIERS = {
     ip_network("64:ff9b::/96"): 0,  # NAT64
     ip_network("2002::/16"): 80,  # 6to4
 }
-"""IPv6 networks that lead to an IPv4 address, and how many bits follow it."""
+"""IPv6 networks that embed an IPv4 address, with the number of bits that follow it."""
 ISATAP = (0x00005EFE, 0x02005EFE)
 """The middle of an interface id that ends in an IPv4 address: `…:0:5efe:127.0.0.1`."""
 
 
 class NotPublic(Exception):
-    """A name resolves into a private network."""
+    """A host name resolves to an address that may not be connected to."""
 
 
 def is_public(address: Address) -> bool:
@@ -104,10 +104,10 @@ async def resolve(host: str, port: int, allows_private: bool, allows_loopback: b
 def pinned_request(
     client: "AsyncClient", method: str, place: "URL", address: str, **options: Any
 ) -> "Request":
-    """Return a request to a checked address in the name of its host.
+    """Return a request that connects to `address`, which was checked before.
 
-    The name is not looked up again, so it cannot lead elsewhere by then (DNS rebinding); `Host` and
-    the certificate are still those of the name.
+    The host name is not looked up again, so DNS rebinding cannot redirect the request. The `Host`
+    header and the certificate are still those of the name.
     """
     own: dict[bytes, bytes] = options.pop("headers", {})
     is_named = any(name.lower() == b"host" for name in own)

@@ -1,6 +1,6 @@
 """Directories that a project's configuration is loaded from.
 
-Every loader takes its places from here, so that trust covers exactly what is loaded: settings from
+Every loader gets its paths from here, so that trust covers exactly what is loaded: settings from
 the session's directory and the main checkout, servers from the session's directory, definitions
 from each directory between the repository's root and the session's.
 """
@@ -48,11 +48,11 @@ class ConfigDirectory(Struct, frozen=True):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Full paths of what is loaded from it."""
+        """Full paths of the names that are loaded from it."""
         return tuple(self.path / name for name in self.names)
 
     def holds(self, path: Path) -> bool:
-        """Return whether a file, under the name it was found by, belongs to it."""
+        """Return whether a file belongs to it, judging by its path before links are resolved."""
         return any(path.is_relative_to(each) for each in self.files)
 
 
@@ -82,7 +82,7 @@ def config_directories(
 def project_root(cwd: Path) -> Path:
     """Return the repository root of a directory, or the directory itself."""
     found = repository_of(cwd)
-    # With `~/.git`, as for dotfiles, all files of the user would be the project's.
+    # With a `~/.git` for dotfiles, all files of the user would belong to the project.
     if found is None or real_path(Path.home()).is_relative_to(real_path(found)):
         return cwd
     return found
@@ -130,8 +130,8 @@ def is_within(path: Path, roots: Collection[Path]) -> bool:
 
 
 def _is_brought(path: Path, store: Store) -> bool:
-    """Return whether configuration exists that is not the user's own."""
-    # A dangling link counts: its target may appear between the question and the reading.
+    """Return whether a path exists and is not the user's own configuration."""
+    # A dangling link counts: its target may appear between the trust question and the loading.
     is_own = not path.is_symlink() and real_path(path) == real_path(store.root)
     return os.path.lexists(path) and not is_own
 
@@ -152,13 +152,13 @@ def _main_checkout(folder: Path) -> Path:
     link = folder / ".git"
     named = _text(link).partition("gitdir:")[2].strip() if link.is_file() else ""
     git = folder / named
-    # A `.git` file is content, and could name another project to get at what is allowed there.
-    # The other side must name this worktree in return, as git itself writes it.
+    # A `.git` file is project content: it could name another project, to gain what is allowed
+    # there. The other side must name this worktree in return, as git itself records it.
     back = _text(git / "gitdir").strip()
     if not named or not back or real_path(git / back) != real_path(link):
         return folder
-    # The file that names it must lie with the other project: with a git directory of its own,
-    # an unpacked archive could name any `commondir`.
+    # The file that names this worktree must be in the other project's `.git`: an unpacked archive
+    # could contain a git directory of its own, with any `commondir`.
     shared = real_path(git).parent.parent
     is_worktree = real_path(git).parent.name == "worktrees" and shared.name == ".git"
     return shared.parent if is_worktree else folder
@@ -167,5 +167,5 @@ def _main_checkout(folder: Path) -> Path:
 def _text(path: Path) -> str:
     try:
         return read_regular(path, LARGEST).decode("utf-8", "replace")
-    except (OSError, ValueError):  # a NUL in a path that a file names
+    except (OSError, ValueError):  # a path taken from a file may contain a NUL
         return ""

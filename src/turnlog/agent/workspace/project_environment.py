@@ -1,4 +1,4 @@
-"""Environment variables of a project: what they may change, and which ones its programs never see.
+"""Environment variables of a project: which ones it may set, and which its programs never see.
 
 A project's `env` reaches the commands that turnlog runs. Turnlog's own process takes only names on
 an allowlist from it, so that no project decides where a key is sent or which files are trusted.
@@ -28,7 +28,7 @@ ROUTING = re.compile(
 )
 """Names that decide where a key is sent, who can read it on the way, or where the user's
 configuration is. A project can set none of them, not even for commands, because a command may be
-another client of the API. With XDG_CONFIG_HOME from a project, a hook would not find the switch
+another client of the API. If a project set XDG_CONFIG_HOME, a hook would not find the switch
 that turns it off.
 """
 CREDENTIALS = re.compile(
@@ -38,7 +38,7 @@ BY_PROVIDER = {
     "CLAUDE_CODE_USE_BEDROCK": re.compile(r"AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN)"),
     "CLAUDE_CODE_USE_VERTEX": re.compile(r"GOOGLE_APPLICATION_CREDENTIALS"),
 }
-"""Further credentials, which are turnlog's own where that service is used."""
+"""More variables that hold turnlog's credentials, if it uses that service."""
 
 
 def is_own(name: str) -> bool:

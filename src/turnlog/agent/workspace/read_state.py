@@ -16,7 +16,7 @@ class ReadState(NamedTuple):
 
     state: FileState
     digest: bytes
-    """Of its content; empty where only the state is known."""
+    """Hash of its content; empty if only the state is known."""
 
     def still_holds(self, file: BufferedReader) -> bool:
         """Return whether an open file has the same content; its times may differ."""

@@ -1,6 +1,6 @@
 """Save results that are too long for the model beside the session; the model gets an extract.
 
-Its first line is as the client writes it, so that readers find the saved file.
+The extract starts with the same line as the client's, so that readers find the saved file.
 """
 
 import secrets
@@ -14,7 +14,7 @@ from turnlog.store.paths import TOOL_RESULTS
 LIMIT = 50_000
 """Maximum characters of a result that the model gets in full."""
 EXTRACT = 2_000
-"""Characters of an extract's start, and of its end."""
+"""Characters that an extract shows of the start of a result, and of its end."""
 EXTRACT_START = "<persisted-output>\nOutput too large ("
 LETTERS = string.ascii_lowercase + string.digits
 
@@ -27,7 +27,7 @@ def results_folder(folder: Path) -> Path:
 
 
 def fit_text(text: str, folder: Path, limit: int = LIMIT) -> str:
-    """Return a result for the model: in full, or as an extract of a file that holds it."""
+    """Return a short result in full; save a long one in a file and return an extract."""
     if len(text) <= limit:
         return text
     path = results_folder(folder) / f"{new_output_name()}.txt"

@@ -22,7 +22,7 @@ from turnlog.store.paths import Store
 from turnlog.store.symlinks import find_link, is_link
 
 SHARED = "CLAUDE_CODE_TASK_LIST_ID"
-"""The variable that names a list which several sessions share."""
+"""Environment variable with the name of a task list that several sessions share."""
 NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 LOCK = ".lock"
@@ -42,7 +42,7 @@ class TaskListError(Exception):
 
 
 def task_folder(store: Store, session_id: str, environment: Mapping[str, str]) -> Path:
-    """Return the folder of a session's tasks, or that of the list which it shares.
+    """Return the folder of a session's task list, or of the list that it shares with others.
 
     >>> task_folder(Store(Path("/s")), "id", {SHARED: "../x"}).as_posix()
     '/s/tasks/---x'
@@ -68,7 +68,7 @@ class TaskList:
         return list(self._read().values())
 
     def get(self, task_id: str) -> Fields | None:
-        """Return a task; None if there is none of that number."""
+        """Return a task; None if there is none with that number."""
         return self._read().get(task_id)
 
     def create(self, fields: Fields) -> Fields:
@@ -78,7 +78,7 @@ class TaskList:
             if len(tasks) >= MOST:
                 raise TaskListError(f"the list is full: it has {MOST:,} tasks")
             number = 1 + max([self._highest(), *map(int, tasks)])
-            # A client that shares the list takes no lock that turnlog sees: it may be faster.
+            # A client that shares the list ignores turnlog's lock, and may take the number first.
             while not self._add({"id": str(number), **fields}):
                 number += 1
             return {"id": str(number), **fields}
@@ -100,12 +100,12 @@ class TaskList:
             return self._extend(tasks[blocked], "blockedBy", blocking) or is_new
 
     def remove(self, task_id: str) -> None:
-        """Remove a task, also from the lists of those that it blocks or waits for."""
+        """Remove a task, and its number from all tasks that it blocks or waits for."""
         with self._locked():
             tasks = self._read()
             if task_id not in tasks:
                 return
-            # Before the file goes: a crash in between must not free the number.
+            # Before the file is deleted: a crash in between must not free the number.
             self._raise_highest(int(task_id))
             self._delete(task_id)
             for task in tasks.values():
@@ -124,7 +124,7 @@ class TaskList:
 
     @contextmanager
     def _locked(self, creates: bool = False) -> Generator[None]:
-        """Keep others from the list: threads of this process, and other processes."""
+        """Lock the list against other threads and other processes."""
         with self._lock, ExitStack() as held:
             if self._folder and (creates or self._folder.is_dir()):
                 try:
@@ -142,7 +142,7 @@ class TaskList:
             raise TaskListError(f"{link} is a link")
 
     def _read(self) -> dict[str, Fields]:
-        """Return the tasks by number; files that are no tasks are left alone."""
+        """Return the tasks by number; ignore files that are not tasks."""
         if not self._folder:
             return {number: dict(task) for number, task in self._kept.items()}
         try:
@@ -167,7 +167,7 @@ class TaskList:
     def _add(self, task: Fields) -> bool:
         """Write a new task; return False if its number is taken."""
         if self._folder:
-            _encoded(task)  # one that is too long must not reserve its number
+            _encoded(task)  # raises if the task is too long, before its number is reserved
             path = self._folder / f"{task['id']}.json"
             try:
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -180,7 +180,7 @@ class TaskList:
         if not self._folder:
             self._kept[task["id"]] = task
             return
-        # Renamed into place: what stands there is replaced, and never written through.
+        # An atomic rename replaces a link at this path, and never writes through it.
         write_atomic(self._folder / f"{task['id']}.json", _encoded(task))
 
     def _delete(self, number: str) -> None:

@@ -12,7 +12,7 @@ from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace
 from turnlog.format.json_values import Fields
 
 Output = Callable[[str], None]
-"""Called with what a call prints, while it runs."""
+"""Called with the output of a call while it runs."""
 
 
 class ToolOutcome(Struct, frozen=True):
@@ -32,11 +32,11 @@ class ToolError(Exception):
 
 
 class Grant(Struct, frozen=True):
-    """The basis on which a call was admitted, and its files."""
+    """The basis on which a call was allowed, and exactly what was allowed."""
 
     basis: Basis
     targets: Mapping[Path, Path] | None = None
-    """Resolved target of each path at the time of the decision; None if there was none."""
+    """Resolved target of each path when permission was decided; None if nothing was decided."""
     directory: DirectoryIdentity | None = None
     """The working directory that the decision is about; None if it applies to any."""
     command: str | None = None
@@ -48,7 +48,7 @@ class Grant(Struct, frozen=True):
     """True if git must not run programs that a repository names, even if a rule allows it."""
 
     def target(self, path: Path) -> Path:
-        """Return the file that a path of the call was admitted for."""
+        """Return the target of a path when permission was decided; raise if it was not covered."""
         if self.targets is None:
             return Path(os.path.realpath(path))
         if path not in self.targets:
@@ -76,13 +76,13 @@ class Tool(Struct, frozen=True):
     is_parallel: bool = False
     """True if calls may run in parallel with others, as they change nothing."""
     server: str | None = None
-    """The MCP server it belongs to, as its name spells it."""
+    """The MCP server it belongs to, as spelled in the tool's name."""
     check: Callable[[Any, Workspace, Grant], Awaitable[None]] | None = None
-    """Raises `ToolError` if a call is bound to fail, so that nobody is asked about it in vain. It
-    must not tell more than the model knows: nothing has been allowed yet."""
+    """Raises `ToolError` if a call is bound to fail, so that the user is not asked in vain. It must
+    not reveal what the model does not know: nothing has been allowed yet."""
 
     def run(
         self, value: Any, workspace: Workspace, output: Output, grant: Grant = BY_USER
     ) -> Awaitable[ToolOutcome]:
-        """Run a call as it was admitted; without a grant, as one that a person started."""
+        """Run a call under its grant; without one, as if the user had started it."""
         return self.execute(value, workspace, output, grant)

@@ -1,7 +1,7 @@
 """Fetch web pages and cache them for a while.
 
-A name is looked up once, and the connection goes to the address that was checked: a name that
-leads elsewhere a moment later cannot get around the check.
+A host name is looked up once, and the connection goes to the address that was checked, so DNS
+rebinding cannot bypass the check.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Page(Struct, frozen=True):
 
 @dataclass
 class Pages:
-    """Fetches pages; each at most once in a quarter of an hour."""
+    """Fetches pages, and caches each for 15 minutes."""
 
     allows_private: bool = False
     """True if addresses of private networks, and of this machine, may be fetched."""
@@ -63,7 +63,7 @@ class Pages:
             return page
         page = await _fetch(url, self.allows_private)
         if page.code == 200:
-            # Inserted last again, because the first of the dict are dropped.
+            # Move it to the end: the oldest entries, at the start of the dict, are evicted.
             self._cache.pop(url, None)
             self._cache[url] = (time.monotonic(), page)
             while len(self._cache) > KEPT:
@@ -99,8 +99,8 @@ async def _follow(client: "AsyncClient", url: str, allows_private: bool) -> Page
         if page.moved_to is None:
             return page
         target = URL(page.moved_to)
-        # Permission was given for a host. The model learns the address of another one, and has to
-        # ask for that.
+        # Permission was given for one host. The model learns the address at another host, and has
+        # to ask for permission to fetch it.
         if target.host.removeprefix("www.") != place.host.removeprefix("www."):
             return page
         place = target
@@ -108,7 +108,7 @@ async def _follow(client: "AsyncClient", url: str, allows_private: bool) -> Page
 
 
 async def _get(client: "AsyncClient", place: "URL", allows_private: bool) -> Page:
-    """Ask the checked address of a host for a page."""
+    """Fetch a page from the checked address of its host; follow no redirect."""
     # In `http://good.example@evil.example/` the host is the second name.
     if place.scheme not in ("http", "https") or not place.host or place.userinfo:
         raise Unfetched(f"{place} is not a web address: use http or https, without a password")

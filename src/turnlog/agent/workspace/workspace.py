@@ -52,16 +52,16 @@ class Workspace:
     directories: list[Path] = field(default_factory=list[Path])
     """Additional working directories."""
     read_states: dict[Path, ReadState] = field(default_factory=dict[Path, ReadState])
-    """Files that the model has read or written, each with its state then."""
+    """Files that the model has read or written, each with its state at that time."""
     todos: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     tasks: TaskList = field(default_factory=TaskList)
     """The task list, which sub-agents share."""
     review_task: Callable[[str, dict[str, Any]], Awaitable[str]] = _accept
-    """Runs the hooks of an event about a task; returns why they block it, if they do."""
+    """Runs the hooks for an event of a task; returns the reason if they block it, else ""."""
     shells: Shells = field(default_factory=Shells)
     """Commands in the background."""
     activity: Activity = field(default_factory=Activity)
-    """Commands that are running, also those of sub-agents, which share it."""
+    """Running commands, including those of sub-agents, which share it."""
     pages: Pages = field(default_factory=Pages)
     """Pages fetched from the web."""
     environment: dict[str, str] = field(default_factory=dict[str, str])
@@ -76,9 +76,7 @@ class Workspace:
     """Sends a prompt with server tools to a model, outside the conversation; returns blocks."""
 
     def path_of(self, name: str) -> Path:
-        """Resolve a path that a call names: absolute, below home, or relative to the current
-        directory.
-        """
+        """Return the path that a call names; it may start with `~/` or be relative to `cwd`."""
         return path_in(self.cwd, name)
 
     def settle(self) -> DirectoryIdentity | None:
@@ -105,6 +103,6 @@ class Workspace:
 
 
 def path_in(cwd: Path, name: str) -> Path:
-    """Return the path that a call names in a directory."""
+    """Return the path that a call names: absolute, below `~/`, or relative to `cwd`."""
     place = Path.home() / name[2:] if name.startswith("~/") else cwd / name
     return Path(os.path.normpath(place))

@@ -1,7 +1,7 @@
 """Put files into S3-compatible storage: requests signed with AWS Signature Version 4.
 
 Signed by hand: three kinds of requests take 60 lines of hashlib and hmac, while botocore is 14 MB
-of code and a second of import.
+of code and takes a second to import.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from turnlog.errors import Unavailable, UsageError
 ALGORITHM = "AWS4-HMAC-SHA256"
 UNSIGNED = "UNSIGNED-PAYLOAD"
 LONGEST_LINK = 7
-"""Days that a signed link may be valid, by AWS's rules."""
+"""Maximum days that a presigned URL may be valid, by AWS's rules."""
 SECONDS = 60.0
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -36,7 +36,7 @@ class Storage:
     secret_key: str
     token: str | None
     is_virtual_host: bool
-    """True if the bucket is part of the host name, as AWS wants it."""
+    """True if the bucket is part of the host name, as on AWS."""
 
     def address(self, key: str) -> str:
         """Return the address of an object."""
@@ -50,7 +50,7 @@ class Storage:
 def find_storage(
     bucket: str, endpoint: str | None, environment: Mapping[str, str] = os.environ
 ) -> Storage:
-    """Return a bucket with the keys that the environment names, as for AWS's own tools."""
+    """Return a bucket with the keys from the variables that AWS's own tools read."""
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
     access, secret = (environment.get(name) for name in names)
     if not (access and secret):
@@ -68,7 +68,7 @@ def find_storage(
 
 
 def require_safe_address(address: str) -> None:
-    """Raise UsageError unless an address is encrypted, or on this machine."""
+    """Raise UsageError unless an address uses https or is on this machine."""
     parts = urlsplit(address)
     is_local = parts.scheme == "http" and parts.hostname in LOOPBACK
     if not parts.hostname or not (parts.scheme == "https" or is_local):
@@ -81,18 +81,18 @@ def put_object(storage: Storage, key: str, content: bytes, kind: str) -> None:
 
 
 def delete_object(storage: Storage, key: str) -> None:
-    """Delete an object; one that is gone already is no error."""
+    """Delete an object, if it still exists."""
     _send(storage, "DELETE", key, b"", {})
 
 
 def put_presigned(address: str, content: bytes, kind: str) -> None:
-    """Write to an address that someone else has signed."""
+    """Upload to a presigned URL."""
     require_safe_address(address)
     _request("PUT", address, content, {"content-type": kind})
 
 
 def signed_link(storage: Storage, key: str, days: int, now: datetime | None = None) -> str:
-    """Return an address from which anyone can read an object for some days."""
+    """Return a presigned URL from which anyone can read an object for some days."""
     moment = now or datetime.now(UTC)
     address = urlsplit(storage.address(key))
     query = {
@@ -155,7 +155,7 @@ def _request(verb: str, address: str, content: bytes, headers: dict[str, str]) -
     try:
         connection.request(verb, path, content or None, headers)
         response = connection.getresponse()
-        # An error document is short; a hostile server could send for ever.
+        # An error document is short; a hostile server could send data forever.
         answer = response.read(1 << 16)
     except (OSError, HTTPException) as error:
         message = f"cannot reach {parts.scheme}://{parts.netloc}: {error}"

@@ -1,7 +1,7 @@
 """Share a session: write a redacted page or bundle, publish it on request, revoke it later.
 
-A page is exported from the redacted bundle, not from the session: what a bundle may not contain
-cannot reach the page, and the sender's home directory is `~`.
+A page is exported from the redacted bundle, not from the session: content that a bundle may not
+contain cannot reach the page, and the sender's home directory is `~`.
 """
 
 import base64
@@ -166,14 +166,14 @@ def publish(prepared: PreparedShare, target: ShareTarget) -> Published:
     try:
         save_share(record)
     except OSError as error:
-        # It is public by now: without its address, nobody could remove it.
+        # The file is public by now: without its address, nobody could remove it.
         message = f"shared as {address}, but not recorded: {error.strerror or error}"
         raise Unavailable(message) from error
     return Published(record, link)
 
 
 def _endpoint_of(target: ShareTarget) -> str | None:
-    """Return the storage that holds an object, which the environment may not name later."""
+    """Return the S3 endpoint to record: the environment may name another one later."""
     if target.kind != "s3":
         return None
     bucket, _, _ = target.place.removeprefix("s3://").partition("/")
@@ -181,7 +181,7 @@ def _endpoint_of(target: ShareTarget) -> str | None:
 
 
 def unshare(text: str) -> ShareRecord:
-    """Remove what was shared, by the id of its record or its address."""
+    """Remove a shared file, given the id of its record or its address."""
     record = find_share(text)
     if record.revoked:
         raise Conflict(f"{record.id} was revoked at {record.revoked}", "turnlog share --list")
@@ -204,7 +204,7 @@ def _publish_gist(prepared: PreparedShare, target: ShareTarget, content: bytes) 
 def _publish_s3(prepared: PreparedShare, target: ShareTarget, content: bytes) -> tuple[str, str]:
     bucket, _, prefix = target.place.removeprefix("s3://").partition("/")
     storage = find_storage(bucket, target.endpoint)
-    # A random name: in a bucket that is public, the id of a session must not be enough.
+    # A random name: in a public bucket, knowing a session's id must not be enough.
     folder = f"{prefix.rstrip('/')}/" if prefix else ""
     key = f"{folder}{new_share_id()}{new_share_id()}-{prepared.path.name}"
     put_object(storage, key, content, KINDS[prepared.form])
@@ -240,14 +240,14 @@ def _revoke_s3(record: ShareRecord) -> None:
 
 def _revoke_url(record: ShareRecord) -> None:
     host = urlsplit(record.address).hostname
-    raise TurnlogError(f"{host} accepts no deletion with a signed upload address: delete it there")
+    raise TurnlogError(f"a signed upload address cannot delete the file: delete it at {host}")
 
 
 def _revoke_file(record: ShareRecord) -> None:
     path = Path(record.address)
     if not path.parent.is_dir():
-        # A share that is not mounted: the file may well be there for others.
-        raise NotFound(f"{path.parent} is not there", f"ls -d {path.parent}")
+        # The directory may be on an unmounted network drive: others may still read the file.
+        raise NotFound(f"{path.parent} does not exist", f"ls -d {path.parent}")
     if not os.path.lexists(path):
         return
     # Someone else's file may have taken the name since.

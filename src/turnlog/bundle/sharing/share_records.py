@@ -1,4 +1,4 @@
-"""The record of what was shared, in turnlog's own directory: needed to revoke it."""
+"""Records of shared files, in turnlog's own directory; `unshare` needs them."""
 
 import os
 import secrets
@@ -30,7 +30,7 @@ class ShareRecord(Struct, frozen=True):
     """Its address without a signature, which would let anyone read it."""
     sha256: str
     endpoint: str | None = None
-    """Of S3-compatible storage."""
+    """The endpoint of S3-compatible storage."""
     revoked: str | None = None
     """When the file was removed again."""
 

@@ -49,9 +49,9 @@ def load_text(pinned: Pinned, workspace: Workspace) -> TextFile | None:
 async def change_text(
     pinned: Pinned, current: TextFile | None, text: str, workspace: Workspace
 ) -> dict[str, Any]:
-    """Replace the text of a file; return what the session records about it.
+    """Replace the text of a file; return the data that the session records.
 
-    The comparison comes first: once the file is written, nothing can be cancelled any more.
+    The diff is computed first, so that no cancellation comes between the write and its record.
     """
     original = current.text if current else None
     patch = [] if original is None else await asyncio.to_thread(patch_of, original, text)
@@ -76,7 +76,7 @@ def write_text(pinned: Pinned, text: str, current: TextFile | None, workspace: W
     # symlink in between.
     with refusals("write", path), open_folder(pinned, creates=True) as folder:
         _require_unchanged(pinned, folder, current, workspace)
-        # After all that can refuse the change, and before the first byte is written.
+        # Back up after the last check that can refuse, and before the first byte is written.
         workspace.before_change(path)
         replace_content(folder, pinned.target.name, payload)
         # The model knows what it has written and may change it again without reading it.

@@ -52,7 +52,7 @@ def remember(
 
 
 def _nearest(path: Path) -> str:
-    """Return files with similar names."""
+    """Return a hint for a missing file: similar names, or the directory that does exist."""
     parent = next(place for place in path.parents if place.is_dir())
     if parent != path.parent:
         return f". There is no directory {path.parent}; {parent} is there."

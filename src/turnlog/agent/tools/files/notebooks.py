@@ -12,7 +12,7 @@ from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.format.json_values import Fields, is_array, is_object
 
 LARGEST = 64 << 20
-"""Maximum bytes of a notebook, as of every file that can be changed."""
+"""Maximum size of a notebook in bytes; the same as for other files that can be changed."""
 LONGEST = 10_000
 """Maximum characters shown of one output."""
 UNSHOWN = "[an image that cannot be shown]"
@@ -79,7 +79,7 @@ def _output(item: Fields) -> Fields:
         output["text"] = text[:LONGEST]
     for media_type in ("image/png", "image/jpeg"):
         if image := _text(data.get(media_type)):
-            # Jupyter breaks base64 into lines; the API accepts none.
+            # Jupyter breaks base64 into lines; the API accepts no line breaks.
             output["image"] = {"image_data": "".join(image.split()), "media_type": media_type}
     return output
 
@@ -111,5 +111,5 @@ def _text_block(text: str) -> Fields:
 
 
 def _text(value: Any, joint: str = "") -> str:
-    """Return a text that a notebook may store as a list of lines."""
+    """Return a text as one string, although a notebook may store it as a list of lines."""
     return joint.join(map(str, value)) if is_array(value) else str(value or "")

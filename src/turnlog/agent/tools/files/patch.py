@@ -6,7 +6,7 @@ from typing import Any
 
 CONTEXT = 3
 COMPARED = 4_000
-"""If first and last change are more lines apart, all changes form one hunk."""
+"""A larger change, in old and new lines together, becomes one hunk without a comparison."""
 NO_END = "\\ No newline at end of file"
 
 Opcode = tuple[str, int, int, int, int]

@@ -94,7 +94,7 @@ def _plain(opened: BufferedReader, document: Any) -> bytes:
 def _read_pages(
     path: Path, document: Any, wanted: tuple[int, int], folder: Path
 ) -> tuple[list[Fields], Fields]:
-    """Render pages; return their blocks and what the session records."""
+    """Render pages; return their blocks and the data that the session records."""
     first, last = wanted[0], min(wanted[1], len(document))
     if first > last:
         raise ToolError(f"{path} has {len(document):,} pages, no page {first:,}")

@@ -1,4 +1,4 @@
-"""Files opened where they were when permission was decided, whatever has been swapped since.
+"""Open exactly the file that permission was decided for, or fail.
 
 A path is resolved once, before the verdict. It is opened by walking the resolved path from the
 root, one directory descriptor at a time, and no symlink is followed on the way: a file or folder
@@ -30,10 +30,10 @@ REDIRECTED = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
 
 
 class Pinned(Struct, frozen=True):
-    """A file that a call is about."""
+    """A path of a call, and the file that it led to when permission was decided."""
 
     path: Path
-    """As the call names it."""
+    """The path as the call names it."""
     target: Path
     """The resolved path when permission was decided."""
 
@@ -43,20 +43,20 @@ class Pinned(Struct, frozen=True):
 
 
 def pin(path: Path, grant: Grant) -> Pinned:
-    """Return the file that a call was admitted for."""
+    """Return a path of a call with the target that its permission was granted for."""
     return Pinned(path, grant.target(path))
 
 
 @contextmanager
 def open_folder(pinned: Pinned, *, creates: bool = False) -> Generator[int]:
-    """Open the folder that holds a file; create the folders above it if asked to."""
+    """Open the folder of a file; `creates` makes missing folders."""
     with ExitStack() as stack:
         yield _walk(pinned, pinned.target.parent, creates, stack)
 
 
 @contextmanager
 def open_place(pinned: Pinned) -> Generator[int]:
-    """Open a folder itself."""
+    """Open the target itself, which is a folder."""
     with ExitStack() as stack:
         yield _walk(pinned, pinned.target, creates=False, stack=stack)
 
@@ -70,7 +70,7 @@ def open_file(pinned: Pinned) -> Generator[BufferedReader]:
 
 @contextmanager
 def open_in(pinned: Pinned, folder: int) -> Generator[BufferedReader]:
-    """Open a regular file for reading, in its folder that is open already."""
+    """Open a regular file for reading, relative to its folder's open descriptor."""
     with _redirections(pinned):
         descriptor = os.open(pinned.target.name, os.O_RDONLY | FILE, dir_fd=folder)
     with os.fdopen(descriptor, "rb") as file:

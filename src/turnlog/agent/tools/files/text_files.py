@@ -30,7 +30,7 @@ class TextFile(Struct, frozen=True):
     """The text of a file, with the encoding and line endings needed to write it back."""
 
     text: str
-    """With `\\n` at the end of each line, where all lines of the file end in the same way."""
+    """Lines end with `\\n` if all lines of the file have the same line ending."""
     coding: Coding = Coding()
     newline: str = "\n"
 
@@ -42,7 +42,7 @@ class TextFile(Struct, frozen=True):
 
 
 def is_binary(head: bytes) -> bool:
-    """Return whether the start of a file shows that it is binary."""
+    """Return whether a file is binary, judging by its first bytes."""
     return b"\0" in head and not any(head.startswith(mark) for mark in MARKS)
 
 
@@ -75,7 +75,7 @@ def decode(raw: bytes) -> TextFile:
 def replace_content(folder: int, name: str, payload: bytes) -> None:
     """Replace a file of an open folder atomically; keep its mode and follow no symlink.
 
-    Where the folder or the mount does not let a file be replaced, it is written in place.
+    If the folder or the mount does not allow this, the file is written in place.
     """
     mode = _mode_of(folder, name)
     try:

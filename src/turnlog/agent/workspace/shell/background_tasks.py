@@ -1,4 +1,4 @@
-"""Background tasks, commands and sub-agents: started by one call, read and stopped by others."""
+"""Background tasks (commands and sub-agents): started by one call, read and stopped by others."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
@@ -74,11 +74,11 @@ class BackgroundAgent:
     report: str = ""
     """Its last answer, or why it failed."""
     usage: dict[str, int] = field(default_factory=dict[str, int])
-    """Figures for the notification, by their names there."""
+    """Usage figures for the notification, under the names that it uses."""
 
     @property
     def command(self) -> str:
-        """The text for lists of tasks."""
+        """The text shown in lists of tasks."""
         return self.title
 
     @property
@@ -96,7 +96,7 @@ class ForegroundCall:
     """A running call that the user can move to the background."""
 
     runs: Callable[[], Runs] | None = None
-    """Returns the command as it would run in the background, if nobody has confirmed it."""
+    """Returns the access to check before it is moved; None if no check is needed."""
     moved: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is moved."""
     is_for_message: bool = False
@@ -110,7 +110,7 @@ class ForegroundCall:
     async def outlasts(self, work: asyncio.Future[Any]) -> bool:
         """Wait until its work has ended or it is moved; return whether it was moved.
 
-        The work is neither awaited nor cancelled: the caller decides what becomes of it.
+        The work is not cancelled, and its result is not read: that is up to the caller.
         """
         moving = asyncio.create_task(self.moved.wait())
         try:

@@ -1,7 +1,8 @@
 """Run shell commands in a bubblewrap sandbox that is read-only outside the working directories.
 
-Commands that the analysis alone allowed always run in one if it works here: those that read can
-write nothing, those that edit only in the working directories, and neither reaches the network.
+Commands that were allowed by the analysis alone always run in a sandbox if one works here. Those
+that read cannot write at all, those that edit can write only in the working directories, and
+neither can reach the network.
 """
 
 import os
@@ -39,7 +40,7 @@ MISSING = "the settings require a sandbox, but bwrap is not installed"
 HINT = "apt install bubblewrap"
 NOTHING = "/dev/null"
 MEMORY = Path("/dev/shm")
-"""A folder of the sandbox's own, in memory: here-documents and `sort` need temporary files."""
+"""A private in-memory folder of the sandbox: here-documents and `sort` need temporary files."""
 FAILURE = "bwrap: "
 """Prefix of bubblewrap's error messages."""
 PATIENCE = 5.0
@@ -50,8 +51,8 @@ MOST_MATCHES = 1_000
 """Maximum matches of all patterns: each is a mount and a part of the command line."""
 WITHOUT_FILES = ("/proc", "/sys", "/dev")
 """Directories that patterns do not enter; bubblewrap creates fresh mounts for two of them."""
-# Root keeps what it needs to read or write files of others. Without CAP_SYS_ADMIN it cannot
-# remount the file system as writable.
+# Root keeps the capabilities to read or write files of other users. Without CAP_SYS_ADMIN it
+# cannot remount the file system as writable.
 READING_ROOT = ("--cap-add", "CAP_DAC_READ_SEARCH")
 WRITING_ROOT = tuple(
     part for name in ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER") for part in ("--cap-add", name)
@@ -63,17 +64,17 @@ class Mount(Struct, frozen=True, order=True):
 
     depth: int
     rank: int
-    """Of several for one path, the strictest comes last."""
+    """Orders mounts of the same path: the strictest comes last."""
     options: tuple[str, ...]
 
 
 def wrapper_of(
     basis: Basis, rules: Confinement, folders: Iterable[Path], temporary: Path
 ) -> tuple[str, ...]:
-    """Return the command line that runs another in a sandbox; empty if it runs without one.
+    """Return the prefix that runs a command in a sandbox; empty if it runs without one.
 
-    The stricter of the settings and the basis counts. Without bubblewrap, a command runs
-    unsandboxed, unless it could then see or reach what the settings keep from it.
+    The stricter of the settings and the basis applies. Without bubblewrap, a command runs
+    unsandboxed, unless it could then use something that the settings deny.
     """
     places = list(folders)
     if not rules.is_on:
@@ -122,7 +123,7 @@ def sandbox_notes(rules: Confinement) -> list[str]:
 
 
 def _narrow_options(basis: Basis, rules: Confinement, folders: list[Path]) -> list[str]:
-    """Return the options for a command that nobody confirmed, whatever settings would add."""
+    """Return the options for an unconfirmed command, ignoring settings that would allow more."""
     narrow = replace(rules, writable=(), is_online=False)
     return _options(narrow, folders if basis is Basis.EDITS else [], MEMORY)
 
@@ -148,7 +149,7 @@ def _capabilities(is_writing: bool) -> tuple[str, ...]:
 
 
 class _Places:
-    """The paths of a sandbox, as they are on the disk now."""
+    """The paths in the rules of a sandbox, resolved on disk."""
 
     def __init__(self, rules: Confinement, folders: Iterable[Path]) -> None:
         finder = _Finder()
@@ -164,7 +165,7 @@ class _Places:
     def mounts(self) -> Iterator[Mount]:
         for path in filter(self._is_visible, self._writable):
             yield _mount(path, 0, "--bind-try", path)
-            # A mount point cannot be renamed, and so not be replaced by another repository.
+            # A mount point cannot be renamed, so no other repository can take its place.
             if (path / ".git").is_dir():
                 yield _mount(path / ".git", 0, "--bind-try", path / ".git")
         for path in filter(self._is_visible, self._shown):
@@ -176,7 +177,7 @@ class _Places:
             yield _mount(path, 3, "--tmpfs") if is_folder else _mount(path, 3, "--ro-bind", NOTHING)
 
     def _is_visible(self, path: Path) -> bool:
-        """Return whether a path is visible, by the rule for it or for the nearest path above."""
+        """Return whether a path is visible, by the rule for it or for its nearest parent."""
         for place in (path, *path.parents):
             if place in self._hidden:
                 return False
@@ -198,7 +199,7 @@ def _mount(path: Path, rank: int, option: str, source: Path | str = "") -> Mount
 
 
 class _Finder:
-    """Expands patterns on the disk, within bounds, as every command waits for it."""
+    """Expands patterns on disk; the work is limited, because every command waits for it."""
 
     def __init__(self) -> None:
         self._room = MOST_ENTRIES
@@ -215,7 +216,7 @@ class _Finder:
         return list(found)
 
     def _matches(self, pattern: str) -> Iterator[Path]:
-        # `..` behind a star would go over the same directories again and again.
+        # Normalized, because `..` after a star would visit the same directories again and again.
         pending = [(Path("/"), Path(os.path.normpath(pattern)).parts[1:])]
         while pending:
             folder, parts = pending.pop()
@@ -237,7 +238,7 @@ class _Finder:
         try:
             with os.scandir(folder) as entries:
                 found = list(islice(entries, self._room + 1))
-        except (OSError, ValueError):  # nothing is there, or nothing to be seen
+        except (OSError, ValueError):  # the folder is missing or cannot be read
             found = []
         self._room -= len(found) + 1
         if self._room < 0:
@@ -253,7 +254,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 def _too_many(pattern: str) -> UsageError:
-    # To leave some out would show what the pattern was to hide.
+    # Skipping some of them would expose files that the pattern should hide.
     return UsageError(f"the sandbox pattern {pattern} matches too many files; name a directory")
 
 
@@ -263,6 +264,6 @@ def _protected(folders: Iterable[Path]) -> list[Path]:
     protected = PROTECTED_FILES | settings | PROTECTED_FOLDERS - REPOSITORIES
     names = [Path(name) for name in sorted(protected)]
     places = [folder / name for folder in folders for name in (*KEPT_IN_REPOSITORIES, *names)]
-    # The `.git` of a linked work tree is a file, which `gitdir: evil` would lead elsewhere.
+    # The `.git` of a linked work tree is a file: `gitdir: evil` would redirect it.
     places += [folder / ".git" for folder in folders if (folder / ".git").is_file()]
     return [place.resolve() for place in places if place.exists()]

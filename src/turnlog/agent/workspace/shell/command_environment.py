@@ -19,8 +19,8 @@ STARTUP: Mapping[str, str] = MappingProxyType(dict(os.environ))
 """Variables as the user's shell set them, before any settings file was read."""
 OWN = {"CLAUDECODE": "1", "GIT_EDITOR": "true"}
 SEARCHING = {"RIPGREP_CONFIG_PATH": str(Path(__file__).with_name("ripgreprc"))}
-"""ripgrep must not report malformed lines of ignore files: a project can link `.ignore` to a file
-elsewhere, whose lines it would print."""
+"""Keeps ripgrep from reporting malformed lines of ignore files: a project can link `.ignore` to a
+file elsewhere, and the reports would contain its lines."""
 UNCONFIRMED = (Basis.UNDERSTOOD, Basis.EDITS, Basis.RULE)
 """Bases of calls that nobody confirmed."""
 CONFINED = (Basis.UNDERSTOOD, Basis.EDITS)
@@ -36,7 +36,7 @@ BASIC = re.compile(
     r"|LINES|LS_COLORS|TMPDIR|XDG_CONFIG_HOME|GIT_CEILING_DIRECTORIES"
 )
 CURRENT = ("HOME", "GIT_CEILING_DIRECTORIES")
-"""Variables that the analysis of a command reads as well: both must see the same value."""
+"""Variables that the analysis reads too: it must see the same values as the command."""
 
 SHELL = re.compile(
     r"BASH_.*|BASHOPTS|SHELLOPTS|CDPATH|ENV|EXECIGNORE|FIGNORE|GLOBIGNORE|IFS|POSIXLY_CORRECT"
@@ -47,7 +47,7 @@ LOADING = re.compile(
     r"(LD|DYLD|GIT|PERL5?|PYTHON|RUBY|GEM|NODE|NPM_CONFIG|npm_config|LUA|JAVA|_JAVA|JDK_JAVA)_?.*"
     r"|GCONV_PATH|LOCPATH|RIPGREP_CONFIG_PATH|TREE_.*|.*PAGER|.*EDITOR|VISUAL|BROWSER|SSH_ASKPASS"
 )
-"""Variables by which programs load code; users need their own, as in `NODE_OPTIONS`."""
+"""Variables that make programs load code; only those set by the user's shell are kept."""
 
 FIXED = "PATH CDPATH ENV BASH_ENV GLOBIGNORE EXECIGNORE PROMPT_COMMAND PS4 LD_PRELOAD".split()
 
@@ -58,7 +58,7 @@ def environment_of(
     folders: Iterable[Path],
     startup: Mapping[str, str] = STARTUP,
 ) -> dict[str, str]:
-    """Return the variables for a command; `added` are those that hooks left for commands."""
+    """Return the variables for a command; `added` are those that hooks set for commands."""
     if basis in CONFINED:
         return _basic(startup) | {"PATH": search_path(folders, startup)} | OWN | SEARCHING
     everything = dict(os.environ) | OWN | dict(added)
@@ -85,11 +85,11 @@ def shell_of(basis: Basis, folders: Iterable[Path]) -> tuple[str, ...]:
 
 
 def shell_setup(basis: Basis, shell: tuple[str, ...]) -> str:
-    """Return what the shell runs before a command.
+    """Return the shell code that runs before a command, in case the analysis missed something.
 
-    The analysis knows that `printf %n PATH` assigns; a readonly `PATH` holds even where the
-    analysis errs. It has replaced patterns by names as well: with `set -f`, a pattern that it
-    missed is not expanded.
+    A readonly `PATH` prevents assignments, even those by `printf %n PATH`. The analysis replaces
+    patterns by the names that they match; with `set -f`, a pattern that it missed is not
+    expanded.
     """
     is_bash = Path(shell[0]).name == "bash"
     if basis not in CONFINED:
@@ -101,7 +101,7 @@ def _basic(startup: Mapping[str, str]) -> dict[str, str]:
     found = {name: value for name, value in startup.items() if BASIC.fullmatch(name)}
     found |= {name: os.environ[name] for name in CURRENT if name in os.environ}
     if found.get("HOME") != startup.get("HOME") and "HOME" in startup:
-        # Settings moved the home: git must not take a configuration from there.
+        # Settings changed HOME: git must not read its configuration there.
         found["GIT_CONFIG_GLOBAL"] = str(Path(startup["HOME"], ".gitconfig"))
     return found
 

@@ -1,9 +1,9 @@
 """Variables that keep git from running programs that a repository names.
 
-Commands that read run git unprompted, and a repository's own configuration may name programs for
-that: fsmonitor, hooks, pagers, external diffs, text conversions, filters, signature checks.
-Configuration in the environment comes before it. Drivers have names that only the repository
-knows; they are listed first and then overridden one by one.
+Commands that only read run git without asking, but a repository's configuration may name programs
+for git to run: fsmonitor, hooks, pagers, external diffs, text conversions, filters, signature
+checks. Configuration in the environment takes precedence over it. Only the repository knows the
+names of its drivers, so they are listed first and then overridden one by one.
 """
 
 import re
@@ -14,7 +14,7 @@ from pathlib import Path
 from turnlog.agent.workspace.repository import repository_of
 
 PATIENCE = 5.0
-# Gets path, old file, hash, mode, new file, hash and mode, as every external diff does.
+# Its arguments are path, old file, hash, mode, new file, hash and mode, as for any external diff.
 PLAIN_DIFF = (
     'sh -c \'printf "diff --git a/%s b/%s\\n" "$1" "$1"; '
     'diff -u --label "a/$1" --label "b/$1" -- "$2" "$5"; :\' -'
@@ -48,9 +48,9 @@ VARIABLES = {
     "GIT_SSH_COMMAND": NOTHING,
     "GIT_ASKPASS": NOTHING,
     "GIT_TERMINAL_PROMPT": "0",
-    # `git status` must not write the index. `git diff` and `git describe --dirty` refresh its
-    # times all the same (2.39): without `diff.autoRefreshIndex`, `git diff --quiet` would take a
-    # file that was only touched for a changed one.
+    # `git status` must not write the index. `git diff` and `git describe --dirty` still refresh
+    # its timestamps (2.39). That stays on: without `diff.autoRefreshIndex`, `git diff --quiet`
+    # would report a file as changed that was only touched.
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_LAZY_FETCH": "1",
     # Unlike protocol.allow, no `protocol.ext.allow` of the repository overrides this.
@@ -109,7 +109,7 @@ def is_overridden(section: str, subsection: str | None, key: str) -> bool:
 
 
 def _may_run_git(command: str) -> bool:
-    """Return whether a command may run git: by name, or by a word that only the shell spells out.
+    """Return whether a command may run git: by name, or by a word that the shell expands to it.
 
     >>> [_may_run_git(command) for command in ("git log", "g'i't log", "ls src")]
     [True, True, False]
@@ -126,7 +126,7 @@ def _overrides(names: Iterable[Name]) -> Iterator[tuple[str, str]]:
             yield name, f"!{NOTHING}"
         if driver is not None and section in DRIVERS:
             for each, value in DRIVERS[section].items():
-                # Text conversion is set only where there is one: it turns off word diffs.
+                # Override textconv only if the repository sets it: textconv turns off word diffs.
                 if each != "textconv" or key == "textconv":
                     yield f"{section}.{driver}.{each}", value
 
@@ -150,7 +150,7 @@ def _names(cwd: Path, environment: Mapping[str, str], *source: str) -> Iterator[
 
 
 def _counted(settings: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Write settings as the variables that git reads them from."""
+    """Return settings as `GIT_CONFIG_*` variables."""
     pairs = list(settings)
     found = {"GIT_CONFIG_COUNT": str(len(pairs))}
     for number, (name, value) in enumerate(pairs):

@@ -48,11 +48,11 @@ class Launch(Struct, frozen=True):
 
     @property
     def checks_directory(self) -> bool:
-        """True if the shell can compare its directory with an open one, and close that."""
+        """True if the shell can compare its directory with an open descriptor, and close that."""
         return Path(self.shell[0]).name == "bash" and Path(DESCRIPTORS).is_dir()
 
     def argv(self, descriptor: int, directory: int) -> list[str]:
-        """Return the command line; the shell records in a file that it starts, and where it ends.
+        """Return the command line; the shell records that it has started, and its last directory.
 
         A sandbox enters the directory by its path. So the shell compares it with the open
         directory, and does nothing if another directory has taken its place. It closes the
@@ -190,7 +190,7 @@ class Tail:
         """Return the new text, at most the last `most` bytes."""
         with self.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
-            # Part of the output is skipped, so that half of a character must not wait for the rest.
+            # Some output is skipped, so the decoder must forget an incomplete character before it.
             if size - self.offset > most:
                 self._decoder.reset()
             file.seek(max(self.offset, size - most))
@@ -200,7 +200,7 @@ class Tail:
 
 
 async def follow(running: RunningCommand, report: Callable[[str], None]) -> None:
-    """Wait for a command to end and report its output meanwhile; raise `Flood` if it is endless."""
+    """Wait for a command and report its output meanwhile; raise `Flood` if it prints too much."""
     ended = asyncio.ensure_future(running.process.wait())
     tail = Tail(running.printed)
     try:

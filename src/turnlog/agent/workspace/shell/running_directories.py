@@ -1,7 +1,7 @@
 """Track the directories of running commands: where they run, and what they move or remove.
 
-A command was judged by the directories it runs in. As long as it runs, no other command may move
-one of them unasked: `..` would lead somewhere else.
+Permission for a command was decided for the directories that it runs in. While it runs, no other
+command may move one of them without asking: `..` would lead somewhere else.
 """
 
 from collections.abc import Generator

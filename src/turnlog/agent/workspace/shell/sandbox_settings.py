@@ -1,6 +1,6 @@
 """Merge the sandbox settings: which files and hosts commands may use.
 
-Names, scopes and the ways to write paths follow the client's documentation. A setting that turnlog
+Names, scopes and path syntax follow the client's documentation. A setting that turnlog
 cannot apply exactly is applied more strictly, and reported.
 """
 
@@ -17,8 +17,8 @@ WILDCARDS = "*?["
 MOST_UNTRUSTED = 200
 """Maximum paths or variables in one list of an untrusted project's file."""
 NO_HOSTS = (
-    "sandbox.network names hosts or a proxy; turnlog cannot let some through, so commands in the "
-    'sandbox reach no network (only allowedDomains with "*", and nothing denied, opens it)'
+    "sandbox.network names hosts or a proxy, but turnlog cannot filter hosts: commands in the "
+    'sandbox have no network access (to allow it, set allowedDomains to ["*"] and deny nothing)'
 )
 
 
@@ -116,8 +116,8 @@ def confine(entries: Iterable[SandboxEntry]) -> Confinement:
     """Merge the sandbox settings of all files, the lowest precedence first."""
     all_of = list(entries)
     managed = [each for each in all_of if each.is_managed]
-    # Only an administrator's file may reserve a setting: a project must not switch off the user's
-    # paths.
+    # Only managed settings may exclude the lists of other files: a project must not switch off the
+    # user's paths.
     only_managed = any(each.files.allow_managed_read_paths_only for each in managed)
     secret = _paths(all_of, lambda each: [file.path for file in each.credentials.files or []])
     variables = [name.name for each in all_of for name in each.credentials.env_vars or []]
@@ -139,10 +139,10 @@ def confine(entries: Iterable[SandboxEntry]) -> Confinement:
 
 
 def restricting(sandbox: Sandbox) -> Sandbox:
-    """Return the sandbox settings that an untrusted project may set: denials, and that it is on.
+    """Return the settings that an untrusted project may set: denials, and turning the sandbox on.
 
-    Patterns are looked up on the disk for each command. `/*/../*/../x` would never end, so they
-    are taken only below the project.
+    Patterns are expanded on disk for each command. `/*/../*/../x` would never end, so patterns
+    are accepted only below the project.
     """
     files, network = sandbox.filesystem or SandboxFiles(), sandbox.network or SandboxNetwork()
     secret = sandbox.credentials
@@ -179,7 +179,7 @@ def is_pattern(path: str) -> bool:
 
 
 def _hosts(entries: list[SandboxEntry], managed: list[SandboxEntry]) -> tuple[bool, bool]:
-    """Return whether all hosts are allowed, and whether some are distinguished."""
+    """Return whether all hosts are allowed, and whether hosts would have to be filtered."""
     only_managed = any(each.network.allow_managed_domains_only for each in managed)
     counted = managed if only_managed else entries
     allowed = {host for each in counted for host in each.network.allowed_domains or []}
