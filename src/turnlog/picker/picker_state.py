@@ -110,6 +110,6 @@ class PickerState:
         return self.found.numbers[self.top : self.top + height]
 
     def missing(self, height: int) -> list[SessionKey]:
-        """Return sessions whose figures are not loaded, up to one screen before and after this one."""
+        """Return sessions without loaded figures, from one screen before to one screen after."""
         near = self.found.numbers[max(0, self.top - height) : self.top + 2 * height]
         return [number for number in near if number not in self.rows]

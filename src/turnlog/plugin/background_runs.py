@@ -69,7 +69,7 @@ def _archive(store: Store, archive: Archive) -> None:
 
 
 def _noted(folder: Path) -> str:
-    """Return the error of the last run, or an empty text."""
+    """Return the error of the last run, or an empty string."""
     try:
         return read_below(folder, (), NOTE, LONGEST_NOTE).decode("utf-8", "replace")
     except (OSError, Unavailable):

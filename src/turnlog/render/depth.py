@@ -32,8 +32,7 @@ def rows_at(rows: Iterable[Row], depth: Depth) -> Iterable[Row]:
 
 
 def view_at(view: Fields, depth: Depth) -> Fields:
-    """Empty the fields of a turn's JSON that are deeper than a depth; the set of fields stays the
-    same."""
+    """Return the JSON of a turn, with all fields, but those deeper than a depth emptied."""
     if depth is Depth.FULL:
         return view
     if depth is Depth.CALLS:

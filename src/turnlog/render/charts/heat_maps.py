@@ -78,7 +78,7 @@ def _scale(y: float) -> Iterable[str]:
 
 
 def week_grid(hours: Mapping[tuple[int, int], Value], options: ChartOptions) -> str:
-    """Return a heat map of weekdays (Monday first) and hours; the key of Monday at nine is `0 9`."""
+    """Return a heat map of weekdays and hours; the key of Monday at nine is `0 9`."""
     largest = largest_of(list(hours.values()))
     width, height = (WIDTH - LEFT - 6) / HOURS, 24.0
     drawn: list[str] = []

@@ -161,7 +161,7 @@ def _series(row: Mapping[str, Any], by: tuple[str, ...]) -> str:
 
 
 def _summed(parts: Sequence[StackPart]) -> list[StackPart]:
-    """Add up parts of the same period and series, as rows may have dimensions that are not drawn."""
+    """Add up parts of the same period and series: rows may have dimensions that are not drawn."""
     sums: dict[tuple[str, str], Value] = {}
     for part in parts:
         place = (part.period, part.series)
