@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 NARROW = re.compile(r"[\x20-\x7e\xa1-\xac\xae-\u02ff…❯→•–—‘’“”]*")
 LEAD = re.compile(r"\s*(?:[-*•] +|\d{1,3}[.)] +|> ?)*")
-"""The indentation, list mark or quote mark of a line; wrapped lines align with the text after it."""
+"""Indentation, list mark or quote mark of a line; wrapped lines align with the text after it."""
 SHELL_WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+""")
 AND = "&&"
 """A shell command continues after a line that ends with `&&`, as after a backslash."""

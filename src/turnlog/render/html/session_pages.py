@@ -39,7 +39,7 @@ LONGEST = 1_000_000
 MOST_ROWS = 200
 """Maximum number of rows of a turn in a page; the rest is loaded on demand."""
 MOST_OUTLINED = 512
-"""Maximum number of turns for which the head has the whole outline; longer outlines come in blocks."""
+"""Maximum number of turns in the outline of the head; a longer outline comes in blocks."""
 LABEL = 120
 """Characters of a turn's label in the outline."""
 MOST_BRANCHES = 200
