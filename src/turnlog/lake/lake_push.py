@@ -149,7 +149,7 @@ def _load_listed(storage: LakeStorage, machine: str, state: PushState, done: Pus
     listed = list_unit_parts(storage, machine)
     known = state.known_parts()
     # A part that is gone was either merged into another one or deleted by someone. If it was
-    # deleted, its rows are lost and have to be written again.
+    # deleted, the lake has lost its units, and they have to be written again.
     is_reduced = not known <= set(listed)
     found: dict[str, list[UnitRow]] = {}
     damaged: list[str] = []

@@ -84,7 +84,8 @@ def read_unit_parts(storage: LakeStorage, paths: Sequence[str]) -> Iterator[tupl
         try:
             yield path, sound_units(path, decode_part(storage, path, content))
         except ForeignFile as error:
-            # If it has replaced one of turnlog's parts, the rows that the part committed are lost.
+            # If it has replaced one of turnlog's parts, the rows committed there would silently be
+            # missing.
             if not has_own_name(path, content):
                 raise Damaged(error.message, error.hint) from error
 

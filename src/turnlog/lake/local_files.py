@@ -1,7 +1,7 @@
 """Read and write the files of a lake in a directory without following symbolic links.
 
-Several people may write to the directory. By a link, one of them could make others read or delete
-files of their own: `compact` might delete the parts of a private lake, for example.
+Several people may write to the directory. With a link, one of them could choose which of another's
+files are read, or deleted by `compact`: the parts of a private lake, for example.
 """
 
 import os

@@ -74,7 +74,7 @@ def _failed(call: RecordedCall) -> str:
 def _change(history: History, failure: FailedCall, recorded: RecordedCall) -> list[str]:
     """Return the start of the diff of a call that changed a file; nothing for other calls.
 
-    A fix is worth showing in full, and the text of a command already shows it.
+    The diff is the fix itself; a command, in contrast, already says what it did.
     """
     if recorded.command or not recorded.path:
         return []

@@ -56,7 +56,7 @@ def _steps(history: History, path: str) -> list[SessionStep]:
     found = service.sessions_touching(history.stores, full, path)
     # The index finds sessions of all projects; only those in scope may be shown.
     allowed = {each.path for each in history.describe(history.numbers(ListFilters(file=path)))}
-    # Filter by session here: `ListFilters` matches only the end of a path.
+    # `ListFilters` matches any path with this ending; `found` tells different files apart.
     kept = {
         name: chosen
         for name, sessions in found.items()

@@ -62,8 +62,8 @@ def scope_of(directory: Path, name: str | None) -> ProjectScope:
 def _worktrees(own: str) -> list[str]:
     """Return the other worktrees of a repository, if the repository lists this one as well.
 
-    An unpacked archive may contain a file `.git` with "gitdir: /home/ada/secret/.git". Its sessions
-    are shared only if that repository lists this directory as its worktree.
+    An unpacked archive may contain a file `.git` with "gitdir: /home/ada/secret/.git". The sessions
+    of that repository are shared only if it lists this directory as its worktree.
     """
     # The first one is the repository's own directory.
     found = worktrees_of(Path(own))

@@ -34,8 +34,7 @@ LONGEST = 4 << 20
 MOST_WAITING = 200
 """Maximum number of unfinished requests; more are refused, to bound memory."""
 GRACE = 5.0
-"""Seconds that running requests get to finish after the input has ended, as with `turnlog mcp <
-requests`."""
+"""Seconds for running requests to finish after the input has ended (`turnlog mcp < requests`)."""
 CANCELLED = "notifications/cancelled"
 SLOW = ("tools/call", "resources/read", "resources/list")
 """Methods that are answered in a thread."""

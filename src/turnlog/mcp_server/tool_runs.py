@@ -134,7 +134,7 @@ class ToolRuns:
 
     def _answer(self, name: str, given: dict[str, Any], params: Mapping[str, Any]) -> str:
         notice = self._refresh.wait()
-        # The refresh is done, so the tools read the index without another sync.
+        # The call has already waited for the refresh, so the tools read the index as it is.
         with deferred_sync(), collect_skipped():
             try:
                 answer = self._ask(name, given, params)

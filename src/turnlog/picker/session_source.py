@@ -53,7 +53,7 @@ EVERYTHING = Scope("all projects")
 def scopes_of(directory: Path) -> list[Scope]:
     """Return the scopes of a directory, from narrow to wide.
 
-    The scope of worktrees is left out if the directory is the only one.
+    The scope of worktrees is left out if the directory is the only worktree.
     """
     own = (_spelled(directory),)
     scopes = [Scope(last_part(own[0]) or "/", own)]

@@ -32,7 +32,7 @@ def rows_at(rows: Iterable[Row], depth: Depth) -> Iterable[Row]:
 
 
 def view_at(view: Fields, depth: Depth) -> Fields:
-    """Return the JSON of a turn, with all fields, but those deeper than a depth emptied."""
+    """Return the JSON of a turn; fields that are deeper than a depth are emptied, not removed."""
     if depth is Depth.FULL:
         return view
     if depth is Depth.CALLS:

@@ -198,7 +198,8 @@ class _FolderExport:
         # Record the file first, so that a file left by a killed process is known to be turnlog's.
         self._manifest.append(file)
         path = self._folder / file.name
-        # An unfinished file would be hard to find among 100,000 others, so write it elsewhere.
+        # A folder for unfinished files: looking for leftovers among 100,000 exports would take
+        # long.
         staging = self._folder / STAGING
         if staging.is_symlink():
             raise Conflict(f"{staging} is a symbolic link", f"rm {staging}")

@@ -64,8 +64,8 @@ def _any_outcome(structured: Fields, detail: Detail) -> str:
 
 
 def _count_lines(text: str) -> int:
-    # Splitting a text of 300 MB creates millions of objects; line breaks other than   do not matter
-    # there.
+    # Splitting a text of 300 MB creates millions of objects; line breaks other than `\n` do not
+    # matter there.
     if len(text) > LONG:
         return text.count("\n") + (not text.endswith("\n"))
     return len(text.splitlines())

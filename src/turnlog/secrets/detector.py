@@ -61,7 +61,7 @@ INVISIBLE_OR_SPELLED = (
     f"[\x1b\\\\{UNSEEN}](?:(?<=[{UNSEEN}])|(?<=\x1b){SEQUENCE}|(?<=\\\\){SPELLED})"
 )
 AROUND = 512
-"""Maximum distance of a split secret from an invisible character."""
+"""Characters to search for a split secret on each side of an invisible character."""
 ENCODED = re.compile(r"%(?:2[Dd]|5[Ff]|3[Dd](?=[0-9A-Za-z]))")
 """Percent-encoded `-`, `_` and `=`, as in a URL inside another one, except padding (`%3D&`)."""
 ENCODED_SIGN = re.compile("%(?:2[Dd]|5[Ff]|3[Dd]|26)")
@@ -177,7 +177,7 @@ class _Rule:
         """Return whether a token may start here: `xxghp_…` is one, `task-management` is not."""
         # A "dense" rule accepts a token glued to a word if its value looks random: `xxghp_…`. A
         # "no" rule has a keyword that occurs inside words, such as `sk-`, and needs a boundary. The
-        # letter of an escape sequence counts as a boundary: ` sk-…` in JSON.
+        # letter of an escape sequence counts as a boundary: `\nsk-…` in JSON.
         if self.glued in ("yes", "name") or not start or not GLUE.match(text[start - 1]):
             return True
         before = text[max(0, start - 6) : start]

@@ -1,6 +1,6 @@
 """Names that mark their values as secret: `password`, `api_key`.
 
-Names have three strengths. After `password`, any value that is not a common word is a secret; after
+Names have three strengths. After `password`, any value that is not a plain word is a secret; after
 `api_key`, values with digits; after `token`, only values that look random.
 """
 

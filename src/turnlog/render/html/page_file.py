@@ -265,7 +265,7 @@ def _texts_of(row: Fields) -> dict[str, list[Any]]:
     if isinstance(result, str):
         if NUMBERED.match(result):
             whole = _unnumbered(result)
-            # The client appends reminders to the file's last line.
+            # The client adds reminders after the file's last line.
             found |= {text: ["lines", len(text)] for text in (whole, whole.partition(REMINDER)[0])}
         found[result] = ["result"]
     return found

@@ -23,7 +23,7 @@ MOST_OPENED = 8
 """Maximum number of sub-agents kept open, in case they started others."""
 
 AgentPath = tuple[str, ...]
-"""The ids of nested sub-agents, the outermost first; the last one is meant."""
+"""The id of a sub-agent, after those of the sub-agents that it is nested in, outermost first."""
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,7 @@ LONGEST_LINE = 64 << 20
 """In bytes. A line is held in memory; API requests, and so messages, have at most 32 MB."""
 RATIO = 100
 ALWAYS_ALLOWED = 16 << 20
-"""Bytes that sessions may expand to regardless of `RATIO`; typical sessions expand by a factor of
-6."""
+"""Bytes that sessions may expand to regardless of `RATIO`; typical sessions expand sixfold."""
 MIRRORED = ""
 """Value of `ArchiveManifest.store` for a session that a program mirrored, without a store."""
 
