@@ -130,7 +130,7 @@ def _groups(
     sizes: Mapping[str, int],
     large: int,
 ) -> Iterator[_Group]:
-    """Yield the parts that are worth merging: several small ones, or one with dead rows."""
+    """Yield groups of parts that are worth merging: several small ones, or one with dead rows."""
     committed: dict[str, int] = {}
     # Two parts of units may commit the same rows: after a merge, the old and the new part exist
     # side by side for a while.

@@ -32,7 +32,7 @@ COPY_MARK = "copy-of"
 
 
 class PartPlace(NamedTuple):
-    """The place of a part in the layout."""
+    """The components of a part's path."""
 
     table: str
     day: str | None
@@ -51,7 +51,7 @@ class ForeignFile(Unavailable):
 
 
 def parse_place(path: str) -> PartPlace | None:
-    """Return the place of a part, or None if another program wrote the file.
+    """Parse the path of a part; return None for any other file.
 
     >>> parse_place("v1/calls/day=2026-01-02/machine=ab/part-" + "0" * 64 + ".parquet").day
     '2026-01-02'
@@ -80,7 +80,7 @@ def new_part(table: str, day: str | None, machine: str, rows: Any) -> tuple[Part
 
 
 def decode_part(storage: LakeStorage, path: str, content: bytes) -> Any:
-    """Return the rows of a part as an Arrow table; raise if turnlog did not write it whole."""
+    """Return the rows of a part as an Arrow table; raise if the file is damaged or foreign."""
     pa, parquet = pyarrow(), pyarrow("parquet")
     verify = f"turnlog lake verify {quote(storage.dest)}"
     try:

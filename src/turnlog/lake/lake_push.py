@@ -66,12 +66,12 @@ class Pushed:
     files: int = 0
     """Session files whose rows were written or retracted."""
     unchanged: int = 0
-    """Session files whose rows the lake has."""
+    """Session files that were not pushed: the lake has their rows, or `since` leaves them out."""
     units: int = 0
-    """Tables, files and days that were written."""
+    """Units that were written: one per table, file and day."""
     rows: int = 0
     retracted: int = 0
-    """Tables, files and days that were retracted."""
+    """Units that were retracted."""
     parts: int = 0
     bytes: int = 0
     """Bytes written."""

@@ -41,7 +41,7 @@ class LakeColumn(NamedTuple):
     """string, int64, float64, bool or decimal."""
     meaning: str
     needs: str | None = None
-    """The consent without which it is null."""
+    """The consent that it needs; without it, the column is null."""
 
 
 def _columns(text: str, needs: str | None = None) -> tuple[LakeColumn, ...]:
@@ -101,7 +101,7 @@ permission_mode string Permission mode of the client.
 """)
     + _columns("text string Start of the prompt, with secrets masked.", TEXTS),
     # Rates beside the cost: copies of a message may have different counts. A report takes the
-    # largest of each, and adds the price of what is missing here.
+    # largest count of each kind, and prices the difference at these rates.
     "messages": PLACE
     + _columns(f"""
 turn_line int64 Line of the prompt that it answers.

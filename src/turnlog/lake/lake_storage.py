@@ -74,7 +74,7 @@ class LakeStorage:
         self.dest = dest
         """The lake as the user named it."""
         self.base = base
-        """Its place within the file system."""
+        """Its path within the file system."""
         self.is_local = is_local
         self.files = files
         """The pyarrow file system."""
@@ -136,7 +136,7 @@ class LakeStorage:
             each.result()
 
     def read_all(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield several files as they arrive, in the order of their paths."""
+        """Read files concurrently; yield each path and content, in the given order."""
         with ThreadPoolExecutor(UPLOADS) as pool:
             known = list(paths)
             # A few at a time: a lake is larger than the memory of the machine that reads it.
@@ -157,8 +157,7 @@ class LakeStorage:
         try:
             yield
         except FileNotFoundError as error:
-            # Only reading expects the file: for writing, a missing file is a missing bucket or
-            # folder.
+            # Only a read expects the file to exist: in a write, the bucket or folder is missing.
             if verb == "read":
                 hint = f"turnlog lake verify {quote(self.dest)}"
                 raise PartGone(f"{path} is gone from {self.dest}", hint) from error

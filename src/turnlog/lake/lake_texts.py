@@ -1,4 +1,4 @@
-"""The texts of session files for the table `texts`, which is written only with the user's consent.
+"""Extract the texts of session files for the table `texts`, which needs the user's consent.
 
 Secrets are masked. Texts are read from the files again, because an index does not have them.
 """

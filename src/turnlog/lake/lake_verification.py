@@ -39,7 +39,7 @@ class LakeFinding:
 
     @property
     def is_serious(self) -> bool:
-        """False for findings that change no figure."""
+        """False for findings that do not affect reports."""
         return self.kind not in ("foreign", "unpushed")
 
 

@@ -51,7 +51,7 @@ class RawOrigin(NamedTuple):
 
 
 def origin_of(name: str) -> RawOrigin | None:
-    """Derive from a path which session a file belongs to; None if it is no session file.
+    """Derive the session of a file from its path; return None for other files.
 
     >>> origin_of("ada/projects/-shop/5e55.jsonl")
     RawOrigin(store='ada', owner='5e55', is_subagent=False)

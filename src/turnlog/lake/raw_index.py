@@ -36,7 +36,7 @@ class RawRead(NamedTuple):
     number: int | None = None
     """Its id in the temporary index."""
     malformed: int = 0
-    """Lines that are not one JSON object each."""
+    """Lines that are not a single JSON object."""
     reason: str | None = None
     """Why it could not be read."""
     text: TextSource | None = None

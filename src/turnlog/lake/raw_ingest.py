@@ -47,7 +47,7 @@ class RawOptions:
     since: float | None = None
     """Read only files that were changed since this time, in seconds since 1970."""
     user: str | None = None
-    """The user of all files, instead of the one that the folder of a store names."""
+    """The user of all files, instead of the one derived from a store's path."""
     task_size: int = TASK_SIZE
     is_dry_run: bool = False
     step: Step = lambda done, total: None

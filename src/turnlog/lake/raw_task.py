@@ -81,7 +81,7 @@ class RawSummary(Struct):
     written: int = 0
     """Bytes written."""
     malformed: int = 0
-    """Lines that are not one JSON object each."""
+    """Lines that are not a single JSON object."""
     malformed_files: int = 0
     unreadable: int = 0
     """Files that could not be read."""

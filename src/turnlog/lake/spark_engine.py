@@ -26,7 +26,7 @@ KINDS = {
 }
 """Types of Spark SQL."""
 SCHEMES = {"s3": "s3a", "gcs": "gs"}
-"""URL schemes that Hadoop calls differently."""
+"""URL schemes that have another name in Hadoop."""
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Days in paths are also columns of the parts.

@@ -88,7 +88,7 @@ def _session_file(history: History, text: str) -> Path | None:
     try:
         return history.find(name)[1] if is_reference(name) else None
     except NotFound:
-        # `facade` looks like the start of an id; a whole id is no question.
+        # A word such as `facade` may look like the start of an id, but a whole id is no question.
         if is_whole_id(name):
             raise
         return None

@@ -72,7 +72,7 @@ class History:
         """Ids of the sessions that the request may come from."""
         found = calling_sessions(self.stores, self.meta)
         if not found:
-            # A session of the project that was written to a moment ago is most likely it.
+            # A session of the project that was written to a moment ago is most likely the caller.
             newest = self.describe([number for _, number in self.in_scope[:1]])
             found = {each.id for each in newest if is_recent(each.last_active)}
         return found | started_sessions()

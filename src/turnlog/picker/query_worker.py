@@ -15,7 +15,7 @@ from typing import Any
 from turnlog.index.database import connect_to_read
 
 STEPS = 100_000
-"""SQLite instructions after which a question notices that it is outdated."""
+"""SQLite instructions between checks whether the running question is outdated."""
 
 
 class QuestionKind(IntEnum):

@@ -58,7 +58,7 @@ class ViewOptions:
     details: bool = False
     """Add details that only pages show: inputs, results and images."""
     store: Store | None = None
-    """The store that the command to resume names if the client reads another one."""
+    """The session's store, which the resume command names unless the client reads it by default."""
     longest: int | None = None
     """Maximum characters of a text to mask, for lines as long as 300 MB; the rest is cut."""
 

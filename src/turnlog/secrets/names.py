@@ -100,7 +100,7 @@ def _strength_of_field(name: str) -> int:
 
 @lru_cache(4096)
 def strength_of(name: str) -> int:
-    """Return the strength of a secret's name, or 0; short names like `pass` need a quote before."""
+    """Return the strength of a secret's name, or 0; short names need a quote before them."""
     folded = name[-200:].casefold()
     if not any(stem in folded for stem in STEMS):
         return 0

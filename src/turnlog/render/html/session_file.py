@@ -96,7 +96,7 @@ class _SessionWriter:
         return [self._numbers[_key(turn)] for turn in chosen]
 
     def add_agents(self) -> Fields:
-        """Add the sub-agents that the exported turns started, and theirs; return pages by id."""
+        """Add the sub-agents that the exported turns started, recursively; return pages by id."""
         added: Fields = {}
         while self._agents:
             # Skip known ones: sub-agents that start from a copy of the same context contain each

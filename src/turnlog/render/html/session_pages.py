@@ -82,7 +82,7 @@ class PageOptions:
     outline: int | None = MOST_OUTLINED
     """Maximum turns of a session whose whole outline is included; None for no limit."""
     store: Store | None = None
-    """The store that the command to resume names if the client reads another one.
+    """The session's store, which the resume command names unless the client reads it by default.
 
     None in exports: the path would be of no use elsewhere.
     """

@@ -36,7 +36,7 @@ MOST_REMEMBERED = 64
 """Maximum number of files whose UUIDs are cached between appends."""
 
 Summarize = Callable[[dict[str, Any] | None, Iterable[bytes]], dict[str, Any]]
-"""Return the new summary of a session from its last one and the lines since."""
+"""Computes the new summary of a session from its last one and the lines since."""
 
 
 class MirrorLine(NamedTuple):
