@@ -1,6 +1,6 @@
-"""Sessions that need attention: those that would not resume, and those about to be deleted.
+"""Find sessions that need attention: those that would not resume, and those about to be deleted.
 
-Results of checks are cached in the index until a file changes. The command line shows the same.
+Results of checks are cached in the index until a file changes. All front ends use this module.
 """
 
 import time
@@ -21,7 +21,7 @@ from turnlog.store.paths import Store
 from turnlog.store.stores import AnyStores, each_store
 
 AT_ONCE = 64 << 20
-"""Bytes of sessions to check per run; the rest is checked by later runs."""
+"""Bytes of sessions to check per run; later runs check the remaining sessions."""
 SOON_DAYS = 7
 
 
@@ -46,7 +46,7 @@ def _worst(session: SessionFile) -> str | None:
 
 
 def deleted_before(store: Store) -> float:
-    """Return the modification time, in seconds since 1970, of sessions that are deleted soon."""
+    """Return a time in seconds since 1970: sessions last modified before it are deleted soon."""
     return time.time() - (kept_days(store) - SOON_DAYS) * 86400
 
 
@@ -57,11 +57,11 @@ class ExpiringSession(NamedTuple):
     id: str
     title: str | None
     days: float
-    """Days until it is deleted; below 0 at the client's next start."""
+    """Days until it is deleted; negative if the client deletes it at its next start."""
 
 
 def expiring(stores: AnyStores) -> list[ExpiringSession]:
-    """Return the sessions that will be deleted soon, by the index, the oldest first."""
+    """Return the sessions that will be deleted soon and are not archived, the oldest first."""
     found: list[ExpiringSession] = []
     with synced_index(stores) as index:
         for store in each_store(stores):

@@ -70,7 +70,7 @@ def test_a_malformed_salt_is_refused(
     monkeypatch.setenv("TURNLOG_EXPORT_PASSWORD", "x")
     write(here / "d" / MANIFEST, HEAD.replace(b'""', f'"{salt}"'.encode()))
     done = turnlog("export", "--all", "--password", "-o", "d")
-    assert (done.code, "is no manifest of turnlog" in done.err) == (2, True)
+    assert (done.code, "is not a manifest of turnlog" in done.err) == (2, True)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

@@ -79,7 +79,7 @@ def test_verify_uses_the_options_of_the_last_push(turnlog: Run, path: Path) -> N
         file.write(session(user("More"), assistant(text("Yes"), message_id="msg_3")))
     changed = turnlog("lake", "verify", "lake")
     assert changed.code == 1
-    assert "the lake has other rows of it" in changed.out
+    assert "the lake has different rows of it" in changed.out
     assert "(try: turnlog lake push lake --again)" in changed.err
 
 
@@ -190,7 +190,7 @@ def test_bad_input_is_one_line(
     [
         ("lake = 1", "[lake] is not a table"),
         ("[lake]\ncolour = 'red'", "[lake] has no setting colour"),
-        ("[lake]\ndest = 1", "dest of [lake] is not a text"),
+        ("[lake]\ndest = 1", "dest of [lake] is not a string"),
         ("[lake]\nnames = 'none'", 'neither "plain" nor "hash"'),
         ("[lake]\nwith = 'paths'", "with of [lake] is not a list"),
         ("[lake]\nwith = ['all']", "choose from paths, commands, texts"),

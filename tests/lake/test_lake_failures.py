@@ -116,7 +116,7 @@ def test_truncated_units_are_one_clear_line(machine: PushingMachine, dest: str) 
 def test_changed_part_is_one_clear_line(machine: PushingMachine, dest: str) -> None:
     path = unit_part(dest)
     path.rename(path.with_name(f"part-{'a' * 64}.parquet"))
-    with pytest.raises(Damaged, match="is not what its name says") as raised:
+    with pytest.raises(Damaged, match="does not match the hash in its name") as raised:
         lake_status(dest)
     one_line(raised.value)
     machine.push(again=True)

@@ -14,11 +14,11 @@ from turnlog.lake.lake_schema import arrow_schema, plain_rows, pyarrow
 from turnlog.lake.lake_storage import LakeStorage
 
 MEMORY = "4GB"
-"""Memory for a report; what does not fit is written to a temporary directory."""
+"""Memory limit of a report; DuckDB spills the rest to a temporary directory."""
 
 
 class DuckdbEngine:
-    """DuckDB on the parts of a lake, which Arrow reads from a directory or an object store."""
+    """DuckDB on the parts of a lake; parts in an object store are read through Arrow."""
 
     dialect = DUCKDB
 
@@ -29,12 +29,12 @@ class DuckdbEngine:
         """Exceptions raised for a damaged or missing part."""
         self.exhausted: type[Exception] = duckdb.OutOfMemoryException
         """Raised if neither memory nor the temporary directory can hold a report."""
-        # Nothing of the user's configuration: extensions are neither installed nor loaded.
+        # Ignore the user's configuration: neither install nor load extensions.
         self.db = duckdb.connect(
             ":memory:",
             config={"autoinstall_known_extensions": False, "autoload_known_extensions": False},
         )
-        # Reports have no order of nulls of their own: they follow SQLite's.
+        # Reports do not say where nulls sort; they rely on SQLite's order.
         self.db.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
         self.db.execute("SET TimeZone = 'UTC'")
         self.db.execute("SET preserve_insertion_order = false")
@@ -45,14 +45,14 @@ class DuckdbEngine:
         self.db.execute(f"SET memory_limit = '{MEMORY}'")
 
     def define(self, name: str, rows: Any) -> None:
-        """Define a table by an Arrow table."""
+        """Register an Arrow table under a name."""
         self.db.register(name, rows)
 
     def expect(self, rows: int) -> None:
         """Do nothing: DuckDB needs no hint about the size of a lake."""
 
     def attach(self, table: str, paths: Sequence[str]) -> None:
-        """Define a table of the lake by its parts."""
+        """Define a table of the lake as a view of its parts."""
         schema = arrow_schema(table)
         full = [self.storage.full(path) for path in paths]
         if self.storage.is_local:
@@ -70,7 +70,7 @@ class DuckdbEngine:
             self.db.execute(translate(statement, DUCKDB))
 
     def run(self, statement: str, values: Parameters) -> Found:
-        """Run a statement of a report."""
+        """Run a report's statement; return its columns and rows."""
         names = parameters_of(statement, DUCKDB)
         # DuckDB refuses values that a statement does not use.
         given = {name: value for name, value in values.items() if name in names}
@@ -81,7 +81,7 @@ class DuckdbEngine:
 
     @contextmanager
     def _limits_explained(self) -> Generator[None]:
-        """Explain a lack of memory and space, for which no part of the lake is to blame."""
+        """Raise `Unavailable` if memory and disk space run out: no part of the lake is damaged."""
         try:
             yield
         except self.exhausted as error:
@@ -99,7 +99,7 @@ def _quoted(text: str) -> str:
 
 
 def _local_view(table: str, paths: Sequence[str]) -> str:
-    """Return a view of local parts, which DuckDB reads much faster than through Arrow."""
+    """Return SQL for a view of local parts, which DuckDB reads much faster than through Arrow."""
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
     # The empty table has all columns: those that older parts lack are null.
     return (

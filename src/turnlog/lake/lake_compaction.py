@@ -32,11 +32,11 @@ from turnlog.lake.live_units import UnitRow, live_parts, read_all_units, winners
 from turnlog.lake.unit_writer import write_rows
 
 LARGE = 64 << 20
-"""Minimum bytes of a part that is not merged any more."""
+"""Parts of at least this many bytes are not merged again."""
 GRACE = 3600.0
 """Seconds that readers have to finish reading replaced parts."""
 ORPHAN_GRACE = 86400.0
-"""Seconds after which a part that nothing commits belongs to no running push."""
+"""Seconds after which an uncommitted part cannot belong to a running push."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +56,17 @@ class Compacted:
     merged: int = 0
     """Parts whose live rows were copied."""
     written: int = 0
-    """Parts that have them now, without those of `units`."""
+    """Parts that these rows were copied to, not counting parts of `units`."""
     deleted: int = 0
     freed_bytes: int = 0
     waiting: int = 0
-    """Parts that are deleted by a later run, because readers may still use them."""
+    """Parts that a later run will delete, because readers may still use them."""
     damaged: list[str] = field(default_factory=list[str])
     """Parts that cannot be read; their groups stay as they are."""
 
 
 class _Group(NamedTuple):
-    """Parts of one table, day and machine that become one."""
+    """Parts of one table, day and machine that are merged into one."""
 
     table: str
     day: str
@@ -118,7 +118,7 @@ def _by_machine(units: Mapping[str, list[UnitRow]]) -> dict[str, dict[str, list[
     for path, rows in units.items():
         place = parse_place(path)
         assert place
-        # A machine writes its own units only: rows of another one would be someone's mistake.
+        # A machine writes only its own units, so ignore rows that name another machine.
         own = [row for row in rows if row.machine == place.machine]
         found.setdefault(place.machine, {})[path] = own
     return found
@@ -130,9 +130,10 @@ def _groups(
     sizes: Mapping[str, int],
     large: int,
 ) -> Iterator[_Group]:
-    """Yield the parts that are worth merging: several small ones, or one with dead rows."""
+    """Yield groups of parts that are worth merging: several small ones, or one with dead rows."""
     committed: dict[str, int] = {}
-    # Two parts of units may commit the same rows: after a merge, both are there for a while.
+    # Two parts of units may commit the same rows: after a merge, the old and the new part exist
+    # side by side for a while.
     for row in {(row.key, row.path): row for row in rows}.values():
         if row.path:
             committed[row.path] = committed.get(row.path, 0) + row.rows
@@ -141,7 +142,7 @@ def _groups(
         for path, live in sorted(parts.items()):
             size = sizes.get(path)
             is_whole = sum(row.rows for row in live) == committed[path]
-            # Deleted by another compaction, or already as large as parts become.
+            # Deleted by another compaction, or already full-sized.
             if size is None or (size >= large and is_whole):
                 continue
             first = live[0]
@@ -166,7 +167,7 @@ def rewrite_group(
     parts: Mapping[str, Sequence[UnitRow]],
     done: Compacted,
 ) -> list[UnitRow]:
-    """Copy the live rows of some parts to a new one; return the rows that commit it."""
+    """Copy the live rows of some parts to a new part; return the rows of `units` that commit it."""
     write_id, now = os.urandom(8).hex(), time.time()
     tables: list[Any] = []
     moved: list[UnitRow] = []
@@ -200,7 +201,7 @@ def rewrite_group(
 
 
 def live_rows_of(table: str, found: Any, live: Sequence[UnitRow]) -> Any:
-    """Return those rows of a part that belong to the given units, in their order."""
+    """Return the rows of a part that belong to the given units, in the part's order."""
     writes = {(row.file, row.day): row.write_id for row in live}
     keys = zip(
         *(found.column(name).to_pylist() for name in ("file", "day", "write_id")), strict=True
@@ -210,9 +211,9 @@ def live_rows_of(table: str, found: Any, live: Sequence[UnitRow]) -> Any:
 
 
 def _without_needless(rows: Iterable[UnitRow], winners: Mapping[UnitKey, UnitRow]) -> list[UnitRow]:
-    """Return the winners, without tombstones of units that nothing else mentions."""
-    # As long as an older part of units exists, its row of the unit would win without the tombstone.
-    # A forgotten unit keeps its tombstone: it refuses the next push.
+    """Return the winners, except tombstones of units that no other row mentions."""
+    # If an older part of units still has a row of the unit, that row would win without the
+    # tombstone. A forgotten unit keeps its tombstone, which blocks the next push.
     mentioned = {row.key for row in rows if not row.is_retracted}
     return [
         row
@@ -253,14 +254,14 @@ def _collect_garbage(storage: LakeStorage, options: CompactOptions, done: Compac
 def _superseded_units(
     parts: Mapping[str, list[UnitRow]], files: Mapping[str, StoredFile]
 ) -> dict[str, float]:
-    """Return the parts of a machine's units that nobody needs, and since when."""
+    """Return a machine's superseded parts of `units`, each with the time it was superseded."""
     found: dict[str, float] = {}
     mentions: dict[UnitKey, list[_Mention]] = {}
     for path, rows in parts.items():
         for row in rows:
             mention = _Mention(files[path].mtime, row.rank, path)
             mentions.setdefault(row.key, []).append(mention)
-    # The oldest first: of two parts with the same rows, the one that was merged last stays.
+    # Oldest first: of two parts with the same rows, the newer one stays.
     for path in sorted(parts, key=lambda each: (files[each].mtime, -len(parts[each]))):
         since = [_superseded_since(row, path, mentions[row.key]) for row in parts[path]]
         if None not in since:
@@ -272,7 +273,7 @@ def _superseded_units(
 
 
 def _superseded_since(row: UnitRow, path: str, mentions: Sequence[_Mention]) -> float | None:
-    """Return since when another part supersedes a row; None if it is needed."""
+    """Return when another part superseded a row; None if the row is still needed."""
     if row.is_retracted and not row.is_forgotten and len(mentions) == 1:
         return row.written
     others = (each for each in mentions if each.path != path and each.rank >= row.rank)

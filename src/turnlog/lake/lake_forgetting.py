@@ -1,6 +1,6 @@
 """Remove sessions from a lake for good, on behalf of all machines.
 
-Tombstones are committed first, so nothing counts from then on and no push brings it back. Then
+Tombstones are committed first: from then on the rows do not count, and no push restores them. Then
 every part that has rows of the forgotten files is rewritten without them, or deleted.
 """
 
@@ -84,7 +84,7 @@ def forget(dest: str, settings: LakeSettings, request: ForgetRequest) -> Forgott
         raise NotFound(f"{dest} has nothing of {named}", f"turnlog lake status {quote(dest)}")
     if request.is_dry_run:
         return done
-    # The last moment at which nothing has been written.
+    # Ask now, while nothing has been written.
     request.consent(_deletion(dest, request, done))
     for machine in sorted({machine for machine, _ in files}):
         own = {path: some for path, some in units.items() if _machine_of(path) == machine}
@@ -106,13 +106,13 @@ def _matching(
 ) -> set[LakeFile]:
     """Return the files of a user or a session."""
     keep = NameFilter(names_for(settings, this_machine()))
-    # Both forms: each machine decides for itself whether names are hashed.
+    # Match both the plain and the hashed name: each machine decides for itself which one it pushes.
     columns, wanted = ("user",), {request.user, keep.key_of(request.user)}
     if request.session:
         columns = ("session", "opened_by")
         wanted = {request.session, keep.identifier(request.session)}
-    # Dead rows count if nothing of the file is live: an earlier attempt may have been interrupted
-    # after its tombstones, and has left them behind.
+    # Dead rows match, too, if the file has no live rows: an earlier attempt may have been
+    # interrupted between committing its tombstones and deleting the rows.
     live = {(key.machine, key.file): row for key, row in _live_sessions(winners).items()}
     found: set[LakeFile] = set()
     for file in storage.walk(f"{ROOT}/sessions"):
@@ -156,19 +156,19 @@ def _forget_machine(
 ) -> None:
     rows = [row for some in units.values() for row in some]
     keys = {row.key for row in rows if (row.machine, row.file) in files}
-    # From here on nothing of it counts, even if what follows is interrupted.
+    # Once the tombstones are committed, the rows do not count, even if the cleanup is interrupted.
     tombstones = _tombstones(keys)
     kept_part = write_rows(storage, machine, tombstones)
     winners = winners_of([*rows, *tombstones])
     moved, replaced = _rewrite_live(storage, machine, rows, winners, files, done)
     left = winners_of([*winners.values(), *moved])
     merged = write_rows(storage, machine, list(left.values()))
-    # The merged part may have the same content, and so the same name, as one that was there.
+    # The merged part may have the same content, and so the same name, as an existing one.
     gone = {*units, *replaced, kept_part.path} - {merged.path}
-    # Rows of the files may also be in parts that nothing commits any more.
+    # Parts that are no longer committed may have rows of the files, too.
     known = {row.path for row in rows if row.path}
     gone |= _dead_parts(storage, machine, (live_paths(left.values()), known), files, done)
-    # Sessions last: by their rows, an interrupted attempt is found again.
+    # Delete sessions last: after an interruption, the next attempt finds the files by their rows.
     for path in sorted(gone, key=lambda each: (each.startswith(f"{ROOT}/sessions/"), each)):
         storage.delete(path)
         done.deleted += 1
@@ -192,7 +192,7 @@ def _rewrite_live(
     files: set[LakeFile],
     done: ForgottenRows,
 ) -> tuple[list[UnitRow], set[str]]:
-    """Write the parts with rows of the files again; return the commits and the old parts."""
+    """Rewrite live parts without rows of the files; return the new unit rows and the old parts."""
     touched = {row.path for row in rows if row.path and (row.machine, row.file) in files}
     moved: list[UnitRow] = []
     replaced: set[str] = set()
@@ -224,9 +224,9 @@ def _dead_parts(
     files: set[LakeFile],
     done: ForgottenRows,
 ) -> set[str]:
-    """Return the parts of a machine with rows of the files that are not live.
+    """Return a machine's dead parts that have rows of the files.
 
-    `paths` are those of live parts, and of all that were ever committed.
+    `paths` has the paths of live parts, and of all parts that were ever committed.
     """
     live, known = paths
     found: set[str] = set()
@@ -239,7 +239,7 @@ def _dead_parts(
         if file.path in known or time.time() - file.mtime > ORPHAN_GRACE:
             found.add(file.path)
         else:
-            # A push that is running may commit it in a moment, with rows of other files.
+            # A running push may be about to commit it, with rows of other files.
             message = f"{file.path} may belong to a running push: forget again in a day"
             done.problems.append(message)
     return found

@@ -1,7 +1,7 @@
 """Decide which form of a string enters a lake: a known value, an id, a name, or a keyed hash.
 
-Session files contain whatever a client, a model or a user wrote, in any field. Nothing is copied to
-a lake because of the field that it is in, only because of its own form.
+Session files contain whatever a client, a model or a user wrote, in any field. A string is copied
+to a lake only because of its own form, never because of the field it is in.
 """
 
 import hmac
@@ -18,10 +18,10 @@ from turnlog.secrets import find_secrets, mask
 from turnlog.store.paths import last_part
 
 HASHED = "h-"
-"""The start of a keyed hash."""
+"""Prefix of a keyed hash."""
 HASH_DIGITS = 24
 MOST_CACHED = 1 << 16
-"""Hashes and names that are kept; the cache starts over when it is full."""
+"""Maximum hashes and names in the cache, which is cleared when it is full."""
 
 # The API's ids have 24 characters; test doubles use short ones. Other lengths are hashed, because
 # `msg_AKIAIOSFODNN7EXAMPLE` would carry a key into the lake.
@@ -29,7 +29,7 @@ _API_ID = r"(?:msg|toolu|srvtoolu|mcptoolu|req)_(?:(?:bdrk|vrtx)_)?(?:[^\W_]{24}
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 IDENTIFIER = re.compile(rf"(?:{_API_ID}|{_UUID}|a?[0-9a-f]{{4,17}})(?:/\d{{1,3}})?", re.ASCII)
 NAME = re.compile(r"[\w@+][\w.@+-]{0,63}")
-"""A project or user name: no blanks, which prompts have, and no path separators."""
+"""A project or user name: no spaces, which would admit prompts, and no path separators."""
 MODEL = re.compile(r"<synthetic>|[A-Za-z0-9][\w.:@-]{0,63}(?:/[\w.:@-]{1,64})?", re.ASCII)
 TOOL = re.compile(r"[A-Za-z][\w-]{0,127}", re.ASCII)
 BRANCH = re.compile(r"[A-Za-z0-9][\w.#@+-]{0,63}(?:/[\w.#@+-]{1,64}){0,3}")
@@ -59,7 +59,7 @@ class LakeNames(NamedTuple):
 
 
 class NameFilter:
-    """Replaces what may not enter a lake; remembers its answers."""
+    """Hashes or drops strings that may not enter a lake; caches the results."""
 
     def __init__(self, names: LakeNames) -> None:
         self.names = names
@@ -79,7 +79,7 @@ class NameFilter:
         return self.personal(self.names.host)
 
     def hashed(self, text: str) -> str:
-        """Return the keyed hash of a text: equal texts have equal hashes, for holders of the key.
+        """Return the keyed hash of a text: under one key, equal texts have equal hashes.
 
         Without a key, anyone could confirm a guess: a path, or a prompt such as "yes".
         """
@@ -90,17 +90,17 @@ class NameFilter:
         return None if text is None else self.hashed(text)
 
     def identifier(self, text: str | None) -> str | None:
-        """Return an id as it is if it has the form of one."""
+        """Return a text unchanged if it looks like an id, or else its hash."""
         if text is None or IDENTIFIER.fullmatch(text):
             return text
         return self.hashed(text)
 
     def opener(self, text: str) -> str:
-        """Return the id that opens a file, which is the file's name and so part of its path."""
+        """Return the id that opens a file: it is the file's name, so consent to paths covers it."""
         return self.path(text) or str(self.identifier(text))
 
     def known(self, text: str | None, values: frozenset[str]) -> str | None:
-        """Return a word of a vocabulary as it is."""
+        """Return a text unchanged if it is one of the known values, or else its hash."""
         return text if text is None or text in values else self.hashed(text)
 
     def model(self, text: str | None) -> str | None:
@@ -128,7 +128,7 @@ class NameFilter:
         return self.hashed(text) if self.names.is_hashed else self._named(text, NAME)
 
     def project(self, folder: str | None) -> str | None:
-        """Return a working directory: its name, or all of it with consent."""
+        """Return the name of a working directory, or its whole path with consent."""
         if folder is None or PATHS in self.names.consents:
             return self.path(folder)
         return self.personal(last_part(folder.rstrip("/\\"))) if folder.strip("/\\") else folder
@@ -143,7 +143,7 @@ class NameFilter:
         return self._consented(TEXTS, text)
 
     def _consented(self, consent: str, text: str | None) -> str | None:
-        # Consent is to contents, never to passwords in them: `curl -u ada:hunter2` is masked.
+        # Consent covers contents, never the passwords in them: `curl -u ada:hunter2` is masked.
         return mask(text) if text is not None and consent in self.names.consents else None
 
     def _named(self, text: str | None, pattern: re.Pattern[str]) -> str | None:

@@ -28,11 +28,11 @@ FOLDERS = re.compile(
 COMPRESSION = "zstd"
 WITH_STATISTICS = ["machine", "file", "day", "write_id", "at", "quarter"]
 COPY_MARK = "copy-of"
-"""A file next to the tables of a copy, which names its origin."""
+"""Name of the file that a copy of a lake has next to its tables; it names the origin."""
 
 
 class PartPlace(NamedTuple):
-    """The place of a part in the layout."""
+    """The components of a part's path."""
 
     table: str
     day: str | None
@@ -51,7 +51,7 @@ class ForeignFile(Unavailable):
 
 
 def parse_place(path: str) -> PartPlace | None:
-    """Return the place of a part, or None if another program wrote the file.
+    """Parse the path of a part; return None for any other file.
 
     >>> parse_place("v1/calls/day=2026-01-02/machine=ab/part-" + "0" * 64 + ".parquet").day
     '2026-01-02'
@@ -80,7 +80,7 @@ def new_part(table: str, day: str | None, machine: str, rows: Any) -> tuple[Part
 
 
 def decode_part(storage: LakeStorage, path: str, content: bytes) -> Any:
-    """Return the rows of a part as an Arrow table; raise if turnlog did not write it whole."""
+    """Return the rows of a part as an Arrow table; raise if the file is damaged or foreign."""
     pa, parquet = pyarrow(), pyarrow("parquet")
     verify = f"turnlog lake verify {quote(storage.dest)}"
     try:
@@ -91,7 +91,8 @@ def decode_part(storage: LakeStorage, path: str, content: bytes) -> Any:
         raise Damaged(f"{storage.dest}/{path} cannot be read: {reason}", verify) from error
     metadata: dict[bytes, bytes] = file.metadata.metadata or {}
     place = parse_place(path)
-    # Any Parquet file may carry the name of a part; only ours names the schema and the table.
+    # Any Parquet file may be named like a part; only turnlog's metadata has the schema and the
+    # table.
     is_ours = SCHEMA_KEY in metadata and place and metadata.get(TABLE_KEY) == place.table.encode()
     if not is_ours or not place:
         message = f"{storage.dest}/{path} is not a part of the lake: turnlog did not write it"
@@ -102,12 +103,12 @@ def decode_part(storage: LakeStorage, path: str, content: bytes) -> Any:
         raise ForeignFile(message, verify)
     # A flipped bit may leave a readable file with other figures.
     if sha256(content).hexdigest() != place.digest:
-        raise Damaged(f"{storage.dest}/{path} is not what its name says", verify)
+        raise Damaged(f"{storage.dest}/{path} does not match the hash in its name", verify)
     return found
 
 
 def _wrong_column(table: str, found: Any) -> str | None:
-    """Return a column that turnlog cannot have written: of another type, or a missing key."""
+    """Return a missing key column or a column of the wrong type; None if there is neither."""
     if table not in (*TABLES, TABLE_OF_UNITS):
         return None
     types = {field.name: field.type for field in arrow_schema(table)}
@@ -119,7 +120,7 @@ def _wrong_column(table: str, found: Any) -> str | None:
 
 
 def require_schema(where: str, schema: str) -> None:
-    """Raise `Unavailable` if a newer major version wrote something."""
+    """Raise `Unavailable` if a schema has a newer major version."""
     major = schema.partition(".")[0]
     if not major.isdigit() or int(major) > MAJOR:
         message = f"{where} was written by a newer turnlog (lake schema {schema}, not {MAJOR}.x)"
@@ -134,7 +135,7 @@ def require_version(storage: LakeStorage) -> None:
 
 
 def copied_from(storage: LakeStorage) -> str | None:
-    """Return the lake that a directory is a copy of, by `turnlog lake pull`."""
+    """Return the lake that `turnlog lake pull` copied to a directory; None if it is no copy."""
     if COPY_MARK not in storage.names():
         return None
     return storage.read(COPY_MARK).decode(errors="replace").strip()
@@ -150,7 +151,7 @@ def refuse_copy(storage: LakeStorage) -> None:
 
 
 def complete(table: str, found: Any) -> Any:
-    """Return a table with the columns that this version knows: missing ones are null."""
+    """Return a table with all columns of this version of the schema; missing ones are null."""
     pa = pyarrow()
     schema = arrow_schema(table)
     arrays = [

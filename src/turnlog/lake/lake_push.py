@@ -1,7 +1,7 @@
 """Push the rows of changed session files to a lake.
 
-Whatever kills a push, its rows do not count before they are committed, and the next push writes
-them again. A push without changes writes nothing.
+Rows count once they are committed. If a push is killed before that, the next one writes them again.
+A push without changes writes nothing.
 """
 
 import hmac
@@ -66,12 +66,12 @@ class Pushed:
     files: int = 0
     """Session files whose rows were written or retracted."""
     unchanged: int = 0
-    """Session files whose rows the lake has."""
+    """Session files that were not pushed: the lake has their rows, or `since` leaves them out."""
     units: int = 0
-    """Tables, files and days that were written."""
+    """Units that were written: one per table, file and day."""
     rows: int = 0
     retracted: int = 0
-    """Tables, files and days that were retracted."""
+    """Units that were retracted."""
     parts: int = 0
     bytes: int = 0
     """Bytes written."""
@@ -84,7 +84,7 @@ class Pushed:
 
 
 class SourceRow(NamedTuple):
-    """A session file of the index, and what its rows depend on."""
+    """A session file of the index, with a fingerprint of everything its rows depend on."""
 
     number: int
     file: str
@@ -92,7 +92,7 @@ class SourceRow(NamedTuple):
     size: int
     fingerprint: str
     is_chosen: bool
-    """False if it has no entries since the time that was asked for."""
+    """False if it has no entries since `PushOptions.since`."""
 
 
 def push(
@@ -105,7 +105,7 @@ def push(
     """Bring a lake up to date with the sessions of this machine."""
     options = options or PushOptions()
     require_dest(dest)
-    # The index first: bringing it up to date may fork, which pyarrow's threads would not survive.
+    # Sync the index first: that may fork, which pyarrow's threads would not survive.
     with watch_skipped() as skipped, synced_index(stores, feedback=feedback) as index:
         storage, machine = open_storage(dest), this_machine()
         keep = NameFilter(names_for(settings, machine))
@@ -114,7 +114,7 @@ def push(
         done = Pushed(dest, machine.id)
         with open_push_state(lake_folder(), storage, machine.id) as state:
             _load(storage, machine.id, state, done, again=options.again)
-            # One transaction: the rows of a file are of the state that its fingerprint records.
+            # One transaction, so that the rows of a file match its fingerprint.
             index.db.execute("BEGIN")
             try:
                 _Push(storage, machine, keep, state, options, done).run(
@@ -124,7 +124,7 @@ def push(
                 index.db.execute("COMMIT")
             if not options.is_dry_run:
                 state.note_settings(encode_settings(settings))
-                # Only now that everything they committed is committed again.
+                # Delete damaged parts only now that everything they committed is committed again.
                 for path in done.damaged:
                     storage.delete(path)
     return done
@@ -148,8 +148,8 @@ def _load(
 def _load_listed(storage: LakeStorage, machine: str, state: PushState, done: Pushed) -> None:
     listed = list_unit_parts(storage, machine)
     known = state.known_parts()
-    # A part that is gone was merged into another one, or somebody has deleted it: then what it
-    # said is not in the lake any more, and has to be written again.
+    # A part that is gone was either merged into another one or deleted by someone. If it was
+    # deleted, the lake has lost its units, and they have to be written again.
     is_reduced = not known <= set(listed)
     found: dict[str, list[UnitRow]] = {}
     damaged: list[str] = []
@@ -191,7 +191,7 @@ class _Push:
         self.writer: UnitWriter | None = None
 
     def run(self, db: sqlite3.Connection, there: Sequence[str]) -> None:
-        """Push what has changed; retract what is gone from `there`, the stores that were listed."""
+        """Push changed files; retract those that are gone from `there`, the listed stores."""
         done, state = self.done, self.state
         secret = self.machine.secret
         sources = list(source_rows(db, secret, self.keep, self.options.since))
@@ -208,7 +208,7 @@ class _Push:
         done.forgotten = sum(source.file in forgotten for source in sources)
         done.unchanged = len(sources) - len(changed) - done.forgotten
         total = sum(source.size for source in changed)
-        # Retractions come with the last files: a session that was moved is never without rows.
+        # Retract with the last batch, so that a session that was moved is never without rows.
         *batches, last = [*batches_of(changed)] or [[]]
         for batch, retracted in (*((each, set[UnitKey]()) for each in batches), (last, gone)):
             self._push_files(db, batch, retracted)
@@ -218,10 +218,10 @@ class _Push:
     def _push_files(
         self, db: sqlite3.Connection, batch: Sequence[SourceRow], gone: set[UnitKey]
     ) -> None:
-        """Write what has changed of some files, and retract units, in one commit."""
+        """Write the changed units of some files and retract the `gone` ones, in one commit."""
         by_number = {source.number: source for source in batch}
         known = {source.file: self.state.units_of(source.file) for source in batch}
-        # Units of the file that no row accounts for any more: they are retracted.
+        # Units of the files that have no rows any more: they are retracted.
         missing = {
             UnitKey(self.machine.id, table, file, day)
             for file, units in known.items()
@@ -278,9 +278,10 @@ class _Push:
 
 
 def listed_stores(stores: AnyStores, skipped: Iterable[str]) -> list[str]:
-    """Return the stores whose session files are all known; what others lack may still exist.
+    """Return the stores whose session files could all be listed.
 
-    The disk of a store may not be mounted, and a folder may be unreadable for the moment.
+    In other stores, a file that was not found may still exist: the disk may not be mounted, or a
+    folder may be unreadable for the moment.
     """
     unlisted = [f"{path}{os.sep}" for path in skipped if _hides_files(path)]
     return [
@@ -292,7 +293,7 @@ def listed_stores(stores: AnyStores, skipped: Iterable[str]) -> list[str]:
 
 
 def _hides_files(path: str) -> bool:
-    """Return whether files below a skipped path are unknown; the path of a file is known."""
+    """Return whether there may be unlisted files below a skipped path; a file itself is listed."""
     try:
         if os.path.isdir(path):  # noqa: PTH112
             os.scandir(path).close()
@@ -306,7 +307,7 @@ def _hides_files(path: str) -> bool:
 
 
 def file_id(secret: bytes, path: str) -> str:
-    """Return the id of a file or a store, which tells nothing without the machine's secret."""
+    """Return the id of a file or a store, which reveals nothing without the machine's secret."""
     return hmac.new(secret, os.fsencode(path), sha256).hexdigest()[:16]
 
 
@@ -317,7 +318,7 @@ def source_rows(
     names = keep.names
     facts = [SCHEMA, current_version(), sorted(names.consents), names.is_hashed]
     facts += [keep.fingerprint, names.user, names.host]
-    # Other settings make other rows of the same file: with another consent, all are pushed again.
+    # The rows of a file depend on the settings: with another consent, all files are pushed again.
     settings = sha256(repr(facts).encode()).hexdigest()[:16]
     rows = db.execute(
         "SELECT f.id, f.path, f.store, f.inode, f.size, f.mtime_ns, f.reached, f.is_gone,"

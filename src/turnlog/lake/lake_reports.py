@@ -1,4 +1,4 @@
-"""Compute reports on a lake: those of an index, over the sessions of all its machines."""
+"""Compute the same reports as on an index, over the sessions of all machines of a lake."""
 
 from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
@@ -20,11 +20,11 @@ LAKE_DIMENSIONS = {
     "machine": "concat(coalesce(f.host, 'machine'), ' ', substr(f.machine, 1, 8))",
     "team": "f.team",
 }
-"""SQL of each dimension: those of an index, and who worked."""
+"""SQL of each dimension: those of an index, plus user, machine and team."""
 
 
 class LakeSource(NamedTuple):
-    """A lake, and what to read it with."""
+    """A lake, the engine that reads it, and options of its reports."""
 
     dest: str
     engine: str = "duckdb"
@@ -48,7 +48,8 @@ def lake_report_batch(
     for request in requests:
         _require_known(request.name)
     if source.k is not None and source.teams is not None:
-        # The cells depend on the teams: other ones would cut them differently.
+        # Cells depend on the teams: comparing reports with other teams could single out fewer than
+        # k people.
         raise UsageError(
             "with --k, the teams are those of the lake", f"ls {source.dest}/teams.toml"
         )
@@ -63,7 +64,7 @@ def lake_report_batch(
 def compute_lake_report(
     tables: LakeTables, source: LakeSource, request: ReportRequest, now: float | None = None
 ) -> Report:
-    """Compute a report on tables that are open."""
+    """Compute a report on open tables."""
     if source.k is not None:
         return anonymous_report(tables, request, source.k, LAKE_DIMENSIONS)
     return compute_report(tables.run, request, now, LAKE_DIMENSIONS)

@@ -1,7 +1,7 @@
-"""The rows of session files, as an index has them, for the tables of a lake.
+"""Convert an index's rows of session files to rows for the tables of a lake.
 
 Each file has its own rows, copies included: which copy counts is decided when a report is computed,
-because only then all machines are known. Figures are those recorded in the file itself.
+because only then are all machines known. Figures are those recorded in the file itself.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ from turnlog.lake.lake_names import (
 from turnlog.lake.lake_schema import NO_DAY, PRECISION, SCALE, TABLES
 
 FILES_AT_ONCE = 500
-"""Files of one query; SQLite allows more than 30,000 parameters."""
+"""Files per query; SQLite allows more than 30,000 parameters."""
 LARGEST_COST = Decimal(10) ** (PRECISION - SCALE)
 """Microdollars: a message that costs more than a million dollars is taken for a mistake."""
 ZERO = Decimal(0).scaleb(-SCALE)
@@ -128,8 +128,8 @@ def _figures(model: str | None, at: float | None, usage: Usage) -> tuple[Any, ..
         *(usage.cache_read_input_tokens or 0, searches(usage)),
     )
     split = usage.cache_creation
-    # The counts of several copies are merged before they are split: one copy may tell the total
-    # only, another one how long each token is cached.
+    # The counts of several copies are merged before they are split: one copy may record only the
+    # total, another how long each token is cached.
     created = (
         usage.cache_creation_input_tokens or 0,
         (split.ephemeral_5m_input_tokens or 0) if split else None,

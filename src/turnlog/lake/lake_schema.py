@@ -26,11 +26,11 @@ NO_DAY = "none"
 
 PATHS, COMMANDS, TEXTS = "paths", "commands", "texts"
 CONSENTS = (PATHS, COMMANDS, TEXTS)
-"""Columns that are pushed only with consent, such as `--with paths`."""
+"""Groups of columns that are pushed only with consent, such as `--with paths`."""
 
 # Decimals, because the sum of floats depends on the order in which an engine adds up its rows.
 PRECISION, SCALE = 18, 6
-"""Digits of a cost in microdollars, and how many of them are decimals."""
+"""Digits of a cost in microdollars, and how many of them follow the decimal point."""
 
 
 class LakeColumn(NamedTuple):
@@ -41,7 +41,7 @@ class LakeColumn(NamedTuple):
     """string, int64, float64, bool or decimal."""
     meaning: str
     needs: str | None = None
-    """The consent without which it is null."""
+    """The consent that it needs; without it, the column is null."""
 
 
 def _columns(text: str, needs: str | None = None) -> tuple[LakeColumn, ...]:
@@ -101,7 +101,7 @@ permission_mode string Permission mode of the client.
 """)
     + _columns("text string Start of the prompt, with secrets masked.", TEXTS),
     # Rates beside the cost: copies of a message may have different counts. A report takes the
-    # largest of each, and adds the price of what is missing here.
+    # largest count of each kind, and prices the difference at these rates.
     "messages": PLACE
     + _columns(f"""
 turn_line int64 Line of the prompt that it answers.
@@ -218,14 +218,15 @@ def arrow_schema(table: str) -> Any:
 
 @cache
 def pyarrow(name: str = "") -> Any:
-    """Return pyarrow or one of its modules; it is large, and an extra."""
+    """Import pyarrow or one of its modules when it is first needed: it is large and optional."""
     return import_module(f"pyarrow.{name}" if name else "pyarrow")
 
 
 def plain_rows(rows: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Yield rows of an engine as SQLite returns them: an exact sum becomes a float at its end.
+    """Yield an engine's rows as SQLite would return them: decimals become floats.
 
-    A figure that is not finite is null: anyone who may write to a lake can push an infinite time.
+    Figures that are not finite become null: anyone who may write to a lake can push an infinite
+    time.
     """
     for row in rows:
         yield tuple(_plain(each) for each in row)

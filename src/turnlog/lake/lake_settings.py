@@ -37,11 +37,11 @@ from turnlog.store.paths import expand_user
 
 SHORTEST_KEY = 16
 LARGEST_KEY = 4096
-"""Bytes of a key."""
+"""Bytes of the shortest and the longest key."""
 
 
 class LakeMachine(Struct):
-    """The identity of a machine: random, so it tells nothing about the machine."""
+    """The identity of a machine: random, so it reveals nothing about the machine."""
 
     id: str
     secret: bytes
@@ -63,12 +63,12 @@ class LakeSettings:
 
 
 def encode_settings(settings: LakeSettings) -> bytes:
-    """Return settings as they are remembered; the key itself stays in its file."""
+    """Encode settings for the push state; the key itself stays in its file."""
     return msgspec.json.encode(settings, enc_hook=str)
 
 
 def decode_settings(content: bytes) -> LakeSettings:
-    """Return settings that were remembered."""
+    """Decode settings from the push state."""
     return msgspec.json.decode(content, type=LakeSettings, dec_hook=lambda _, text: Path(text))
 
 
@@ -78,7 +78,7 @@ def lake_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def this_machine(environment: Mapping[str, str] = os.environ) -> LakeMachine:
-    """Return the identity of this machine, which is created when it is first needed."""
+    """Return the identity of this machine; create it on first use."""
     path = lake_folder(environment) / "machines"
     # A home directory may be shared by several machines, or be copied to another one. Two machines
     # with one id would take each other's sessions for deleted.
@@ -113,7 +113,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> LakeSettings:
             raise _not_valid(file, f"[lake] has no setting {name}")
     for name in known - {"with"}:
         if not isinstance(table.get(name, ""), str):
-            raise _not_valid(file, f"{name} of [lake] is not a text")
+            raise _not_valid(file, f"{name} of [lake] is not a string")
     if table.get("names", "plain") not in ("plain", "hash"):
         raise _not_valid(file, 'names of [lake] is neither "plain" nor "hash"')
     listed: Any = table.get("with", [])
@@ -131,7 +131,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> LakeSettings:
 
 
 def parse_consents(words: Sequence[str]) -> frozenset[str]:
-    """Return what may be pushed; raise `UsageError` for an unknown word."""
+    """Parse the words of `--with`; raise `UsageError` for an unknown one."""
     found = [part.strip() for word in words for part in word.split(",")]
     for each in found:
         if each not in CONSENTS:

@@ -60,7 +60,7 @@ class LakeStatus:
     """Parts without live rows; `compact` deletes them."""
     dead_bytes: int = 0
     missing: list[str] = field(default_factory=list[str])
-    """Parts that should be there."""
+    """Live parts that are missing from the storage."""
     foreign: list[str] = field(default_factory=list[str])
     """Files that turnlog did not write."""
     keys: list[str] = field(default_factory=list[str])
@@ -132,7 +132,7 @@ class PulledLake:
 
 
 def pull(dest: str, folder: str, *, is_dry_run: bool = False) -> PulledLake:
-    """Make a directory a copy of a lake's live parts and teams; it is a lake itself.
+    """Copy a lake's live parts and teams to a directory, which then is a lake itself.
 
     Parts never change, so only new ones are copied.
     """
@@ -154,7 +154,7 @@ def _pull(source: LakeStorage, target: LakeStorage, is_dry_run: bool) -> PulledL
     live = {path for parts in live_parts(winners.values()).values() for path in parts}
     there = {file.path: file for file in target.walk(ROOT)}
     sizes = {file.path: file.size for file in source.walk(ROOT)}
-    # The units come last: until then the copy is what it was before.
+    # Copy the units last: until then, readers see the copy's previous state.
     wanted = [*sorted(live), *sorted(units)]
     missing = [path for path in wanted if not _has(there, path, sizes.get(path))]
     done.kept = len(wanted) - len(missing)
@@ -173,7 +173,8 @@ def _pull(source: LakeStorage, target: LakeStorage, is_dry_run: bool) -> PulledL
 def _copy_teams(source: LakeStorage, target: LakeStorage) -> None:
     """Give a copy the teams of its lake.
 
-    The cells of `--k` depend on the teams: with others, a copy and its lake could be compared.
+    The cells of `--k` depend on the teams: with other teams, comparing a copy with its lake could
+    single out fewer than k people.
     """
     teams, known = _content(source, TEAMS_FILE), _content(target, TEAMS_FILE)
     if teams is None and known is not None:

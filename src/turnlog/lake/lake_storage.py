@@ -25,7 +25,7 @@ T = TypeVar("T")
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "file")
 NAMED_SCHEMES = ("s3", "gs", "abfs")
 PATIENCE = 20
-"""Seconds to wait for an answer of an object store."""
+"""Seconds to wait for a response from an object store."""
 ATTEMPTS = 3
 TEMPORARY = re.compile(r"\.part-[0-9a-f]+.*\.tmp")
 """Names of files that are being written to a directory."""
@@ -34,13 +34,13 @@ UPLOADS = 8
 REFUSED = re.compile(
     r"INVALID_ACCESS_KEY|SIGNATURE|EXPIRED_TOKEN|INVALID_CLIENT_TOKEN|ExpiredToken"
 )
-"""Credentials that a server does not accept, or no longer."""
+"""Errors of servers about credentials that are invalid or have expired."""
 DENIED = re.compile(
     r"ACCESS_DENIED|FORBIDDEN|Forbidden|PermissionDenied|AuthorizationFailure|" + REFUSED.pattern
 )
 LOST = re.compile(r"NETWORK_CONNECTION|connect|timed? ?out|Timeout|INTERNAL_FAILURE|UNAVAILABLE")
 QUOTED = re.compile(r"'[^']*'")
-"""Names of buckets and files in messages of pyarrow."""
+"""Names of buckets and files in pyarrow's messages."""
 
 
 class PartGone(NotFound):
@@ -48,7 +48,7 @@ class PartGone(NotFound):
 
 
 def retried(action: Callable[[], T]) -> T:
-    """Run an action that lists and reads parts; once more if a compaction replaces one meanwhile.
+    """Run an action that lists and reads parts; retry once if a compaction replaced one meanwhile.
 
     Compactions are rare and leave replaced parts for an hour, so a second failure is an error.
     """
@@ -74,7 +74,7 @@ class LakeStorage:
         self.dest = dest
         """The lake as the user named it."""
         self.base = base
-        """Its place within the file system."""
+        """Its path within the file system."""
         self.is_local = is_local
         self.files = files
         """The pyarrow file system."""
@@ -113,7 +113,7 @@ class LakeStorage:
             return file.read()
 
     def require_own(self, paths: Sequence[str]) -> None:
-        """Raise `Damaged` if a link leads from one of the lake's paths to another file."""
+        """Raise `Damaged` if one of the lake's paths is a symbolic link or below one."""
         with self._explained("read", paths[0]):
             if self.is_local:
                 require_regular(self.base, paths)
@@ -131,12 +131,12 @@ class LakeStorage:
         """Create several files at a time; raise the first error once all attempts have ended."""
         with ThreadPoolExecutor(UPLOADS) as pool:
             done = [pool.submit(self.write, path, content) for path, content in contents.items()]
-        # Not before: a failed upload must not leave others running behind the caller's back.
+        # Raise only now: a failed upload must not leave others running behind the caller's back.
         for each in done:
             each.result()
 
     def read_all(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield several files as they arrive, in the order of their paths."""
+        """Read files concurrently; yield each path and content, in the given order."""
         with ThreadPoolExecutor(UPLOADS) as pool:
             known = list(paths)
             # A few at a time: a lake is larger than the memory of the machine that reads it.
@@ -157,8 +157,7 @@ class LakeStorage:
         try:
             yield
         except FileNotFoundError as error:
-            # Only reading expects the file: for writing, a missing file is a missing bucket or
-            # folder.
+            # Only a read expects the file to exist: in a write, the bucket or folder is missing.
             if verb == "read":
                 hint = f"turnlog lake verify {quote(self.dest)}"
                 raise PartGone(f"{path} is gone from {self.dest}", hint) from error
@@ -168,7 +167,7 @@ class LakeStorage:
 
     def is_outage(self, error: OSError) -> bool:
         """Return whether other files would fail the same way: no connection or no credentials."""
-        # Not by names: a project may be called `connect`.
+        # Ignore quoted names: a project may be called `connect`.
         text = QUOTED.sub("", str(error))
         return not self.is_local and bool(REFUSED.search(text) or LOST.search(text))
 
@@ -212,9 +211,9 @@ def open_storage(dest: str, environment: Mapping[str, str] = os.environ) -> Lake
 
 
 def open_existing(dest: str) -> LakeStorage:
-    """Return the storage of a lake that was pushed before; raise `NotFound` for no directory.
+    """Return the storage of an existing lake; raise `NotFound` if its directory does not exist.
 
-    In an object store, a lake without files and none at all look the same.
+    In an object store, an empty lake and a missing one look the same.
     """
     storage = open_storage(dest)
     if storage.is_local and not Path(storage.base).exists():
@@ -223,7 +222,7 @@ def open_existing(dest: str) -> LakeStorage:
 
 
 def no_lake(dest: str) -> NotFound:
-    """Return the error for a place without a lake."""
+    """Return the error for a destination without a lake."""
     return NotFound(f"there is no lake in {dest}", f"turnlog lake push {quote(dest)}")
 
 
@@ -251,7 +250,7 @@ def _s3(environment: Mapping[str, str]) -> Any:
         place = urlsplit(endpoint)
         options |= {"endpoint_override": place.netloc, "scheme": place.scheme or "https"}
     if region or endpoint:
-        # Other servers than AWS ignore the region, but requests are signed with one.
+        # Servers other than AWS ignore the region, but signing a request requires one.
         options["region"] = region or "us-east-1"
     # Without limits, a lost connection would block a hook for many minutes.
     return fs.S3FileSystem(

@@ -1,7 +1,7 @@
-"""A lake as tables like those of an index, on any engine; each is defined when it is first used.
+"""Present a lake as the tables of an index, on any engine; define each table on first use.
 
-Rows are live if their unit's winning write wrote them; see `live_units`. What several machines
-pushed counts once.
+Rows are live if their unit's winning write wrote them; see `live_units`. A row that several
+machines pushed counts once.
 """
 
 import re
@@ -31,12 +31,12 @@ from turnlog.lake.live_units import list_unit_parts, read_unit_parts
 
 DEFINED = re.compile(r"CREATE \S+ (\w+) AS")
 NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
-"""The tables of a statement."""
+"""The tables that a statement names."""
 TIMED = ("messages", "calls", "turns")
 """Tables of the lake that reports group by time."""
 READ_OFTEN = frozenset({"files", "prompts", "calls", "messages"})
 MOST_MATERIALIZED = 10_000_000
-"""Rows of a lake whose tables are kept in memory between statements."""
+"""Tables of lakes with up to this many rows are kept in memory between statements."""
 LIVE_PARTS = "SELECT DISTINCT day, machine, part FROM winners WHERE table_name = :table_name"
 COMMITTED_ROWS = "SELECT sum(unit_rows) FROM winners WHERE table_name = :table_name"
 
@@ -103,7 +103,7 @@ class LakeTables:
                 self.engine.execute(self._prepared(name, known[name]))
 
     def _prepared(self, name: str, statement: str) -> str:
-        """Return a definition; tables that several statements read are computed once if small."""
+        """Return a definition; in a small lake, materialize tables that several statements read."""
         if name in READ_OFTEN and self.rows <= MOST_MATERIALIZED:
             return statement.replace("{{view}}", "{{table}}")
         return statement
@@ -138,8 +138,8 @@ class LakeTables:
     def _require_rows(self, table: str, paths: Sequence[str]) -> None:
         """Raise if the parts of a table do not have the rows that were committed.
 
-        Another Parquet file in the place of a part has no live rows, and all engines read it
-        without an error: its rows would just be missing from a report.
+        If another Parquet file replaces a part, engines read it without an error, but none of its
+        rows are live: the rows of the part would silently be missing from a report.
         """
         ((committed,),) = self.run(COMMITTED_ROWS, {"table_name": table})[1]
         counted = f"SELECT count(*) FROM lake_{table} t {{{{live({table})}}}}"
@@ -153,20 +153,20 @@ class LakeTables:
         )
 
     def _read_parts(self, paths: Sequence[str]) -> None:
-        """Read parts one by one, which names the first that is damaged."""
+        """Read parts one by one, to raise an error that names the first damaged one."""
         for path, content in self.storage.read_all(paths):
             decode_part(self.storage, path, content)
 
     def _define_quarters(self, is_utc: bool) -> None:
-        # Of all rows, dead ones and copies as well: more quarters than needed do no harm, and
-        # finding out which rows count takes as long as a report.
+        # Include dead rows and copies: more quarters than needed do no harm, and finding out which
+        # rows count takes as long as a report.
         each = (f"SELECT quarter FROM lake_{table}" for table in TIMED)
         found = self.run(" UNION ".join(each), {})[1]
         known = (quarter for (quarter,) in found if quarter is not None)
         self.engine.define(QUARTERS, quarters_table(known, is_utc))
 
     def _define_windows(self) -> None:
-        # Only of messages that count: each may start a window.
+        # Only messages that count, because each may start a window.
         statement = "SELECT DISTINCT quarter FROM messages WHERE counts = 1"
         found = self.run(statement, {})[1]
         known = (quarter for (quarter,) in found if quarter is not None)
@@ -174,7 +174,7 @@ class LakeTables:
 
     @contextmanager
     def _explained(self) -> Generator[None]:
-        """Name the part that cannot be read, if that is why an engine failed."""
+        """If an engine failed because of an unreadable part, raise an error that names the part."""
         try:
             yield
         except TurnlogError:

@@ -1,4 +1,4 @@
-"""The texts of session files for the table `texts`, which is written only with the user's consent.
+"""Extract the texts of session files for the table `texts`, which needs the user's consent.
 
 Secrets are masked. Texts are read from the files again, because an index does not have them.
 """
@@ -31,7 +31,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class TextSource(NamedTuple):
-    """A session file whose texts are read up to where its figures end."""
+    """A session file, and the offset up to which the index has read it."""
 
     path: Path
     reached: int
@@ -51,7 +51,7 @@ def all_rows(
 
 
 def text_rows(files: Mapping[int, TextSource], keep: NameFilter) -> Iterator[FileRows]:
-    """Yield the rows of `texts` of files, which are given by their ids in the index."""
+    """Yield the rows of `texts` for files, given by their ids in the index."""
     for number, file in files.items():
         try:
             rows = list(_rows(file, keep))
@@ -64,14 +64,14 @@ def text_rows(files: Mapping[int, TextSource], keep: NameFilter) -> Iterator[Fil
 def _rows(file: TextSource, keep: NameFilter) -> Iterator[tuple[str, tuple[object, ...]]]:
     tools: dict[str, str] = {}
     for number, line in enumerate(read_lines(file.path), 1):
-        # Lines that were appended since are pushed next time, with their figures.
+        # The next push writes lines that were appended since, with their figures.
         if line.offset >= file.reached:
             return
         for entry in _entries(line):
             at = seconds_of(entry.when)
             quarter = None if at is None else int(at / QUARTER)
             for role, passage, key in _passages(entry):
-                # A result names its call only, and the call comes before it.
+                # A result names its call but not the tool; the call comes first and does.
                 if passage.kind == "input":
                     tools[passage.call_id] = passage.tool or ""
                 if not passage.text.strip():

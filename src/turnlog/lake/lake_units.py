@@ -1,4 +1,4 @@
-"""Units: the rows of one table, file and day of a machine, the smallest thing that is replaced.
+"""Units: the rows of one table, file and day of a machine. A unit is always replaced as a whole.
 
 A unit's digest is computed from its values, not from the bytes of a part: the same rows have the
 same digest whatever version of pyarrow wrote them.
@@ -44,13 +44,13 @@ class Unit(NamedTuple):
 def digest_columns(columns: Iterable[tuple[str, Sequence[Any]]]) -> str:
     """Return the SHA-256 of named columns.
 
-    Columns without any value do not count: a column that a later version adds leaves the digests of
-    older rows as they are.
+    All-null columns are left out, so that adding a column does not change the digests of older
+    rows.
     """
     digest = sha256()
     for name, values in sorted(columns, key=lambda each: each[0]):
         if any(value is not None for value in values):
-            # With the name: two columns that swap their values are another unit.
+            # Include the name: if two columns swap their values, the digest changes.
             digest.update(_encode((name, values)))
     return digest.hexdigest()
 
@@ -58,7 +58,7 @@ def digest_columns(columns: Iterable[tuple[str, Sequence[Any]]]) -> str:
 def units_of(
     machine: str, table: str, file: str, rows: Iterable[tuple[str, tuple[Any, ...]]]
 ) -> Iterator[Unit]:
-    """Split the rows of a file by day."""
+    """Split the rows of a file into one unit per day."""
     by_day: dict[str, list[tuple[Any, ...]]] = {}
     for day, row in rows:
         by_day.setdefault(day, []).append(row)

@@ -1,4 +1,4 @@
-"""Prove that a lake is whole, and that it matches the sessions of this machine."""
+"""Verify that a lake is complete, and that it matches the sessions of this machine."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class LakeFinding:
 
     @property
     def is_serious(self) -> bool:
-        """False for findings that change no figure."""
+        """False for findings that do not affect reports."""
         return self.kind not in ("foreign", "unpushed")
 
 
@@ -61,7 +61,7 @@ class VerifiedLake:
 
 
 Count = Callable[[int, int], None]
-"""Called with the number of parts that were read, and of all."""
+"""Called with the number of parts read so far, and the total."""
 
 
 def verify(
@@ -73,7 +73,7 @@ def verify(
 ) -> VerifiedLake:
     """Read every live part, check digests, and compare with the sessions of this machine."""
     require_dest(dest)
-    # The index first: bringing it up to date may fork, which pyarrow's threads would not survive.
+    # Sync the index first: that may fork, which pyarrow's threads would not survive.
     with synced_index(stores, feedback=feedback):
         pass
     storage = open_existing(dest)
@@ -110,14 +110,13 @@ def _checked_units(storage: LakeStorage, done: VerifiedLake) -> list[UnitRow]:
 
 
 def _read_part(storage: LakeStorage, path: str, done: VerifiedLake) -> Any:
-    """Return a part as an Arrow table; None, and add a finding, if it cannot be read."""
+    """Return a part as an Arrow table; if it cannot be read, add a finding and return None."""
     try:
         content = storage.read(path)
     except PartGone as error:
         done.findings.append(LakeFinding("missing", path, error.message))
         return None
-    # Reading fails for other reasons as well, such as a lost connection: then nothing is known
-    # about the part, and there is nothing to report.
+    # Other errors, such as a lost connection, propagate: they say nothing about the part.
     try:
         table = decode_part(storage, path, content)
     except (Damaged, ForeignFile) as error:
@@ -169,7 +168,7 @@ def _compare_sources(
     own: Mapping[UnitKey, UnitRow],
     report: tuple[VerifiedLake, Feedback],
 ) -> None:
-    """Compute all units from the session files again, and compare them with the lake's."""
+    """Recompute all units from the session files, and compare them with the lake's."""
     done, feedback = report
     left = {key: row for key, row in own.items() if not row.is_retracted}
     forgotten = {key.file for key, row in own.items() if row.is_forgotten}
@@ -212,7 +211,7 @@ def _differences(
     for number in sorted(numbers):
         is_known = sources[number].file in pushed
         kind = "differs" if is_known else "unpushed"
-        message = "the lake has other rows of it" if is_known else "it was never pushed"
+        message = "the lake has different rows of it" if is_known else "it was never pushed"
         found.append(LakeFinding(kind, paths[number], message))
     return found
 
@@ -224,11 +223,11 @@ def _report_extra(
     there: Sequence[str],
     done: VerifiedLake,
 ) -> None:
-    """Report units of sessions that do not exist any more."""
+    """Report units of sessions that no longer exist."""
     stores = {file_id(machine.secret, each) for each in there}
     files = {source.file for source in sources}
     for row in left:
-        # Sessions of a store that is not at hand are not missing, just out of reach.
+        # Sessions of an unmounted store are out of reach, not deleted.
         if row.store in stores or row.file in files:
             message = f"the lake has {row.table} of {row.day} that no session of this machine has"
             done.findings.append(LakeFinding("extra", row.path or row.file, message))

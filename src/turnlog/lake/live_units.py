@@ -1,7 +1,7 @@
-"""The live rows of a lake: those of the winning write of each unit.
+"""Find the live rows of a lake: those of the winning write of each unit.
 
-Every reader follows the same rule, so a superseded row, a row of a push that was killed, and a row
-that a compaction has copied are never counted.
+Every reader follows this rule, so superseded rows, rows of a killed push, and rows that a
+compaction has copied elsewhere are never counted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,13 +23,13 @@ from turnlog.lake.lake_storage import LakeStorage, retried
 from turnlog.lake.lake_units import UnitKey
 
 FORGOTTEN = 1 << 62
-"""The version of a unit that was forgotten: no push can supersede it."""
+"""The version of a forgotten unit's tombstone: no push can supersede it."""
 NEEDED = ("file", "version", "level", "write_id", "rows", "is_retracted", "schema")
-"""Columns of units that no row lacks."""
+"""Columns of `units` that are never null."""
 WORD, DIGEST = r"\A[\w-]+\z", r"\A[0-9a-f]{64}\z"
-"""Patterns (of RE2) of names in the path of a part."""
+"""RE2 patterns of the names in a part's path."""
 LATEST = 1e11
-"""Seconds since 1970 that a date can show."""
+"""Limit of times in seconds since 1970, within the range of a date."""
 
 
 class UnitRow(NamedTuple):
@@ -84,19 +84,20 @@ def read_unit_parts(storage: LakeStorage, paths: Sequence[str]) -> Iterator[tupl
         try:
             yield path, sound_units(path, decode_part(storage, path, content))
         except ForeignFile as error:
-            # In the place of a part of ours, rows that it committed would be missing silently.
+            # If it has replaced one of turnlog's parts, the rows committed there would silently be
+            # missing.
             if not has_own_name(path, content):
                 raise Damaged(error.message, error.hint) from error
 
 
 def has_own_name(path: str, content: bytes) -> bool:
-    """Return whether a file has the digest in its name, and so cannot have replaced a part."""
+    """Return whether a file is named by its own digest, and so cannot have replaced a part."""
     place = parse_place(path)
     return place is not None and place.digest == sha256(content).hexdigest()
 
 
 def sound_units(path: str, found: Any) -> Any:
-    """Return the rows of a part of `units` that are about its own machine and parts of the lake.
+    """Return the valid rows of a part of `units`: of its own machine, with safe path components.
 
     Whoever may write to a lake may write anything: the day `../../../home/ada` would let `pull`
     create files there, `forget` delete them and reports read them.
@@ -109,7 +110,7 @@ def sound_units(path: str, found: Any) -> Any:
     tests = [name, compute.fill_null(part, fill_value=True), written]
     tests += [compute.match_substring_regex(units[each], WORD) for each in ("table_name", "day")]
     tests += [compute.is_valid(units[each]) for each in NEEDED]
-    # A row for which a test has no answer is left out as well.
+    # Rows for which a test is null are left out as well.
     return units.filter(reduce(compute.and_, tests))
 
 
@@ -122,7 +123,7 @@ def unit_rows(table: Any) -> Iterator[UnitRow]:
 def read_all_units(storage: LakeStorage, machine: str | None = None) -> dict[str, list[UnitRow]]:
     """Return the rows of all parts of `units`, by part.
 
-    A compaction may replace parts meanwhile: then the new ones are listed again.
+    If a compaction replaces parts meanwhile, list and read them again.
     """
 
     def read() -> dict[str, list[UnitRow]]:

@@ -1,7 +1,7 @@
-"""Files of a lake in a directory, never reached through links.
+"""Read and write the files of a lake in a directory without following symbolic links.
 
-Several people may write to the directory. A link below it would let one of them choose which files
-of another are read, and which `compact` deletes: the parts of a private lake, for example.
+Several people may write to the directory. With a link, one of them could choose which of another's
+files are read, or deleted by `compact`: the parts of a private lake, for example.
 """
 
 import os
@@ -14,7 +14,7 @@ from turnlog.errors import Damaged
 from turnlog.store.descriptors import LINKED, NEW, Folder, open_below
 
 FILE_MODE, FOLDER_MODE = 0o666, 0o777
-"""Not private: a lake in a shared directory is for everyone whom its group admits."""
+"""Not private: everyone in the group of a shared directory may use a lake there."""
 
 
 def walk_files(base: str, folder: str) -> Iterator[tuple[str, int, float]]:
@@ -36,7 +36,7 @@ def walk_files(base: str, folder: str) -> Iterator[tuple[str, int, float]]:
 
 
 def require_regular(base: str, paths: Iterable[str]) -> None:
-    """Raise `Damaged` if a path is not that of a regular file, or leads through a link."""
+    """Raise `Damaged` if a path leads through a link or does not name a regular file."""
     for path in paths:
         with _folder_of(base, path) as folder:
             found = folder.stat(os.path.basename(path))  # noqa: PTH119
@@ -45,7 +45,7 @@ def require_regular(base: str, paths: Iterable[str]) -> None:
 
 
 def write_file(base: str, path: str, content: bytes) -> None:
-    """Create a file and the folders that it is in, whole or not at all."""
+    """Create a file atomically, and its parent folders."""
     *folders, name = path.split("/")
     Path(base).mkdir(parents=True, exist_ok=True)
     for rank, each in enumerate(folders):

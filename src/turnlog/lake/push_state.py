@@ -38,7 +38,7 @@ WHERE (excluded.version, excluded.level, excluded.write_id) > (version, level, w
 
 
 class PushedUnit(NamedTuple):
-    """A unit as it was pushed last."""
+    """The last pushed state of a unit."""
 
     digest: str | None
     is_retracted: bool
@@ -49,14 +49,14 @@ class PushedUnit(NamedTuple):
 
 
 class PushState:
-    """The winning units of this machine in one lake, and the files that they were made of."""
+    """The winning units of this machine in one lake, and fingerprints of their session files."""
 
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
         self.path, self.db = path, db
 
     @contextmanager
     def writing(self) -> Generator[None]:
-        """Apply several changes or none."""
+        """Apply changes in one transaction."""
         with _explained(self.path), self.db:
             yield
 
@@ -68,11 +68,11 @@ class PushState:
     def version(self) -> int:
         """The highest version that this machine is known to have written."""
         found = "SELECT max(version) FROM units WHERE version < ?"
-        # The remembered one may be higher: a push that was killed has used it without a commit.
+        # The recorded version may be higher: a killed push has used it without a commit.
         return max(self._execute(found, (FORGOTTEN,))[0][0] or 0, self._about("version"))
 
     def next_version(self) -> int:
-        """Return a version that was never used, and remember it before it is."""
+        """Return a new version; record it first, so that no later push can use it again."""
         version = self.version + 1
         with self.writing():
             self.db.execute("INSERT OR REPLACE INTO about VALUES ('version', ?)", (version,))
@@ -83,7 +83,7 @@ class PushState:
         return rows[0][0] if rows else 0
 
     def note_settings(self, settings: bytes) -> None:
-        """Remember what was pushed last, so that a verification computes the same rows."""
+        """Record the settings of the last push, so that a verification computes the same rows."""
         with self.writing():
             self.db.execute("INSERT OR REPLACE INTO about VALUES ('settings', ?)", (settings,))
 
@@ -141,7 +141,7 @@ class PushState:
         return {file for (file,) in self._execute(found, (FORGOTTEN,))}
 
     def live_files(self, stores: Iterable[str]) -> set[str]:
-        """Return the files with live units, of some stores."""
+        """Return the files of some stores that have live units."""
         known = list(stores)
         marks = ", ".join("?" * len(known))
         found = f"SELECT DISTINCT file FROM units WHERE NOT is_retracted AND store IN ({marks})"
@@ -150,7 +150,7 @@ class PushState:
 
 @contextmanager
 def open_push_state(folder: Path, storage: LakeStorage, machine: str) -> Generator[PushState]:
-    """Open the state of a lake, for one process at a time; raise `Conflict` in a second one."""
+    """Open the push state of a lake; raise `Conflict` if another process has it open."""
     # Several machines may share a home directory, and a directory may have several names.
     place = os.path.realpath(storage.base) if storage.is_local else storage.dest.rstrip("/")
     below = folder / sha256(f"{machine} {place}".encode()).hexdigest()[:16]
@@ -172,7 +172,7 @@ def open_push_state(folder: Path, storage: LakeStorage, machine: str) -> Generat
 
 @contextmanager
 def _explained(path: Path) -> Generator[None]:
-    # At once, where it happens: the caller has an index open, and would take it for damaged.
+    # Convert errors right here: the caller has an index open, and would blame the index.
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -183,7 +183,7 @@ def _explained(path: Path) -> Generator[None]:
 
 def _connected(path: Path) -> sqlite3.Connection:
     for is_last in (False, True):
-        # SQLite would create it with the usual mode.
+        # SQLite would create the file with the default mode, not a private one.
         os.close(open_private(path, os.O_RDWR | os.O_CREAT))
         db = sqlite3.connect(path)
         try:
@@ -195,5 +195,5 @@ def _connected(path: Path) -> sqlite3.Connection:
             db.close()
             if is_last:
                 raise
-            path.unlink()  # damaged: the lake has everything that it knew
+            path.unlink()  # damaged: everything in it can be read from the lake again
     raise AssertionError

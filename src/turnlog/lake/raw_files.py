@@ -1,4 +1,4 @@
-"""List raw session files on shared storage, and share them out in tasks of about equal size.
+"""List raw session files on shared storage, and split them into tasks of about equal size.
 
 The same rules apply as in a store: a folder with `projects` in it is the store of one machine, and
 below `projects` only sessions and sub-agents count. Elsewhere every `.jsonl` file is a session,
@@ -17,9 +17,9 @@ from turnlog.store.paths import SUBAGENTS, is_session_name, is_subagent_name
 
 PROJECTS = "projects"
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
-"""Endings of compressed files, and what pyarrow calls the codec."""
+"""Suffixes of compressed files, and pyarrow's name of each codec."""
 PER_FILE = 4 << 10
-"""Overhead of a file, expressed in bytes."""
+"""Overhead of reading a file, as a number of bytes to read."""
 
 
 class RawFile(NamedTuple):
@@ -36,7 +36,7 @@ class RawFile(NamedTuple):
 
     @property
     def session_name(self) -> str:
-        """The path without the ending of a compressed file."""
+        """The path without the suffix of a compressed file."""
         return self.name.removesuffix(".gz").removesuffix(".zst")
 
 
@@ -46,12 +46,12 @@ class RawOrigin(NamedTuple):
     store: str
     """The folder that has `projects`; "" for the folder that is ingested."""
     owner: str | None
-    """The session; None for sub-agents whose lines have to name it."""
+    """The session; None for sub-agents whose path does not name it, only their lines."""
     is_subagent: bool
 
 
 def origin_of(name: str) -> RawOrigin | None:
-    """Derive from a path which session a file belongs to; None if it is no session file.
+    """Derive the session of a file from its path; return None for other files.
 
     >>> origin_of("ada/projects/-shop/5e55.jsonl")
     RawOrigin(store='ada', owner='5e55', is_subagent=False)
@@ -94,7 +94,7 @@ class RawFolder(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The folder as another process can open it, whatever its working directory."""
+        """A path or URL of the folder that does not depend on the working directory."""
         return absolute_place(self.open())
 
     def list_files(self) -> list[RawFile]:
@@ -107,21 +107,21 @@ class RawFolder(NamedTuple):
         known = ((origin_of(each.session_name), each) for each in listed)
         placed = [(origin.store, each) for origin, each in known if origin]
         placed.sort(key=lambda pair: (pair[0], pair[1].mtime_ns, pair[1].name))
-        # Known only once everything is listed: `projects` may come after the files next to it.
+        # List everything first: `projects` may come after the files next to it.
         stores = {store for store, each in placed if _is_in_store(each)}
         found = (each for _, each in placed if _is_in_store(each) or not _is_beside(each, stores))
         return list(_without_twins(found))
 
 
 def _without_twins(files: Iterable[RawFile]) -> Iterator[RawFile]:
-    """Leave out compressed files that are there uncompressed as well: they are one session."""
+    """Skip compressed files that duplicate another file: both are the same session."""
     known = list(files)
     plain = {each.name for each in known if each.compression is None}
     taken: set[str] = set()
     for each in known:
         name = each.session_name
         if each.compression is not None and (name in plain or name in taken):
-            note_skipped(each.name, "it is there uncompressed or twice")
+            note_skipped(each.name, "another copy of it is read")
             continue
         taken.add(name)
         yield each
@@ -132,13 +132,13 @@ def _is_in_store(file: RawFile) -> bool:
 
 
 def _is_beside(file: RawFile, stores: set[str]) -> bool:
-    """Return whether a store has the file outside of `projects`, such as `history.jsonl`."""
+    """Return whether a file is in a store but outside `projects`, such as `history.jsonl`."""
     folders = file.name.split("/")[:-1]
     return any("/".join(folders[:length]) in stores for length in range(len(folders) + 1))
 
 
 def absolute_place(storage: LakeStorage) -> str:
-    """Return a storage as another process can open it, whatever its working directory."""
+    """Return a path or URL of a storage that does not depend on the working directory."""
     return storage.base if storage.is_local else storage.dest
 
 
@@ -160,8 +160,8 @@ def is_candidate(name: str) -> bool:
 
 
 def _walk(root: str) -> Iterator[RawFile]:
-    # A list instead of recursion: a path of 4,096 bytes may have 2,000 folders, and whoever made
-    # them would end the job.
+    # A list instead of recursion: a path of 4,096 bytes may have 2,000 folders, which would exceed
+    # the recursion limit.
     waiting = [""]
     while waiting:
         below = waiting.pop()

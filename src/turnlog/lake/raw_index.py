@@ -1,6 +1,6 @@
-"""Read raw session files into a temporary index, from which their rows are taken.
+"""Read raw session files into a temporary index, which yields their rows for a lake.
 
-The index's own reader does the work, so a lake gets the same rows as from a machine that pushes.
+The index's own reader parses the files, so the rows are the same as those of a push.
 """
 
 import shutil
@@ -36,11 +36,11 @@ class RawRead(NamedTuple):
     number: int | None = None
     """Its id in the temporary index."""
     malformed: int = 0
-    """Lines that are not one JSON object each."""
+    """Lines that are not a single JSON object."""
     reason: str | None = None
-    """The reason for which it could not be read."""
+    """Why it could not be read."""
     text: TextSource | None = None
-    """The place of its texts, as long as the temporary index exists."""
+    """The file with its texts, which exists as long as the temporary index."""
 
 
 @contextmanager
@@ -61,9 +61,10 @@ def read_raw(
     *,
     keep_copies: bool = False,
 ) -> Iterator[RawRead]:
-    """Read files into an index, one at a time; a file that cannot be read never ends the job.
+    """Read files into an index, one at a time; an unreadable file does not end the job.
 
-    Copies of remote or compressed files are deleted at once, or kept until `scratch` is.
+    Copies of remote or compressed files are deleted at once, or with `keep_copies` kept in
+    `scratch`.
     """
     storage = folder.open()
     for number, each in enumerate(files):
@@ -73,7 +74,7 @@ def read_raw(
         try:
             with _local_copy(storage, each, scratch / f"{number}", keep=keep_copies) as path:
                 yield _read_file(index, each, origin, path)
-        # pyarrow raises OSError for what a server says, and for data that do not decompress.
+        # pyarrow raises OSError both for server errors and for data that cannot be decompressed.
         except (OSError, Damaged, EOFError) as error:
             if isinstance(error, OSError):
                 _require_blame(storage, each, scratch, error)
@@ -83,7 +84,7 @@ def read_raw(
 def _read_file(index: Index, file: RawFile, origin: RawOrigin, path: Path) -> RawRead:
     if not is_readable(path):
         return RawRead(file, origin, reason="cannot be opened")
-    # The size of the uncompressed copy, and no inode: on shared storage it means nothing.
+    # Use the size of the uncompressed copy, and no inode: on shared storage, inodes mean nothing.
     state = FileState(0, path.stat().st_size, file.mtime_ns)
     source = SourceFile(str(path), origin.store, state, origin.owner, origin.is_subagent)
     malformed = 0
@@ -128,10 +129,10 @@ def _local_copy(
 
 
 def _require_blame(storage: LakeStorage, file: RawFile, scratch: Path, error: OSError) -> None:
-    """Raise if a file is not to blame for an error.
+    """Raise an error that is not the fault of a file: a full disk or an outage.
 
-    The next attempt may succeed. A file that was counted as unreadable would be missing from the
-    lake although the job succeeds.
+    The next attempt may succeed. If the file were counted as unreadable, it would be missing from
+    the lake although the job succeeds.
     """
     if error.errno in NO_SPACE:
         folder = scratch.parent

@@ -1,6 +1,6 @@
 """Convert raw session files on shared storage to a lake, here or on a Spark cluster.
 
-Files are planned here and converted in tasks. Running it again writes only what has changed.
+Files are planned here and converted in tasks. A second run writes only units that have changed.
 """
 
 import time
@@ -34,7 +34,7 @@ TASK_SIZE = 128 << 20
 ENGINES = ("local", "spark")
 
 Step = Callable[[int, int], None]
-"""Called with the number of finished tasks, and of all."""
+"""Called with the number of finished tasks, and the total."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RawOptions:
     since: float | None = None
     """Read only files that were changed since this time, in seconds since 1970."""
     user: str | None = None
-    """The user of all files, instead of the one that the folder of a store names."""
+    """The user of all files, instead of the one derived from a store's path."""
     task_size: int = TASK_SIZE
     is_dry_run: bool = False
     step: Step = lambda done, total: None
@@ -113,7 +113,7 @@ def _run_here(tasks: Sequence[bytes], step: Step) -> Iterator[bytes]:
 
 
 class _Plan:
-    """Decides what each task reads, and what it needs to know of the lake."""
+    """Decides which files each task reads, and tells it which units the lake already has."""
 
     def __init__(
         self, storage: LakeStorage, settings: LakeSettings, options: RawOptions, done: Ingested
@@ -150,7 +150,7 @@ class _Plan:
         for each in files:
             file = raw_id(self.names.key, "file", each.session_name)
             rows = units.get(file, [])
-            # A task knows nothing of tombstones, so such files do not reach one.
+            # Tasks do not check tombstones, so leave out forgotten files here.
             if any(row.is_forgotten for row in rows):
                 self.done.forgotten += 1
                 continue
@@ -162,7 +162,7 @@ class _Plan:
     def _known(self, machine: str) -> tuple[str, int, dict[str, list[UnitRow]]]:
         """Return a machine with the version to write and its units in the lake, by file."""
         winners: dict[UnitKey, UnitRow] = {}
-        # In an object store, looking for the units of a machine that has none takes a request, too.
+        # In an object store, even looking for units that do not exist takes a request.
         if f"machine={machine}" in self.known_machines:
             winners = all_winners(self.storage, machine)
         by_file: dict[str, list[UnitRow]] = {}
@@ -178,7 +178,7 @@ def _store_of(file: RawFile) -> str:
 
 
 def people_of(store: str) -> tuple[str | None, str | None]:
-    """Return the user and the host that the folder of a store names.
+    """Derive user and host from the path of a store.
 
     >>> people_of("ada/laptop"), people_of("ada/.claude"), people_of("")
     (('ada', 'laptop'), ('ada', 'ada'), (None, None))

@@ -26,7 +26,7 @@ from turnlog.lake.raw_index import RawRead, read_raw, temporary_index
 from turnlog.lake.unit_writer import UnitWriter
 
 MOST_PROBLEMS = 20
-"""Unreadable files that a task names; it counts all."""
+"""Maximum number of problem files that a task names; it counts all of them."""
 
 
 class KnownUnit(NamedTuple):
@@ -38,7 +38,7 @@ class KnownUnit(NamedTuple):
 
 
 class RawSource(Struct):
-    """A file of a task, and what the lake has of it."""
+    """A file of a task, and the units that the lake has of it."""
 
     file: RawFile
     id: str
@@ -73,7 +73,7 @@ class RawSummary(Struct):
     bytes: int = 0
     """Bytes of those files, as stored."""
     changed: int = 0
-    """Files of which something was written."""
+    """Files with units that were written or retracted."""
     rows: int = 0
     units: int = 0
     retracted: int = 0
@@ -81,7 +81,7 @@ class RawSummary(Struct):
     written: int = 0
     """Bytes written."""
     malformed: int = 0
-    """Lines that are not one JSON object each."""
+    """Lines that are not a single JSON object."""
     malformed_files: int = 0
     unreadable: int = 0
     """Files that could not be read."""
@@ -107,7 +107,7 @@ _decode_summary = msgspec.msgpack.Decoder(RawSummary).decode
 
 
 def run_encoded(task: bytes) -> bytes:
-    """Run a task as another process sent it; return the encoded summary."""
+    """Run an encoded task; return the encoded summary."""
     start, busy = time.monotonic(), time.process_time()
     done = run_task(_decode_task(task))
     done.seconds, done.cpu_seconds = time.monotonic() - start, time.process_time() - busy
@@ -126,7 +126,7 @@ def decode_summary(summary: bytes) -> RawSummary:
 
 
 def run_task(task: RawTask) -> RawSummary:
-    """Read the files of a task, and write what the lake does not have of them."""
+    """Read the files of a task, and write the units that the lake does not have."""
     done = RawSummary()
     storage, folder = open_storage(task.dest), RawFolder(task.raw)
     for machine in task.machines:
@@ -135,7 +135,7 @@ def run_task(task: RawTask) -> RawSummary:
             sources = {source.file.name: source for source in machine.sources}
             files = [source.file for source in machine.sources]
             with_texts = TEXTS in task.names.consents
-            # Texts are read after all figures, so copies are kept as long as they are wanted.
+            # Texts are read after all figures, so keep the copies until then.
             found = list(read_raw(index, scratch, folder, files, keep_copies=with_texts))
             _note(done, found)
             read = {each.number: sources[each.file.name] for each in found if each.number}
@@ -193,7 +193,7 @@ def _write(
 
 
 def _note(done: RawSummary, found: Sequence[RawRead]) -> None:
-    """Count what was read."""
+    """Add files that were read, and those that could not be, to the summary."""
     for each in found:
         if each.reason is not None:
             done.unreadable += 1
@@ -224,5 +224,5 @@ def _peak() -> int:
 
 
 def raw_id(key: bytes, kind: str, name: str) -> str:
-    """Return the id of a machine or a file of a raw folder: the same in every run with the key."""
+    """Return the id of a machine or a file of a raw folder, the same in every run with a key."""
     return hmac.new(key, f"raw {kind} {name}".encode(), sha256).hexdigest()[:16]

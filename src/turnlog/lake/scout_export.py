@@ -1,4 +1,4 @@
-"""Transcripts of a lake in the shape of inspect_scout, so that its scanners run on them.
+"""Export the transcripts of a lake for the scanners of inspect_scout.
 
 inspect_scout reads a folder of Parquet files; this writes one from a view of the lake.
 """
@@ -30,7 +30,7 @@ class ScoutExport(NamedTuple):
     path: str
     transcripts: int
     messages: int
-    """Messages with texts; 0 for a lake without."""
+    """Messages with texts; 0 if the lake has no texts."""
 
 
 def view_statements() -> list[str]:
@@ -41,7 +41,7 @@ def view_statements() -> list[str]:
 
 
 def export_scout(dest: str, folder: Path, *, again: bool = False) -> ScoutExport:
-    """Write the sessions of a lake as transcripts; raise `Conflict` if there are some already."""
+    """Write the sessions of a lake as transcripts; raise `Conflict` if the file already exists."""
     path = folder / FILE
     if path.exists() and not again:
         hint = join(["turnlog", "lake", "scout", dest, str(folder), "--again"])

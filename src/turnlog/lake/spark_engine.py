@@ -15,7 +15,7 @@ NAME = "turnlog stats"
 INSTALL = "pip install 'pyspark[sql]>=4'"
 PARTITIONS = "spark.sql.shuffle.partitions"
 ROWS_EACH = 250_000
-"""Rows of a shuffle partition, unless the cluster's configuration sets their number."""
+"""Rows per shuffle partition, unless the cluster's configuration sets the number of partitions."""
 FEWEST, MOST = 2, 2000
 KINDS = {
     "string": "STRING",
@@ -26,12 +26,12 @@ KINDS = {
 }
 """Types of Spark SQL."""
 SCHEMES = {"s3": "s3a", "gcs": "gs"}
-"""URL schemes that Hadoop calls differently."""
+"""URL schemes that have another name in Hadoop."""
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Days in paths are also columns of the parts.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-    # Without it, a part that a compaction has deleted would be missing from a report unnoticed.
+    # Otherwise, the rows of a part that a compaction deleted would silently be missing.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.ansi.enabled": "true",
@@ -58,22 +58,20 @@ class SparkEngine:
             builder = builder.config(name, value)
         self.spark = (builder.master(master) if master else builder).getOrCreate()
         self.spark.sparkContext.setLogLevel("OFF")
-        # Asked before `expect` sets it.
+        # Check this before `expect` sets it.
         self.is_configured = self.spark.sparkContext.getConf().contains(PARTITIONS)
 
     def define(self, name: str, rows: Any) -> None:
-        """Define a table by an Arrow table."""
+        """Register an Arrow table under a name."""
         self.spark.createDataFrame(rows).createOrReplaceTempView(name)
 
     def expect(self, rows: int) -> None:
-        """Choose the number of shuffle partitions: the default of 200 takes minutes on a small
-        lake.
-        """
+        """Choose the number of shuffle partitions: the default, 200, is slow on a small lake."""
         if not self.is_configured:
             self.spark.conf.set(PARTITIONS, str(min(MOST, FEWEST + rows // ROWS_EACH)))
 
     def attach(self, table: str, paths: Sequence[str]) -> None:
-        """Define a table of the lake by its parts."""
+        """Define a table of the lake as a view of its parts."""
         schema = ", ".join(f"`{each.name}` {KINDS[each.kind]}" for each in columns_of(table))
         urls = [self._url(path) for path in paths]
         found = self.spark.read.schema(schema).parquet(*urls)
@@ -93,7 +91,7 @@ class SparkEngine:
             self.spark.catalog.cacheTable(statement.split()[2])
 
     def run(self, statement: str, values: Parameters) -> Found:
-        """Run a statement of a report."""
+        """Run a report's statement; return its columns and rows."""
         names = parameters_of(statement, SPARK)
         given = {name: value for name, value in values.items() if name in names}
         found = self.spark.sql(translate(statement, SPARK), args=given)

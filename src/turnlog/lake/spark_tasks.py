@@ -15,11 +15,11 @@ from turnlog.lake.lake_schema import pyarrow
 
 NAME = "turnlog lake ingest"
 POLL = 0.5
-"""Seconds between two looks at the progress."""
+"""Seconds between progress updates."""
 INSTALL_SPARK = "pip install 'pyspark[sql]>=4'"
 Work = Callable[[bytes], bytes]
 Done = Callable[[int, int], None]
-"""Called with the number of finished tasks, and of all."""
+"""Called with the number of finished tasks, and the total."""
 
 
 def run_on_spark(
@@ -41,7 +41,7 @@ def run_on_spark(
 
 
 class _Mapped:
-    """A function over Arrow batches that calls another one for each row."""
+    """A callable for `mapInArrow` that calls `work` for each row of the batches."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -63,7 +63,7 @@ def _session(master: str | None) -> Generator[Any]:
     except ImportError as error:
         raise Unavailable("Spark is not installed", INSTALL_SPARK) from error
     builder = sql.SparkSession.builder.appName(NAME)
-    # Progress is printed by turnlog, and its own bar would be mixed with it.
+    # turnlog prints the progress; Spark's own progress bar would garble it.
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     spark = (builder.master(master) if master else builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -96,7 +96,7 @@ def _progress(spark: Any, total: int, done: Done) -> Generator[None]:
 
 @contextmanager
 def _explained() -> Generator[None]:
-    """Turn errors of tasks, Java exceptions with a Python traceback, into one line."""
+    """Turn the Java exception of a failed task, with its Python traceback, into one line."""
     try:
         yield
     except Exception as error:
@@ -107,7 +107,7 @@ def _explained() -> Generator[None]:
             message = "turnlog is not installed on the workers of the cluster"
             hint = "pip install --target env 'turnlog[lake]' && (cd env && zip -qr ../env.zip .)"
             raise Unavailable(message, hint) from error
-        # The exception that a task raised follows its traceback; a hint may be below it.
+        # The task's own exception follows its traceback, possibly with a hint below it.
         names = ("turnlog.errors.", "OSError", "PermissionError", "FileNotFoundError")
         found = [line.strip() for line in lines if line.strip().startswith(names)]
         reason = found[0].partition(": ")[2] if found else lines[0]

@@ -20,7 +20,7 @@ EXAMPLE = 'teams.toml: [teams] web = ["ada", "linus"]'
 
 
 def read_teams(storage: LakeStorage) -> dict[str, str]:
-    """Return the team of each user by the file in a lake; nothing if it has none."""
+    """Return the team of each user from the file in a lake; empty if there is no file."""
     try:
         content = storage.read(TEAMS_FILE)
     except PartGone:
@@ -29,7 +29,7 @@ def read_teams(storage: LakeStorage) -> dict[str, str]:
 
 
 def load_teams(path: Path) -> dict[str, str]:
-    """Return the team of each user by a file."""
+    """Return the team of each user from a local file."""
     try:
         return parse_teams(path.read_bytes(), str(path))
     except OSError as error:
@@ -37,7 +37,7 @@ def load_teams(path: Path) -> dict[str, str]:
 
 
 def parse_teams(content: bytes, where: str) -> dict[str, str]:
-    """Return the team of each user; raise if one is in two teams and would count twice."""
+    """Return the team of each user; raise if a user is in two teams and would count twice."""
     try:
         found: Any = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -40,8 +40,8 @@ class UnitWriter:
         stores: Mapping[str, str] | None = None,
     ) -> StagedWrite:
         """Encode units and retractions; `stores` has the store of each file."""
-        # Random: a push that is repeated after a crash must not share it with rows that the first
-        # attempt left behind, or both would count.
+        # Random, because a push that is repeated after a crash must not reuse the id of rows that
+        # the first attempt left behind, or both would count.
         write_id = os.urandom(8).hex()
         staged = StagedWrite({}, [])
         for (table, day), some in _by_part(units).items():
@@ -56,11 +56,10 @@ class UnitWriter:
         return staged
 
     def commit(self, staged: StagedWrite) -> tuple[str, int]:
-        """Write what was staged; return the path of the part of `units` and the bytes written."""
+        """Write the staged parts; return the path of the part of `units` and the bytes written."""
         rows = table_of_rows(TABLE_OF_UNITS, staged.rows)
         place, content = new_part(TABLE_OF_UNITS, None, self.machine, rows)
-        # In this order: a part that nothing commits is garbage, a commit without its part is a
-        # loss.
+        # In this order: an uncommitted part is garbage, but a commit without its part loses rows.
         self.storage.write_all(staged.contents)
         self.storage.write(place.path, content)
         return place.path, len(content) + sum(map(len, staged.contents.values()))

@@ -1,7 +1,7 @@
-"""DDL that makes a lake's tables known to BigQuery, Snowflake or ClickHouse.
+"""Generate DDL that registers a lake's tables in BigQuery, Snowflake or ClickHouse.
 
-The statements are generated from the schema, so they have every column. A view `live_<table>` for
-each table shows the rows that count; the tables themselves also have superseded ones.
+The statements are generated from the schema, so they have every column. For each table, a view
+`live_<table>` shows the rows that count; the table itself also has superseded rows.
 """
 
 import re
@@ -35,7 +35,7 @@ JOIN (
     FROM {units} WHERE {table_name} = '{name}'
 ) AS u ON {joined}
 WHERE u.nth = 1 AND NOT u.{is_retracted};"""
-"""The newest write of each file and day wins; a retracted one has no rows."""
+"""The newest write of each file and day wins; a retraction has no rows."""
 JOINED = ("machine", "file", "day", "write_id")
 
 
@@ -105,7 +105,7 @@ def _clickhouse(lake: str, table: str, columns: Sequence[LakeColumn]) -> str:
         return (
             f"CREATE TABLE lake_{table} (\n{_listed(kinds)}\n)\nENGINE = S3('{parts}', 'Parquet');"
         )
-    # A table of local files would have one file only: patterns are for the function.
+    # A table can read only a single local file; patterns work in the function `file`.
     structure = ", ".join(kinds)
     return f"CREATE VIEW lake_{table} AS\nSELECT * FROM file('{parts}', 'Parquet', '{structure}');"
 
@@ -142,6 +142,6 @@ DIALECTS: dict[str, tuple[Statement, str, str]] = {
     ),
     "clickhouse": (_clickhouse, "", "`"),
 }
-"""Statement that declares a table, lines before it, and quotes of names."""
+"""For each dialect: the function for a table's statement, a preamble, and the quote for names."""
 LOCAL_DIALECTS = frozenset({"clickhouse"})
 """Engines that read a directory as well as an object store."""

@@ -1,7 +1,7 @@
-"""Answers of tools: bounded, with a cursor, and framed as quotations.
+"""Render tool answers: limited in size, with a cursor, and framed as quotations.
 
 An answer never exceeds 8,000 tokens: the client warns at 10,000 and cuts at 25,000 (documented for
-2.1.240). What does not fit is reached with the cursor, never lost.
+2.1.240). The cursor leads to the rest of a longer answer.
 """
 
 import secrets
@@ -67,16 +67,16 @@ def _parts(text: str) -> Iterable[str]:
 
 
 def cursor_at(place: int, question: dict[str, Any]) -> str:
-    """Return the cursor of a place in the answer to a question."""
+    """Return the cursor for a block number in the answer to a question."""
     return f"{place}-{_fingerprint(question)}"
 
 
 def place_of(cursor: str | None, question: dict[str, Any]) -> int:
-    """Return the place that a cursor names. Raise UsageError if it belongs to another question."""
+    """Return the block number of a cursor. Raise UsageError if it belongs to another question."""
     if not cursor:
         return 0
     place, _, fingerprint = cursor.partition("-")
-    # Cursors come from models, which copy them wrong and reuse them for other questions.
+    # Cursors come from models, which miscopy them and reuse them for other questions.
     if not place.isdecimal() or len(place) > 9 or fingerprint != _fingerprint(question):
         raise UsageError("the cursor belongs to another call: repeat that call with its arguments")
     return int(place)
@@ -84,7 +84,7 @@ def place_of(cursor: str | None, question: dict[str, Any]) -> int:
 
 def render(answer: ToolAnswer, cursor: str | None, question: dict[str, Any]) -> str:
     """Return an answer as text, from a cursor on, masked and within the limit."""
-    # Masked as one text: a private key spans lines, and blocks are cut anywhere.
+    # Mask each text before splitting it: a private key spans lines, which may end up in two blocks.
     blocks = split_blocks(harmless(mask(text)) for text in answer.blocks)
     start = place_of(cursor, question)
     if blocks and start >= len(blocks):

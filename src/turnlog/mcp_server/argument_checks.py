@@ -1,4 +1,4 @@
-"""Check arguments against the schemas of tools: the few keywords that these use.
+"""Check arguments against the schemas of tools; only the keywords used there are supported.
 
 A library for JSON schemas would take longer to import than the server may take to answer. A test
 compares the verdicts with those of `jsonschema`.
@@ -16,8 +16,8 @@ SHOWN = 60
 
 
 def check_arguments(schema: Schema, given: Any) -> dict[str, Any]:
-    """Return the arguments if they fit the schema. Raise UsageError that names what does not."""
-    # One problem at a time: the next ones often follow from the first.
+    """Return the arguments if they fit the schema. Raise UsageError naming the first problem."""
+    # Report one problem at a time: later ones often follow from the first.
     problem = next(_problems(schema, given, "arguments"), None)
     if problem:
         raise UsageError(problem)

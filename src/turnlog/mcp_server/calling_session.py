@@ -1,8 +1,8 @@
-"""Find the session that a request comes from, so that its own words are not quoted back to it.
+"""Find the session that a request comes from, so that searches do not quote it back to itself.
 
 The session id in the environment is set when the client starts, and stale after `/clear` and
-`/resume`. So the request and the client's own registry are asked first, and all answers count:
-leaving out one session too many is better than an echo.
+`/resume`. So the request and the client's own registry are checked first, and every session they
+name counts: leaving out one session too many is better than an echo.
 """
 
 import os
@@ -23,9 +23,9 @@ CALL_KEYS = ("claudecode/toolUseId", "toolUseId", "tool_use_id")
 SESSION_KEY = re.compile(r"(?:^|[/._-])session[_-]?id$", re.IGNORECASE)
 VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_SESSION_ID")
 RECENT = 60.0
-"""Seconds since the last entry of a session that is taken for the calling one, if none is named."""
+"""If nothing names the calling session, one with an entry in the last RECENT seconds counts."""
 DEEPEST = 8
-"""Ancestors of this process that may be the client."""
+"""Maximum number of ancestor processes to check for the client."""
 
 
 def named_sessions(meta: Mapping[str, Any]) -> set[str]:
@@ -49,7 +49,7 @@ def call_in(meta: Mapping[str, Any]) -> str | None:
 
 
 def registered_sessions(stores: Sequence[Store]) -> set[str]:
-    """Return the sessions that the client which started this process has open now."""
+    """Return the sessions currently open in the client that started this process."""
     ancestors = set(_ancestors())
     found: set[str] = set()
     for store in stores:
@@ -60,7 +60,7 @@ def registered_sessions(stores: Sequence[Store]) -> set[str]:
 
 
 def calling_sessions(stores: Sequence[Store], meta: Mapping[str, Any]) -> set[str]:
-    """Return the ids of the sessions that a request comes from, as far as that is certain."""
+    """Return the ids of sessions known with certainty to be the source of a request."""
     found = named_sessions(meta) | registered_sessions(stores)
     call = call_in(meta)
     if call and (owner := service.session_of_call(stores, call)):
@@ -69,7 +69,7 @@ def calling_sessions(stores: Sequence[Store], meta: Mapping[str, Any]) -> set[st
 
 
 def is_recent(last_active: float) -> bool:
-    """Return whether a session was written to just now, as the calling one is."""
+    """Return whether a session was written to just now, like the calling one."""
     return abs(time.time() - last_active) < RECENT
 
 

@@ -1,4 +1,4 @@
-"""Citations of answers: a reference that `read` accepts, the turn, the line and the local time."""
+"""Format citations in answers: a reference that `read` accepts, the turn and the local time."""
 
 import re
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from turnlog.mcp_server.visible_sessions import short_id
 from turnlog.secrets import cut_whole
 from turnlog.text import one_line
 
-# No slash: what a reference names is looked up in the index, and never becomes a path.
+# No slash: a name is looked up in the index and never becomes a path.
 REFERENCE = re.compile(r"(?:turnlog://session/)?([A-Za-z0-9_~.-]{1,200}?)(?::L?(\d{1,9}))?")
 
 
@@ -22,7 +22,7 @@ class Reference(NamedTuple):
 
 
 def parse_reference(text: str) -> Reference:
-    """Return what a reference names.
+    """Return the session and the line that a reference names.
 
     >>> parse_reference("5e551011:120"), parse_reference("turnlog://session/5e551011")
     (Reference(session='5e551011', line=120), Reference(session='5e551011', line=None))
@@ -34,7 +34,7 @@ def parse_reference(text: str) -> Reference:
 
 
 def cite(session: str, line: int | None, turn: int | None, time: str | float | None) -> str:
-    """Return a citation.
+    """Format a citation.
 
     >>> cite("5e551011-0000-4000-8000-000000000000", 12, 3, None)
     '[5e551011:12 · turn 3]'

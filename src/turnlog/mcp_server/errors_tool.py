@@ -1,4 +1,4 @@
-"""The tool `errors`: earlier failures like a command or a message, each with what fixed it."""
+"""The tool `errors`: find earlier failures of a command or with a message, each with its fix."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ CHANGE_LINES, CHANGE_LINE = 12, 200
 
 
 def errors(history: History, given: dict[str, Any]) -> ToolAnswer:
-    """Return earlier failures like a command or a message, each with what fixed it."""
+    """Return earlier failures of a similar command or with a similar message, each with its fix."""
     command, message = given.get("command", ""), given.get("message", "")
     if not command.strip() and not message.strip():
         raise UsageError("name a command, a message or both")
@@ -28,7 +28,7 @@ def errors(history: History, given: dict[str, Any]) -> ToolAnswer:
     head = f"errors like {asked!r} in {history.scope.label}: {len(found)}"
     if not found:
         return ToolAnswer(head, [], "No such failure is recorded. Try `search` with errors=true.")
-    # Those with a fix are what the question is about.
+    # Failures with a fix come first: they answer the question.
     ordered = sorted(found, key=lambda each: each.success is None)
     return ToolAnswer(
         f"{head}, {fixed} of them fixed", [_failure(history, each) for each in ordered]
@@ -72,9 +72,9 @@ def _failed(call: RecordedCall) -> str:
 
 
 def _change(history: History, failure: FailedCall, recorded: RecordedCall) -> list[str]:
-    """Return the first lines of what a call changed in a file: the fix itself, not just its place.
+    """Return the start of the diff of a call that changed a file; nothing for other calls.
 
-    Other calls have none: a command says what it did.
+    The diff is the fix itself; a command, in contrast, already says what it did.
     """
     if recorded.command or not recorded.path:
         return []
@@ -86,7 +86,7 @@ def _change(history: History, failure: FailedCall, recorded: RecordedCall) -> li
     style, lines = body_of(made[0].name, session.detail(made[0]), made[0].is_error, has_text=False)
     if style != "diff":
         return []
-    # Masked before it is cut: the lines of a key are only recognized together.
+    # Mask before cutting: a private key is recognized only with all its lines.
     shown = mask("\n".join(lines)).split("\n")
     hidden = len(shown) - CHANGE_LINES
     return [cut_whole(line, CHANGE_LINE) for line in shown[:CHANGE_LINES]] + (

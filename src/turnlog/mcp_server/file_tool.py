@@ -1,4 +1,4 @@
-"""The tool `files`: a file as of a moment, and its history over all sessions."""
+"""The tool `files`: show a file at a point in time, and its history over all sessions."""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ DIFF_LINES = 40
 """Lines of a diff in a history."""
 COMMANDS = 'A command may have: search(query="its name", tool="Bash").'
 FIRST_DIFF_LINES = 120
-"""Lines of the newest diff, which is what most questions are about."""
+"""Lines of the newest diff, which most questions are about."""
 
 
 def files(history: History, given: dict[str, Any]) -> ToolAnswer:
-    """Return a file's content as of a moment, or its changes, the newest first."""
+    """Return a file's content at a point in time, or its changes, the newest first."""
     path, at, session = given["path"], given.get("at"), given.get("session")
     if session:
         return _content(history, parse_reference(session).session, path, at)
@@ -44,7 +44,7 @@ def files(history: History, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _is_change(each: SessionStep) -> bool:
-    """Return whether a file changed, or a read shows that it had: not every read of a part does."""
+    """Return whether a step changed the file, or a read shows that it had changed before."""
     step = each.step
     return step.version.is_change or bool(diff_versions(step.before, step.version))
 
@@ -56,7 +56,7 @@ def _steps(history: History, path: str) -> list[SessionStep]:
     found = service.sessions_touching(history.stores, full, path)
     # The index finds sessions of all projects; only those in scope may be shown.
     allowed = {each.path for each in history.describe(history.numbers(ListFilters(file=path)))}
-    # Only absolute paths are compared as such: `ListFilters` matches the end of a path.
+    # `ListFilters` matches any path with this ending; `found` tells different files apart.
     kept = {
         name: chosen
         for name, sessions in found.items()
@@ -84,13 +84,13 @@ def _step(each: SessionStep, most: int) -> str:
 
 
 def _at_time(history: History, steps: list[SessionStep], path: str, at: str) -> ToolAnswer:
-    """Return the content after the last change before a time, in whatever session."""
+    """Return the content after the last change before a time, in any session."""
     until = parse_until(at).timestamp()
     before = [each for each in steps if (seconds_of(each.step.version.time) or 0.0) <= until]
     if not before:
         raise NotFound(f"no change of {path} is recorded before {at}")
     version = before[-1].step.version
-    # The line of a sub-agent's change is one of its own file.
+    # The line number of a sub-agent's change refers to the sub-agent's own file.
     moment = at if version.agent_id else f"line:{version.line}"
     return _content(history, before[-1].session.id, version.path, moment)
 

@@ -37,7 +37,7 @@ from turnlog.web.worker_threads import run_in_thread
 
 PATH = "/mcp"
 LONGEST = 4 << 20
-"""Bytes of a message."""
+"""Maximum bytes of a message."""
 
 
 def require_own_host(visit: Visit) -> RefusedRequest | None:
@@ -87,7 +87,7 @@ def _media_type(visit: Visit) -> str:
 def create_mcp_app(dispatcher: Dispatcher, port: int, token: str) -> ASGIApp:
     """Return the app that answers messages, behind the guards."""
     guards = (
-        # The host comes first: with a wrong one, no other header means what it says.
+        # The host comes first: if it is wrong, no other header can be trusted.
         require_own_host,
         require_own_origin,
         require_token(token),
@@ -120,7 +120,7 @@ class _MessageApp:
         body = await _read(receive)
         answer = await run_in_thread(lambda: self._answer(body))
         if answer is None:
-            # Notifications and answers of the client are accepted without a word.
+            # Notifications and responses of the client get an empty response.
             await _respond(send, 202, b"")
         else:
             await _respond(send, 200, json.dumps(answer, separators=(",", ":")).encode())
@@ -142,7 +142,7 @@ async def _read(receive: Receive) -> bytes | None:
         event = await receive()
         part: bytes = event.get("body", b"")
         size += len(part)
-        # The rest is read, not kept: a client that still writes would not see the answer.
+        # Read the rest, but discard it: a client that is still writing would not see the response.
         if size <= LONGEST:
             body += part
         if event["type"] != "http.request" or not event.get("more_body"):

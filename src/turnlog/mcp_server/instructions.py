@@ -1,4 +1,4 @@
-"""The server's instructions to models: when to call which tool; and two prompts.
+"""The server's instructions to models (when to call which tool), and two prompts.
 
 Clients load tool descriptions late, if at all; these few lines decide whether a tool is called.
 """
@@ -64,7 +64,7 @@ def prompt_messages(name: str, given: dict[str, Any]) -> dict[str, Any]:
         raise UsageError(f"no prompt {name[:80]!r}: choose from {', '.join(PROMPTS)}")
     values: dict[str, str] = {}
     for argument, _, is_required in prompt.arguments:
-        # An argument that was left out may also be an empty text.
+        # Clients may send an empty string for an argument that was left out.
         value = given.get(argument) or ("" if is_required else "last")
         if not isinstance(value, str) or not value:
             raise UsageError(f"the prompt {name} needs {argument}")

@@ -22,9 +22,9 @@ class ProjectScope(NamedTuple):
 
     name: str
     directories: tuple[str, ...] | None
-    """Working directories, with the ones below them; None for all."""
+    """Working directories, including their subdirectories; None for all."""
     is_exact: bool = False
-    """True to leave out the directories below."""
+    """True to leave out subdirectories."""
 
     @property
     def label(self) -> str:
@@ -43,7 +43,7 @@ def is_all_allowed() -> bool:
 
 
 def scope_of(directory: Path, name: str | None) -> ProjectScope:
-    """Return a scope by its name; by default that of the project. Raise UsageError if denied."""
+    """Return the scope with a name, by default the project. Raise UsageError if it is denied."""
     if name == ALL:
         if not is_all_allowed():
             # The model cannot run `turnlog` to change this; the hint is for the user it talks to.
@@ -52,17 +52,18 @@ def scope_of(directory: Path, name: str | None) -> ProjectScope:
             raise UsageError(f'{message} with scope = "all" in the table [mcp] of {path}')
         return ProjectScope(ALL, None)
     own = os.path.realpath(directory)
-    # Desktop clients start servers in `/` or at home: everything is below, and nobody chose that.
+    # Desktop clients start servers in `/` or the home directory. Nobody chose to share everything
+    # below it.
     if own in ("/", os.path.realpath(Path.home())):
         return ProjectScope(PROJECT, (own,), is_exact=True)
     return ProjectScope(PROJECT, (own, *_worktrees(own)))
 
 
 def _worktrees(own: str) -> list[str]:
-    """Return the other worktrees of a repository, if they agree that they belong together.
+    """Return the other worktrees of a repository, if the repository lists this one as well.
 
-    An unpacked archive may contain a file `.git` with "gitdir: /home/ada/secret/.git". Only if that
-    repository lists this directory as its worktree does it share its sessions.
+    An unpacked archive may contain a file `.git` with "gitdir: /home/ada/secret/.git". The sessions
+    of that repository are shared only if it lists this directory as its worktree.
     """
     # The first one is the repository's own directory.
     found = worktrees_of(Path(own))

@@ -1,7 +1,7 @@
 """The Model Context Protocol: one JSON-RPC message in, one answer or none out.
 
-Written out instead of using the SDK, whose import alone takes about a second of CPU, twice the
-time that a first answer may take. The SDK's client is what the tests talk to it with.
+Implemented without the SDK, whose import alone takes about a second of CPU, twice the time that a
+first answer may take. The tests talk to it through the SDK's client.
 """
 
 import sys
@@ -18,7 +18,7 @@ from turnlog.secrets import mask
 from turnlog.text import one_line
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Protocol versions that are spoken, the newest first: what is used of them is the same."""
+"""Supported protocol versions, the newest first: the features used here are the same in all."""
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
 INTERNAL, NO_RESOURCE = -32603, -32002
 
@@ -26,7 +26,7 @@ Message = dict[str, Any]
 
 
 class ProtocolError(Exception):
-    """A request that is answered with an error of the protocol."""
+    """An error that is sent as a JSON-RPC error response."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class Dispatcher:
         }
 
     def answer(self, message: Any) -> Message | None:
-        """Return the answer to a message; None for notifications and answers."""
+        """Return the response to a message; None for notifications and responses."""
         id_ = message.get("id") if is_object(message) else None
         id_ = id_ if is_request_id(id_) else None
         try:
@@ -122,7 +122,7 @@ TEMPLATE = {
 
 
 def error_message(id_: str | int | None, code: int, message: str) -> Message:
-    """Return an error of the protocol."""
+    """Return a JSON-RPC error response."""
     return {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": mask(message)}}
 
 
@@ -133,7 +133,7 @@ def log_failure(error: BaseException) -> None:
 
 
 def _parse(message: Any) -> tuple[str | None, Message]:
-    """Return the method and parameters of a message; no method for answers."""
+    """Return the method and parameters of a message; the method is None for responses."""
     if not is_object(message) or message.get("jsonrpc") != "2.0":
         raise ProtocolError(INVALID_REQUEST, "not a JSON-RPC 2.0 message")
     if "method" not in message and ("result" in message or "error" in message):

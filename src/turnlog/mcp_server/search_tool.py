@@ -1,4 +1,4 @@
-"""The tool `search`: texts of earlier sessions, best first, each with what its turn ended with."""
+"""The tool `search`: texts of earlier sessions, best first, each with its turn's last answer."""
 
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,7 @@ from turnlog.web.regex_search import search_by_regex
 PROMPT = 240
 SOME_WORDS = ", none with all words; like=true searches by subject"
 OUTCOME, SNIPPET = 600, 800
-"""Characters of the answer that a turn ended with, and of a hit."""
+"""Characters shown of a turn's last answer, and of a hit."""
 Lines = dict[tuple[str, int], TurnOutcome]
 
 
@@ -38,7 +38,7 @@ def search(history: History, given: dict[str, Any]) -> ToolAnswer:
     head = f"search {text[:200]!r} in {history.scope.label}: {counted}"
     if not found:
         return ToolAnswer(head, [], "Nothing found. Try `like`, other words, or `sessions`.")
-    # One query for all turns: sessions would have to be opened one by one otherwise.
+    # One query for all turns, instead of opening the sessions one by one.
     outcomes = service.outcomes_of_turns(history.stores, _lines(found))
     blocks = [_session(history, hits, outcomes) for hits in found]
     return ToolAnswer(head, blocks, 'To read on: read(ref="…") with a reference from above.')
@@ -58,8 +58,8 @@ def _ask(
         return list(like_sessions(history.stores, like)), ", by subject"
     if is_regex:
         request = SearchRequest(text, is_regex, selection, limit, hides_secrets=True)
-        # A model's expression runs in a process of its own: `re` would block the whole server,
-        # which then would not even notice that its client is gone.
+        # Run a model's expression in a separate process: `re` could block the whole server, which
+        # would not even notice that its client is gone.
         return list(islice(search_by_regex(history.stores, request), limit)), ""
     request = SearchRequest(whole_words(text), selection=selection, limit=limit, hides_secrets=True)
     recalled = list(islice(service.recall_sessions(history.stores, request), limit))
@@ -68,10 +68,10 @@ def _ask(
 
 
 def whole_words(text: str) -> str:
-    """Return a query without prefixes if it has digits, as keys do.
+    """Turn prefixes into whole words if a query has digits, as keys do.
 
-    Hits inside secrets are left out, but a prefix that matches part of one would still change the
-    order of the others, and so confirm a guess.
+    Hits inside secrets are left out, but a prefix that matches part of a secret would still change
+    the order of the other hits, and so confirm a guess.
 
     >>> whole_words("cach*"), whole_words('zk3J* OR "ghp zk3J "*')
     ('cach*', 'zk3J OR "ghp zk3J "')
@@ -80,7 +80,7 @@ def whole_words(text: str) -> str:
 
 
 def _session_file(history: History, text: str) -> Path | None:
-    """Return the file of the session in scope that a query names; None for a question."""
+    """Return the file of the session that a query names, if it is in scope; None for a question."""
     try:
         name = parse_reference(text).session
     except UsageError:
@@ -88,7 +88,7 @@ def _session_file(history: History, text: str) -> Path | None:
     try:
         return history.find(name)[1] if is_reference(name) else None
     except NotFound:
-        # `facade` looks like the start of an id; a whole id is no question.
+        # A word such as `facade` may look like the start of an id, but a whole id is no question.
         if is_whole_id(name):
             raise
         return None
@@ -106,7 +106,7 @@ def _selection(history: History, given: dict[str, Any], numbers: tuple[int, ...]
         tool=given.get("tool"),
         branch=given.get("branch"),
         errors=given.get("errors", False),
-        # Recorded paths are absolute; `./src/a.py` would match the end of none.
+        # Recorded paths are absolute; none ends with `./src/a.py`.
         file=file.removeprefix("./") if file else None,
         session=chosen,
         # A session that was named is searched even if it is the calling one.
@@ -151,7 +151,7 @@ def _turn(history: History, hits: SessionHits, turn: TurnHits, outcomes: Lines) 
 
 
 def _is_within(snippet: str, ending: str) -> bool:
-    """Return whether a snippet repeats a part of the answer that a turn ended with."""
+    """Return whether a snippet repeats part of a turn's last answer."""
     return brief(snippet, SNIPPET).strip("… ") in ending
 
 

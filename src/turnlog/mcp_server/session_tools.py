@@ -23,11 +23,11 @@ from turnlog.text import exact_money, plural
 MOST_FILES = 40
 OUTCOME = 1_500
 MOST_TURNS = 30
-"""Maximum turns of one answer: more than fit, unless most of them are short."""
+"""Maximum turns in one answer: more than fit, unless most are short."""
 LONGEST_MASKED = 4_000
-"""Maximum characters of a text that are masked to show its start."""
+"""Characters of a text to mask when only its start is shown."""
 LONGEST_ROW = 1 << 20
-"""Maximum characters shown of an output, in parts."""
+"""Maximum characters of an output, spread over several answers."""
 CONTEXT_TEXT = 400
 """Maximum characters of a block of the context."""
 
@@ -55,7 +55,7 @@ def list_sessions(history: History, given: dict[str, Any]) -> ToolAnswer:
 
 
 def _mark_notes(sessions: Sequence[ListedSession]) -> str:
-    """Return what the marks of costs mean, as far as they occur."""
+    """Explain the marks of costs that occur in some sessions."""
     used = {mark for session in sessions for mark in session.marks}
     return "".join(f" {mark} {note}." for mark, note in MARK_NOTES.items() if mark in used)
 
@@ -113,14 +113,14 @@ def _prompt(session: Session, turn: Turn) -> str:
 
 
 def read(history: History, given: dict[str, Any]) -> ToolAnswer:
-    """Return the transcript around a reference, of a turn or of a range of turns."""
+    """Return the transcript around a reference, or of a turn or a range of turns."""
     reference = parse_reference(given["ref"])
     session = history.open(reference.session)
     turns = session.turns
     if not turns:
         raise NotFound(f"{session.id} has no turns")
     first, wanted = _range(session, reference.line, given)
-    # The rest is reached by another call, which the advice names.
+    # The advice names the call that reads the remaining turns.
     last = min(wanted, first + MOST_TURNS - 1)
     options = ViewOptions(
         line=reference.line,
@@ -167,7 +167,7 @@ def _turns_text(first: int, last: int) -> str:
 
 
 def context(history: History, given: dict[str, Any]) -> ToolAnswer:
-    """Return what a client would send on resuming a session, message by message."""
+    """Return the messages that a client would send on resuming a session."""
     session = history.open(parse_reference(given["session"]).session)
     messages = session.context()
     # Only the starts of texts are shown: masking a context of megabytes would take seconds.
@@ -186,11 +186,10 @@ def context(history: History, given: dict[str, Any]) -> ToolAnswer:
 def _context_lines(
     messages: list[dict[str, Any]], masked: list[dict[str, Any]]
 ) -> Iterator[tuple[int, str]]:
-    """Yield the size and the start of each block; its text is taken from the masked messages."""
+    """Yield the size of each block, and its start from the masked messages."""
     for number, (whole, shown) in enumerate(zip(messages, masked, strict=True), 1):
         for block, start in zip(_blocks(whole), _blocks(shown), strict=True):
-            # Of the whole block: its size is what the context costs, though only its start is
-            # shown.
+            # Count the whole block, as the client would send it, although only its start is shown.
             tokens = estimate_tokens(_block_text(block))
             kind = str(start.get("type"))
             name = f" {start.get('name')}" if kind == "tool_use" else ""

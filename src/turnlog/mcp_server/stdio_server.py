@@ -1,7 +1,7 @@
 """Serve a client over stdin and stdout: a JSON message per line, until the input ends.
 
-Nothing but messages reaches stdout: the descriptor is moved away, and whatever else prints ends up
-on stderr. The end of the input ends the process, whatever is still running.
+Only messages reach stdout: its descriptor is moved, and anything else that is printed goes to
+stderr. The process exits when the input ends, even if requests are still running.
 """
 
 import json
@@ -30,11 +30,11 @@ from turnlog.store.paths import Store
 
 THREADS = 4
 LONGEST = 4 << 20
-"""Bytes of a message: arguments are short."""
+"""Maximum bytes of a message: arguments are short."""
 MOST_WAITING = 200
-"""Requests that wait for a thread; more are refused, so that memory is bounded."""
+"""Maximum number of unfinished requests; more are refused, to bound memory."""
 GRACE = 5.0
-"""Seconds for running requests after the input has ended, as for `turnlog mcp < requests`."""
+"""Seconds for running requests to finish after the input has ended (`turnlog mcp < requests`)."""
 CANCELLED = "notifications/cancelled"
 SLOW = ("tools/call", "resources/read", "resources/list")
 """Methods that are answered in a thread."""
@@ -44,7 +44,7 @@ def serve_stdio(stores: Sequence[Store], project: Path) -> None:
     """Answer requests until the input ends, then exit."""
     source, sink = _take_over_streams()
     server = StdioServer(Dispatcher(ToolRuns(stores, project)), sink)
-    # A client that is in a hurry sends SIGTERM: stop a running sync then, too.
+    # A client may send SIGTERM instead of closing the input: stop a running sync then, too.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         server.read_all(source)
@@ -63,13 +63,13 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def _take_over_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Return private duplicates of stdin and stdout; the originals become null and stderr."""
+    """Return duplicates of stdin and stdout; redirect the originals to /dev/null and stderr."""
     source, sink = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
     os.close(nowhere)
     os.dup2(2, 1)
-    # Unbuffered: an answer leaves at once, and the exit has nothing to flush.
+    # Unbuffered: an answer is sent at once, and nothing is left to flush on exit.
     return os.fdopen(source, "rb"), os.fdopen(sink, "wb", buffering=0)
 
 
@@ -114,7 +114,7 @@ class StdioServer:
         self._respond(message)
 
     def _start(self, message: Message) -> None:
-        # Cleaned up here, in the thread that reads: no other one changes the table.
+        # Clean up here, in the reading thread, because no other thread changes the table.
         for done in [each for each in self._running if each.done()]:
             del self._running[done]
         if len(self._running) >= MOST_WAITING:
@@ -125,14 +125,14 @@ class StdioServer:
         self._running[self._pool.submit(self._respond, message)] = message.get("id")
 
     def _cancel(self, message: Message) -> None:
-        """Drop a request that waits; the answer to one that runs is not sent."""
+        """Drop a waiting request, or suppress the answer to a running one."""
         params = message.get("params")
         id_ = params.get("requestId") if is_object(params) else None
-        # An id that is none was answered with an error; it may not even be hashable.
+        # A request with an invalid id got an error; the id may not even be hashable.
         if not is_request_id(id_):
             return
         for future, running in self._running.items():
-            # One that has not started never answers, so its id may be used again.
+            # A request that has not started never answers, so its id may be used again.
             if running == id_ and not future.cancel() and not future.done():
                 self._cancelled.add(id_)
 
@@ -151,10 +151,10 @@ class StdioServer:
             with self._writing:
                 view = memoryview(line)
                 while view:
-                    # A pipe takes what fits, and an unbuffered write returns then.
+                    # An unbuffered write to a pipe may write only a part of the line.
                     view = view[self._sink.write(view) :]
         except OSError as error:
-            # The client is gone. Its end of the input follows, or never does.
+            # The client is gone. Do not rely on it to close the input.
             if not isinstance(error, BrokenPipeError):
                 log_failure(error)
             stop_syncs()

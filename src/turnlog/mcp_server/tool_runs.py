@@ -1,8 +1,8 @@
-"""Run tools: bring the index up to date, check arguments, answer within the limits.
+"""Run tools: refresh the index, check arguments, and render answers within the limits.
 
-The index is refreshed before each call, for at most some seconds; a larger sync continues in a
-process of its own while the call is answered from the index as it is. Nothing is written but the
-index, which lies in the cache.
+The index is refreshed before each call, for a limited time; a longer sync continues in another
+process while the call is answered from the index as it is. Only the index, in the cache directory,
+is ever written.
 """
 
 import time
@@ -31,7 +31,7 @@ FRESH = 0.5
 """Seconds after a refresh during which calls do not start another one."""
 MOST_CANDIDATES = 20
 LISTED = 20
-"""Sessions that are listed as resources."""
+"""Number of sessions listed as resources."""
 UNFINISHED = "The index is still being built: this answer may miss sessions. Ask again in a minute."
 
 
@@ -46,11 +46,11 @@ class IndexRefresh:
         self.problem: str | None = None
 
     def start(self) -> Thread | None:
-        """Start a refresh unless one runs or has just ended; return the one that runs."""
+        """Start a refresh unless one is running or has just ended; return the running one."""
         with self._lock:
             if self._thread and self._thread.is_alive():
                 return self._thread
-            # Models send several calls at once; one look at the files serves them all.
+            # Models send several calls at once; one refresh serves them all.
             if time.monotonic() - self._ended < FRESH:
                 return None
             self._thread = Thread(target=self._run, daemon=True, name="refresh")
@@ -97,11 +97,12 @@ class ToolRuns:
             arguments = check_arguments(TOOLS[name].schema, given)
             return self._answer(name, arguments, params), False
         except Ambiguous as error:
-            # Candidates are names from sessions, and therefore quoted as well.
+            # Candidates are names from sessions, so they are quoted as well.
             answer = ToolAnswer(error.message, error.candidates[:MOST_CANDIDATES])
             return render(answer, None, {}), True
         except TurnlogError as error:
-            # Models correct a call if the result says what is wrong, so this is no protocol error.
+            # Return a result instead of a protocol error: from it, models learn how to correct the
+            # call.
             return harmless(mask(error.message)), True
         except OSError as error:
             return mask(f"a file cannot be read: {error.strerror or error}"), True
@@ -133,12 +134,12 @@ class ToolRuns:
 
     def _answer(self, name: str, given: dict[str, Any], params: Mapping[str, Any]) -> str:
         notice = self._refresh.wait()
-        # The tools read the index as it is: the refresh has been waited for.
+        # The call has already waited for the refresh, so the tools read the index as it is.
         with deferred_sync(), collect_skipped():
             try:
                 answer = self._ask(name, given, params)
             except DamagedIndex:
-                # Rebuilding is what the refresh does; the second try finds it done.
+                # The refresh rebuilds a damaged index, so the second attempt succeeds.
                 self._refresh = IndexRefresh(self._stores)
                 notice = self._refresh.wait()
                 answer = self._ask(name, given, params)
@@ -154,7 +155,7 @@ class ToolRuns:
 
 
 def _load_all() -> None:
-    # Only ahead of time: a tool that cannot be imported says so when it is called.
+    # This only saves time later: a tool that cannot be imported fails when it is called.
     with suppress(ImportError):
         for tool in TOOLS.values():
             tool.load()

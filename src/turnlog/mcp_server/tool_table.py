@@ -45,7 +45,7 @@ DIMENSIONS = ("day", "week", "month", "project", "branch", "model", "session")
 
 
 class HistoryTool(NamedTuple):
-    """A tool as clients see it, and the function that answers it."""
+    """A tool as clients see it, and the function that runs it."""
 
     title: str
     description: str

@@ -1,4 +1,4 @@
-"""A transcript for models: few words per row, each with the line that it comes from."""
+"""Render a transcript for models: few words per row, each with its line in the file."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -19,9 +19,10 @@ from turnlog.render.rows import (
 )
 
 REACHED, BEFORE = 4_000, 1_500
-"""Tokens up to a line within which a turn is shown from its start; otherwise, those before it."""
+"""A turn is shown from its start if a line is at most REACHED tokens into it; otherwise, from about
+BEFORE tokens before the line."""
 FOLDED = 12
-"""Lines shown of an output unless all are asked for; for a failed call, the last ones."""
+"""Lines shown of an output unless `full` is set; the last ones for a failed call."""
 
 
 class TranscriptRow(NamedTuple):
@@ -38,7 +39,7 @@ def transcript_rows(
     own = [agent for agent in session.subagents if session.find_call(agent.call_id)]
     # Sub-agents are named, not inlined: one may be longer than the session that started it.
     builder = RowBuilder(session, options, [], frozenset(agent.path for agent in own))
-    # A sub-agent whose call is on another branch, or was stripped, has nowhere to be named.
+    # A sub-agent is named at its call; if that is on another branch or stripped, it is left out.
     agents = {agent.call_id: agent.id for agent in own}
     for turn in session.turns[first - 1 : last]:
         calls = {call.use.line: agents.get(call.id) for call in turn.calls if call.id in agents}
@@ -53,9 +54,9 @@ def transcript_rows(
 
 
 def rows_around(rows: list[TranscriptRow], line: int) -> list[TranscriptRow]:
-    """Return the first row, which is the prompt, then the rows from shortly before a line on.
+    """Return the first row, which is the prompt, and all rows from shortly before a line.
 
-    Return all rows if the line is so near the start that an answer reaches it anyway.
+    Return all rows if the line is so near the start that one answer includes it anyway.
     """
     place = max((number for number, row in enumerate(rows) if row.line <= line), default=0)
     if sum(estimate_tokens(row.text) for row in rows[: place + 1]) <= REACHED:

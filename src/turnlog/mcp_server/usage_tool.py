@@ -11,7 +11,7 @@ from turnlog.mcp_server.citations import brief, parse_reference
 from turnlog.mcp_server.visible_sessions import History
 
 HIDDEN = frozenset({"unpriced", "understated", "elapsed_seconds", "agent_tokens"})
-"""Columns that would only cost tokens."""
+"""Columns that are not worth their tokens."""
 
 
 def usage(history: History, given: dict[str, Any]) -> ToolAnswer:
@@ -29,7 +29,7 @@ def usage(history: History, given: dict[str, Any]) -> ToolAnswer:
     period = " ".join(filter(None, (since and f"since {since}", until and f"until {until}")))
     about = f"session {given['session']}" if given.get("session") else f"{len(numbers)} sessions"
     head = f"usage {name} of {about} in {history.scope.label} {period}".rstrip()
-    # The newest first: an answer that is cut keeps what is asked for most.
+    # Newest first, so that a truncated answer has the rows that most questions are about.
     rows = found.rows[-1::-1] if name in ("daily", "weekly", "monthly") else found.rows
     columns = _columns(found)
     table = [" | ".join(columns), *(_cells(columns, row) for row in rows)]
@@ -45,7 +45,7 @@ def usage(history: History, given: dict[str, Any]) -> ToolAnswer:
 
 def _numbers(history: History, session: str | None) -> tuple[int, ...]:
     if session is None:
-        # What this session costs is part of what the project costs.
+        # Include the calling session: it is part of the project's costs.
         return tuple(number for _, number in history.in_scope)
     id_, _ = history.find(parse_reference(session).session)
     found = service.match_sessions(history.stores, ListFilters(ids=(id_,)))

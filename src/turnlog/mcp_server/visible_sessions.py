@@ -1,4 +1,4 @@
-"""The sessions that one client may see, looked up the same way by all tools.
+"""Look up the sessions that a client may see, for all tools.
 
 Every lookup goes through `History`, which knows the scope and the calling session. No part of a
 request becomes part of a path: sessions are looked up in the index by their id.
@@ -25,11 +25,11 @@ from turnlog.store.stores import holder_of
 SHORT = 8
 """Characters of an id in citations."""
 KEPT = 4
-"""Opened sessions that are kept in memory."""
+"""Maximum number of open sessions in the cache."""
 
 
 class SessionMemory:
-    """Opened sessions, the last few; a file that has changed is opened again."""
+    """An LRU cache of open sessions; a file that has changed is opened again."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -38,7 +38,7 @@ class SessionMemory:
     def open(self, store: Store, path: Path) -> Session:
         """Return an opened session."""
         state = path.stat()
-        # Before it is opened: what is appended meanwhile makes another key.
+        # Taken before opening: if lines are appended meanwhile, the next call has another key.
         key = (str(path), state.st_size, state.st_mtime_ns)
         with self._lock:
             if key in self._kept:
@@ -72,7 +72,7 @@ class History:
         """Ids of the sessions that the request may come from."""
         found = calling_sessions(self.stores, self.meta)
         if not found:
-            # A session of the project that was written to a moment ago is most likely it.
+            # A session of the project that was written to a moment ago is most likely the caller.
             newest = self.describe([number for _, number in self.in_scope[:1]])
             found = {each.id for each in newest if is_recent(each.last_active)}
         return found | started_sessions()
@@ -83,7 +83,7 @@ class History:
         return self._matching(ListFilters())
 
     def numbers(self, filters: ListFilters = ListFilters()) -> tuple[int, ...]:  # noqa: B008
-        """Return the numbers of the sessions that match, without the calling one, newest first."""
+        """Return the numbers of matching sessions except the calling one, newest first."""
         places = self.in_scope if filters == ListFilters() else self._matching(filters)
         own = self._own_numbers
         return tuple(number for _, number in places if number not in own)
@@ -98,7 +98,7 @@ class History:
     def _matching(self, filters: ListFilters) -> list[tuple[float, int]]:
         chosen = filters._replace(directories=self.scope.directories)
         rows = service.match_sessions(self.stores, chosen).rows
-        # `directories` matches everything below as well, which an exact scope leaves out.
+        # `directories` also matches subdirectories, which an exact scope leaves out.
         if not self.scope.is_exact:
             return rows
         found = service.describe_sessions(self.stores, [number for _, number in rows])
@@ -111,7 +111,7 @@ class History:
         return [found[number] for number in numbers if number in found]
 
     def find(self, name: str) -> tuple[str, Path]:
-        """Return the session id and the file that a name stands for, if it is in scope.
+        """Return the id and file of the session in scope that a name refers to, or raise NotFound.
 
         A name is the id of a session or sub-agent, the start of one, or `last`.
         """
@@ -124,8 +124,7 @@ class History:
             owner = service.session_of(self.stores, path)
             if owner and self._matching(ListFilters(ids=(owner,))):
                 return owner, path
-        # The same words for a session of another project: its existence is none of this client's
-        # business.
+        # The same message for a session of another project, whose existence must not be revealed.
         raise NotFound(
             f"no session {name[:80]!r} in {self.scope.label}: call `sessions` for a list"
         )
@@ -150,5 +149,5 @@ class History:
 
 
 def short_id(id_: str) -> str:
-    """Return the start of an id, which finds the session again unless another one has it."""
+    """Return the start of an id, enough to find the session unless another id starts the same."""
     return id_[:SHORT] if len(id_) == 36 else id_

@@ -1,7 +1,7 @@
 """Background work of the picker: refresh the index, watch running sessions, check health.
 
-None of it delays the screen: each runs in a thread, which imports what it needs, and what it found
-is delivered to the screen's.
+None of it delays the screen: each task runs in a thread, which imports the modules it needs and
+delivers its results to the screen's thread.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ from turnlog.index.database import index_path, open_index
 from turnlog.store.paths import Store
 
 LIVE_PAUSE = 2.0
-"""Seconds between two looks at the running sessions."""
+"""Seconds between polls of the running sessions."""
 CHECKED = 2 << 20
-"""Bytes of sessions that are checked at once: a check occupies the interpreter."""
+"""Sessions up to this many bytes are checked: a check occupies the interpreter."""
 
 
 class BackgroundCallbacks(NamedTuple):
-    """Functions that the threads call with what they found."""
+    """Functions that the threads call with their results."""
 
     refreshed: Callable[[str | None], None]
     """Called after a refresh, with the error if it failed."""
@@ -48,18 +48,18 @@ class Background:
         return self._refreshing
 
     def start(self) -> None:
-        """Start to watch running sessions, and refresh the index."""
+        """Start watching running sessions, and refresh the index."""
         self._start(self._watch)
         self.refresh()
 
     def refresh(self) -> None:
-        """Refresh the index, unless that is under way."""
+        """Refresh the index, unless a refresh is running."""
         if not self._refreshing:
             self._refreshing = True
             self._start(self._refresh)
 
     def check(self, sessions: Sequence[tuple[Store, str]]) -> None:
-        """Check sessions, given by store and path, that were not checked in their present state."""
+        """Check sessions, given by store and path, unless checked since the last refresh."""
         fresh = [each for each in sessions if each[1] not in self._checked]
         if fresh and not self._checking:
             self._checking = True
@@ -104,7 +104,7 @@ class Background:
         from turnlog.store.catalog import locate_session
 
         with collect_skipped():
-            # One after the other: a closed picker must not continue checking.
+            # One at a time, so that checking stops when the picker is closed.
             for store, path in sessions:
                 if self._closed.is_set():
                     return

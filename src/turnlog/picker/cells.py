@@ -1,8 +1,8 @@
-"""Text for the screen: masked, harmless, on one line, and cut to a number of terminal cells.
+"""Prepare text for the screen: masked, sanitized, on one line, cut to a width in terminal cells.
 
-Widths are those of prompt_toolkit, which draws the text. Characters that combine with others are
-dropped, and of an emoji of several parts all but the first: terminals disagree on how wide the
-result is, and one wrong width shifts everything to its right.
+Widths are those of prompt_toolkit, which draws the text. Combining characters are dropped, and
+composed emoji are cut to their first part: terminals disagree on their width, and one wrong width
+shifts everything to its right.
 """
 
 import re
@@ -14,7 +14,8 @@ from turnlog.secrets import mask
 from turnlog.text import one_line
 
 _COMBINING = re.compile(
-    # A family is people with joiners between them; some terminals draw one, some all of them.
+    # The emoji of a family is several people with joiners between them; some terminals draw one
+    # person, some all of them.
     r"(?:\u200d[\u2190-\u2bff\U0001f000-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]?)+"
     r"|[\u0300-\u036f\u200b-\u200f\u20d0-\u20ff\u2060-\u2064\ufe00-\ufe0f]"
     r"|[\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
@@ -22,7 +23,7 @@ _COMBINING = re.compile(
 
 
 def without_combining(text: str) -> str:
-    """Return a text of which every terminal draws each character in its own cells.
+    """Remove combining characters, so that all terminals draw a text equally wide.
 
     >>> without_combining("a\u0301 \U0001f469\u200d\U0001f469\u200d\U0001f467 b")
     'a 👩 b'
@@ -32,7 +33,7 @@ def without_combining(text: str) -> str:
 
 @lru_cache(4096)
 def shown(text: str) -> str:
-    """Return a text as the screen may show it, on one line."""
+    """Return a text masked and sanitized, on one line."""
     return " ".join(without_combining(one_line(mask(text))).split())
 
 
@@ -60,7 +61,7 @@ def fit(text: str, cells: int, *, is_right: bool = False) -> str:
 
 
 def fit_end(text: str, cells: int) -> str:
-    """Cut a text at its start, as a path, or pad it to exactly this many cells.
+    """Cut a text, such as a path, at its start, or pad it to exactly this many cells.
 
     >>> fit_end("/home/ada/shop", 9), fit_end("/srv", 6)
     ('…ada/shop', '/srv  ')
@@ -71,7 +72,7 @@ def fit_end(text: str, cells: int) -> str:
 
 
 def _start(text: str, cells: int) -> str:
-    """Return the start of a text that fits into some cells."""
+    """Return the longest start of a text that fits into some cells."""
     used = 0
     for place, character in enumerate(text):
         used += width_of(character)

@@ -1,4 +1,4 @@
-"""The keys of the picker: the line at the bottom of the screen and the page of help."""
+"""Describe the picker's keys, in the footer and on the help page."""
 
 from turnlog.picker.cells import width_of
 from turnlog.picker.picker_state import PickerMode

@@ -1,7 +1,7 @@
-"""The picker: asks for lists, rows and previews, and does what keys ask for.
+"""The picker's controller: requests lists, rows and previews, and runs the commands of keys.
 
-Answers arrive from other threads and change the state in the screen's. `picker_screen` draws the
-state, `picker_keys` calls these methods.
+Answers from other threads are applied to the state in the screen's thread. `picker_screen` draws
+the state, `picker_keys` calls these methods.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from turnlog.picker.session_preview import SessionPreview
 
 POLL = 1.0
-"""Seconds between two looks at an index that is being brought up to date."""
+"""Seconds between queries of an index that is being refreshed."""
 FIRST_WAIT = 0.1
 """Seconds that the first paint waits for the first list."""
 
@@ -53,7 +53,7 @@ class PickerOptions(NamedTuple):
     query: str = ""
     """The initial query."""
     purpose: str | None = None
-    """The command that the session is chosen for; None for the picker of its own."""
+    """The command that needs a session; None for `turnlog pick` itself."""
     every_project: bool = False
     """Start with all projects instead of the current directory."""
     view: Callable[[str, int | None], None] | None = None
@@ -64,7 +64,7 @@ class Choice(NamedTuple):
     """The chosen session and what to do with it."""
 
     action: str
-    """`resume`, `chat` or `web`; a command that has asked for the session decides itself."""
+    """`resume`, `chat` or `web`; ignored if a command asked for the session."""
     session: ListedSession
     store: Store
 
@@ -79,7 +79,7 @@ class Picker:
         self.stores = stores
         self.options = options
         self._early: list[Callable[[], None]] | None = []
-        """Updates that arrived before there was a screen; None from then on."""
+        """Updates that arrived before the screen was running; None once it runs."""
         self._lock = Lock()
         self._answered = Event()
         self.state = PickerState(scopes_of(Path.cwd()))
@@ -108,9 +108,9 @@ class Picker:
         self.search()
 
     def run(self, app: PickerApp, focused: Callable[[], Window]) -> Choice | None:
-        """Show the picker; return what was chosen, None if it was left.
+        """Show the picker; return the choice, or None if the user left it.
 
-        `focused` returns the window that takes what is typed.
+        `focused` returns the window that receives typed text.
         """
         self._prepare(app, focused)
         try:
@@ -130,9 +130,11 @@ class Picker:
 
     def _prepare(self, app: PickerApp, focused: Callable[[], Window]) -> None:
         self.app, self._focused = app, focused
-        # After Esc, other bytes of a key follow at once; a person takes longer.
+        # After Esc, the other bytes of an escape sequence follow at once; a second key takes
+        # longer.
         app.ttimeoutlen = app.timeoutlen = 0.05
-        # With an index, the first list is there by now, and the first paint shows it.
+        # If there is an index, the first list arrives within this time, and the first paint shows
+        # it.
         self._answered.wait(FIRST_WAIT)
 
     def _close(self) -> None:
@@ -141,17 +143,17 @@ class Picker:
 
     def _start_alone(self) -> None:
         assert self.app is not None
-        # Otherwise the terminal stays in raw mode, with the picker on it.
+        # Handle SIGTERM, or the terminal would stay in raw mode, with the picker on it.
         if self.app.loop:
             # Outside the main thread (RuntimeError), and on Windows (NotImplementedError, which is
-            # a RuntimeError), no handler can be added: the picker works without.
+            # a RuntimeError), no handler can be added; do without it.
             with suppress(RuntimeError):
                 self.app.loop.add_signal_handler(signal.SIGTERM, self.leave)
         self._start()
 
     def _start(self) -> None:
         assert self.app is not None
-        # The threads start after the first paint: they would compete with it.
+        # Start the threads after the first paint, so that they do not slow it down.
         self.app.after_render += self._begin_once
         with self._lock:
             early, self._early = self._early or [], None
@@ -166,7 +168,7 @@ class Picker:
             app.create_background_task(self._poll())
 
     async def _poll(self) -> None:
-        """Show the part that is ready of an index that is being built or brought up to date."""
+        """While the index is being refreshed, show the sessions that it already has."""
         while True:
             await asyncio.sleep(POLL)
             if self.background.is_refreshing:
@@ -175,7 +177,7 @@ class Picker:
     # Lists and previews.
 
     def search(self) -> None:
-        """Ask for the sessions that match what is typed."""
+        """Request the sessions that match the typed query."""
         state = self.state
         state.generation += 1
         question = ListQuestion(self.query.text, state.scopes[state.scope], dict(state.live))
@@ -194,7 +196,7 @@ class Picker:
         state.learn(page.rows)
         is_narrow = state.scope < len(state.scopes) - 1
         if is_first and is_narrow and not found.numbers and self.query.text == self.options.query:
-            # No session of this directory to offer: an empty list would help nobody.
+            # This directory has no sessions: widen the scope instead of showing an empty list.
             self.cycle_scope(1)
             state.is_known = False
         self.ask_rows()
@@ -204,7 +206,7 @@ class Picker:
             self.ask_preview()
 
     def ask_rows(self) -> None:
-        """Ask for the figures of sessions on the screen that are not known yet."""
+        """Request the figures of sessions on the screen that are not loaded yet."""
         self.state.visible(self._height)
         if missing := self.state.missing(self._height):
             self._worker.ask(
@@ -220,7 +222,7 @@ class Picker:
         self.background.check([(self.stores[key[0]], path) for key, path in unchecked])
 
     def ask_preview(self) -> None:
-        """Ask for the preview of the selected session."""
+        """Request the preview of the selected session."""
         number, found = self.state.selected, self.state.found
         if not self._shown_once:
             return  # its imports would delay the first paint
@@ -241,7 +243,7 @@ class Picker:
         return self.stores[self.state.selected[0] if self.state.selected else 0]
 
     def set_height(self, rows: int) -> None:
-        """Take the number of rows that the list has on the screen."""
+        """Set the number of rows of the list on the screen."""
         if rows != self._height:
             self._height = rows
             self.ask_rows()
@@ -263,7 +265,7 @@ class Picker:
         self.search()
 
     def refresh(self) -> None:
-        """Read what is new in the files, in the background."""
+        """Refresh the index in the background."""
         self.state.message = "refreshing…"
         self.background.refresh()
 
@@ -279,7 +281,7 @@ class Picker:
         self.search()
 
     def _replace_rows(self, rows: dict[SessionKey, ListedSession]) -> None:
-        # Rows on the screen stay until they are read again: keys act on the selected one.
+        # Rows on the screen stay until they are reloaded, because keys act on the selected one.
         state = self.state
         visible = state.visible(self._height)
         state.rows = {number: state.rows[number] for number in visible if number in state.rows}
@@ -317,7 +319,7 @@ class Picker:
             if app.loop:
                 app.loop.call_soon_threadsafe(call)
 
-    # What can be done with the selected session.
+    # Commands on the selected session.
 
     def choose(self, action: str) -> None:
         """Leave the picker with the selected session."""
@@ -335,7 +337,7 @@ class Picker:
         run_in_terminal(lambda: view(path, line), in_executor=True)
 
     def copy(self) -> None:
-        """Put the command that resumes the selected session into the clipboard."""
+        """Copy the command that resumes the selected session to the clipboard."""
         if (session := self.state.session) and self.app:
             command = pasteable_command(session.id, session.project, self.store)
             if command is None:
@@ -356,7 +358,7 @@ class Picker:
         self.focus()
 
     def focus(self) -> None:
-        """Let the line that the mode is about take what is typed."""
+        """Focus the input line of the current mode."""
         if self.app and self._focused:
             self.app.layout.focus(self._focused())
 
@@ -371,7 +373,7 @@ class Picker:
             self.app.exit(result=None)
 
     def title(self) -> str:
-        """Return the title of the selected session, to be edited."""
+        """Return the title of the selected session as the initial text of a rename."""
         return shown(self.state.session.title or "") if self.state.session else ""
 
     def export_name(self) -> str:
@@ -379,7 +381,7 @@ class Picker:
         return f"session-{self.state.session.id[:8]}.html" if self.state.session else ""
 
     def finish(self) -> None:
-        """Do what was asked for."""
+        """Run the action that the open question is about."""
         mode, asked, text = self.state.mode, self.state.asked, self.answer.text.strip()
         self.cancel()
         if asked is None or (mode is not PickerMode.DELETE and not text):
@@ -399,7 +401,7 @@ class Picker:
             self.perform(lambda: session_actions.fork(store, session))
 
     def undo(self) -> None:
-        """Undo the last change that was made here."""
+        """Undo the last change made in this picker."""
         if change := self.state.change:
             self.state.change = None
             self.perform(lambda: session_actions.undo(change))
@@ -441,7 +443,7 @@ class _FirstPage(NamedTuple):
     found: SessionNumbers
     rows: dict[SessionKey, ListedSession]
     preview: "SessionPreview | None"
-    """That of the first session; with the list, it takes one drawing less."""
+    """The preview of the first session; sent along with the list to save a redraw."""
 
 
 def _first_page(
@@ -465,7 +467,7 @@ def _preview_of(dbs: Databases, key: SessionKey, found: SessionNumbers) -> "Sess
 
 
 def copy_text(output: Any, text: str) -> None:
-    """Put a text into the terminal's clipboard, by the sequence OSC 52."""
+    """Copy a text to the terminal's clipboard, with the escape sequence OSC 52."""
     from base64 import b64encode
 
     output.write_raw(f"\x1b]52;c;{b64encode(text.encode()).decode()}\x07")

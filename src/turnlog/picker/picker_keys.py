@@ -1,7 +1,7 @@
 """Key bindings of the picker.
 
-Typing searches, so letters are commands only after Esc. A terminal sends Alt-c as Esc and c: the
-same two keys, at once. Where Esc leaves the picker, it therefore waits for a second key.
+Typing searches, so letters are commands only after Esc. A terminal sends Alt-c as Esc followed by
+c. In command mode, where Esc leaves the picker, Esc therefore waits briefly for a second key.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from turnlog.picker.picker import Picker
 from turnlog.picker.picker_state import PickerMode
 
 TYPED = (PickerMode.RENAME, PickerMode.EXPORT)
-"""Modes in which a line is typed that is not the query."""
+"""Modes with an input line other than the query."""
 LISTED = (PickerMode.SEARCH, PickerMode.COMMAND)
 FAR = 1_000_000_000
 
@@ -40,8 +40,8 @@ def _bind(
         def handle(event: KeyPressEvent) -> None:
             work()
 
-        # Eager: Esc alone is a key, though it also begins sequences of emacs. The binding for all
-        # other keys is not, or it would take precedence over those of prompt_toolkit itself.
+        # Eager, so that Esc acts at once although Emacs key sequences start with it. Keys.Any is
+        # not, or it would take precedence over prompt_toolkit's own bindings.
         bindings.add(key, filter=when, eager=key != Keys.Any)(handle)
 
 
@@ -103,7 +103,8 @@ def _bind_help(
         enter(PickerMode.HELP)()
 
     def close_help() -> None:
-        # The user may keep typing a query: taken as commands, letters would delete or rename.
+        # Restore the previous mode: if the user goes on typing a query in command mode, letters
+        # would delete or rename.
         enter(opened_from)()
 
     _bind(bindings, ("f1",), _in(picker, *LISTED), open_help)
@@ -140,7 +141,7 @@ def _bind_commands(bindings: KeyBindings, picker: Picker) -> None:
 def _bind_alt(
     bindings: KeyBindings, picker: Picker, commands: dict[str, Callable[[], object]]
 ) -> None:
-    """Let Alt with a letter do what the letter does, and Esc alone leave the picker."""
+    """Bind Alt with a letter to the letter's command, and Esc alone to leaving the picker."""
     is_command = _in(picker, PickerMode.COMMAND)
 
     def leave(event: KeyPressEvent) -> None:
@@ -156,7 +157,8 @@ def _bind_alt(
         def act(event: KeyPressEvent, work: Callable[[], object] = work) -> None:
             work()
 
-        # One binding per letter: those of emacs, such as Alt-d, take precedence over Keys.Any.
+        # One binding per letter, because Emacs bindings such as Alt-d take precedence over
+        # Keys.Any.
         bindings.add("escape", key, filter=is_command, eager=True)(act)
 
 

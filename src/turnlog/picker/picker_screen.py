@@ -41,7 +41,7 @@ from turnlog.store.paths import Store
 from turnlog.text import plural
 
 BESIDE = 150
-"""Columns from which on the preview is beside the list."""
+"""Minimum terminal width for a preview beside the list."""
 STYLES = {
     "heading": "underline",
     "dim": "ansibrightblack",
@@ -70,7 +70,7 @@ class SessionListControl(UIControl):
 
     def create_content(self, width: int, height: int) -> UIContent:
         picker, state = self._picker, self._picker.state
-        # Only here is the height of the list known; paging and the rows to load depend on it.
+        # The list's height is known only here; paging and loading rows depend on it.
         picker.set_height(max(1, height))
         layout = RowLayout(width, bool(state.live))
         now = time.time()
@@ -159,7 +159,7 @@ class PickerScreen:
         return Layout(root, self._query)
 
     def focused(self) -> Window:
-        """Return the window that takes what is typed."""
+        """Return the window that receives typed text."""
         is_asked = self._picker.state.mode in (PickerMode.RENAME, PickerMode.EXPORT)
         return self._answer if is_asked else self._query
 
@@ -220,7 +220,7 @@ class PickerScreen:
     def _footer(self) -> StyleAndTextTuples:
         state, columns = self._picker.state, self._columns()
         if state.mode is PickerMode.DELETE and state.asked:
-            # The session that was asked about, not the one now selected: the list moves by itself.
+            # Name the session that was asked about: another one may be selected by now.
             session = state.asked[1]
             title = fit(shown(session.title or session.id), columns - 40).rstrip()
             return [("class:broken", f"Delete {title}? "), ("", "y yes · n no (undoable)")]
@@ -232,8 +232,8 @@ class PickerScreen:
 
 
 def pick_session(stores: Sequence[Store], options: PickerOptions) -> Choice | None:
-    """Let the user pick a session; None if the picker was left without a choice."""
-    # First of all, so that SQLite works while the screen is built.
+    """Let the user pick a session; return None if they leave without choosing."""
+    # Create the picker first, so that its query runs while the screen is built.
     picker = Picker(stores, options)
     screen = PickerScreen(picker)
     return picker.run(_make_app(picker, screen), screen.focused)
@@ -258,5 +258,5 @@ def _make_app(picker: Picker, screen: PickerScreen) -> PickerApp:
 
 
 def _input_line(control: BufferControl) -> Window:
-    # Scrolled anew at every paint: what a narrow terminal hid comes back when it is widened.
+    # Recompute the scroll position at every paint, so that widening the terminal shows hidden text.
     return Window(control, height=1, get_horizontal_scroll=lambda _: 0)

@@ -1,7 +1,7 @@
 """State of the picker: the sessions that match, the selected one, the open question.
 
-Only the screen's thread changes it. An answer from another thread counts if nothing was typed since
-it was asked for: its generation is the current one.
+Only the screen's thread changes it. An answer from another thread is used only if its generation is
+current, that is, if nothing was typed since the request.
 """
 
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class PickerState:
     scope: int = 0
     mode: PickerMode = PickerMode.SEARCH
     generation: int = 0
-    """Counts the lists that were asked for; answers to earlier ones are dropped."""
+    """Number of list requests so far; answers to earlier requests are dropped."""
     found: SessionNumbers = field(default_factory=lambda: SessionNumbers([], {}, None))
     is_known: bool = False
     """False until the first list has arrived."""
@@ -53,11 +53,11 @@ class PickerState:
     preview_of: SessionKey | None = None
     live: dict[str, str] = field(default_factory=dict[str, str])
     asked: tuple[int, ListedSession] | None = None
-    """The session that a question is about, with the number of its store: another one may be
-    selected by the time of the answer, because the list changes by itself."""
+    """The session that a question is about, with the number of its store. By the time the user
+    answers, another session may be selected, because the list is refreshed in the background."""
     message: str = ""
     change: str | None = None
-    """The last change, which can be undone."""
+    """Journal id of the last change, for undo."""
 
     @property
     def selected(self) -> SessionKey | None:
@@ -67,11 +67,11 @@ class PickerState:
 
     @property
     def session(self) -> ListedSession | None:
-        """The selected session, once it is read."""
+        """The selected session, once it is loaded."""
         return self.rows.get(self.selected) if self.selected is not None else None
 
     def take(self, generation: int, found: SessionNumbers) -> bool:
-        """Show another list, unless it is outdated; the same session stays selected."""
+        """Replace the list unless it is outdated; keep a pinned session selected."""
         if generation != self.generation:
             return False
         selected = self.selected
@@ -87,7 +87,7 @@ class PickerState:
         return True
 
     def learn(self, rows: dict[SessionKey, ListedSession]) -> None:
-        """Take the figures of sessions; select the one that was waited for."""
+        """Add figures of sessions; select the `wanted` session if it is among them."""
         self.rows |= rows
         for number, row in rows.items():
             if row.path == self.wanted and number in self.found.numbers:
@@ -101,7 +101,7 @@ class PickerState:
         self.is_pinned = self.cursor > 0
 
     def visible(self, height: int) -> list[SessionKey]:
-        """Return the numbers of the sessions on a screen, scrolled to the selection."""
+        """Scroll to the selection; return the numbers of the sessions on the screen."""
         if self.cursor < self.top:
             self.top = self.cursor
         elif self.cursor >= self.top + height:
@@ -110,6 +110,6 @@ class PickerState:
         return self.found.numbers[self.top : self.top + height]
 
     def missing(self, height: int) -> list[SessionKey]:
-        """Return sessions on the screen, and a screen after it, whose figures are not known."""
+        """Return sessions without loaded figures, from one screen before to one screen after."""
         near = self.found.numbers[max(0, self.top - height) : self.top + 2 * height]
         return [number for number in near if number not in self.rows]

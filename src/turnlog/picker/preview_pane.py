@@ -1,4 +1,4 @@
-"""The preview of the selected session: the texts around a match, or the last ones."""
+"""Format the preview of the selected session: the texts around a match, or the last texts."""
 
 import re
 from datetime import UTC, datetime
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 NAMES = {"prompt": "you", "answer": "model", "summary": "summary", "result": "result"}
 STYLES = {"prompt": "class:prompt", "answer": "class:answer"}
 BEFORE = 70
-"""Cells of a text before the match."""
+"""Maximum cells of a text that comes before the match."""
 BLANKS = re.compile(r"\n\s*\n+")
 
 
 def facts_line(session: ListedSession, facts: RowFacts, width: int) -> list[Fragment]:
-    """Return the line above a preview: what the row has no room for."""
+    """Return the line above a preview, with the facts that a row has no room for."""
     parts = [
         session.id[:8],
         plural(session.turns, "turn"),
@@ -62,7 +62,7 @@ def _kept(days: str) -> str:
 
 
 def preview_fragments(preview: "SessionPreview | None") -> list[Fragment]:
-    """Return the texts of a preview, the match marked."""
+    """Return the texts of a preview, with the match marked."""
     if preview is None:
         return [("class:dim", "nothing to show yet")]
     found: list[Fragment] = []
@@ -70,7 +70,7 @@ def preview_fragments(preview: "SessionPreview | None") -> list[Fragment]:
     for text in preview.texts:
         has_match = has_match and not text.is_match
         if has_match:
-            # What comes before a match is cut to a line, so that the match itself is in sight.
+            # Cut texts before the match to one line each, so that the match itself is visible.
             found.append(("class:dim", f"  {fit(shown(text.snippet.text), BEFORE).rstrip()}\n"))
             continue
         found += _heading(text)
@@ -93,7 +93,7 @@ def _heading(text: "PreviewText") -> list[Fragment]:
 
 
 def _body(text: "PreviewText") -> list[Fragment]:
-    """Return a text in pieces; what matched is marked, and nothing can control the terminal."""
+    """Return a text as styled fragments, with matches marked and control characters removed."""
     style = STYLES.get(text.place.kind, "class:dim")
     snippet = text.snippet
     pieces: list[Fragment] = []

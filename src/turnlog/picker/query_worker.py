@@ -1,7 +1,7 @@
-"""A thread that answers questions to the indexes, where only the newest of each kind counts.
+"""A thread that queries the indexes; of each kind of question, only the newest counts.
 
-A question that was replaced is dropped, or interrupted if SQLite works on it. So a held key never
-waits for the answers to keys before it.
+A replaced question is dropped, or interrupted if SQLite is running it. So holding a key down never
+queues up queries.
 """
 
 import sqlite3
@@ -15,7 +15,7 @@ from typing import Any
 from turnlog.index.database import connect_to_read
 
 STEPS = 100_000
-"""SQLite instructions after which a question notices that it is outdated."""
+"""SQLite instructions between checks whether the running question is outdated."""
 
 
 class QuestionKind(IntEnum):
@@ -27,7 +27,7 @@ class QuestionKind(IntEnum):
 
 
 Databases = Mapping[int, sqlite3.Connection]
-"""A connection to the index of each store, by the store's number; one may be missing yet."""
+"""A connection to the index of each store, by the store's number; an index may not exist yet."""
 Ask = Callable[[Databases], Any]
 Deliver = Callable[[Any], None]
 
@@ -49,7 +49,7 @@ class QueryWorker:
         self._thread.start()
 
     def ask(self, kind: QuestionKind, ask: Ask, deliver: Deliver) -> None:
-        """Ask a question instead of any other of its kind; the thread delivers the answer."""
+        """Ask a question, replacing any other of its kind; the thread delivers the answer."""
         with self._changed:
             self._waiting[kind] = ask, deliver
             if self._running is not None and self._running >= kind:
@@ -66,8 +66,8 @@ class QueryWorker:
         self._thread.join(1)
 
     def _interrupt(self) -> None:
-        # SQLite forgets an interrupt that comes before a statement is running; the progress handler
-        # sees the mark then.
+        # SQLite ignores an interrupt if no statement is running yet; then the progress handler
+        # checks the flag.
         self._is_outdated = True
         for db in list(self._dbs.values()):
             db.interrupt()
@@ -91,14 +91,14 @@ class QueryWorker:
         self._close_all()
 
     def _answer(self, kind: QuestionKind, ask: Ask, deliver: Deliver) -> tuple[Any] | None:
-        """Return the answer; None if the question was interrupted or the index is not there yet."""
+        """Return the answer; None if the question was interrupted or there is no index yet."""
         try:
             dbs = self._connections()
             return (ask(dbs),) if dbs else None
         except sqlite3.OperationalError as error:
             if "interrupt" in str(error):
-                # The interrupt may have been meant for the question before: repeat this one unless
-                # it was replaced.
+                # The interrupt may have been meant for the previous question: repeat this one
+                # unless it was replaced.
                 with self._changed:
                     self._waiting.setdefault(kind, (ask, deliver))
         except (sqlite3.DatabaseError, OSError, KeyError):  # KeyError: one of several is missing
@@ -118,7 +118,7 @@ class QueryWorker:
         return self._dbs
 
     def _connect(self, number: int, path: Path) -> None:
-        # An index that was rebuilt is another file; the old connection would show the old one.
+        # A rebuilt index is a new file; the old connection would still read the deleted one.
         inode = path.stat().st_ino
         if number in self._dbs and inode == self._inodes[number]:
             return

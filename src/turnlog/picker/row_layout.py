@@ -1,4 +1,4 @@
-"""A session as one line of the list: every column in its place at any width.
+"""Lay out a session as one line of the list, for any width.
 
 Columns that do not fit are left out, the least important first.
 """
@@ -19,14 +19,14 @@ Fragment = tuple[str, str]
 
 DAY = 86_400
 TITLE = 24
-"""Cells that the title has at least."""
+"""Minimum cells of the title."""
 WIDE = 110
-"""Cells from which on columns have their full width."""
+"""Minimum width of the list, in cells, for columns of full width."""
 TAG_SHARE = 2
 """A tag takes at most one half of the title's cells."""
 LIVE_MARKS = {"waiting for permission": "◆", "waiting for input": "◆", "working": "●", "idle": "○"}
 LIVE_WORDS = {"waiting for permission": "permission", "waiting for input": "input"}
-"""States of running sessions that are too long for a column."""
+"""Short forms of states that are too long for a column."""
 HEALTH_MARKS = {"ok": "✓", "broken": "✗", "unchecked": "·"}
 
 
@@ -75,13 +75,13 @@ class RowFacts(NamedTuple):
 
 
 class RowLayout:
-    """The columns that fit into a width; without running sessions, their column is narrow."""
+    """The columns that fit into a width; the column `live` is narrow without running sessions."""
 
     def __init__(self, width: int, has_live: bool = True) -> None:
         self.width = width
         chosen = list(COLUMNS)
         if not has_live:
-            # Without a running session, the column is a mark's width: the title gets the rest.
+            # Only wide enough for a mark: the title gets the rest.
             chosen[0] = chosen[0]._replace(wide=chosen[0].narrow)
         # Drop the least important column until the rest fits; the title always stays.
         while len(chosen) > 1 and _needed(chosen, width) > width:
@@ -97,7 +97,7 @@ class RowLayout:
         return [("class:heading", self._line(texts))]
 
     def row(self, session: ListedSession, facts: RowFacts, is_selected: bool) -> list[Fragment]:
-        """Return a session as styled pieces that fill the width exactly."""
+        """Return a session as styled fragments that fill the width exactly."""
         texts = _texts(session, facts)
         if self.cells.get("live", 0) < 4:
             texts["live"] = texts["live"][:1]
@@ -122,7 +122,7 @@ class RowLayout:
         return "  " + " ".join(self._cell(each, texts[each.name]) for each in self.columns)
 
     def _tag(self, session: ListedSession) -> str:
-        """Return the tag of a session, as it stands before the title: `#release `."""
+        """Return the tag of a session as shown before the title: `#release `."""
         tag, most = shown(session.tag or ""), self.cells["title"] // TAG_SHARE - 1
         return f"{fit(f'#{tag}', min(width_of(tag) + 1, most))} " if tag else ""
 
@@ -135,7 +135,7 @@ class RowLayout:
 
 
 def _needed(columns: list[RowColumn], width: int) -> int:
-    """Return the cells of some columns, with the mark of the selection and gaps of one cell."""
+    """Return the width of some columns, including the selection mark and gaps of one cell."""
     cells = [each.wide if width >= WIDE else each.narrow for each in columns]
     return 2 + sum(cells) + len(cells) - 1
 
@@ -161,7 +161,7 @@ def _style(name: str, text: str) -> str:
         return "class:broken" if text == HEALTH_MARKS["broken"] else "class:dim"
     if name == "live" and text.startswith("◆"):
         return "class:waiting"
-    # Two characters are at most nine days: `9d`.
+    # Two characters mean at most nine days: `9d`.
     if (name == "left" and text in ("now", "<1d")) or (name == "left" and len(text) == 2):
         return "class:waiting"
     return STYLES.get(name, "")
@@ -182,7 +182,7 @@ def fill_of(session: ListedSession) -> float | None:
 
 
 def days_left(session: ListedSession, kept_days: int, now: float | None = None) -> str:
-    """Return the days until the client deletes a session; `now` if at its next start."""
+    """Return the days until the client deletes a session; `now` if it will at its next start."""
     ends = session.modified + kept_days * DAY
     days = (ends - (time.time() if now is None else now)) / DAY
     if days <= 0:

@@ -1,6 +1,6 @@
 """Change or export the selected session; every change can be undone through the journal.
 
-Editing is imported when something is edited: the first paint does not wait for it.
+The modules for editing are imported on use, so that they do not delay the first paint.
 """
 
 import os
@@ -18,7 +18,7 @@ class ActionResult(NamedTuple):
 
     message: str
     change: str | None = None
-    """Its id in the journal, by which it can be undone."""
+    """Its id in the journal, for undo."""
     selected: str | None = None
     """The file of the session to select next."""
 
@@ -71,7 +71,7 @@ def export(store: Store, session: ListedSession, name: str) -> ActionResult:
     from turnlog.render.export import export_options, export_session
 
     target = expand_user(name).absolute()
-    # A typo must neither destroy a file, nor put one among the sessions.
+    # A typo must neither overwrite a file nor create one among the sessions.
     if os.path.lexists(target):
         raise Conflict(f"{target} exists")
     if target.resolve().is_relative_to(store.projects.resolve()):

@@ -1,7 +1,6 @@
-"""Read the texts of a preview: those around a match, or the last ones of a session.
+"""Read the texts of a preview: those around a match, or the last texts of a session.
 
-The index knows where each text is, so that nothing but these lines is read, however large a session
-is.
+The index knows the offset of each text, so only these lines are read, however large the session is.
 """
 
 import sqlite3
@@ -26,7 +25,7 @@ SHOWN_KINDS = ("prompt", "answer", "summary")
 """Kinds of texts around a match that a preview shows."""
 BEFORE, AFTER = 2, 6
 LAST = 6
-"""Texts at the end of a session that are shown without a search."""
+"""Number of texts at the end of a session that are shown without a search."""
 LONGEST = 600
 """Characters of a text in the preview."""
 
@@ -50,7 +49,7 @@ class SessionPreview(NamedTuple):
 def read_preview(
     db: sqlite3.Connection, number: int, query: Query | None, document: int | None
 ) -> SessionPreview | None:
-    """Return the texts around the best match in a session, or its last ones; secrets masked."""
+    """Return the texts around the best match in a session, or its last texts; mask secrets."""
     if query and document is None:
         document = find_document(db, number, query)
     if document is not None:

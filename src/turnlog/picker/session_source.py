@@ -1,7 +1,7 @@
-"""Find the sessions that the picker lists, in the index as it is, and the scopes of the list.
+"""Find the sessions and scopes that the picker lists, in the index as it is.
 
-This runs in a worker thread and never waits for a sync. Without a search, as for the first paint,
-nothing of the search is imported.
+This runs in a worker thread and never waits for a sync. The search modules are imported only for a
+search, so that they do not delay the first paint.
 """
 
 import os
@@ -53,7 +53,7 @@ EVERYTHING = Scope("all projects")
 def scopes_of(directory: Path) -> list[Scope]:
     """Return the scopes of a directory, from narrow to wide.
 
-    Worktrees are left out if there is only one, which the directory is in.
+    The scope of worktrees is left out if the directory is the only worktree.
     """
     own = (_spelled(directory),)
     scopes = [Scope(last_part(own[0]) or "/", own)]
@@ -94,19 +94,19 @@ class SessionNumbers(NamedTuple):
 
 
 class SessionSource:
-    """Remembers what holds until the indexes change."""
+    """Finds sessions; caches orders and matches until the indexes change."""
 
     def __init__(self) -> None:
         self._orders: dict[int, FileOrder] = {}
         self._matches: dict[tuple[int, ListFilters], list[tuple[float, int]]] = {}
 
     def forget(self) -> None:
-        """Query the indexes again, because they may have changed."""
+        """Clear the cache, because the indexes may have changed."""
         self._orders.clear()
         self._matches.clear()
 
     def find(self, dbs: Databases, question: ListQuestion) -> SessionNumbers:
-        """Return the sessions that match what was typed."""
+        """Return the sessions that match the typed query."""
         parsed = parse_session_query(question.line)
         filters = parsed.with_live(question.live)._replace(directories=question.scope.directories)
         problem = next(iter(parsed.problems), None)
@@ -149,7 +149,7 @@ class SessionSource:
     def _found(
         self, store: int, db: sqlite3.Connection, query: "Query", filters: ListFilters
     ) -> list[tuple[SessionKey, int | None]]:
-        """Return the sessions of a store with the words, and the best text where it is known."""
+        """Return the matching sessions of a store, each with its best text if that is known."""
         from turnlog.index.search.session_ranking import file_order, rank_sessions
         from turnlog.index.search.word_search import SearchTerms
 

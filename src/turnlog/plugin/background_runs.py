@@ -1,7 +1,7 @@
 """Background work of client hooks: archive or push in a detached process.
 
-The client would wait for a hook, or kill it too early. Nobody sees an error of the detached
-process, so it is saved to a note, which the next run reports.
+A hook that does the work itself would block the client, or be killed by it. Nobody sees the errors
+of a detached process, so they are saved to a note, which the next run reports.
 """
 
 import os
@@ -22,7 +22,7 @@ LONGEST_NOTE = 1 << 16
 
 
 def archive_in_background(store: Store, archive: Archive) -> str:
-    """Archive in a detached process; return the error of the last run, or an empty text."""
+    """Archive in a detached process; return the error of the last run, or an empty string."""
     create_private_folder(archive.folder)
     if not os.access(archive.folder, os.W_OK):
         raise Unavailable(f"{archive.folder} is not writable")
@@ -30,14 +30,14 @@ def archive_in_background(store: Store, archive: Archive) -> str:
 
 
 def archive_silently(store: Store, archive: Archive) -> None:
-    """Archive, and leave a note of an error in the archive."""
+    """Archive; save an error to a note in the archive."""
     run_noted(archive.folder, lambda: _archive(store, archive))
 
 
 def run_in_background(folder: Path, work: Callable[[], object]) -> str:
-    """Run work in a detached process; return the error of the last run, or an empty text."""
+    """Run work in a detached process; return the error of the last run, or an empty string."""
     failed = _noted(folder)
-    # The child would print what is buffered a second time.
+    # Otherwise, the child would print buffered output a second time.
     sys.stdout.flush()
     # Windows has no fork: there the client waits.
     if hasattr(os, "fork") and os.fork():
@@ -46,7 +46,7 @@ def run_in_background(folder: Path, work: Callable[[], object]) -> str:
         _detach()
         run_noted(folder, work)
     finally:
-        # The caller's cleanup is the parent's business.
+        # Skip the caller's cleanup, which the parent does.
         os._exit(0)
 
 
@@ -63,13 +63,13 @@ def run_noted(folder: Path, work: Callable[[], object]) -> None:
 
 
 def _archive(store: Store, archive: Archive) -> None:
-    """Archive; raise if a file could not be read, which does not stop the others."""
+    """Archive all files; raise afterwards if one of them could not be read."""
     for each in archive_sessions(store, archive).unread[:1]:
         raise Unavailable(f"{each.path}: {each.reason}")
 
 
 def _noted(folder: Path) -> str:
-    """Return the error of the last run, or an empty text."""
+    """Return the error of the last run, or an empty string."""
     try:
         return read_below(folder, (), NOTE, LONGEST_NOTE).decode("utf-8", "replace")
     except (OSError, Unavailable):
@@ -77,7 +77,7 @@ def _noted(folder: Path) -> str:
 
 
 def _detach() -> None:
-    """Leave the terminal and the client: both may end before this process."""
+    """Detach from the terminal and the client: both may end before this process."""
     if hasattr(os, "setsid"):
         os.setsid()
         os.nice(10)

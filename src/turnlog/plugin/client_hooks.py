@@ -16,9 +16,9 @@ from turnlog.store.client_settings import add_hooks, hooks_in, remove_hooks
 from turnlog.store.paths import Store
 
 EMPTY = "{\n}\n"
-"""The content of new settings."""
+"""Content of a new settings file."""
 EMPTIED = "{}\n"
-"""Their content once all hooks are removed."""
+"""Content of that file once all hooks are removed."""
 
 
 class ClientHook:
@@ -26,7 +26,7 @@ class ClientHook:
 
     def __init__(self, action: Sequence[str], events: Iterable[str]) -> None:
         self.action = tuple(action)
-        """The words that identify the command."""
+        """The arguments that identify the command."""
         self.events = tuple(events)
 
     def install(self, store: Store, arguments: Sequence[str] = ()) -> bool:
@@ -65,12 +65,14 @@ class ClientHook:
             raise not_valid(path, error) from error
         if changed == text:
             return False
-        # Imported late: the client waits for other commands that import this module.
+        # Imported late to keep this module fast: the client waits for other commands that import
+        # it.
         from turnlog.edit.apply import Change, apply_changes
         from turnlog.edit.journal import open_journal
 
         title = f"hook {verb}: turnlog {' '.join(self.action)}"
-        # Settings that turnlog created, byte for byte, are deleted with their last hook.
+        # A settings file with nothing else, byte for byte as turnlog writes it, is deleted with its
+        # last hook.
         content = None if command is None and changed == EMPTIED else [changed.encode()]
         apply_changes(open_journal(), title, [Change(path, content, state)])
         if content:
@@ -102,7 +104,7 @@ def program() -> list[str]:
     beside = Path(sys.executable).with_name("turnlog")
     if beside.is_file():
         return [str(beside)]
-    # The client works in strangers' repositories: a relative entry would find a program there.
+    # Ignore relative entries: in an untrusted repository, they could lead to a program there.
     places = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
     found = shutil.which("turnlog", path=os.pathsep.join(places))
     return [found] if found else [sys.executable, "-P", "-m", "turnlog"]
@@ -112,7 +114,7 @@ def _program_length(words: Sequence[str]) -> int:
     """Return how many words of a command start turnlog; 0 if it does not."""
     if words and Path(words[0]).name == "turnlog":
         return 1
-    # With -P it is one word longer: `python -P -m turnlog`.
+    # With -P, the command is one word longer: `python -P -m turnlog`.
     for length in (3, 4):
         if list(words[length - 2 : length]) == ["-m", "turnlog"]:
             return length

@@ -1,8 +1,8 @@
-"""The installed client's `plugin` commands, and the marketplace that offers it turnlog's plugin.
+"""Run the installed client's `plugin` commands, and write the marketplace with turnlog's plugin.
 
-The marketplace is a folder of turnlog's own. To clients from 2.1.229 on it names the command that
-prints the plugin's folder in the installed package, which they run again in every session; to older
-ones, a link to that folder.
+The marketplace is a folder in turnlog's data directory. For clients since 2.1.229, it names a
+command that prints the plugin's folder in the installed package; clients run it in every session.
+For older clients, it contains a link to that folder.
 """
 
 import hashlib
@@ -52,7 +52,8 @@ def plugin_folder() -> Path:
 
 def marketplace_folder(store: Store, environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of the marketplace for a store, which need not exist."""
-    # One for each store: its clients may have another version, and lose the plugin at another time.
+    # One per store, because stores may have different client versions, and be uninstalled
+    # separately.
     name = hashlib.sha256(os.fsencode(os.path.realpath(store.root))).hexdigest()[:12]
     return Path(data_directory(environment)).absolute() / "plugin" / name
 
@@ -74,7 +75,7 @@ class PluginClient:
         if not is_clients_store(store):
             self._environment[VARIABLE] = str(store.root)
         self._store = store
-        # Not here: a client reads the settings of the project that it starts in.
+        # Not the working directory: a client reads the settings of the project that it starts in.
         self._folder = store.root if store.root.is_dir() else Path(os.sep)
         self.version = client_version(found) or self._asked_version()
 
@@ -84,7 +85,7 @@ class PluginClient:
         return tuple(map(int, self.version.split("."))) >= COMMAND_SOURCE
 
     def plugin(self) -> dict[str, Any] | None:
-        """Return the client's entry of the installed plugin; None if there is none."""
+        """Return the client's entry for the installed plugin; None if it is not installed."""
         listed = json.loads(self._run("plugin", "list", "--json"))
         entries = listed if is_array(listed) else []
         return next((each for each in entries if is_object(each) and each["id"] == PLUGIN), None)
@@ -150,7 +151,7 @@ def write_marketplace(folder: Path, has_command_source: bool) -> None:
 
 
 def write_launcher(*folders: Path) -> None:
-    """Write the script by which the plugin finds this program."""
+    """Write the script with which the plugin starts this program."""
     words = program()
     # Sourced by `bin/turnlog`: if this program is gone, the script continues and looks in PATH.
     text = f'[ -x {shlex.quote(words[0])} ] && exec {shlex.join(words)} "$@"\n'
@@ -168,7 +169,7 @@ def _manifest() -> dict[str, Any]:
 
 
 def _is_acceptable(command: str) -> bool:
-    """Return whether a client accepts a command: users have to be able to read it (documented)."""
+    """Return whether a client accepts a command: it must be readable for users (documented)."""
     return (
         command.isascii()
         and command.isprintable()
@@ -179,7 +180,7 @@ def _is_acceptable(command: str) -> bool:
 
 def _link(path: Path) -> None:
     create_private_folder(path.parent)
-    # A link is checked first: rmtree refuses one, and `exists` is false if its target is gone.
+    # Check for a link first: rmtree refuses links, and `exists` is false if the target is gone.
     if path.is_symlink():
         path.unlink()
     elif path.exists():

@@ -1,7 +1,7 @@
-"""The work behind the plugin's hooks, in a process that no client waits for.
+"""Handle the plugin's hooks, in a process that no client waits for.
 
-Hooks in the user's settings come first: what `archive --install` or `hook install` does already is
-not done again.
+Hooks in the user's settings take precedence: events that hooks of `archive --install` or `hook
+install` handle are skipped here.
 """
 
 import json
@@ -34,7 +34,7 @@ def handle_event(store: Store, event: str, payload: bytes) -> None:
 
 
 def archive_arguments(store: Store, event: str) -> list[str] | None:
-    """Return the arguments of the archive's own hook; None if it handles the event itself."""
+    """Return the arguments of the archive's own hook; None if that hook handles the event."""
     installed = ARCHIVE_HOOK.installed(store)
     # Both hooks would archive the same session at the same time.
     if event in installed:
@@ -43,7 +43,7 @@ def archive_arguments(store: Store, event: str) -> list[str] | None:
 
 
 def is_tracing(store: Store) -> bool:
-    """Return whether the plugin traces: config.toml says so, and no other hook does."""
+    """Return whether the plugin traces: if config.toml says so, and no trace hook is installed."""
     return wants_traces() and "Stop" not in TRACE_HOOK.installed(store)
 
 
@@ -60,7 +60,7 @@ def _archive(store: Store, fields: Fields, payload: bytes) -> None:
 
 
 def _folder_in(arguments: list[str]) -> Path | None:
-    """Return the archive that an installed hook writes to; None for the usual one."""
+    """Return the archive that an installed hook writes to; None for the default one."""
     named = [value for name, value in pairwise(arguments) if name == "--into"]
     return Path(named[0]) if named else None
 

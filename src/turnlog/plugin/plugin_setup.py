@@ -1,7 +1,7 @@
 """Install and remove the plugin, leaving no trace in the client's settings.
 
-Turnlog changes the settings itself, recorded in the journal, before it calls the client. The client
-then finds what it would have written, but reformats the file, so the previous text is restored.
+Turnlog edits the settings itself, recorded in the journal, and then calls the client. The client
+finds its entries in place but reformats the file, so turnlog restores its own text.
 """
 
 import shlex
@@ -66,8 +66,8 @@ def install_plugin(store: Store) -> PluginChange:
         raise not_valid(path, error) from error
     write_marketplace(folder, client.has_command_source)
     write_launcher(folder, data_folder(store))
-    # Before the client is called: it rewrites the whole file, so a copy made later would already be
-    # reformatted.
+    # Record the change before calling the client, which rewrites the whole file: a copy made later
+    # would already be reformatted.
     record = apply_changes(journal, INSTALLED, [_change(path, wanted, text)])
     try:
         client.install(folder)
@@ -111,15 +111,15 @@ def uninstall_plugin(store: Store) -> PluginChange:
 
 
 def _restored(text: str | None, before: str | None, is_known: bool) -> tuple[str | None, list[str]]:
-    """Return the settings without the plugin, and the names that others changed meanwhile."""
+    """Return the settings without the plugin, and the keys that others changed meanwhile."""
     if text is None:
         return None, []
     content = remove_plugin(text, STATUS_LINE.is_ours)
     if not is_known:
         return content, []
     kept = changed_keys(parse_settings(before or EMPTY), parse_settings(content))
-    # Only if nobody else changed anything, the exact text from before comes back: comments, order,
-    # blanks.
+    # Restore the exact previous text, with its comments, order and blanks, only if nobody else
+    # changed anything.
     return (content, kept) if kept else (before, [])
 
 
@@ -129,7 +129,7 @@ def _before(journal: Journal, path: Path) -> tuple[str | None, bool]:
         if record.title == INSTALLED and _names(record, path):
             content = journal.content_before(record, path)
             text = None if content is None else content.decode()
-            # An update changes settings that have the plugin already.
+            # Skip updates: they changed settings that already had the plugin.
             if text is None or is_enabled(parse_settings(text)) is None:
                 return text, True
     return None, False
@@ -140,7 +140,7 @@ def _names(record: Record, path: Path) -> bool:
 
 
 def _settle(path: Path, content: str | None) -> list[str]:
-    """Put settings back after the client wrote them; return what another program changed."""
+    """Restore settings after the client rewrote them; return keys that another program changed."""
     now = _read(path)
     if now == content:
         return []

@@ -1,4 +1,4 @@
-"""The state of the plugin: client, versions, program, what its hooks do, and problems."""
+"""Report the state of the plugin: client, versions, program, hooks and problems."""
 
 from contextlib import suppress
 from typing import Any
@@ -88,7 +88,7 @@ def _problems(
     entry: dict[str, Any] | None,
     settings: dict[str, Any],
 ) -> list[str]:
-    """Return what keeps the plugin from working, each with a command that fixes it."""
+    """Return problems that keep the plugin from working, most with a command that fixes them."""
     found: list[str] = []
     if entry is None:
         return found

@@ -1,4 +1,4 @@
-"""The carrying cost of a session as the JSON that `turnlog cost --carrying` prints."""
+"""Build the JSON that `turnlog cost --carrying` prints: the carrying cost of a session."""
 
 from msgspec import Struct
 
@@ -64,7 +64,7 @@ class CarryingView(Struct):
 
 
 def carrying_view(session: Session, by: str = "call", reveal: bool = False) -> CarryingView:
-    """Return what each call, tool, file or turn of a session cost, the most expensive first."""
+    """Return the cost of each call, tool, file or turn of a session, the most expensive first."""
     if by not in GROUPINGS:
         known = ", ".join(GROUPINGS)
         raise UsageError(f"cannot group by {by}: choose from {known}", "turnlog cost --help")

@@ -1,4 +1,4 @@
-"""Compute what a session cost by model, with sub-agents separate.
+"""Compute the cost of a session by model, with sub-agents listed separately.
 
 Every message counts once, even if several files contain it.
 """

@@ -32,7 +32,7 @@ def rows_at(rows: Iterable[Row], depth: Depth) -> Iterable[Row]:
 
 
 def view_at(view: Fields, depth: Depth) -> Fields:
-    """Return the JSON of a turn without what is deeper than a depth; the fields stay the same."""
+    """Return the JSON of a turn; fields that are deeper than a depth are emptied, not removed."""
     if depth is Depth.FULL:
         return view
     if depth is Depth.CALLS:
@@ -50,11 +50,11 @@ PAGE_TYPES = {
     Depth.PROMPTS: frozenset({"prompt", "compaction", "end"}),
     Depth.ANSWERS: frozenset({"prompt", "answer", "note", "summary", "compaction", "end"}),
 }
-"""The types of rows on pages of the shallow depths."""
+"""Types of rows on pages, for the two shallowest depths."""
 
 
 def page_at(page: Fields, depth: Depth) -> Fields:
-    """Return the page of a turn without what is deeper than a depth."""
+    """Return the page of a turn without the details that are deeper than a depth."""
     if depth is Depth.FULL:
         return page
     if depth is Depth.CALLS:

@@ -45,9 +45,9 @@ OWN = (
     rb'|\[\n  \{\n    "n": \d+,\n    "line": \d+,\n    "prompt_uuid": '
     rb"|[^\n]*\nsession [^ \n]+ \xc2\xb7 "
 )
-"""A regex for the starts of turnlog's own exports, of each format."""
+"""A regex for the start of turnlog's own exports, in each format."""
 DEPTHS = {"html": Depth.FULL, "md": Depth.CALLS, "json": Depth.FULL, "txt": Depth.CALLS}
-"""The depth of each format unless another one is asked for."""
+"""Default depth of each format."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class ExportOptions:
 
     format: str = "html"
     depth: Depth | None = None
-    """Depth of the export; by default everything in HTML and JSON, else without outputs."""
+    """Depth of the export; the default depends on the format."""
     turn: int | None = None
     """Only this turn."""
     leaf: int | None = None
-    """The branch that ends here; the active one by default, and in HTML all of them."""
+    """The branch that ends here; by default the active one, in HTML all branches."""
     thinking: bool = True
     reveal: bool = False
-    """Show secrets instead of masking them; HTML is made to be shared and always masked."""
+    """Show secrets instead of masking them; ignored for HTML, which is meant to be shared."""
     is_static: bool = False
     """Write HTML without scripts."""
     key: PageKey | None = None
@@ -125,7 +125,7 @@ def format_of(path: Path) -> str:
 def export_session(
     session: Session, path: Path, options: ExportOptions, staging: Path | None = None
 ) -> None:
-    """Write a session to a private file, which appears when all of it is written.
+    """Write a session to a private file atomically.
 
     `staging` is a directory for the unfinished file, on the same file system.
     """
@@ -137,7 +137,7 @@ def export_session(
 
 
 def is_own_export(start: bytes) -> bool:
-    """Return whether a file starts like one that turnlog exported."""
+    """Return whether a file starts like an export of turnlog."""
     return re.match(OWN, start) is not None
 
 
@@ -148,7 +148,7 @@ def write_export(session: Session, file: BinaryIO, options: ExportOptions) -> No
         _write_html(session, file, options)
         return
     for line in LINES[options.format](session, options.view, options.chosen_depth):
-        # Lone surrogates, which session files may contain, have no UTF-8.
+        # Session files may contain lone surrogates, which UTF-8 cannot encode.
         file.write(f"{line}\n".encode("utf-8", "replace"))
 
 
@@ -161,7 +161,7 @@ def require_turn(session: Session, turn: int | None, leaf: int | None = None) ->
 
 
 def _write_html(session: Session, file: BinaryIO, options: ExportOptions) -> None:
-    # Late: the packages that render and sanitize Markdown are needed for HTML alone.
+    # Imported late: only HTML needs the packages that render and sanitize Markdown.
     from turnlog.render.html.session_file import write_session_file
     from turnlog.render.html.static_page import write_static_file
     from turnlog.render.html.turn_documents import FileOptions
@@ -174,7 +174,8 @@ def _write_html(session: Session, file: BinaryIO, options: ExportOptions) -> Non
         options.turn,
         leaf,
         options.thinking,
-        # By default as in the web app: complete outputs, without reminders and attachments.
+        # By default, as in the web app, outputs are complete, but reminders and attachments left
+        # out.
         injected=options.depth is Depth.FULL,
         key=options.key,
     )
@@ -182,14 +183,14 @@ def _write_html(session: Session, file: BinaryIO, options: ExportOptions) -> Non
 
 
 def uncoloured(text: str, role: str) -> str:
-    """Return a text on one line, safe for a terminal; the style of text files."""
+    """Return a text on one line, safe for a terminal and without colours, for text files."""
     return one_line(text.expandtabs(4)).rstrip()
 
 
 def text_lines(
     session: Session, options: ViewOptions, depth: Depth, terminal: Terminal | None = None
 ) -> Iterator[str]:
-    """Yield a session as text, by default for a file: uncoloured, without breaking lines."""
+    """Yield a session as text; by default for a file, without colours and without wrapping."""
     terminal = terminal or Terminal(uncoloured, options.full)
     yield from terminal.head(session_facts(session, options.reveal, options.store))
     yield from terminal.draw(rows_at(rows_of(session, options), depth))
@@ -211,7 +212,8 @@ def json_lines(session: Session, options: ViewOptions, depth: Depth) -> Iterator
     yield "["
     for place, turn in enumerate(chosen, 1):
         value = msgspec.to_builtins(turn_view(session, turn, reveal=True))
-        # Masked as a whole, because names of fields reveal more secrets than their values do.
+        # Mask the whole object: some values are recognized as secrets only by the names of their
+        # fields.
         shown = view_at(value if options.reveal else mask_value(value), depth)
         text = safe_json(json.dumps(shown, ensure_ascii=False, indent=2))
         yield "  " + text.replace("\n", "\n  ") + ("" if place == len(chosen) else ",")

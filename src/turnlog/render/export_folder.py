@@ -1,8 +1,8 @@
-"""Export many sessions to a directory: one file each and an index; only what changed is rewritten.
+"""Export many sessions to a directory: one file each and an index; skip sessions without changes.
 
-A manifest in the directory records what turnlog wrote and from which state of a session. A file is
-replaced or removed only if it is still as it was written. Memory grows with the number of sessions,
-not with their contents.
+A manifest in the directory records each file that turnlog wrote, with the state of the session. A
+file is replaced or removed only if nobody has changed it since. Memory grows with the number of
+sessions, not with their contents.
 """
 
 import hashlib
@@ -37,10 +37,10 @@ MANIFEST = ".turnlog-export.jsonl"
 STAGING = ".turnlog-export"
 """A directory for unfinished files."""
 INDEX = r"index(-\d+)?"
-"""The names of the index's pages, which no session may take."""
+"""File names reserved for the pages of the index."""
 SALT = r"([0-9a-f]{32})?"
 SURROGATES = r"[\ud800-\udfff]"
-"""Bytes of a file name that are not UTF-8, as Python spells them."""
+"""Characters by which Python represents bytes of a file name that are not UTF-8."""
 
 
 class ManifestHead(Struct):
@@ -48,7 +48,7 @@ class ManifestHead(Struct):
 
     turnlog_export: int = 1
     salt: str = ""
-    """The salt of the pages' passwords, in hex; one password opens all of them."""
+    """Salt of the password, in hex; it is shared, so that one password opens all pages."""
 
 
 class ExportedFile(Struct):
@@ -100,7 +100,7 @@ class FolderReport:
     unchanged: int = 0
     removed: int = 0
     kept: list[str] = field(default_factory=list[str])
-    """Files of sessions that are gone, kept because they were changed."""
+    """Exports of deleted sessions that were kept because someone changed them."""
     failed: list[str] = field(default_factory=list[str])
     """Error messages of sessions that were not exported."""
 
@@ -112,7 +112,7 @@ class FolderOptions:
     export: ExportOptions
     password: str | None = None
     is_complete: bool = False
-    """The sessions are all there are, so files of others are stale."""
+    """True if these are all sessions, so that exports of other sessions are stale."""
     is_agreed: bool = False
     """Replace files that turnlog did not write, or that were changed."""
 
@@ -149,7 +149,7 @@ class _FolderExport:
         self._seen: dict[tuple[str, str], ExportedFile] = {}
 
     def add(self, session: SessionFile) -> None:
-        """Export a session unless its file is up to date; one that fails does not stop the rest."""
+        """Export a session unless its file is up to date; report a failure and continue."""
         path = _valid_text(f"{session.path.parent.name}/{session.path.name}")
         key = path, self._extension
         known = self._manifest.files.get(key)
@@ -195,10 +195,11 @@ class _FolderExport:
         return self._options.export.format
 
     def _write(self, session: SessionFile, file: ExportedFile, state: str) -> ExportedFile:
-        # Claimed first: a process that is killed here leaves a file that is known to be turnlog's.
+        # Record the file first, so that a file left by a killed process is known to be turnlog's.
         self._manifest.append(file)
         path = self._folder / file.name
-        # An unfinished file next to the others would be searched for among 100,000 of them.
+        # A folder for unfinished files: looking for leftovers among 100,000 exports would take
+        # long.
         staging = self._folder / STAGING
         if staging.is_symlink():
             raise Conflict(f"{staging} is a symbolic link", f"rm {staging}")
@@ -227,7 +228,7 @@ class _FolderExport:
             raise Conflict(f"{path} {why}", "turnlog export --yes")
 
     def _state(self, session: SessionFile) -> str:
-        """Return a hash that changes with the files that an export reads, and with the options."""
+        """Return a hash of the state of the files that an export reads, and of the options."""
         project = session.path.parent
         if project not in self._adjacent:
             self._adjacent[project] = [_status(path) for path in adjacent_subagents(project)]
@@ -237,7 +238,7 @@ class _FolderExport:
 
 
 class _Manifest:
-    """The files that turnlog wrote to a directory; appended to while it works, then rewritten."""
+    """The record of files written to a directory; appended to during an export, then rewritten."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / MANIFEST
@@ -258,7 +259,7 @@ class _Manifest:
         """Return a file name that no other session has."""
         stem = re.sub(SURROGATES, "_", stem)
         name, count = f"{stem}.{extension}", 1
-        # Case matters not: on many file systems `A.html` and `a.html` are one file.
+        # Ignore case: on many file systems, `A.html` and `a.html` are the same file.
         while name.lower() in self._names or re.match(rf"{INDEX}\.", name.lower()):
             count += 1
             name = f"{stem}~{count}.{extension}"
@@ -278,7 +279,7 @@ class _Manifest:
             write_atomic(self._path, content)
 
     def _require_regular(self) -> None:
-        # Lines are appended: a link would add them to a file elsewhere, a FIFO would block.
+        # Appending to a link would change a file elsewhere, and a FIFO would block.
         if not stat.S_ISREG(self._path.lstat().st_mode):
             raise UsageError(f"{self._path} is not a regular file", f"rm {self._path}")
 
@@ -289,11 +290,11 @@ class _Manifest:
             except msgspec.MsgspecError:
                 self.head = ManifestHead(salt="malformed")
             if not re.fullmatch(SALT, self.head.salt):
-                raise UsageError(f"{self._path} is no manifest of turnlog", f"rm {self._path}")
+                raise UsageError(f"{self._path} is not a manifest of turnlog", f"rm {self._path}")
             found = list(map(_decoded, lines))
         self.files = {file.key: file for file in found if file}
         if None in found:
-            # A line that a killed process left unfinished would swallow the next one appended.
+            # The next line would be appended to a line that a killed process left unfinished.
             self.save(self.files.values())
 
 
@@ -307,7 +308,7 @@ def _decoded(line: bytes) -> ExportedFile | None:
 
 
 def _valid_text(text: str) -> str:
-    """Return a text that has a UTF-8 form: halves of surrogate pairs are spelled out."""
+    """Return a text that UTF-8 can encode, with lone surrogates spelled out."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -320,7 +321,7 @@ def _status(path: Path) -> list[Any]:
 
 
 def _fingerprint(options: ExportOptions) -> str:
-    """Return a hash of everything but the session that decides what an export contains."""
+    """Return a hash of everything but the session that an export depends on."""
     parts = [
         __version__,
         repr(replace(options, key=None)),

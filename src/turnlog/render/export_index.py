@@ -1,4 +1,4 @@
-"""The index of a directory of exported sessions: HTML pages, or a Markdown list."""
+"""Write the index of a directory of exported sessions: HTML pages, or a Markdown list."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from turnlog.text import harmless, one_line, plural
 HEADING = "# Sessions\n\n<!-- turnlog export -->\n\n"
 TITLE = "Sessions · turnlog"
 PER_PAGE = 1000
-"""Sessions on a page, so that an index of 100,000 opens at once."""
+"""Sessions per page, so that an index of 100,000 sessions opens quickly."""
 
 
 class IndexedSession(NamedTuple):
@@ -25,7 +25,7 @@ class IndexedSession(NamedTuple):
     name: str
     """The name of its file."""
     title: str | None
-    """None if the pages are encrypted: the index would reveal it."""
+    """None if the pages are encrypted, because the index is not."""
     project: str | None
     last_active: str
 
@@ -107,7 +107,7 @@ def _row(session: IndexedSession) -> str:
 
 
 def _links(page: int, pages: int) -> str:
-    """Return links to the neighbouring pages and the last one."""
+    """Return links to the first, previous, next and last page."""
     if pages == 1:
         return ""
     names = {"first": 1, "previous": page - 1, "next": page + 1, "last": pages}
@@ -133,7 +133,7 @@ def _markdown_lines(sessions: Sequence[IndexedSession]) -> Iterator[str]:
 
 
 def _markdown_text(text: str) -> str:
-    """Return a text on one line, in which nothing is a link, a tag or the end of one."""
+    """Return a text on one line, with the syntax of links, tags and code escaped."""
     return re.sub(r"[\\`<\[\]]", r"\\\g<0>", harmless(one_line(text)))
 
 

@@ -1,4 +1,4 @@
-"""Images in prompts and results that a page may show."""
+"""Find the images in prompts and results that a page may show."""
 
 import re
 from collections.abc import Iterable
@@ -54,6 +54,6 @@ def _image(source: dict[str, object]) -> ImageData | None:
     kind, data = source.get("media_type"), source.get("data")
     if kind not in SHOWN_TYPES or not isinstance(data, str) or not BASE64.fullmatch(data):
         return None
-    # A label proves nothing: a page would contain a key file that calls itself image/png, unmasked.
+    # Check the content, not the label: a key file labelled image/png would appear unmasked.
     found = image_type(data)
     return ImageData(found, data) if found else None

@@ -1,7 +1,7 @@
-"""Markdown in which nothing loads, runs or hides: HTML tags are escaped, images become links.
+"""Make Markdown inert, so that nothing loads, runs or hides: escape HTML, turn images into links.
 
-Whoever opens an export on a site or in an editor that renders HTML must not run what a tool printed
-or load a picture that tells its host who reads the session. Only code is left as it is.
+An export that is opened on a site or in an editor that renders HTML must not run what a tool
+printed, or load an image that tells its host who reads the session. Code is left unchanged.
 """
 
 import re
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 TAG = re.compile(r"(\\*)<(?=[A-Za-z/!?])")
 LINK = re.compile(r"(?:https?://|mailto:)[^\s<>]*>", re.IGNORECASE)
-"""The rest of an automatic link, `<https://example.org>`, which is no tag."""
+"""The rest of an autolink such as `<https://example.org>`, which is not a tag."""
 IMAGE = re.compile(r"(\\*)(!*)!\[")
 FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})")
 NESTED_FENCE = re.compile(r"^[ \t>*+\-0-9.)]+(?:`{3}|~{3})", re.MULTILINE)
 """A fence inside a list item or a quote."""
 PIPED_FENCE = re.compile(r"^(?:`{3}|~{3}).*\|", re.MULTILINE)
-"""A fence that some renderers take for the head of a table."""
+"""A fence that some renderers mistake for the head of a table."""
 SPAN = re.compile(r"\\.|(?P<run>`+)(?!`)(?:(?P<code>.*?[^`])(?P=run)(?!`))?")
 
 
@@ -31,8 +31,8 @@ def inert(text: str) -> str:
 
 
 def _lines(text: str) -> Iterator[str]:
-    # Where a fence belongs to a list item, its end may look like a start, and code like text. Then
-    # nothing counts as code: a backslash too many in code does no harm, a tag in text may.
+    # If a fence is inside a list item, its end may look like a start, and code like text. Then
+    # nothing counts as code: an extra backslash in code is harmless, but a tag in text may not be.
     is_code_known = not (NESTED_FENCE.search(text) or PIPED_FENCE.search(text))
     fence, is_open = "", False
     for line in text.split("\n"):
@@ -45,14 +45,14 @@ def _lines(text: str) -> Iterator[str]:
             fence, is_open = mark[1], False
             yield line
         else:
-            # A span that an earlier line opens would end here, and turn code and text around.
+            # A code span opened on an earlier line may end here, which would swap code and text.
             is_open = is_open and line.strip() != ""
             yield _line(line, is_code_known and not is_open)
             is_open |= _is_unbalanced(line)
 
 
 def _line(line: str, has_spans: bool) -> str:
-    """Escape a line; code spans stay, except in a table, whose cells end them."""
+    """Escape a line except its code spans; in a table, whose cells end spans, escape everything."""
     if not has_spans or "|" in line:
         return _escaped(line)
     parts: list[str] = []

@@ -124,13 +124,14 @@ def turn_view(
     session: Session, turn: Turn, reveal: bool = False, resumed_after: timedelta = RESUMED_AFTER
 ) -> TurnView:
     """Return the JSON view of a turn."""
-    # Answers that the client writes itself have no tokens, and `<synthetic>` in place of a model.
+    # Answers that the client writes itself have no tokens, and `<synthetic>` as their model.
     said = [message for message in turn.messages if not message.is_synthetic]
     calls = [call_view(session, call, reveal) for call in turn.calls]
     cost, unpriced = cost_of_messages(said)
     return TurnView(
         n=turn.n,
-        # There may be none: sub-agents of 2.0.42 record no prompt, and files may start in mid-turn.
+        # A turn may have no prompt: 2.0.42 records none for sub-agents, and files may start
+        # mid-turn.
         line=(turn.prompt or turn.nodes[0]).line,
         prompt_uuid=turn.prompt.uuid if turn.prompt else None,
         prompt=prompt_of(session, turn, reveal, prompt_text),

@@ -13,7 +13,7 @@ from turnlog.text import money, plural
 
 
 def live_row(lane: LiveLane, now: float) -> Fields:
-    """Return a session or sub-agent as JSON, with times as timestamps and its context's fill."""
+    """Return a session or sub-agent as JSON, with timestamps and the fill level of its context."""
     row: Fields = msgspec.to_builtins(lane)
     row["since"] = _stamp(lane.since)
     row["seconds"] = round(max(0.0, now - lane.since), 1)

@@ -14,13 +14,13 @@ QUOTE = "> "
 INDENT = "  "
 LABEL = 120
 TURN_LEVEL, DEEPEST = 2, 6
-"""Levels of headings: a turn's, and the deepest that Markdown has."""
+"""Heading level of a turn, and the deepest level in Markdown."""
 HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
 FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})")
 CLOSING = re.compile(r" {0,3}(`+|~+)[ \t]*")
 HTML_BLOCK = re.compile(r" {0,3}<(?=[!?]|(?:script|pre|style|textarea)(?:[\s>]|$))", re.IGNORECASE)
-"""The start of HTML that a blank line does not end: an open comment hides all that follows."""
+"""Start of an HTML block that no blank line ends: an open comment hides everything after it."""
 
 
 def to_markdown(
@@ -86,9 +86,9 @@ def _prompt(row: PromptRow, level: int) -> Iterator[str]:
 
 
 def nested_headings(text: str, level: int) -> Iterator[str]:
-    """Yield the lines of an answer, its headings moved below those of a level.
+    """Yield the lines of an answer, with its headings moved below a level.
 
-    Nothing in it reaches what follows: an open fence is closed, and open HTML is escaped.
+    The answer cannot affect later text: an open fence is closed, and open HTML is escaped.
 
     >>> list(nested_headings("# One\\n```\\n# code\\n```\\n## Two", 2))
     ['### One', '```', '# code', '```', '#### Two']
@@ -112,12 +112,12 @@ def nested_headings(text: str, level: int) -> Iterator[str]:
         fence = "" if closing and closing[1].startswith(fence) else fence
     if fence:
         lines.append(f"{' ' * indent}{fence}")
-    # Where it is doubtful whether a fence is open, a quote ends it in any case.
+    # If a fence may still be open, put everything into a quote, whose end closes it.
     yield from _quoted("\n".join(lines)) if is_doubtful else lines
 
 
 def _add_nested(lines: list[str], line: str, level: int) -> None:
-    """Add a line outside of fences; a heading is moved below those of a level."""
+    """Add a line that is outside of fences; move a heading below a level."""
     underline = UNDERLINE.fullmatch(line)
     if heading := HEADING.match(line):
         deeper = min(DEEPEST, len(heading[1]) + level)
@@ -137,7 +137,7 @@ def _call(row: CallRow, full: bool, level: int) -> Iterator[str]:
     mark = "✗ " if row.is_error else ""
     name = inert(_on_one_line(row.name))
     outcome = f" → {inert(_on_one_line(row.outcome))}" if row.outcome else ""
-    # Another mark than answers use, or a call would join the list that an answer ends with.
+    # Not the bullet of answers, or a call would join the list that an answer ends with.
     yield f"* {mark}**{name}** {_code(title) if is_short and title else ''}".rstrip() + outcome
     if not is_short:
         yield from _item(_fenced(title.split("\n"), "sh" if row.name == "Bash" else ""))

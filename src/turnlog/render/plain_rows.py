@@ -1,8 +1,8 @@
-"""Views as plain dicts of Python types, ready for a data frame.
+"""Convert views to plain dicts of Python types, ready for a data frame.
 
-A moment is a timezone-aware datetime in UTC; a calendar day, week or month, which belongs to the
-local time zone, is a datetime at its start without a zone. Null and absent are None. Secrets are
-masked by the names of fields unless `reveal` is set.
+A timestamp becomes a timezone-aware datetime in UTC. A day, week or month, which is in local time,
+becomes a naive datetime at its start. Null and absent values become None. Secrets are masked, also
+by field names, unless `reveal` is set.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,9 +28,9 @@ from turnlog.secrets import mask_value
 PlainRow = dict[str, Any]
 
 MOMENTS = frozenset({"ended", "ends", "last", "last_active", "started", "time"})
-"""Fields of views and columns of reports that hold timestamps as text."""
+"""Fields of views and columns of reports that contain timestamps as text."""
 CALENDAR = {"day": "%Y-%m-%d", "week": "%Y-%m-%d", "month": "%Y-%m"}
-"""Columns of reports that name a day, or the first day of a period, and their formats."""
+"""Columns of reports with a day or the first day of a period, and their formats."""
 
 
 def plain_row(view: object, reveal: bool = False) -> PlainRow:
@@ -51,7 +51,7 @@ def report_rows(rows: Iterable[Mapping[str, Any]], reveal: bool = False) -> list
 
 def turn_rows(session: Session, reveal: bool = False) -> list[PlainRow]:
     """Return the turns of the active branch."""
-    # Views are masked here, where the names of fields are known.
+    # Mask the view in plain_row, which knows the names of fields.
     return [plain_row(turn_view(session, turn, reveal=True), reveal) for turn in session.turns]
 
 
@@ -98,7 +98,7 @@ def _text(session: Session, message: Message) -> str:
 
 
 def _fields(view: object) -> PlainRow:
-    """Return the fields of a view; only views name timestamps, the JSON in them may not."""
+    """Return the fields of a view; convert timestamps of views, but not of the JSON in them."""
     if isinstance(view, Struct):
         fields = struct_fields(view)
     elif is_dataclass(view) and not isinstance(view, type):
@@ -118,7 +118,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of Python's own types; the JSON inside a view keeps its strings."""
+    """Convert a value to Python's own types; the JSON inside a view keeps its strings."""
     if isinstance(value, Struct):
         return _fields(value)
     if isinstance(value, Enum):

@@ -1,4 +1,4 @@
-"""Turn a session into rows to show, the same for terminal, Markdown and web page.
+"""Turn a session into rows, the same for terminal, Markdown and web page.
 
 Pure. Texts are masked here, so no front end can forget to mask them.
 """
@@ -56,11 +56,11 @@ class ViewOptions:
     reveal: bool = False
     """Show secrets instead of masking them."""
     details: bool = False
-    """Add what only pages show: inputs, results and images."""
+    """Add details that only pages show: inputs, results and images."""
     store: Store | None = None
-    """The store that the command to resume names if the client reads another one."""
+    """The session's store, which the resume command names unless the client reads it by default."""
     longest: int | None = None
-    """Characters after which a text is cut before it is masked, as for a line of 300 MB."""
+    """Maximum characters of a text to mask, for lines as long as 300 MB; the rest is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class PromptRow:
     """The permission mode, unless it is the default."""
     line: int | None = field(default=None, compare=False)
     prompt: str | None = field(default=None, compare=False)
-    """The text as recorded, of which `text` is the readable form; only with details."""
+    """The recorded text; `text` is its readable form. Only with details."""
     images: list[ImageData] = field(default_factory=list[ImageData], compare=False)
 
 
@@ -188,7 +188,7 @@ def rows_of(
 def chosen_turns(session: Session, options: ViewOptions) -> Sequence[Turn]:
     """Return the turns to show: one of them, or all of a branch."""
     turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
-    # A slice, because a session opened with its node table builds turns when they are asked for.
+    # A slice, because a session opened with its node table builds turns lazily.
     return turns if options.turn is None else turns[max(0, options.turn - 1) : options.turn]
 
 
@@ -285,12 +285,12 @@ class RowBuilder:
         style, body = body_of(
             call.name,
             detail,
-            # Pages have the reason next to it, and show what a call tried to change.
+            # Pages show the error separately, and also the change that a call attempted.
             is_error=call.is_error and not self.options.details,
             has_text=not self.options.details,
         )
         # Mask the arguments before the title is cut from them: half a secret is not recognized.
-        # By the name that the JSON of a turn has: fields reveal more than values do.
+        # Name the field as in the JSON of a turn, because masking considers field names.
         given = self._named("input", detail.input)
         return CallRow(
             name=self.masked(call.name),
@@ -301,7 +301,7 @@ class RowBuilder:
             duration_ms=detail.duration_ms,
             style=style,
             is_open=self._is_selected(call.use) or self._is_selected(call.result),
-            # All lines at once: a private key spans many of them.
+            # Mask all lines at once: a private key spans many lines.
             body=self.masked("\n".join(body)).split("\n") if body else [],
             rows=list(self._agent_rows(call)),
             line=call.use.line,
@@ -333,7 +333,7 @@ class RowBuilder:
     def _user_note(self, node: UserNode) -> Iterator[Row]:
         is_summary = node.prompt is PromptKind.COMPACT_SUMMARY
         is_full = self.options.full or self._is_selected(node)
-        # A page folds the summary, so it can have all of it.
+        # Pages fold the summary, so include all of it.
         is_full = is_full or (self.options.details and is_summary)
         if node.prompt in HIDDEN_NODES and not (is_full and not node.results):
             return
@@ -375,7 +375,7 @@ class RowBuilder:
         )
 
     def _cut(self, value: Any) -> Any:
-        """Return a value whose texts have at most the longest length; no secret is cut in half."""
+        """Cut texts to the longest length, without cutting a secret in half."""
         return value if self.options.longest is None else cut_texts(value, self.options.longest)
 
     def _named(self, name: str, value: Any) -> Any:

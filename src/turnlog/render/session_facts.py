@@ -1,4 +1,4 @@
-"""Facts for the head of a transcript, masked: title, project, times, cost."""
+"""Collect the facts for the head of a transcript, masked: title, project, times, cost."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -71,8 +71,8 @@ def session_facts(
         return text if reveal or text is None else mask(text)
 
     about = describe(locate_session(session.path))
-    # Blocks and single turns of a large session come from its node table; an outline of all turns
-    # would take longer to decode than everything else on the first screen.
+    # For a large session, blocks and single turns come from its node table. Decoding an outline of
+    # all turns would take longer than everything else on the first screen.
     blocks = session.turn_blocks
     starts = (turn.started for turn in session.turns if turn.started)
     ends = (turn.last_time for turn in reversed(session.turns) if turn.last_time)

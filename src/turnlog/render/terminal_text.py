@@ -26,13 +26,13 @@ FOLDED = 8
 """Lines of a failed call's output that are shown without --full."""
 DIFF_FOLDED = 24
 NARROWEST = 20
-"""Cells that a nested transcript keeps."""
+"""Minimum width of a nested transcript, in cells."""
 LINE_LIMIT = 1000
 """Longer lines are cut, except with --full."""
 
 
 class Terminal:
-    """Draws rows for a terminal, folded or in full; width 0 does not wrap lines."""
+    """Draws rows for a terminal, folded or in full; with width 0, lines are not wrapped."""
 
     def __init__(self, style: Style, full: bool, width: int = 0) -> None:
         self.style = style
@@ -41,7 +41,7 @@ class Terminal:
         self.drawn = 0
         """Lines drawn so far."""
         self.opened_at: int | None = None
-        """The number of lines before the row that was asked for, once it is drawn."""
+        """Number of lines before the unfolded row, once it is drawn."""
 
     def head(self, facts: TranscriptFacts) -> Iterator[str]:
         """Yield the title of a session, its project, times and cost, and how to resume it."""
@@ -69,7 +69,7 @@ class Terminal:
                 yield f"{indent}{line}".rstrip()
 
     def _wrapped(self, text: str, role: str, lead: str = "", more: str = "") -> Iterator[str]:
-        """Yield a text in lines that break between words; `more` starts those after the first."""
+        """Yield a text wrapped between words; `lead` starts the first line, `more` the others."""
         room = self.width - len(lead) if self.width else 0
         for place, part in enumerate(wrap_line(text, room)):
             yield self.style(f"{more if place else lead}{part}", role)
@@ -183,8 +183,7 @@ class Terminal:
         yield from drawn
 
     def _body(self, row: CallRow) -> Iterator[str]:
-        # Diffs are what the user reviews, errors explain what follows; other output is noise by
-        # default.
+        # Users review diffs, and errors explain what follows; other output is noise by default.
         limit = DIFF_FOLDED if row.style == "diff" else FOLDED if row.is_error else 0
         shown = row.body if self.full or row.is_open else row.body[:limit]
         for line in shown:

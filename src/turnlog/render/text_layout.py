@@ -5,15 +5,15 @@ from collections.abc import Iterator, Sequence
 
 NARROW = re.compile(r"[\x20-\x7e\xa1-\xac\xae-\u02ff…❯→•–—‘’“”]*")
 LEAD = re.compile(r"\s*(?:[-*•] +|\d{1,3}[.)] +|> ?)*")
-"""The indentation, list mark or quote mark of a line; what is wrapped aligns below its text."""
+"""Indentation, list mark or quote mark of a line; wrapped lines align with the text after it."""
 SHELL_WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+""")
 AND = "&&"
-"""A shell command continues after a line that ends in it, as after one that ends in a backslash."""
+"""A shell command continues after a line that ends with `&&`, as after a backslash."""
 TABLE_ROW = re.compile(r"\s*\|.*\|\s*$")
 RULE = re.compile(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*$")
 CELL_END = re.compile(r"(?<!\\)\|")
 NARROWEST = 4
-"""Cells that every column of a table keeps."""
+"""Minimum width of a table column, in cells."""
 
 
 def cells_of(text: str) -> int:
@@ -22,7 +22,8 @@ def cells_of(text: str) -> int:
     >>> cells_of("日本"), cells_of("ab")
     (4, 2)
     """
-    # Importing rich costs more than most commands need for the rest, and nearly all text is narrow.
+    # Importing rich would take longer than the rest of most commands, and nearly all text is
+    # narrow.
     if NARROW.fullmatch(text):
         return len(text)
     from rich.cells import cell_len
@@ -103,9 +104,9 @@ def _cells(line: str) -> list[str]:
 def lay_out_table(
     rows: Sequence[Sequence[str]], width: int, gap: int = 1
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the padded cells of each line of a table, and the row they belong to; 0 is any width.
+    """Yield the row number and padded cells of each line of a table; a width of 0 means no limit.
 
-    Cells of columns that do not fit are wrapped between words, onto several lines.
+    Cells that do not fit are wrapped between words.
 
     >>> rows = [["a", "b"], ["one", "two words"]]
     >>> [" ".join(line).rstrip() for _, line in lay_out_table(rows, 9)]
@@ -115,7 +116,7 @@ def lay_out_table(
     filled = [[*row, *[""] * (count - len(row))] for row in rows]
     widths = [max(cells_of(row[i]) for row in filled) for i in range(count)]
     room = width - gap * (count - 1) if width else sum(widths)
-    # Take from the widest column only: short ones, such as numbers, stay on one line.
+    # Shrink only the widest column, so that short ones, such as numbers, stay on one line.
     while sum(widths) > room and max(widths) > NARROWEST:
         widest = widths.index(max(widths))
         widths[widest] -= 1

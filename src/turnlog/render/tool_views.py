@@ -16,12 +16,12 @@ BOXES = {"completed": "☑", "in_progress": "◐"}
 def body_of(
     name: str, detail: Detail, is_error: bool = False, has_text: bool = True
 ) -> tuple[str, list[str]]:
-    """Return the style (`diff` or `text`) and the lines of what a call did.
+    """Return the style (`diff` or `text`) and the lines of a call's body.
 
-    A call that failed has its error instead of a diff. Without `has_text`, a text has no lines.
+    A failed call has its error instead of a diff. Without `has_text`, only a diff has lines.
     """
     is_change = name in ("Edit", "MultiEdit", "Write", "NotebookEdit")
-    # The diff of a call that failed is what it did not do.
+    # A failed call did not make the change that its diff would show.
     if is_change and not is_error and (lines := diff_of(detail)):
         return "diff", lines
     if not has_text:
@@ -64,7 +64,8 @@ def _any_outcome(structured: Fields, detail: Detail) -> str:
 
 
 def _count_lines(text: str) -> int:
-    # Splitting a text of 300 MB makes millions of objects; its other line breaks do not matter.
+    # Splitting a text of 300 MB creates millions of objects; line breaks other than `\n` do not
+    # matter there.
     if len(text) > LONG:
         return text.count("\n") + (not text.endswith("\n"))
     return len(text.splitlines())
@@ -133,12 +134,12 @@ OUTCOMES: dict[str, Callable[[Fields, Detail], str]] = {
 
 
 def diff_of(detail: Detail) -> list[str]:
-    """Return the lines of the diff that a call made; empty if they are unknown."""
+    """Return the diff of a call's change, line by line; empty if it is unknown."""
     structured = as_object(detail.structured)
     patch = structured.get("structuredPatch")
     if is_array(patch) and patch:
         return list(_patch_lines(patch))
-    # Without a patch, as in old clients, the arguments show what was replaced, but not where.
+    # Old clients record no patch; then the arguments show what was replaced, but not where.
     given = as_object(detail.input)
     edits = given.get("edits") if is_array(given.get("edits")) else [given]
     return [line for edit in edits or [] if is_object(edit) for line in _edit_lines(edit)]

@@ -45,7 +45,7 @@ def touched_files(session: Session, reveal: bool = False) -> list[FileView]:
         if not isinstance(path, str):
             continue
         shown = path if reveal else mask(path)
-        # Grouped by the real path: two different secrets may look the same once masked.
+        # Group by the real path: paths with different secrets may look the same once masked.
         file = files.setdefault(path, FileView(shown, 0, [], 0, 0))
         if call.name == READING:
             file.reads += 1

@@ -41,8 +41,8 @@ class ArchiveSessionStore(ThreadedSessionStore):
         if not key.subpath:
             self._mirror.append(key.session, key.path, to_lines(entries), partial(summarize, key))
             return
-        # On disk, the metadata of a sub-agent is a file next to its transcript. Restored sessions
-        # are to look as if the client had written them.
+        # On disk, the metadata of a sub-agent is a file next to its transcript. A restored session
+        # should look as if the client had written it.
         transcript, saved = split_metadata(entries)
         if transcript:
             self._mirror.append(key.session, key.path, to_lines(transcript))

@@ -1,7 +1,7 @@
-"""Entries as the Agent SDK passes them ↔ lines as the client writes them.
+"""Convert entries of the Agent SDK to lines of the client's format, and back.
 
-Entries are opaque: unknown kinds and fields pass through. Python's `json` is used on purpose,
-because it keeps what faster decoders change, such as integers beyond 64 bits.
+Entries are opaque: unknown kinds and fields pass through. Python's `json` is used on purpose: it
+preserves values that faster decoders change, such as integers beyond 64 bits.
 """
 
 import json
@@ -22,7 +22,7 @@ Entry = dict[str, Any]
 
 
 def to_lines(entries: Iterable[Mapping[str, Any]]) -> list[MirrorLine]:
-    """Return entries as lines, with the UUIDs to recognize duplicates by."""
+    """Return entries as lines, each with the UUID by which duplicates are recognized."""
     return [MirrorLine(encode(entry) + b"\n", _uuid_of(entry)) for entry in entries]
 
 
@@ -36,7 +36,7 @@ def encode(entry: Mapping[str, Any]) -> bytes:
         text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UsageError(f"an entry cannot be stored as JSON: {error}") from error
-    # Half a surrogate pair, from a cut text, has no encoding in UTF-8; the client escapes it.
+    # UTF-8 cannot encode a lone surrogate, as in a truncated text; the client escapes it.
     return SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
@@ -50,7 +50,7 @@ def decode(raw: bytes) -> Entry | None:
 
 
 def split_metadata(entries: Iterable[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], bytes]:
-    """Return a sub-agent's lines, and its last metadata as the content of `.meta.json`."""
+    """Split off a sub-agent's metadata; return the other entries and the `.meta.json` content."""
     lines: list[Mapping[str, Any]] = []
     saved = b""
     for entry in entries:
@@ -62,7 +62,7 @@ def split_metadata(entries: Iterable[Mapping[str, Any]]) -> tuple[list[Mapping[s
 
 
 def metadata_entry(saved: bytes) -> list[Entry]:
-    """Return the content of `.meta.json` as an entry; none if it is malformed."""
+    """Return the content of `.meta.json` as a list with one entry; empty if it is malformed."""
     value = decode(saved)
     return [] if value is None else [{**value, "type": METADATA}]
 

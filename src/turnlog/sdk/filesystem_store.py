@@ -1,8 +1,8 @@
 """A session store for the Agent SDK on any fsspec URL: `s3://…`, `gs://…`, `file://…`, `memory://`.
 
-Object storage can neither append nor lock, so each batch is an object of its own and is never
-changed: `<root>/<project>/<session>/main/<time>-<random>.jsonl`, and `…/sub/<subpath>/…` for
-sub-agents. Concurrent writers cannot overwrite each other, and duplicates are left out on reading.
+Object storage can neither append nor lock, so each batch is a separate, immutable object:
+`<root>/<project>/<session>/main/<time>-<random>.jsonl`, and `…/sub/<subpath>/…` for sub-agents.
+Concurrent writers cannot overwrite each other, and readers drop duplicates.
 """
 
 import time
@@ -38,7 +38,7 @@ class FilesystemSessionStore(ThreadedSessionStore):
 
     def __init__(self, url: str, **options: Any) -> None:
         self._fs, self._root = _open(url, options)
-        # The fsspec file system for directories follows links.
+        # Access local directories without fsspec, which follows links there.
         self._local = Path(self._root or "/") if "file" in _protocols(self._fs) else None
         self._last = 0
         self._lock = Lock()
@@ -62,7 +62,7 @@ class FilesystemSessionStore(ThreadedSessionStore):
         return [raw for raw in raws if _is_first(raw, seen)]
 
     def _append(self, key: TranscriptKey, entries: list[Entry]) -> None:
-        """Write a batch of entries as an object of its own; duplicates are left out on reading."""
+        """Write a batch of entries as a separate object; readers drop duplicates."""
         if not entries:
             return
         raw = b"".join(encode(entry) + b"\n" for entry in entries)
@@ -83,7 +83,7 @@ class FilesystemSessionStore(ThreadedSessionStore):
                 found.append(read_below(self._local, folders, name, left))
                 left -= len(found[-1])
             return found
-        # Asked before anything is read: a transcript is held in memory as a whole.
+        # Check the sizes before reading: a transcript is held in memory as a whole.
         sizes: list[int | None] = self._fs.sizes(parts)
         if sum(size or 0 for size in sizes) > LARGEST:
             raise UsageError(f"{key.path} has more than {LARGEST:,} bytes")
@@ -91,7 +91,7 @@ class FilesystemSessionStore(ThreadedSessionStore):
         return [content[part] if content else self._fs.cat_file(part) for part in parts]
 
     def _moment(self) -> int:
-        """Return the current time, later than that of every batch before."""
+        """Return the current time, but later than that of all previous batches."""
         # Parts are sorted by this number. The clock may be set back, and is too coarse on some
         # systems to tell two batches of this process apart.
         with self._lock:
@@ -151,7 +151,7 @@ class FilesystemSessionStore(ThreadedSessionStore):
         """Return the names in a folder; none if it does not exist."""
         if self._local:
             return names_below(self._local, self._below(folder))
-        # fsspec caches listings, and would not see what another process wrote since.
+        # fsspec caches listings, and would not see files that another process has written since.
         self._fs.invalidate_cache()
         try:
             found: list[str] = self._fs.ls(folder, detail=False)
@@ -180,7 +180,7 @@ def _open(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         raise Unavailable(f"{url} cannot be opened: {error}", hint) from error
     except ValueError as error:
         raise UsageError(f"{url} cannot be opened: {error}") from error
-    # Many file systems take such a path for a pattern: deleting a session would delete others.
+    # Many file systems treat such a path as a glob pattern: deleting a session would delete others.
     if PATTERN.intersection(root):
         raise UsageError(f"{url} cannot be opened: it contains one of {' '.join(sorted(PATTERN))}")
     return fs, root.rstrip("/")
@@ -200,7 +200,7 @@ def _is_part(name: str) -> bool:
 
 
 def _is_first(raw: bytes, seen: set[str]) -> bool:
-    """Return whether a line is the first with its UUID, or has none."""
+    """Return whether a line is an entry without a UUID, or the first with its UUID."""
     entry = decode(raw)
     uuid = entry.get("uuid") if entry else None
     if not isinstance(uuid, str):

@@ -1,4 +1,4 @@
-"""Parts of transcripts in a local directory, never reached through symbolic links.
+"""Read and write parts of transcripts in a local directory without following symbolic links.
 
 A directory may be shared with others, who can put links into it. A link in place of a project or
 session would let `append` write, `load` read and `delete` remove files elsewhere.
@@ -81,7 +81,7 @@ def _is_ordinary(folder: Folder, name: str) -> bool:
 
 @contextmanager
 def _unlinked(path: Path) -> Generator[None]:
-    """Raise `Damaged` in place of the error that a link causes."""
+    """Convert the OSError that a link causes to `Damaged`."""
     try:
         yield
     except OSError as error:

@@ -1,6 +1,6 @@
 """Copy sessions that programs mirrored to a URL into an archive, for turnlog's own commands.
 
-Repeating it copies only what is new. A transcript that has more lines in the archive is kept.
+A second pull copies only new data. A transcript that is longer in the archive is not replaced.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from turnlog.store.archive.mirror import SessionMirror
 
 @dataclass
 class Pulled:
-    """The sessions of a URL, and those of them that have changed."""
+    """The ids of all sessions at a URL, and of those that have changed."""
 
     sessions: set[str] = field(default_factory=set[str])
     changed: set[str] = field(default_factory=set[str])

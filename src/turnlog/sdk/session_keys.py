@@ -1,7 +1,7 @@
-"""The Agent SDK's keys of transcripts ↔ paths of files in a store.
+"""Convert the Agent SDK's keys of transcripts to paths in a store, and back.
 
-A key has a project, a session and, for sub-agents, a subpath. Keys come from programs and, in a
-shared storage, from anyone: a key is checked before it becomes a path.
+A key has a project, a session and, for sub-agents, a subpath. Keys come from programs or, in shared
+storage, from anyone, so they are checked before they become paths.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class TranscriptKey(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The folder of the session's further files."""
+        """The folder of the session's other files."""
         return f"projects/{self.project}/{self.session}"
 
     @property
@@ -38,7 +38,7 @@ class TranscriptKey(NamedTuple):
 
 
 def require_key(key: Mapping[str, Any]) -> TranscriptKey:
-    """Return a key of the SDK; raise `UsageError` if it does not name a file of a session.
+    """Parse a key of the SDK; raise `UsageError` if it does not name a file of a session.
 
     >>> require_key({"project_key": "-home-ada", "session_id": "a1"}).path
     'projects/-home-ada/a1.jsonl'
@@ -49,7 +49,7 @@ def require_key(key: Mapping[str, Any]) -> TranscriptKey:
 
 
 def find_key(key: Mapping[str, Any]) -> TranscriptKey | None:
-    """Return a key of the SDK; None if nothing can be stored under it, such as `../x`.
+    """Parse a key of the SDK; return None if it is not a valid path, such as `../x`.
 
     >>> find_key({"project_key": "..", "session_id": "a1"})
     """
@@ -60,7 +60,7 @@ def find_key(key: Mapping[str, Any]) -> TranscriptKey | None:
 
 
 def subpath_of(key: TranscriptKey, path: str) -> str | None:
-    """Return the subpath of a file of a session; None if it is no sub-agent's.
+    """Return the subpath of a sub-agent's file; None for other files.
 
     >>> subpath_of(TranscriptKey("p", "a1"), "projects/p/a1/subagents/agent-x.jsonl")
     'subagents/agent-x'

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class ThreadedSessionStore(ABC):
     """A session store that runs blocking methods in threads.
 
-    `append` raises for a key that no transcript can have; for all other methods, nothing is stored
-    under such a key.
+    `append` raises `UsageError` for an invalid key; all other methods act as if nothing is stored
+    under it.
     """
 
     async def append(self, key: "SessionKey", entries: "list[SessionStoreEntry]") -> None:
@@ -44,7 +44,7 @@ class ThreadedSessionStore(ABC):
         return await to_thread.run_sync(self._list_summaries, project_key)
 
     async def delete(self, key: "SessionKey") -> None:
-        """Delete a sub-agent's transcript, or a session with those of all its sub-agents."""
+        """Delete a sub-agent's transcript, or a session with all its sub-agents."""
         if found := find_key(key):
             await to_thread.run_sync(self._delete, found)
 

@@ -18,12 +18,12 @@ from turnlog.secrets.value_checks import CHECKS, MASKED, is_dense
 WINDOW = 400
 """Characters after its keyword that a rule sees if its match starts before the keyword."""
 NEAR, CONTEXTS = 3, 2048
-"""Characters on each side of an anchor that select its keywords; how many selections are kept."""
+"""Characters on each side of an anchor that select its keywords; number of selections to cache."""
 AFTER_DASH = "(?<=-)"
 KEYS = frozenset({"key", "Key", "KEY"})
-"""Keywords that mark a secret as the end of a longer name only: `api_key`, not `key`."""
+"""Keywords that mark a secret only at the end of a longer name: `api_key`, not `key`."""
 NO_NAME = frozenset("efgijmoqxyzEFGIJMOQXYZ")
-"""Letters that do not follow a keyword in a secret's name: `passed`, `tokenize`, `keyframe`."""
+"""Letters that never follow a keyword in a secret's name: `passed`, `tokenize`, `keyframe`."""
 NAME_LENGTH = 64
 NAME_BACKWARDS = re.compile(r"\n?([\w.-]*[\"']?)")
 """Matches a reversed name from its end; searching forwards would try every start before it."""
@@ -37,9 +37,7 @@ KINDS = {3: ("password", "password"), 2: ("secret", "key"), 1: ("secret", "rando
 BASE64 = r"[0-9A-Za-z+/]{40}|[0-9A-Za-z_-]{40}"
 GLUE = re.compile(r"[\\0-9A-Za-z+_-]")
 ESCAPE = re.compile(r"\\[0abfnrtv]|(?:%|\\x)[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|[0-9;\[]m")
-"""Sequences that end in a letter and are not part of a word: `\
-` in JSON, `%3D`, a colour.
-"""
+"""Sequences that end in a letter but are not part of a word: `\\n` in JSON, `%3D`, a colour."""
 TAIL = re.compile(
     r"&&|\|\||&(?:amp;)?[\w.\[\]%-]+=|\\u0026|;(?=$|[\w ]+=)|,(?=[\w.-]+[=:])|[,;:.]+$"
     r"|@(?=[\w-]+(?:\.[\w-]+)+(?:/|:[0-9]))"
@@ -68,12 +66,12 @@ INVISIBLE_OR_SPELLED = (
     f"[\x1b\\\\{UNSEEN}](?:(?<=[{UNSEEN}])|(?<=\x1b){SEQUENCE}|(?<=\\\\){SPELLED})"
 )
 AROUND = 512
-"""Characters around an invisible one that a split secret may occupy."""
+"""Characters to search for a split secret on each side of an invisible character."""
 ENCODED = re.compile(r"%(?:2[Dd]|5[Ff]|3[Dd](?=[0-9A-Za-z]))")
-"""Percent-encoded `-`, `_` and `=`, as in a URL inside another one. Padding (`%3D&`) is none."""
+"""Percent-encoded `-`, `_` and `=`, as in a URL inside another one, except padding (`%3D&`)."""
 ENCODED_SIGN = re.compile("%(?:2[Dd]|5[Ff]|3[Dd]|26)")
 SPELLED_START = r"\\(?:u(?:001|00[aA]|034|20[026]|[fF][eE])|x1|033|e[\[\]])"
-"""The start of a spelled escape. It begins with a literal, for which `re` searches fast."""
+"""The start of a spelled-out escape. It begins with a literal, which `re` finds quickly."""
 
 
 class Secret(NamedTuple):
@@ -132,7 +130,7 @@ class _Rule:
         self.glued: str = row.get("glued", "yes")
         self.regex: str = row["regex"]
         self.is_flag = self.regex.startswith(AFTER_DASH)
-        """True if the regex can only match behind a dash, as in `--password hunter2`."""
+        """True if the regex can only match after a dash, as in `--password hunter2`."""
         self.weight = 0 if not self.kind else 1 if self.check else 2
         """Specificity of the kind: lowest if only a name suggests it, highest if the form does."""
 
@@ -143,14 +141,15 @@ class _Rule:
     def may_match(self, word: str, before: str | None, after: str | None) -> bool:
         """Return whether the rule may match at a keyword, judged by the characters around it.
 
-        Each is None if it is not known, and empty at an end of the text.
+        Each of them is None if unknown, and empty at the start or end of the text.
         """
         if self.is_flag and before not in ("-", None):
             return False
         if self.kind:
             return True
-        # These are most of the stops in prose and code. In `(key: value)`, the name is `key`; a
-        # name may continue on the next line, so a line break before the keyword is no end of it.
+        # Rules without a kind cause most stops in prose and code. In `(key: value)`, the whole name
+        # is `key`, which is not enough. A name may continue on the next line, so a line break does
+        # not count as its start.
         is_end = before is None or before.isalnum() or before in tuple("_.-\n")
         is_name = is_end or word not in KEYS
         return is_name and (after is None or after not in NO_NAME or word.lower() == "cred")
@@ -185,8 +184,8 @@ class _Rule:
     def _may_start(self, text: str, start: int, value: str) -> bool:
         """Return whether a token may start here: `xxghp_…` is one, `task-management` is not."""
         # A "dense" rule accepts a token glued to a word if its value looks random: `xxghp_…`. A
-        # "no" rule has a keyword that occurs inside words, such as `sk-`, and needs a boundary.
-        # The letter of an escape sequence is one: `\nsk-…` in JSON.
+        # "no" rule has a keyword that occurs inside words, such as `sk-`, and needs a boundary. The
+        # letter of an escape sequence counts as a boundary: `\nsk-…` in JSON.
         if self.glued in ("yes", "name") or not start or not GLUE.match(text[start - 1]):
             return True
         before = text[max(0, start - 6) : start]
@@ -239,7 +238,7 @@ def _agree(one: str, other: str) -> bool:
 
 
 def _next_to(part: str, near: str) -> str | None:
-    """Return the character behind a keyword's part, empty at the text's end, None if unknown."""
+    """Return the character next to a part of a keyword; empty if there is none, None if unknown."""
     if len(near) > len(part):
         return near[len(part)]
     return None if len(near) == NEAR else ""
@@ -316,7 +315,7 @@ def _encoded_candidates(text: str) -> Iterator[tuple[Secret, int]]:
     for start, end in _windows(text, ENCODED.pattern):
         part = text[start:end]
         decoded = ENCODED_SIGN.sub(lambda sign: chr(int(sign[0][1:], 16)), part)
-        # Each sign has become two characters shorter.
+        # Decoding makes each sign two characters shorter.
         places = [match.start() - 2 * n for n, match in enumerate(ENCODED_SIGN.finditer(part))]
         for secret, weight in _candidates(decoded):
             first, last = (bisect_left(places, at) * 2 + at for at in secret[1:])
@@ -338,7 +337,7 @@ def _windows(text: str, invisible: str) -> Iterator[tuple[int, int]]:
 
 
 def _visible(text: str, invisible: str) -> tuple[str, Callable[[int], int]]:
-    """Return a text without invisible characters, and a function to original positions."""
+    """Return a text without invisible characters, and a function that maps positions back."""
     pieces: list[str] = []
     starts: list[int] = []
     origins: list[int] = []
@@ -396,7 +395,7 @@ def _value_span(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _trimmed(value: str) -> str:
-    """Return an unquoted value without what follows it.
+    """Cut off punctuation, brackets and parameters that follow an unquoted value.
 
     >>> _trimmed("xK9#mP2$q&user=a"), _trimmed("tr0ub4dor&3),"), _trimmed("a(b)c1;")
     ('xK9#mP2$q', 'tr0ub4dor&3', 'a(b)c1')
@@ -411,7 +410,7 @@ def _trimmed(value: str) -> str:
 
 
 def _in_base64(text: str, start: int) -> bool:
-    """Return whether `start` is inside base64 data, such as an image; a path is not."""
+    """Return whether `start` is inside base64 data, such as an image, rather than a path."""
     # Long random data contains short keywords such as `EAA` by chance.
     before = text[start - 40 : start] if start >= 40 else ""
     return re.match(BASE64, before) is not None and is_dense(before)

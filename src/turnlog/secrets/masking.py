@@ -12,10 +12,10 @@ from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visi
 from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, is_secret_name
 
 BEFORE, AFTER, AROUND = 1500, 200, 4096
-"""Characters to examine before and after a cut, and after it if a word continues that far. Private
+"""Characters to examine before a cut, after it, and after it if a word continues that far. Private
 keys may be longer, but are recognised by their start."""
 ROUNDS = 16
-"""Limit of tokens glued together, each of which is recognised only once the previous is masked."""
+"""Maximum number of glued tokens: each is recognised only once the previous one is masked."""
 SHORT = 100
 """Maximum length of a text to cache."""
 SHORTEST = 6
@@ -23,9 +23,9 @@ SHORTEST = 6
 KEY_START = "PRIVATE KEY"
 """Part of the first line of every private key in PEM or PGP armour."""
 MOST_CLEAN = 50_000
-"""Maximum number of texts without secrets that are remembered, by their hashes."""
+"""Maximum number of cached hashes of texts without secrets."""
 REMEMBERED = 1_000_000
-"""Maximum total length of texts that are remembered with their masked form."""
+"""Maximum total length of cached texts with secrets."""
 DEEPEST = 100
 """Maximum depth of a JSON value to show: files may nest deeper than Python can recurse."""
 TOO_DEEP = "…"
@@ -58,10 +58,10 @@ def _mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
 
 
 class _Recent:
-    """Long texts masked before, within a limit of memory.
+    """A cache of masked long texts, with bounded memory.
 
-    A session holds most texts twice: the output of a command is a result and a structured result,
-    and both are shown by several views.
+    Most texts occur several times: a session records an output both as a result and as a structured
+    result, and several views show it.
     """
 
     def __init__(self) -> None:
@@ -71,8 +71,8 @@ class _Recent:
         """Hashes of texts without secrets, which are nearly all."""
 
     def masked(self, text: str) -> str:
-        # Two texts with the same 64 bits are less likely than a broken disk, and nobody can make
-        # them: the hash is keyed with a random number of this process.
+        # A collision of 64 bits is less likely than a broken disk, and nobody can construct one:
+        # Python keys the hash with a random number for each process.
         if (key := hash(text)) in self._clean:
             return text
         found = self._masked.get(text)
@@ -123,14 +123,14 @@ def cut_whole(text: str, limit: int) -> str:
 
 
 def before_cut(text: str, limit: int) -> str:
-    """Return as much of a text as `cut_whole` examines, to cut it later with the same result."""
+    """Return the part of a text that `cut_whole` examines, to cut it later with the same result."""
     return text if len(text) <= limit else text[: _word_end(text, limit)]
 
 
 def cut_texts(value: Any, limit: int, depth: int = DEEPEST) -> Any:
     """Truncate every text of a JSON value like `cut_whole`, so that masking it takes bounded time.
 
-    Levels beyond `depth` are cut as well.
+    Levels beyond `depth` are replaced by an ellipsis.
 
     >>> cut_texts({"content": ["ok", "x" * 9]}, 4)
     {'content': ['ok', 'xxxx']}
@@ -157,7 +157,7 @@ def mask_named(name: str, text: str) -> str:
     """Mask a text that is the value of a field; the name may mark it as secret."""
     if name and is_secret_name(name) and (kind := find_named(name, text)):
         return placeholder_for(kind, text)
-    # UUIDs are the most frequent values and cannot be secret without such a name.
+    # UUIDs are the most frequent values, and only a name can mark them as secret.
     is_id = len(text) == 36 and text[8] == text[13] == text[18] == text[23] == "-"
     if is_id or len(text) < SHORTEST:
         return text
@@ -167,14 +167,14 @@ def mask_named(name: str, text: str) -> str:
 def mask_value(value: Any, name: str = "", depth: int = DEEPEST) -> Any:
     """Return a JSON value with its secrets masked, including those in field names.
 
-    Levels beyond `depth` are left out.
+    Levels beyond `depth` are replaced by an ellipsis.
 
     >>> mask_value({"api_key": "hunter2-hunter2", "args": ["--password", "hunter2"]})
     {'api_key': '[secret:84ca44]', 'args': ['--password', '[password:f52fbd]']}
     """
     if isinstance(value, str):
         return mask_named(name, value)
-    # A tuple of types: to build a union of them takes longer than to mask most values.
+    # A tuple of types, because building a union takes longer than masking most values.
     if not isinstance(value, (dict, list, tuple)):
         return value
     if not depth:
@@ -196,7 +196,7 @@ def _masked_fields(fields: dict[Any, Any], depth: int) -> dict[Any, Any]:
 
 
 def _masked_items(values: Sequence[Any], name: str, depth: int) -> list[Any]:
-    # The item after `--password` in an argument list is judged as a field of that name.
+    # Treat the item after `--password` in an argument list as a field of that name.
     masked: list[Any] = []
     flag = name
     for value in _without_split_keys(values):
@@ -206,9 +206,9 @@ def _masked_items(values: Sequence[Any], name: str, depth: int) -> list[Any]:
 
 
 def _without_split_keys(values: Sequence[Any]) -> Sequence[Any]:
-    """Mask private keys that are split into lines; the lines in between look like any text.
+    """Mask private keys that are split into lines, whose inner lines are not recognizable alone.
 
-    The client keeps diffs that way: `"lines": ["+-----BEGIN PRIVATE KEY-----", "+MIIE…", …]`.
+    The client records diffs that way: `"lines": ["+-----BEGIN PRIVATE KEY-----", "+MIIE…", …]`.
     """
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) < len(values) or not any(KEY_START in text for text in texts):

@@ -1,7 +1,7 @@
 """Names that mark their values as secret: `password`, `api_key`.
 
-Names have three strengths. After `password`, anything but a word is a secret; after `api_key`,
-values with digits; after `token`, only values that look random.
+Names have three strengths. After `password`, any value that is not a plain word is a secret; after
+`api_key`, values with digits; after `token`, only values that look random.
 """
 
 import re
@@ -49,7 +49,7 @@ WEAK_NAME = (
 )
 """Excludes `next_token`, `paginationToken` and names such as `primary_key`."""
 STEMS = ("pass", "pw", "psk", "key", "token", "secret", "cred", "salt", "auth", "_pat")
-"""Every name above contains one of these. Most names do not, and neither do the lines of a diff."""
+"""Every name above contains one of these stems; most other names and lines of diffs do not."""
 LONGEST = 4096
 """Maximum length of a secret; longer values are prose or data."""
 
@@ -100,7 +100,7 @@ def _strength_of_field(name: str) -> int:
 
 @lru_cache(4096)
 def strength_of(name: str) -> int:
-    """Return the strength of a secret's name, or 0; short names like `pass` need a quote before."""
+    """Return the strength of a secret's name, or 0; short names need a quote before them."""
     folded = name[-200:].casefold()
     if not any(stem in folded for stem in STEMS):
         return 0

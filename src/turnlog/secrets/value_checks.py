@@ -164,13 +164,13 @@ def _is_hidden(value: str) -> bool:
 
 
 def _is_lone(value: str) -> bool:
-    """Return whether a value behind the mere word `pass` is a password, not a test's result."""
+    """Return whether a value after the bare word `pass` is a password, not a test's result."""
     has_symbols = re.search(r"[!#$%^&*?+]", value) is not None
     return _is_password(value) and (is_dense(value) or (has_symbols and is_mixed(value)))
 
 
 def _is_app_password(value: str) -> bool:
-    """Return whether four groups of four letters are random, as in app passwords, not words."""
+    """Return whether four groups of four letters are random, as in app passwords, and not words."""
     groups = re.split("[ -]", value)
     return len(set(value)) >= 8 and sum(not re.search("[aeiou]", group) for group in groups) >= 1
 

@@ -19,7 +19,7 @@ from turnlog.render.charts.svg import (
 )
 
 PLOT, TOP, FOOT = 180, 22, 24
-"""Heights of the plot, of the room above it and of the axis below."""
+"""Heights of the plot, the space above it and the axis below."""
 LEFT = 4
 AXIS = 66
 """Left edge of the plot, right of the axis labels."""
@@ -27,14 +27,14 @@ MOST_LABELS = 8
 ROW = 40
 """Height of a ranked row: a line of text with a bar below."""
 GAP = 12
-"""Room between the label of a ranked row and its value."""
+"""Space between the label of a ranked row and its value."""
 LARGEST_TEXT = 22
 """Font size on narrow screens, which charts.css sets."""
 MOST_CHARACTERS = 100
-"""Characters of a path that may fit beside a value."""
+"""Maximum characters of a path that could fit beside a value."""
 FIGURE_SPACE = "\u2007"
 THINNEST, WIDEST = 1.5, 72
-"""Widths of a bar that can still be seen, however many there are, and of the only bar."""
+"""Minimum width of a bar, so that it stays visible, and maximum width, as for a single bar."""
 
 
 class StackPart(NamedTuple):
@@ -53,15 +53,15 @@ class RankedRow(NamedTuple):
     label: str | None = None
     """Label to show instead of the key."""
     note: str = ""
-    """Shown after the value, such as an error rate; as wide as those of the other rows."""
+    """Shown after the value, such as an error rate; padded to the longest note of all rows."""
 
 
 def stacked_bars(parts: Iterable[StackPart], periods: Sequence[str], options: ChartOptions) -> str:
     """Return bars over time, one per period, stacked by series, with a legend.
 
-    `periods` are all periods in their order, also those without a value.
+    `periods` lists all periods in order, including those without a value.
     """
-    # A part of nothing has no height, and its series would only fill the legend.
+    # Skip zeros: they have no height, and their series would only clutter the legend.
     names, rows = top_series(part for part in parts if part.value != 0)
     if not rows or not periods:
         return empty_chart("bars", options)
@@ -101,7 +101,7 @@ def _stack(
 ) -> Iterable[str]:
     x, room, top = place
     bottom = float(TOP + PLOT)
-    # A gap keeps bars apart, and none is left where hundreds of bars share the width.
+    # Keep bars apart, but without a gap if hundreds of bars share the width.
     width = min(max(room - min(room * 0.2, 4), THINNEST), WIDEST)
     class_ = "tl-mark tl-thin" if width == THINNEST else "tl-mark"
     for index, name in enumerate(names):
@@ -132,8 +132,8 @@ def _period_labels(periods: Sequence[str], room: float, options: ChartOptions) -
     for nth, place in enumerate(places):
         x, period = AXIS + place * room, periods[place]
         text = options.labels(period)
-        # Every other label is hidden on a narrow screen, where the text is larger.
-        # Without them, the first label of a year that is left must name it.
+        # Every other label is hidden on a narrow screen, where the text is larger. So the first
+        # remaining label of each year must name the year.
         is_minor = nth % 2 == 1
         if period[:4] != year and text != period and period[:4] not in text:
             text = f"{text} {period[:4]}"
@@ -170,7 +170,8 @@ def ranked_bars(rows: Sequence[RankedRow], options: ChartOptions) -> str:
         y = place * ROW
         drawn.append(_bar(row, y, largest, options))
         value = "?" if row.value is None else options.show(row.value)
-        # Notes mostly differ in digits: with spaces as wide as those, values end in one column.
+        # Notes mostly differ in their number of digits. Padding with spaces as wide as digits
+        # aligns the values.
         note = row.note and row.note.rjust(longest, FIGURE_SPACE)
         shown = f"{value}  {note}".rstrip()
         width = WIDTH - 2 * LEFT - GAP - text_width(shown, LARGEST_TEXT)
@@ -196,7 +197,7 @@ def _end_of_path(text: str, width: float) -> str:
 
 def _bar(row: RankedRow, y: float, largest: float, options: ChartOptions) -> str:
     share = (row.value or 0) / largest if largest > 0 else 0
-    # A value above nothing is always visible.
+    # A value above zero is always visible.
     width = max((WIDTH - 2 * LEFT) * share, 2 if row.value else 0)
     box: dict[str, Attribute] = {"x": LEFT, "y": y + 24, "width": width, "height": 9, "rx": 2}
     return mark("rect", row.key, row.value, options, row.label, **box, class_="tl-mark tl-series-1")

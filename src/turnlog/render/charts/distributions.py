@@ -19,7 +19,7 @@ from turnlog.text import plural
 
 ROW, LEFT, TOP = 44, 4, 24
 LEAST = 0.01
-"""Seconds at which the scale begins; what is faster is drawn there."""
+"""Start of the scale, in seconds; shorter durations are drawn there."""
 DECADES = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0)
 
 
@@ -63,7 +63,7 @@ def _axis(right: float, count: int, options: ChartOptions) -> Iterable[str]:
 
 def _strip(row: Spread, y: float, right: float, options: ChartOptions) -> Iterable[str]:
     middle = y + 29
-    # The whisker ends at the slowest call, as one outlier is what people look for.
+    # The whisker ends at the slowest call, because people look for outliers.
     ends = _x(row.p25, right), _x(row.slowest, right)
     whisker = element("line", x1=ends[0], x2=ends[1], y1=middle, y2=middle, class_="tl-whisker")
     box = element(
@@ -83,7 +83,7 @@ def _strip(row: Spread, y: float, right: float, options: ChartOptions) -> Iterab
 
 
 def _shown(seconds: float, options: ChartOptions) -> str:
-    """Return a duration; the scale begins at LEAST, so a short one is not shown as nothing."""
+    """Format a duration; short ones get enough digits not to appear as zero."""
     return f"{seconds:.2g}s" if LEAST / 10 <= seconds < 0.095 else options.show(seconds)
 
 

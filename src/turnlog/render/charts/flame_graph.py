@@ -24,14 +24,14 @@ NARROWEST = 3.0
 TEXT_FROM = 34.0
 """Cells from this width on have a label."""
 FONT_SIZES = (13.0, 22.0)
-"""Of wide and of narrow screens, as in charts.css."""
+"""Font sizes on wide and narrow screens, as in charts.css."""
 LEVELS = 6
 PathLink = Callable[[tuple[str, ...]], str | None]
 
 
 @dataclass(frozen=True)
 class FlameCell:
-    """A part of the whole, and its own parts; those may add up to less than it."""
+    """A part of the whole with its own parts, whose sum may be smaller than its value."""
 
     name: str
     value: float
@@ -109,7 +109,8 @@ def _cell(
     left, width = span
     share = cell.value / frame.total
     shown = f"{cell.name}: {frame.options.show(cell.value)} ({share:.1%})"
-    # The colour tells levels apart, not tools or files: a level is what a reader compares.
+    # Colours distinguish levels rather than tools or files, because readers compare cells of a
+    # level.
     shape = element(
         "rect",
         element("title", safe_text(shown)),
@@ -123,16 +124,16 @@ def _cell(
         data_level=level,
     )
     text = _text(cell, left + 5, level * CELL + 17, width - 9) if width >= TEXT_FROM else ""
-    # Beside the link, not in it: the name of a link has to contain its text, and this may be cut.
+    # Put the text beside the link: an accessible link name must contain its text, which may be cut.
     return linked(shape, frame.link(path) if frame.link else None) + text
 
 
 def _text(cell: FlameCell, x: float, y: float, room: float) -> str:
-    """Return the label of a cell, cut for the font of wide screens and for that of narrow ones."""
+    """Return the label of a cell, shortened for both wide and narrow screens."""
     name = cell.label or cell.name
     wide, narrow = (shortened(name, room, size) for size in FONT_SIZES)
     if wide == narrow:
         return clipped(wide, x, y, room, "tl-in-cell")
-    # A style sheet cannot cut a text in SVG: it shows one of two.
+    # CSS cannot shorten text in SVG, so the style sheet shows one of two texts.
     texts = ((wide, "tl-in-cell tl-on-wide"), (narrow, "tl-in-cell tl-on-narrow"))
     return "".join(clipped(text, x, y, room, class_) for text, class_ in texts)

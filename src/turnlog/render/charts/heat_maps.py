@@ -17,7 +17,7 @@ GAP = 2
 def calendar(
     days: Mapping[str, Value], last: date, options: ChartOptions, weeks: int = WEEKS
 ) -> str:
-    """Return a map of the weeks up to a day: a column for each week, a row for each weekday.
+    """Return a heat map of the weeks up to a day, with a column per week and a row per weekday.
 
     `days` maps dates such as `2026-11-15` to values.
     """
@@ -78,7 +78,7 @@ def _scale(y: float) -> Iterable[str]:
 
 
 def week_grid(hours: Mapping[tuple[int, int], Value], options: ChartOptions) -> str:
-    """Return a map of weekdays, Monday first, and hours; the key of Monday at nine is `0 9`."""
+    """Return a heat map of weekdays and hours; the key of Monday at nine is `0 9`."""
     largest = largest_of(list(hours.values()))
     width, height = (WIDTH - LEFT - 6) / HOURS, 24.0
     drawn: list[str] = []

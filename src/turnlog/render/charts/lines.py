@@ -1,4 +1,4 @@
-"""Line charts: sparklines, and how a session's context fills up."""
+"""Line charts: sparklines, and the fill level of a session's context."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -56,7 +56,7 @@ class ContextPoint(NamedTuple):
     """The turn or line, as the axis shows it."""
     tokens: int
     is_compaction: bool = False
-    """The context was compacted just before."""
+    """True if the context was compacted just before."""
 
 
 def context_line(points: Sequence[ContextPoint], limit: int | None, options: ChartOptions) -> str:

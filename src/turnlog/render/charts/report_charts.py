@@ -21,7 +21,7 @@ MOST_PERIODS = 4_000
 MOST_BARS = 30
 """Maximum number of rows in a ranked chart; the table has the rest."""
 STEPS = {"daily": ("day", 1), "weekly": ("week", 7), "monthly": ("month", 31)}
-"""The column of a period, and a number of days that always leads to the next one."""
+"""The column of a period, and a number of days that always reaches the next period."""
 CACHE_KINDS = {
     "cache_read": "read from the cache",
     "cache_write_5m": "written for 5 minutes",
@@ -39,7 +39,7 @@ class ReportChart(NamedTuple):
     by: tuple[str, ...] = ()
     """Dimensions that the rows are grouped by besides those of the report."""
     column: str | None = None
-    """The figure to draw; by default that of the report."""
+    """The figure to draw; by default the one in FIGURES."""
     options: ChartOptions | None = None
 
 
@@ -134,9 +134,10 @@ def periods_between(first: str, last: str, days: int) -> list[str]:
 
 
 def filled_periods(names: Sequence[str], days: int) -> list[str]:
-    """Return all periods from the first name to the last one.
+    """Return all periods between the earliest and the latest name.
 
-    One wrong clock would make that millions: a span of too many periods has only those named.
+    A wrong clock could make that millions of periods. If there are too many, return only the given
+    names.
     """
     if not names:
         return []
@@ -160,7 +161,7 @@ def _series(row: Mapping[str, Any], by: tuple[str, ...]) -> str:
 
 
 def _summed(parts: Sequence[StackPart]) -> list[StackPart]:
-    """Add up parts of the same period and series: there are several if a dimension is not drawn."""
+    """Add up parts of the same period and series: rows may have dimensions that are not drawn."""
     sums: dict[tuple[str, str], Value] = {}
     for part in parts:
         place = (part.period, part.series)
@@ -175,7 +176,7 @@ def _blocks(wanted: ReportChart, column: str, options: ChartOptions) -> str:
 
 
 def _cache(wanted: ReportChart, column: str, options: ChartOptions) -> str:
-    """Draw what the requests of each day read from the cache, wrote to it, and sent without it."""
+    """Draw the tokens of each day: read from the cache, written to it, and not cached."""
     rows = [row for row in wanted.rows if row["day"]]
     kinds = CACHE_KINDS.items()
     parts = [StackPart(row["day"], name, row[kind]) for row in rows for kind, name in kinds]
@@ -221,9 +222,10 @@ def _label(row: Mapping[str, Any], wanted: ReportChart, names: tuple[str, ...]) 
 
 
 def standalone(svg: str) -> str:
-    """Return a chart as a file of its own, with the styles that a page would load."""
+    """Return a chart as a standalone file, with the styles that a page would load."""
     styles = "".join((STYLES / name).read_text("utf-8") for name in ("theme.css", "charts.css"))
-    # A file has no page around it: it brings a heading, a margin, and a ground in both schemes.
+    # There is no page around it, so add a heading, a margin, and a background for both colour
+    # schemes.
     ground = ":root { background: var(--background); }\n"
     at = svg.index(">") + 1
     title = svg[svg.index("<title>") + 7 : svg.index("</title>")]
@@ -250,7 +252,7 @@ FIGURES = {
 }
 """The figure that a chart of a report shows by default."""
 FIGURE_HEADS = {"rereads": "Re-reads"}
-"""Names of figures that are not spelled like their column."""
+"""Names of figures that differ from their columns."""
 HEADS = {
     "latency": "Duration of calls",
     "cache": "Tokens sent",
@@ -272,7 +274,7 @@ DIMENSIONS = {
     "errors": ("tool", "command"),
     "carrying": ("tool",),
 }
-"""Columns that name a row, where they are not called like the report."""
+"""Columns that name a row, if they differ from the report's name."""
 DRAWN: dict[str, Callable[[ReportChart, str, ChartOptions], str]] = {
     "daily": _over_time,
     "weekly": _over_time,

@@ -6,10 +6,10 @@ from math import ceil, floor, log10
 from turnlog.render.charts.svg import SERIES, Value
 
 OTHER = "other"
-"""Name of the series that holds all that have no colour of their own."""
+"""Name of the merged series, for all series beyond the available colours."""
 SHADES = 4
 LEAST = 1e-12
-"""Values that are drawn as nothing: below this, powers of ten lose their digits."""
+"""Smaller values are drawn as zero: powers of ten become imprecise there."""
 
 
 def ticks(largest: float, count: int = 4) -> list[float]:
@@ -22,7 +22,7 @@ def ticks(largest: float, count: int = 4) -> list[float]:
         return [0.0, 1.0]
     power = 10.0 ** floor(log10(largest / count))
     step = next(size * power for size in (1, 2, 5, 10) if size * power * count >= largest * 0.999)
-    # Multiplied, not added up: 0.1 + 0.1 + 0.1 is not 0.3.
+    # Multiply instead of adding: 0.1 + 0.1 + 0.1 is not 0.3.
     return [float(f"{index * step:.12g}") for index in range(ceil(largest / step - 1e-9) + 1)]
 
 
@@ -36,7 +36,7 @@ def every_nth(count: int, most: int) -> range:
 
 
 def shade(value: float, largest: float) -> int:
-    """Return the shade of a value: 0 for nothing, up to 4 for the largest.
+    """Return the shade of a value: 0 for zero, up to 4 for the largest.
 
     >>> [shade(value, 100) for value in (0, 1, 26, 60, 100)]
     [0, 1, 2, 3, 4]
@@ -71,7 +71,7 @@ def top_series(
 
 
 def known(values: Iterable[Value]) -> list[float]:
-    """Return the values that are known."""
+    """Return all values except None."""
     return [value for value in values if value is not None]
 
 

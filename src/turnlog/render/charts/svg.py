@@ -15,14 +15,14 @@ from unicodedata import east_asian_width
 from turnlog.text import escaped, harmless
 
 SERIES: Final = 8
-"""Colours for series; more of them are merged into one."""
+"""Number of colours for series; further series are merged into one."""
 WIDTH: Final = 720
-"""Width of the coordinate system; pages scale a chart to the room that it has."""
+"""Width of the coordinate system; pages scale a chart to the available space."""
 BASE: Final = 22
-"""Room above the base line of a clipped text; text is larger on narrow screens."""
+"""Space above the base line of a clipped text, enough for the larger text on narrow screens."""
 NARROW = frozenset("ijlftrI.,:;'|!()[]/ -")
 PLAIN = re.compile(r"[\w .,:;/()$%+-]*", re.ASCII)
-"""Text that is the same after escaping."""
+"""Text that escaping does not change."""
 Value = float | int | None
 """None is an unknown value, such as the cost of a model without a price."""
 Attribute = str | float | int | bool | None
@@ -44,16 +44,16 @@ class ChartOptions:
     title: str
     description: str = ""
     show: Callable[[float], str] = plain_number
-    """Formats a value for people; `data-value` keeps the exact one."""
+    """Formats a value for people; `data-value` has the exact one."""
     tick: Callable[[float], str] | None = None
-    """Formats the round numbers of an axis; by default like other values."""
+    """Formats the round numbers of an axis; by default, `show` does."""
     link: Callable[[str], str | None] | None = None
     """Returns the address that a mark's key leads to."""
     labels: Callable[[str], str] = str
     """Shortens a key for an axis."""
 
     def tick_text(self, value: float) -> str:
-        """Return a number of an axis."""
+        """Format a number of an axis."""
         return (self.tick or self.show)(value)
 
 
@@ -101,7 +101,7 @@ def _attribute(value: str | float | bool) -> str:
 
 
 def number(value: float) -> str:
-    """Return a coordinate; a hundredth of a unit is finer than any screen.
+    """Format a coordinate with two decimals, which is finer than any screen.
 
     >>> number(12.0), number(1 / 3)
     ('12', '0.33')
@@ -125,7 +125,7 @@ def clipped(text: str, x: float, y: float, width: float, class_: str = "") -> st
 def shortened(text: str, width: float, size: float) -> str:
     """Return the start of a text that fits into a width at a font size, with an ellipsis if cut.
 
-    The widths of characters are estimates for proportional fonts, rather too large than too small.
+    Widths of characters are estimates for proportional fonts that err on the wide side.
 
     >>> shortened("invoices.py", 60, 13), shortened("日本語", 30, 13), shortened("a", 60, 13)
     ('invoic…', '日…', 'a')
@@ -177,14 +177,14 @@ def mark(
 
 def linked(drawn: str, address: str | None, name: str | None = None) -> str:
     """Wrap a drawing in a link, if there is an address; `name` is for marks without a title."""
-    # Only addresses within the app: a name such as `javascript:alert(1)` must never become one.
+    # Only addresses within the app: a name such as `javascript:alert(1)` must never become a link.
     if not address or not address.startswith("/") or address.startswith("//"):
         return drawn
     return element("a", drawn, href=address, class_="tl-link", aria_label=name)
 
 
 def exact(value: Value) -> str:
-    """Return a value as JSON has it; empty if it is unknown.
+    """Return a value as in JSON; empty if it is unknown.
 
     >>> exact(0.1 + 0.2), exact(3), exact(None)
     ('0.30000000000000004', '3', '')
@@ -195,7 +195,7 @@ def exact(value: Value) -> str:
 def chart(
     kind: str, height: float, parts: Iterable[str], options: ChartOptions, width: float = WIDTH
 ) -> str:
-    """Return the frame of a chart around its parts."""
+    """Wrap the parts of a chart in its `<svg>` element."""
     content = "".join(parts)
     # A screen reader presents role="img" as one picture and hides the links inside of it.
     role = "group" if 'class="tl-link"' in content else "img"
@@ -216,5 +216,5 @@ def chart(
 
 
 def empty_chart(kind: str, options: ChartOptions) -> str:
-    """Return a chart that says that there is nothing to draw."""
+    """Return a placeholder for a chart without data."""
     return chart(kind, 60, [label("Nothing to show", WIDTH / 2, 34, "tl-middle")], options)

@@ -1,4 +1,4 @@
-"""Swim lanes: what ran when, a lane each, with idle time collapsed."""
+"""Swim lanes: the activity of sessions and sub-agents over time, with idle time collapsed."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ LONGEST_PAUSE = 60.0
 
 
 class Interval(NamedTuple):
-    """Something that ran from a moment to another, in seconds."""
+    """An activity with its start and end, in seconds."""
 
     start: float
     end: float
@@ -46,7 +46,7 @@ class Lane(NamedTuple):
 
 
 class _Stretch(NamedTuple):
-    """A time of activity, and where it is drawn."""
+    """A period of activity in any lane, and its position in the chart."""
 
     start: float
     end: float
@@ -58,7 +58,7 @@ class _Stretch(NamedTuple):
 def swim_lanes(
     lanes: Sequence[Lane], options: ChartOptions, longest_pause: float = LONGEST_PAUSE
 ) -> str:
-    """Return lanes over time; a pause in all of them that is too long is collapsed and marked."""
+    """Return lanes over time; long pauses common to all lanes are collapsed and marked."""
     everything = [each for lane in lanes for each in lane.intervals]
     if not everything:
         return empty_chart("lanes", options)

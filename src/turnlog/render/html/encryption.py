@@ -1,7 +1,7 @@
-"""Encrypt an exported page with a password: AES-256-GCM, key by PBKDF2-SHA-256.
+"""Encrypt an exported page with a password: AES-256-GCM with a key from PBKDF2-SHA-256.
 
-The page decrypts itself with the browser's WebCrypto, which offers exactly these. Every chunk is
-bound to its place in the file: chunks cannot be swapped, dropped or mixed with another file's.
+The page decrypts itself with the browser's WebCrypto, which supports both. Every chunk is bound to
+its place in the file: chunks cannot be swapped, dropped or mixed with another file's.
 """
 
 import hashlib
@@ -26,12 +26,12 @@ class PageKey:
 
     @property
     def check(self) -> str:
-        """A value that changes with the password, and reveals no more than a page does."""
+        """A fingerprint of the key, which reveals no more about the password than a page does."""
         return hashlib.sha256(b"turnlog check" + self.key).hexdigest()[:16]
 
 
 def derive_key(password: str, salt: bytes | None = None, iterations: int = ITERATIONS) -> PageKey:
-    """Derive the key of pages from a password; a new salt is random."""
+    """Derive a key for pages from a password, by default with a new random salt."""
     salt = os.urandom(16) if salt is None else salt
     key = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
     return PageKey(salt, key, iterations)
@@ -47,7 +47,7 @@ class PageCipher:
 
     def encrypt(self, data: bytes, part: str) -> bytes:
         """Return a random nonce and the ciphertext of a part, bound to the part's name."""
-        # Random nonces may repeat after some 2**32 messages of one key: far more chunks than
+        # Random nonces may repeat after about 2**32 messages with one key, far more chunks than
         # `--all` writes for 100,000 sessions.
         nonce = os.urandom(NONCE)
         return nonce + self._aead.encrypt(nonce, data, self._page + part.encode())

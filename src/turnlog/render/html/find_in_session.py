@@ -19,12 +19,12 @@ from turnlog.render.html.session_pages import SessionPages
 
 MOST_MATCHES = 1_000
 MOST_DECODED = 200
-"""Turns of a session that is searched without a look at its bytes first."""
+"""Sessions with fewer turns are searched without scanning their bytes first."""
 AROUND = 60
 """Characters of a snippet before and after the match."""
 SEARCHED = ("text", "name", "title", "input", "result", "body")
 PLAIN = re.compile(r"[ !#-.0-;=-\[\]-~]+")
-"""Characters that JSON never escapes, so that lines without them can be skipped unread."""
+"""Queries of characters that JSON never escapes, so that scanning bytes finds them."""
 
 
 def find_text(pages: SessionPages, text: str, limit: int = MOST_MATCHES) -> Fields:
@@ -74,7 +74,7 @@ def candidate_turns(pages: SessionPages, text: str) -> Iterable[Turn]:
 
 
 def _is_scanned(pages: SessionPages, text: str) -> bool:
-    """Return whether to search the bytes of the file before rows are made."""
+    """Return whether to scan the bytes of the file before building rows."""
     # Decoding and masking a million lines takes minutes, a search of their bytes a second. Masking
     # and shortening only remove text, so a match in a row is also in the bytes of a line, unless
     # turnlog wrote it itself ("interrupted by the user") or the client escaped it.

@@ -21,7 +21,7 @@ MOST_LANES = 200
 
 
 def find_agent(session: Session, agent_id: str) -> SubAgent:
-    """Return a sub-agent by its masked id; the id is compared, never used as a path."""
+    """Return a sub-agent by its masked id, which is only compared and never used as a path."""
     found = find_masked(session.subagents, agent_id)
     if found is None:
         raise NotFound(f"no sub-agent {agent_id!r} in {session.path.name}")
@@ -29,7 +29,7 @@ def find_agent(session: Session, agent_id: str) -> SubAgent:
 
 
 def agent_page(session: Session, agent_id: str, options: PageOptions | None = None) -> Fields:
-    """Return the rows of a sub-agent, or the range of them that the options ask for."""
+    """Return the rows of a sub-agent, or a range of them if the options set one."""
     agent = find_agent(session, agent_id)
     pages = SessionPages(session.open_subagent(agent), options)
     chosen = pages.options
@@ -49,7 +49,7 @@ def agent_page(session: Session, agent_id: str, options: PageOptions | None = No
 
 
 def lanes_of(pages: SessionPages) -> list[Fields]:
-    """Return one lane for the session and one for each sub-agent, with the times it was active."""
+    """Return one lane for the session and one for each sub-agent, with its spans of activity."""
     session = pages.session
     branch = [node for turn in pages.turns for node in turn.nodes]
     lanes = [{"id": None, "label": "session", "line": None, **_activity(session, branch)}]
@@ -73,7 +73,7 @@ def _activity(session: Session, nodes: Sequence[ChainNode]) -> Fields:
 
 
 def _spans(nodes: Iterable[ChainNode]) -> list[list[int]]:
-    """Return when something happened, in milliseconds; short silences belong to the activity."""
+    """Return spans of activity, in milliseconds; short pauses do not end a span."""
     talk = (node for node in nodes if isinstance(node, AssistantNode | UserNode))
     moments = sorted(moment for node in talk if (moment := parse_timestamp(node.time)))
     spans: list[list[int]] = []

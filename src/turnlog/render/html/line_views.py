@@ -25,7 +25,7 @@ from turnlog.render.html.session_pages import LONGEST
 from turnlog.secrets import cut_texts, mask, mask_start, mask_value
 
 LONGEST_LINE = 2_000_000
-"""Maximum bytes of a line to decode; of a longer one, only the start is read."""
+"""Maximum bytes of a line to decode; only the start of a longer line is read."""
 LONGEST_TEXT = 20_000
 """Maximum characters of a text inside a line."""
 BLOCK_TEXT = 4_000
@@ -33,7 +33,7 @@ BLOCK_TEXT = 4_000
 
 
 def raw_line(session: Session, line: int) -> Fields:
-    """Return a line of the file, masked and indented; of a very long one, the start."""
+    """Return a line of the file, masked and indented, or the start of a very long line."""
     node = _node_at(session, line)
     is_whole = node.size <= LONGEST_LINE
     # Only the start of a very long line is read: a character takes up to four bytes.
@@ -50,13 +50,13 @@ def raw_line(session: Session, line: int) -> Fields:
 
 
 def _place(session: Session, node: Node) -> Fields:
-    """Return the turn of a line; for a line of another branch, where that branch ends."""
+    """Return the turn of a line, or the leaf of its branch if that is not the active one."""
     turn = session.turn_at(node.line)
     if turn is not None or not isinstance(node, ChainNode):
         return {"turn": turn, "leaf": None}
     tree = session.tree
     rank = tree.rank_of(node.uuid)
-    # Of several branches below it, the one that was written last.
+    # If several branches follow, choose the one that was written last.
     while rank in tree.children:
         rank = tree.children[rank][-1]
     return {"turn": None, "leaf": None if rank is None else tree.chain[rank].uuid}
@@ -65,7 +65,7 @@ def _place(session: Session, node: Node) -> Fields:
 def context_at_line(session: Session, line: int) -> Fields:
     """Return the messages that the client sent to get the answer at a line.
 
-    For any other line, return those that it would send after it.
+    For any other line, return the messages that it would send after that line.
     """
     rank = _rank_at(session, line)
     message = _message_at(session, line)
@@ -87,7 +87,7 @@ def context_at_line(session: Session, line: int) -> Fields:
 
 
 def lost_at(session: Session, line: int) -> Fields:
-    """Return what a compaction replaced: the messages before it, and the summary after it."""
+    """Return the messages that a compaction replaced, and the summary that replaced them."""
     rank = _rank_at(session, line)
     tree = session.tree
     while rank >= 0 and not is_compaction(tree.chain[rank]):

@@ -1,7 +1,8 @@
 """The HTML file of an export: a frame, compressed documents in inert elements, and a script.
 
-The documents are JSON: pages for the viewer, and turns for programs (`read_export`). About 256 KB
-of them form a chunk, which the page inflates when it is needed: a page of any size opens at once.
+The documents are JSON: pages for the viewer, and turns for programs (`read_export`). They are
+stored in chunks of about 256 KB, which the page inflates on demand, so that a page of any size
+opens at once.
 """
 
 import base64
@@ -27,26 +28,26 @@ from turnlog.secrets import mask
 
 CHUNK = 256 * 1024
 LEVEL = 2
-"""Level 5 takes 2.5 times as long and saves a seventh."""
+"""zlib's level; level 5 takes 2.5 times as long and saves a seventh."""
 MOST_PENDING = 2
 """Maximum number of chunks waiting to be compressed."""
 START = '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="generator" '
 MARK = f'{START}content="turnlog export">'
-"""The start of every exported page, by which turnlog recognizes its own."""
+"""The start of every exported page, by which turnlog recognizes its own files."""
 ELEMENT = re.compile(rb'<script type="application/x-turnlog-(\w+)">([^<]*)</script>')
 SHARED = ("input", "result")
-"""Fields of calls that are equal on pages and in the JSON of turns, and stored once."""
+"""Fields of calls that are the same on pages and in the JSON of turns, so they are stored once."""
 SHORTEST = 64
-"""Characters of a text that is worth sharing."""
+"""Minimum characters of a text that is worth sharing."""
 NUMBERED = re.compile(r"^ *[0-9]+(?:→|\t)", re.MULTILINE)
-"""The number of a line in the result of `Read`, as clients write it up to 2.1.45 and since."""
+"""A line number in the result of `Read`, followed by an arrow (up to 2.1.45) or a tab (since)."""
 REMINDER = "\n\n<system-reminder>"
 STREAMS = ("pages", "turns")
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Everything of a page but its documents."""
+    """Everything in a page except its documents."""
 
     title: str
     style: str
@@ -88,7 +89,7 @@ class Frame:
 
 
 class PageWriter:
-    """Writes a page while its documents are made; only one chunk of each stream is in memory."""
+    """Writes a page while its documents are built; holds one chunk of each stream in memory."""
 
     def __init__(self, file: BinaryIO, frame: Frame, key: PageKey | None = None) -> None:
         self._file, self._frame, self._key = file, frame, key
@@ -108,7 +109,7 @@ class PageWriter:
         return self._streams[stream].add(document)
 
     def finish(self, head: Fields) -> None:
-        """Write what is left; the head comes last, because it states what was masked."""
+        """Write the remaining chunks, then the head, which states how many secrets were masked."""
         starts = {name: stream.finish() for name, stream in self._streams.items()}
         self._write("head", 0, encode_json(head | {"starts": starts}))
         self._wait(0)
@@ -117,7 +118,7 @@ class PageWriter:
 
     def _write(self, name: str, number: int, data: bytes) -> None:
         # zlib releases the interpreter's lock: a second core compresses a chunk while this one
-        # makes the next. Few may wait, so that the memory stays bounded.
+        # builds the next. Only a few chunks may wait, to bound memory.
         self._pending.append(self._thread.submit(self._pack, name, number, data))
         self._wait(MOST_PENDING)
 
@@ -231,7 +232,7 @@ def slim_turn(turn: Fields, page: Fields, number: int) -> Fields:
 
 
 def share_texts(turn: Fields, page: Fields) -> None:
-    """Replace texts of structured results that the turn's page contains too; both are masked."""
+    """Deduplicate texts of structured results that the turn's page has, too; both are masked."""
     rows = _calls_of(page)
     for call in turn["calls"]:
         row = rows.get((call["id"], call["line"]))
@@ -241,7 +242,7 @@ def share_texts(turn: Fields, page: Fields) -> None:
 
 
 def _share(structured: Fields, texts: dict[str, list[Any]]) -> list[Any]:
-    """Replace texts of a structured result by null; return where they were, and what they equal."""
+    """Set shared texts of a structured result to null; return their paths and sources."""
     shared: list[Any] = []
     nested = [[name] for name, value in structured.items() if is_object(value)]
     for path in ([], *nested):
@@ -255,7 +256,7 @@ def _share(structured: Fields, texts: dict[str, list[Any]]) -> list[Any]:
 
 
 def _texts_of(row: Fields) -> dict[str, list[Any]]:
-    """Return the texts of a call that its structured result may repeat, and where they are."""
+    """Return the texts of a call that its structured result may repeat, each with its place."""
     found: dict[str, list[Any]] = {}
     if is_object(row["input"]):
         given = row["input"].items()
@@ -264,7 +265,7 @@ def _texts_of(row: Fields) -> dict[str, list[Any]]:
     if isinstance(result, str):
         if NUMBERED.match(result):
             whole = _unnumbered(result)
-            # The client adds reminders behind the file's last line.
+            # The client adds reminders after the file's last line.
             found |= {text: ["lines", len(text)] for text in (whole, whole.partition(REMINDER)[0])}
         found[result] = ["result"]
     return found
@@ -300,7 +301,7 @@ def _calls_of(page: Fields) -> dict[tuple[str, int], Fields]:
 
 
 def encode_json(value: Any) -> bytes:
-    """Return a value as JSON in UTF-8; half a surrogate pair, which has no UTF-8, is escaped."""
+    """Encode a value as JSON in UTF-8; escape lone surrogates, which UTF-8 cannot encode."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Rows as JSON for a page: texts are clipped, Markdown is rendered, messages carry their usage."""
+"""Convert rows to JSON for a page: clip texts, render Markdown, add the usage of messages."""
 
 from dataclasses import fields as fields_of
 from functools import partial
@@ -34,7 +34,7 @@ TYPES: dict[type, str] = {
 
 
 def row_json(row: Row, clip: int | None, prose: bool = True) -> Fields:
-    """Return a row as JSON; `cut` names the fields that were clipped, with their whole length."""
+    """Return a row as JSON; `cut` maps each clipped field to its original length."""
     kind = row.kind if isinstance(row, NoteRow) else TYPES[type(row)]
     given = _call_json(row) if isinstance(row, CallRow) else _fields_of(row)
     fields: Fields = {"type": kind} | given
@@ -44,14 +44,14 @@ def row_json(row: Row, clip: int | None, prose: bool = True) -> Fields:
         fields["html"] = prose_html(row.text)
     if isinstance(row, PromptRow):
         fields["images"] = list(map(_data_url, row.images))
-        # A page holds every row in memory; most prompts would be stored twice.
+        # A page holds every row in memory, so do not store most prompts twice.
         if row.prompt == row.text:
             del fields["prompt"]
     return fields if clip is None else _clipped(fields, clip)
 
 
 def _fields_of(row: Row) -> Fields:
-    # `asdict` would copy the values, which are texts and numbers.
+    # Not `asdict`, which would copy all values.
     return {each.name: getattr(row, each.name) for each in fields_of(row)}
 
 
@@ -96,12 +96,12 @@ def _data_url(image: ImageData) -> str:
 
 
 def _clipped(fields: Fields, clip: int) -> Fields:
-    """Clip the long texts of a row and name them in `cut`."""
+    """Clip the long texts of a row and list them in `cut`."""
     whole: dict[str, int] = fields.pop("cut", {})
     cut: dict[str, int] = {}
     shown: Fields = {}
     for name, value in fields.items():
-        # Rendered Markdown cannot be clipped without breaking its tags, so that the page shows the
+        # Rendered Markdown cannot be clipped without breaking its tags, so the page shows the
         # clipped text instead.
         if name == "html" and value is not None and "text" in cut:
             shown[name] = None
@@ -133,14 +133,14 @@ def _clip_value(value: Any, clip: int, note: Any) -> Any:
 
 
 def message_json(message: Message) -> Fields:
-    """Return what a page shows about a message: model, tokens, cost and context fill."""
+    """Return the facts that a page shows about a message: model, tokens, cost and context fill."""
     usage = usage_view([message])
     sent = usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
     return {
         "id": mask(message.id or "") or None,
         "line": message.nodes[0].line,
         "model": mask(message.model or "") or None,
-        # No client writes a secret there, but nothing keeps one out of a file made by other tools.
+        # No client writes a secret there, but files from other tools may contain one.
         "stop_reason": mask(message.stop_reason or "") or None,
         "started": mask(message.started or "") or None,
         "ended": mask(message.ended or "") or None,

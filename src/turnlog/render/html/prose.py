@@ -1,7 +1,7 @@
-"""Markdown of the model as HTML that is safe to insert into a page.
+"""Render the model's Markdown as HTML that is safe to insert into a page.
 
-Two independent guards: the parser never passes HTML through, and a sanitizer removes what is not on
-its allowlist. Nothing that it returns loads a resource, runs a script or sets a style.
+Two independent guards: the parser never passes HTML through, and a sanitizer removes everything
+that is not on its allowlist. The result loads no resource, runs no script and sets no style.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any
 from turnlog.text import harmless
 
 LONGEST = 100_000
-"""Characters; longer texts are shown as they are, because rendering them would block the page."""
+"""Maximum characters; longer texts are shown unrendered, because rendering would block the page."""
 TAGS = frozenset(
     """a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre s strong table tbody td th thead
     tr ul""".split()
@@ -43,7 +43,7 @@ def rendered(text: str) -> str:
 
 
 def sanitized(html: str) -> str:
-    """Return HTML with nothing but the allowed tags, attributes and kinds of links."""
+    """Remove all tags, attributes and URL schemes that are not allowed."""
     return _cleaner().clean(html)
 
 
@@ -55,7 +55,7 @@ def _cleaner() -> Any:
         tags=set(TAGS),
         attributes={"a": {"href", "title"}, "ol": {"start"}, "td": {"align"}, "th": {"align"}},
         url_schemes=set(SCHEMES),
-        # The page that a link opens learns neither the address of this one nor gets a handle to it.
+        # The page that a link opens gets neither the address of this page nor a handle to it.
         link_rel="noopener noreferrer nofollow",
         set_tag_attribute_values={"a": {"target": "_blank"}},
     )
@@ -65,7 +65,7 @@ def _cleaner() -> Any:
 def _parser() -> Any:
     from markdown_it import MarkdownIt
 
-    # `html: False` escapes tags instead of passing them on.
+    # `html: False` escapes tags instead of passing them through.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     parser.add_render_rule("image", _image)
     parser.add_render_rule("th_open", _cell)
@@ -74,7 +74,7 @@ def _parser() -> Any:
 
 
 def _image(self: Any, tokens: list[Any], idx: int, options: Any, env: Any) -> str:
-    """Show an image as its text: loading it would reveal the reader to the image's host."""
+    """Show only the description of an image: loading it would reveal the reader to its host."""
     from markdown_it.common.utils import escapeHtml
 
     token = tokens[idx]
@@ -83,7 +83,7 @@ def _image(self: Any, tokens: list[Any], idx: int, options: Any, env: Any) -> st
 
 
 def _cell(self: Any, tokens: list[Any], idx: int, options: Any, env: Any) -> str:
-    """Align a cell by an attribute, because the policy of the page forbids inline styles."""
+    """Align a cell with an attribute, because the page's security policy forbids inline styles."""
     token = tokens[idx]
     align = str(token.attrs.get("style", "")).removeprefix("text-align:")
     return f'<{token.tag} align="{align}">' if align in ALIGNED else f"<{token.tag}>"

@@ -1,8 +1,8 @@
 """Bundle ES modules into one script, for a page that may load nothing.
 
-Modules keep their scopes: each becomes a function that returns its exports. Supported are imports
-of names from modules in the same folder, and exported functions, constants and classes; anything
-else raises, so that a module cannot work in the web app and fail in an export.
+Modules keep their scopes: each becomes a function that returns its exports. Only named imports from
+the same folder, and exports of functions, constants and classes are supported. Anything else raises
+an error, so that no module works in the web app but fails in an export.
 """
 
 import re
@@ -16,7 +16,7 @@ UNSAFE = re.compile(r"<(?=/script|script|!--)", re.IGNORECASE)
 
 
 def bundle_scripts(folder: Path, entry: str) -> str:
-    """Return a script that runs the module `entry` of a folder with all that it imports."""
+    """Return a script that runs the module `entry` of a folder, with all its imports."""
     bundled: dict[str, str] = {}
     _bundle(folder, entry, bundled, ())
     script = '"use strict";\n' + "\n".join(bundled.values())

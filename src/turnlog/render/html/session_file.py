@@ -25,20 +25,20 @@ from turnlog.store.helper_process import Mapper, sharing
 VIEWER = Path(__file__).parent / "viewer"
 STYLES = ("theme.css", "viewer.css", "file_page.css")
 SHARED = 4 << 20
-"""Bytes of a session file from which on a second process pays off."""
+"""Minimum bytes of a session file for which a second process pays off."""
 WITH_CALLS = (Depth.CALLS, Depth.FULL)
 ENCRYPTED = "Encrypted session"
-"""The title of a page with a password: that of the session may be confidential, too."""
+"""Title of an encrypted page: the session's own title may be confidential, too."""
 BODY = '<main id="viewer"></main>\n<noscript>{}</noscript>'
 NO_SCRIPT = "This page needs JavaScript; `turnlog export --no-js` writes one that does not."
 
 
 def write_session_file(session: Session, file: BinaryIO, options: FileOptions) -> None:
-    """Write the page of a session; secrets are masked, and the page says how many."""
+    """Write the page of a session, with secrets masked; the page says how many."""
     maker = DocumentMaker(session, options)
     pages = maker.pages(options.leaf)
     head = _head_at(pages, options)
-    # Forked before the page's writer starts a thread, and after the session was read.
+    # Fork after the session is read, and before the page's writer starts a thread.
     with sharing(maker.make, session.state.size >= SHARED) as make_all:
         title = ENCRYPTED if options.key else head["session"]["title"]
         frame = Frame(f"{title} · turnlog", viewer_style(), BODY.format(NO_SCRIPT), viewer_script())
@@ -63,7 +63,7 @@ class _SessionWriter:
         self._numbers: dict[tuple[int, int], int] = {}
         """Numbers of pages, by the indexes of the first and the last node of a turn."""
         self._agents: dict[str, AgentPath] = {}
-        """Sub-agents to add."""
+        """Sub-agents that still have to be added."""
         self._masked = 0
 
     def add_branch(self, pages: SessionPages, leaf: str) -> Fields:
@@ -87,7 +87,7 @@ class _SessionWriter:
         """Add the pages of a branch's turns and return their numbers."""
         chosen = [turn for turn in pages.turns if self._options.turn in (None, turn.n)]
         added = [turn for turn in chosen if _key(turn) not in self._numbers]
-        # The turns of the main branch come first, so that the numbers of their pages are known.
+        # The main branch is added first, so its pages are numbered from 0.
         tasks = [
             ("turn", leaf, turn.n, place if with_json else None) for place, turn in enumerate(added)
         ]
@@ -96,10 +96,11 @@ class _SessionWriter:
         return [self._numbers[_key(turn)] for turn in chosen]
 
     def add_agents(self) -> Fields:
-        """Add the sub-agents that the exported turns started, and theirs; return pages by id."""
+        """Add the sub-agents that the exported turns started, recursively; return pages by id."""
         added: Fields = {}
         while self._agents:
-            # Sub-agents that start from a copy of the same context contain each other's calls.
+            # Skip known ones: sub-agents that start from a copy of the same context contain each
+            # other's calls.
             found = {name: path for name, path in self._agents.items() if name not in added}
             self._agents = {}
             tasks = [("agent", *path) for path in found.values()]
@@ -130,7 +131,7 @@ def _key(turn: Turn) -> tuple[int, int]:
 
 
 def _head_at(pages: SessionPages, options: FileOptions) -> Fields:
-    """Return the head without turns and sub-agents that are not exported."""
+    """Return the head with only the turns, branches and sub-agents that are exported."""
     head = pages.head()
     agents = head["agents"]
     if options.turn is not None:
@@ -143,7 +144,7 @@ def _head_at(pages: SessionPages, options: FileOptions) -> Fields:
 
 
 def _other_leaves(head: Fields) -> Iterator[str]:
-    """Yield the leaves of the branches that the head offers beside its own."""
+    """Yield the leaves of the head's other branches."""
     own = head["session"]["leaf"]
     yield from dict.fromkeys(b["leaf"] for b in head["branches"] if b["leaf"] not in (None, own))
 

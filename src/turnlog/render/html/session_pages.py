@@ -1,7 +1,7 @@
-"""The JSON that the viewer shows of a session: a head with its outline, then turns on demand.
+"""Build the viewer's JSON of a session: a head with the outline, and turns on demand.
 
-Pure. The head is made from nodes alone, apart from the prompts' labels, so it does not grow with
-the size of results. All texts are masked.
+Pure. Apart from the prompts' labels, the head is built from nodes alone, so building it does not
+depend on the size of results. All texts are masked.
 """
 
 import re
@@ -33,19 +33,19 @@ from turnlog.store.resume_command import resume_command
 from turnlog.text import one_line
 
 CLIP = 50_000
-"""Characters of a text that a page contains; the rest is loaded on demand."""
+"""Maximum characters of a text in a page; the rest is loaded on demand."""
 LONGEST = 1_000_000
 """Maximum characters of a text to mask and send, unless complete texts are exported."""
 MOST_ROWS = 200
 """Maximum number of rows of a turn in a page; the rest is loaded on demand."""
 MOST_OUTLINED = 512
-"""Maximum number of turns whose outline is part of the head; a longer one comes in blocks."""
+"""Maximum number of turns in the outline of the head; a longer outline comes in blocks."""
 LABEL = 120
 """Characters of a turn's label in the outline."""
 MOST_BRANCHES = 200
 SCREEN_ROWS = 40
 SCREEN_TURNS = 8
-"""Rows that fill a screen, and turns that are loaded for it at most."""
+"""Rows that fill a screen, and the maximum number of turns to load for it."""
 PLACEHOLDER = re.compile(MASKED)
 COLUMNS = {
     "line": "line",
@@ -82,14 +82,14 @@ class PageOptions:
     outline: int | None = MOST_OUTLINED
     """Maximum turns of a session whose whole outline is included; None for no limit."""
     store: Store | None = None
-    """The store that the command to resume names if the client reads another one.
+    """The session's store, which the resume command names unless the client reads it by default.
 
     None in exports: the path would be of no use elsewhere.
     """
 
 
 class SessionPages:
-    """The pages of one branch of a session; keeps what they share, so that each one is cheap."""
+    """The pages of one branch of a session; caches the data that they share."""
 
     def __init__(self, session: Session, options: PageOptions | None = None) -> None:
         self.session = session
@@ -100,7 +100,7 @@ class SessionPages:
         """The entry at which the branch ends; None if the session is empty."""
         active = self.session.active_leaf
         wanted = self.options.leaf
-        # The tree of a large session is not read unless another branch is wanted.
+        # Do not read the tree of a large session unless another branch is requested.
         if wanted is None or (active and active.uuid == wanted):
             return active
         rank = self.session.tree.rank_of(wanted)
@@ -122,8 +122,9 @@ class SessionPages:
     def head(self, since: int = 1) -> Fields:
         """Return the session's facts, its branches, its sub-agents and its outline.
 
-        With `since`, the outline starts at that turn: the viewer of a live session has the rest.
-        Of a long session, it has the first turns only, and `blocks` tell about the others.
+        With `since`, the outline starts at that turn: the viewer of a live session has the earlier
+        ones. In a long session, the outline has only the first turns, and `blocks` summarizes the
+        others.
         """
         limit, count = self.options.outline, len(self.turns)
         first = min(max(1, since), max(1, count))
@@ -157,7 +158,7 @@ class SessionPages:
         return blocks_of(outline_of(self.turns, NEEDED))
 
     def labels(self, first: int, last: int) -> list[str]:
-        """Return the labels of some turns, in one line each."""
+        """Return the labels of some turns, one line each."""
         start = max(0, first - 1)
         if self.is_active:
             prompts = self.session.prompts(start, last)
@@ -172,7 +173,7 @@ class SessionPages:
         return (chosen or outline_of(self.turns[n - 1 : n], ["line"]))["line"][0]
 
     def page(self, n: int, options: PageOptions | None = None) -> Fields:
-        """Return the rows of a turn, or the range of them that the options ask for."""
+        """Return the rows of a turn, or a range of them if the options set one."""
         if not 0 < n <= len(self.turns):
             raise NotFound(f"{self.session.path.name} has {len(self.turns)} turns, no turn {n}")
         chosen = options or self.options
@@ -193,7 +194,7 @@ class SessionPages:
         return page | {"ending": _ending(rows, chosen)} if is_cut else page
 
     def screenful(self, first: int) -> list[Fields]:
-        """Return the pages of the turns that fill a screen, starting at one."""
+        """Return pages of consecutive turns, from `first` on, that fill a screen."""
         found: list[Fields] = []
         start, count = max(1, min(first, len(self.turns))), len(self.turns)
         for n in range(start, min(start + SCREEN_TURNS, count + 1)):
@@ -265,7 +266,7 @@ class SessionPages:
         return RowBuilder(self.session, options, self.session.subagents, frozenset())
 
     def _number_messages(self, turn: Turn, rows: Iterable[Fields]) -> list[Fields]:
-        """Set each row's message, as a place in the returned list."""
+        """Set each row's `message` to an index into the returned list of messages."""
         by_line = {node.line: place for place, m in enumerate(turn.messages) for node in m.nodes}
         for row in rows:
             if row["type"] != "prompt" and row.get("line") in by_line:
@@ -324,7 +325,7 @@ def outline_columns(figures: Outline, first: int = 1) -> Fields:
 
 
 def block_columns(blocks: Sequence[TurnBlock]) -> Fields:
-    """Return what a viewer needs of turns whose outline it has not loaded."""
+    """Return the data that a viewer needs for turns whose outline is not loaded."""
     windows = _windows(block.model for block in blocks)
     columns: Fields = {name: [getattr(block, name) for block in blocks] for name in BLOCK_COLUMNS}
     return columns | {
@@ -344,7 +345,8 @@ def branches_of(session: Session) -> list[Fields]:
     stones = session.milestones
     ends = list(stones.ends[:MOST_BRANCHES])
     if session.active_leaf and not any(map(stones.is_active, ends)):
-        # The active branch ends where others continue, as after a rewind, or is a later one.
+        # The active leaf is in the middle of other branches, as after a rewind, or beyond the
+        # limit.
         active = stones.above(session.active_leaf)
         ends[:0] = [] if active is None else [active]
     return [_branch(session, stones, number) for number in ends]
@@ -368,13 +370,13 @@ def _milestone_label(session: Session, node: ChainNode) -> str:
 
 def _label(entry: object) -> str:
     text = prompt_label(entry) if isinstance(entry, User) else ""
-    # Mask before the cut: half a token is not recognised.
+    # Mask before cutting: half a secret is not recognized.
     words = " ".join(one_line(mask_start(text, 4 * LABEL)).split())
     return words if len(words) <= LABEL else f"{words[: LABEL - 1]}…"
 
 
 def find_masked(agents: Iterable[SubAgent], agent_id: str) -> SubAgent | None:
-    """Return the sub-agent whose id a page shows as this one."""
+    """Return the sub-agent with a masked id, as pages show it."""
     return next((agent for agent in agents if mask(agent.id) == agent_id), None)
 
 

@@ -25,7 +25,7 @@ MARKS = {"+": "added", "-": "removed", "@": "place"}
 
 
 def write_static_file(session: Session, file: BinaryIO, options: FileOptions) -> None:
-    """Write a page that contains no script; secrets are masked, and its end says how many."""
+    """Write a page without scripts, with secrets masked; its footer says how many."""
     facts = session_facts(session)
     frame = Frame(f"{_title(facts)} · turnlog", static_style(), _header(facts))
     frame.write_start(file)
@@ -116,7 +116,7 @@ def _prompt(row: Fields) -> str:
 
 
 def _answer(row: Fields) -> str:
-    # `html` was made by our own renderer and sanitized; without it, the text is too long for that.
+    # `html` was rendered and sanitized by turnlog; it is None if the text is too long to render.
     shown = row["html"] if row["html"] is not None else f"<pre>{_text(row['text'])}</pre>"
     return f'<div class="answer">{shown}</div>\n'
 

@@ -1,6 +1,6 @@
-"""The documents of an exported page: for each turn its page and its JSON, encoded.
+"""Build the documents of an exported page: the encoded page and JSON of each turn.
 
-Pure. A task names a document by numbers and texts only, so that a second process can make it.
+Pure. A task consists of numbers and strings only, so that a second process can run it.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from turnlog.render.json_views import turn_view
 from turnlog.secrets import mask_value
 
 RECALLED = 4 << 20
-"""Bytes of a turn whose entries are decoded once, for its page and its JSON."""
+"""Entries of turns up to this many bytes are cached, so that page and JSON decode them once."""
 MOST_OPENED = 8
-"""Sub-agents that are kept open, in case they started others."""
+"""Maximum number of sub-agents kept open, in case they started others."""
 
 AgentPath = tuple[str, ...]
-"""The ids of a sub-agent, of the one whose call started it, and so on; the outermost first."""
+"""The id of a sub-agent, after those of the sub-agents that it is nested in, outermost first."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class TurnDocuments(NamedTuple):
 
 
 class DocumentMaker:
-    """Makes the documents of turns and sub-agents."""
+    """Builds the documents of turns and sub-agents."""
 
     def __init__(self, session: Session, options: FileOptions) -> None:
         self._options = options
@@ -72,7 +72,7 @@ class DocumentMaker:
     def make(self, task: tuple[Any, ...]) -> list[tuple[Any, ...]] | None:
         """Return the documents of a turn, `(leaf, n, number)`, or of a sub-agent, given by a path.
 
-        `number` is that of the turn's page, which the JSON refers to; None leaves out the JSON.
+        `number` is the number of the turn's page, for a reference in the JSON; None omits the JSON.
         Return None if there is no such sub-agent.
         """
         kind, *names = task
@@ -112,7 +112,8 @@ class DocumentMaker:
 
     def _json(self, session: Session, turn: Turn, page: dict[str, Any], number: int) -> bytes:
         view = msgspec.to_builtins(turn_view(session, turn, reveal=True))
-        # Masked as a whole, because names of fields reveal more secrets than their values do.
+        # Mask the whole object: some values are recognized as secrets only by the names of their
+        # fields.
         masked = mask_value(slim_turn(view_at(view, self._options.depth), page, number))
         share_texts(masked, page)
         return encode_json(masked)

@@ -1,7 +1,7 @@
-"""The paths that an archive may contain: only those that `turnlog archive` itself writes.
+"""Check the paths in an archive: only paths that `turnlog archive` itself writes are allowed.
 
-An archive may come from anyone. Paths are matched against an allowlist of layouts, never against a
-list of dangerous names: settings files that the client adds in the future are refused too.
+An archive may come from anyone. Paths are matched against an allowlist of layouts rather than a
+denylist of dangerous names, so that settings files of future clients are refused, too.
 """
 
 import re
@@ -76,7 +76,7 @@ def session_problem(session: str) -> str | None:
 
 
 def collision(paths: Iterable[str]) -> str | None:
-    """Return the first path that is, or is below, the same file as an earlier path.
+    """Return the first path that collides with an earlier one: the same file, above it or below it.
 
     >>> collision(["todos/a.json", "todos/A.json"]), collision(["a/b", "a"]), collision(["a", "b"])
     ('todos/A.json', 'a', None)
@@ -85,9 +85,10 @@ def collision(paths: Iterable[str]) -> str | None:
 
 
 def collisions(paths: Iterable[str]) -> Iterator[str]:
-    """Yield each path that is, or is below, the same file as an earlier path that was not yielded.
+    """Yield each path that collides with an earlier one that was not yielded.
 
-    Names that differ only in case or Unicode normalization are the same file on macOS and Windows.
+    Paths collide if both name the same file, or one is below the other. Names that differ only in
+    case or Unicode normalization are the same file on macOS and Windows.
     """
     files: set[str] = set()
     folders: set[str] = set()
@@ -122,8 +123,8 @@ def _is_of_session(session: str, parts: list[str]) -> bool:
         case ["projects", project, folder, name] if folder == SUBAGENTS:
             return not project.startswith(".") and is_subagent_name(name)
         case ["projects", project, folder, below, *_, name] if (
-            # Programs may name sessions as they like. Even in a folder called `memory`, such a file
-            # is not one of the client's notes.
+            # Programs may name sessions as they like. Even in a folder called `memory`, the client
+            # does not read such a file as a note.
             below == SUBAGENTS and name.startswith("agent-") and name.endswith(SUBAGENT_FILES)
         ):
             return not project.startswith(".") and folder == session

@@ -1,4 +1,4 @@
-"""The archive: every session with all its files, kept after the client has deleted it.
+"""The archive: copies of sessions with all their files, kept after the client has deleted them.
 
 `sessions/<id>.json` lists the files of a session and the pieces of each; `objects/` has the pieces.
 A manifest is replaced atomically, and only after all its pieces are on disk.
@@ -44,12 +44,12 @@ FORMAT = 1
 LARGEST_MANIFEST = 32 << 20
 """In bytes: enough for about 100,000 files."""
 LONGEST_LINE = 64 << 20
-"""In bytes: a line is kept in memory; API requests, and so messages, are at most 32 MB."""
+"""In bytes. A line is held in memory; API requests, and so messages, have at most 32 MB."""
 RATIO = 100
 ALWAYS_ALLOWED = 16 << 20
-"""Bytes that sessions may expand to regardless of `RATIO`; typical sessions compress 6 times."""
+"""Bytes that sessions may expand to regardless of `RATIO`; typical sessions expand sixfold."""
 MIRRORED = ""
-"""The store of a session that a program mirrored: it belongs to no directory."""
+"""Value of `ArchiveManifest.store` for a session that a program mirrored, without a store."""
 
 Amount = Annotated[int, Meta(ge=0, lt=1 << 62)]
 
@@ -64,7 +64,7 @@ class ArchivedFile(Struct, omit_defaults=True):
     size: Amount
     inode: Amount
     read_ns: int
-    """Time of the last read: a file changed at about that time is read again."""
+    """Time of the last read; a file that was modified at about that time is read again."""
     pieces: list[Chunk]
     gone: bool = False
     """True if it was missing when the session was last archived."""
@@ -75,7 +75,7 @@ class ArchivedFile(Struct, omit_defaults=True):
 
     @property
     def role(self) -> str:
-        """Its path without the project's folder, which stays the same when a session moves."""
+        """Its path below the project's folder, which stays the same when the session moves."""
         parts = self.path.split("/")
         return "/".join(parts[2:]) if parts[0] == "projects" else self.path
 
@@ -100,10 +100,10 @@ class ArchiveManifest(Struct, omit_defaults=True):
 
     @property
     def current(self) -> list[ArchivedFile]:
-        """The latest version of each file; only the new path of a moved file."""
+        """The latest version of each file; for a moved file, only its new path."""
         chosen: list[ArchivedFile] = []
         roles: set[str] = set()
-        # Existing files come first, then the most recently read. A gone file is left out if another
+        # Existing files come first, then the most recently read. Leave out a gone file if another
         # one has its role: the session was moved to another project.
         for file in sorted(self.files, key=lambda file: (file.gone, -file.read_ns)):
             if not file.gone or file.role not in roles:
@@ -120,7 +120,7 @@ class ArchiveManifest(Struct, omit_defaults=True):
 
     @property
     def is_mirrored(self) -> bool:
-        """True if a program wrote to it last, and not `turnlog archive`."""
+        """True if a mirroring program wrote it last, instead of `turnlog archive`."""
         return self.store == MIRRORED
 
     @property
@@ -237,7 +237,7 @@ class Archive:
         return sum(sizes[name] for name in sizes.keys() - needed)
 
     def require_others(self, session: str) -> list[ArchiveManifest]:
-        """Return all manifests but that of a session; raise `Damaged` if one is unreadable."""
+        """Return the manifests of all other sessions; raise `Damaged` if one is unreadable."""
         return [self.load(name) for name in self.names() if name != session]
 
     def manifests(self) -> Iterator[ArchiveManifest]:
@@ -249,7 +249,7 @@ class Archive:
                 continue
 
     def find(self, path: str) -> ArchivedFile | None:
-        """Return the archived file that had a path on disk, or None."""
+        """Return the archived copy of the file that had a path on disk, or None."""
         names = (PurePosixPath(path).stem, *PurePosixPath(path).parts)
         owners = [name for name in names if (self.sessions / f"{name}.json").is_file()]
         try:
@@ -270,13 +270,13 @@ class Archive:
         return b"".join(parts)
 
     def chunks(self, file: ArchivedFile, start: int = 0) -> Iterator[bytes]:
-        """Yield the content of a file from a byte on, one piece at a time."""
+        """Yield the content of a file from an offset on, one piece at a time."""
         for begin, piece in _with_offsets(file):
             if begin + piece.size > start:
                 yield self.objects.read(piece)[max(0, start - begin) :]
 
     def lines(self, file: ArchivedFile, start: int = 0, limit: int | None = None) -> Iterator[Line]:
-        """Yield the lines of a file from a byte on, like `read_lines`.
+        """Yield the lines of a file from an offset on, like `read_lines`.
 
         Raise `Damaged` for a line or file too large to come from a session (`size_problem`).
         """
@@ -316,7 +316,7 @@ class Archive:
             yield Line(end, 0, 0)
 
     def size_problem(self, files: Sequence[ArchivedFile], limit: int | None = None) -> str | None:
-        """Return why files are too large to read; None if they are not.
+        """Return a message if files are too large to read, or else None.
 
         Without a `limit`, files may be `RATIO` times as large as their objects.
         """
@@ -339,13 +339,13 @@ class ArchivedCopy(NamedTuple):
     archive: Archive
     file: ArchivedFile
     names: SessionNames
-    """Those of its session."""
+    """The names of its session."""
 
     def lines(self, start: int) -> Iterator[Line]:
         return self.archive.lines(self.file, start)
 
     def bookmark(self, offset: int) -> Bookmark:
-        """Return the bookmark of a reader that got as far as an offset."""
+        """Return the bookmark of a reader that has reached an offset."""
         start = max(0, offset - PROBE)
         return Bookmark(offset, self.archive.read_at(self.file, start, offset - start))
 

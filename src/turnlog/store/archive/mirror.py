@@ -1,7 +1,7 @@
 """Append to archived sessions line by line, for programs that mirror a session while it runs.
 
-A batch becomes one or more pieces, and the manifest is replaced after they are on disk: a crash
-loses the batch or nothing. Files have the paths that the client would have written them to.
+A batch becomes one or more pieces, and the manifest is replaced after they are on disk, so a crash
+loses at most the current batch. Files have the paths that the client would have written them to.
 """
 
 import io
@@ -30,17 +30,17 @@ from turnlog.store.archive.update import FEW, SMALL
 from turnlog.store.catalog import describe_lines, last_moment
 
 LARGEST = 1 << 30
-"""Bytes that a mirrored file may have, however well it compresses."""
+"""Maximum bytes of a mirrored file, regardless of its compression ratio."""
 PRIVATE = 0o600
 MOST_REMEMBERED = 64
-"""Files whose UUIDs are kept in memory between appends."""
+"""Maximum number of files whose UUIDs are cached between appends."""
 
 Summarize = Callable[[dict[str, Any] | None, Iterable[bytes]], dict[str, Any]]
-"""Return the new summary of a session from its last one and the lines since."""
+"""Computes the new summary of a session from its last one and the lines since."""
 
 
 class MirrorLine(NamedTuple):
-    """A line to append; None for kinds of lines that have no UUID."""
+    """A line to append, with its UUID; None for kinds of entries without one."""
 
     raw: bytes
     uuid: str | None
@@ -68,7 +68,7 @@ class SessionMirror:
         batch: Sequence[MirrorLine],
         summarize: Summarize | None = None,
     ) -> None:
-        """Append lines to a file, leaving out those whose UUID it has already."""
+        """Append lines to a file, except those whose UUID it already has."""
         require_path(session, path)
         if any(len(line.raw) > LONGEST_LINE for line in batch):
             raise UsageError(f"{path}: a line has more than {LONGEST_LINE:,} bytes")
@@ -93,7 +93,7 @@ class SessionMirror:
     def replace(self, session: str, path: str, content: bytes, *, shorter: bool = True) -> bool:
         """Write a file of a session, or replace it; return whether it has changed.
 
-        Unless `shorter`, a file that has more bytes is left as it is.
+        Unless `shorter` is set, a file that has more bytes than `content` is not replaced.
         """
         require_path(session, path)
         with self.archive.locked():
@@ -125,7 +125,7 @@ class SessionMirror:
         return b"".join(self.archive.chunks(file))
 
     def remove(self, session: str, chosen: Callable[[ArchivedFile], bool]) -> None:
-        """Delete files of a session; the whole session once it has no transcript left.
+        """Delete chosen files of a session, or the whole session if no transcript is left.
 
         Raise `Damaged` if another manifest is unreadable, because its objects are then unknown.
         """
@@ -161,7 +161,7 @@ class SessionMirror:
 
     def _grown(self, path: str, file: ArchivedFile | None, added: bytes) -> ArchivedFile:
         kept = list(file.pieces) if file else []
-        # A client that was killed leaves half a line behind, which must not swallow the next one.
+        # A killed client leaves half a line behind; start the next line on a new one.
         if kept and not self.archive.objects.read(kept[-1]).endswith(b"\n"):
             added = b"\n" + added
         small = len(list(takewhile(lambda piece: piece.size < SMALL, reversed(kept))))
@@ -174,7 +174,7 @@ class SessionMirror:
         self, path: str, file: ArchivedFile | None, kept: list[Chunk], added: bytes
     ) -> ArchivedFile:
         pieces = kept + [self._put(raw) for raw in cut(io.BytesIO(added), len(added))]
-        # Readers recognize a change by time and size: two batches must not share a moment.
+        # Readers recognize a change by time and size, so two batches must have different times.
         now = max(time.time_ns(), file.mtime_ns + 1_000_000 if file else 0)
         size = sum(piece.size for piece in pieces)
         return ArchivedFile(path, PRIVATE, now, size, 0, now, pieces)
@@ -195,7 +195,7 @@ class SessionMirror:
         manifest.files = sorted([*others, file], key=lambda each: each.path)
         if path := collision(each.path for each in manifest.files):
             raise UsageError(f"{path!r} differs from another file only in upper and lower case")
-        # The archived file is ahead of every store now: it must not be replaced by an older copy.
+        # The archived file is now newer than any store's copy, which must not replace it.
         manifest.store = MIRRORED
         if manifest.is_transcript(file):
             self._describe(manifest, file)
@@ -221,7 +221,7 @@ class SessionMirror:
         self.archive.objects.remove(names - needed)
 
     def _read_uuids(self, file: ArchivedFile) -> _Seen:
-        """Return the UUIDs in a file, reading only pieces that were not there the last time."""
+        """Return the UUIDs in a file, reading only pieces that were added since the last call."""
         known = self._seen.get(file.path, _Seen())
         if file.pieces[: len(known.pieces)] != known.pieces:
             known = _Seen()
@@ -231,7 +231,7 @@ class SessionMirror:
         return known
 
     def _remember(self, path: str, seen: _Seen) -> None:
-        """Keep the UUIDs of the files that were written last; a server may mirror thousands."""
+        """Cache the UUIDs of the most recently written files; a server may mirror thousands."""
         self._seen.pop(path, None)
         self._seen[path] = seen
         if len(self._seen) > MOST_REMEMBERED:
@@ -239,7 +239,7 @@ class SessionMirror:
 
 
 def require_path(session: str, path: str) -> None:
-    """Raise `UsageError` for a file that a session cannot have, such as one outside its folder."""
+    """Raise `UsageError` for a path that a session cannot have, such as one outside its folder."""
     if problem := session_problem(session):
         raise UsageError(f"session {session!r} {problem}")
     if problem := path_problem(session, path):
@@ -251,7 +251,7 @@ def _file_at(manifest: ArchiveManifest, path: str) -> ArchivedFile | None:
 
 
 def _unseen(batch: Iterable[MirrorLine], uuids: set[str]) -> Iterator[MirrorLine]:
-    """Yield the lines that are new; a batch that is sent again may repeat itself too."""
+    """Yield the lines that are new, without duplicates within the batch."""
     added: set[str] = set()
     for line in batch:
         if line.uuid is None or not (line.uuid in uuids or line.uuid in added):
