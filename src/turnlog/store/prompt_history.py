@@ -34,7 +34,7 @@ def read_history(store: Store) -> Iterator[HistoryPrompt]:
 
 
 def prompts_of(store: Store, session: str, directories: Collection[str]) -> list[HistoryPrompt]:
-    """Return the prompts of a session, and those without one that were typed in its directories."""
+    """Return a session's prompts, and prompts without a session id typed in its directories."""
     return [
         prompt
         for prompt in read_history(store)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from turnlog.store.archive.archive import ArchiveManifest
 
 TITLE = 40
-"""Characters of a title in a list of candidates: they fit 80 columns beside an id."""
+"""Maximum characters of a title in a list of candidates: with an id, it fits in 80 columns."""
 
 
 def find_session(stores: AnyStores, text: str) -> SessionFile:
@@ -56,7 +56,7 @@ class StoredSession(NamedTuple):
 def require_in_store(store: Store, path: Path) -> Path:
     """Return the path of a session below the store; raise UsageError for any other file.
 
-    Elsewhere, the files next to a session file need not belong to it.
+    Outside a store, the files next to a session file may not belong to it.
     """
     path = Path(os.path.normpath(path.absolute()))
     if not is_session_name(path.name):
@@ -113,12 +113,12 @@ def only_archived(text: str) -> "list[ArchiveManifest]":
 
 
 def missing_session(stores: AnyStores, text: str) -> NotFound:
-    """Return the error for a name that matches no session; the archive may have it."""
+    """Return the error for a name that matches no session in a store, but maybe in the archive."""
     from turnlog.store.paths import archive_folder
 
     archived = only_archived(text)
     if len(archived) == 1:
-        # The name as it was typed, if it is part of the id: the user recognizes it.
+        # Repeat the name as typed if it is a prefix of the id: the user recognizes it.
         is_start = archived[0].session.lower().startswith(text.lower())
         name = text if is_start else archived[0].session
         return NotFound(
@@ -182,6 +182,6 @@ def _subagent_files(stores: AnyStores) -> list[Path]:
 def _candidate(session: SessionFile) -> str:
     title = describe(session).title or ""
     if len(title) > TITLE:
-        # Masked before it is cut: half a token is not recognized.
+        # Masked before it is cut: the start of a secret would not be recognized as one.
         title = f"{mask_start(title, TITLE - 1)}…"
     return f"{session.id}  {title}".rstrip()
