@@ -60,7 +60,7 @@ class QueueState(Struct):
 
 
 def load_queue(spool: Path, name: str) -> QueueState:
-    """Return the state of a queue; without one, the target may be tried at once."""
+    """Return the state of a queue; a new queue has no failures, so its target is tried at once."""
     return _state(read_object(_path(spool, name)))
 
 

@@ -58,7 +58,7 @@ def wait_for_turn(session: Session, note: HookNote, patience: Patience) -> bool:
 
 
 def settled_turn(session: Session, note: HookNote) -> Work | None:
-    """Return the last turn if it is complete and the one whose end a note announced."""
+    """Return the last turn if it is complete and a note announced its end; else None."""
     turn = next(reversed(turns_of(session)), None)
     is_settled = (
         turn is not None

@@ -207,7 +207,7 @@ class Spool:
 
 
 def read_note(path: Path) -> HookNote | str | None:
-    """Return a note, the reason why it can never be sent, or None if it is gone or too new."""
+    """Return a note, or why it can never be sent; None if it is gone or a newer turnlog's."""
     try:
         raw = path.read_bytes()
     except OSError:
@@ -258,7 +258,7 @@ def _transcript(payload: Any) -> Path | None:
 
 
 def find_intrusion(transcript: Path, store: Path) -> str | None:
-    """Return why a path is not a session of a store; None if it is one.
+    """Return why a path is not that of a session in a store; None if it is.
 
     Any local program can run `turnlog hook run` with the path of another file, such as
     `/home/ada/diary.jsonl` or `projects/x/s.jsonl -> ../../../diary.jsonl`. Its content must not

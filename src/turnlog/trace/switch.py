@@ -1,6 +1,6 @@
 """The per-project on/off switch for live traces.
 
-A log of switch events, kept with turnlog's configuration and never in a project, so that a
+The log of switch events is kept with turnlog's configuration and never in a project, so that a
 repository cannot switch itself on. The log records times: turns made while a project was off are
 never sent live. The client waits for the hook: this module imports only modules that Python has
 already loaded.

@@ -1,6 +1,6 @@
 """Group the lines of a session into work: one per turn and one per sub-agent.
 
-All branches count: work that was rewound was done and paid for nevertheless. Turns are numbered in
+All branches count: work that the user rewound was still done and paid for. Turns are numbered in
 the order of their prompts in the file, so appending lines never changes a number.
 """
 
@@ -123,7 +123,7 @@ def all_subagents(session: Session, turns: Iterable[Work], past: Past = NOTHING)
     known_uuids = {node.uuid for node in session.tree.chain if node.uuid}
     known_messages = {message.id for turn in turns for message in turn.messages if message.id}
     # A sub-agent may start with a copy of the context of its caller, under the same uuids and
-    # message ids: what another work already contains is not counted again.
+    # message ids: lines that another `Work` already contains are not counted again.
     for agent in session.subagents:
         if agent.path in past.agents:
             continue
