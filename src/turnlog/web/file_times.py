@@ -13,15 +13,15 @@ from turnlog.worktree.state_views import mask_lines, state_view
 from turnlog.worktree.worktree import FileRevision, Worktree
 
 LARGEST = 256 << 20
-"""Bytes of a session whose files are shown here."""
+"""Maximum bytes of a session whose files are shown here."""
 CLIP = 400_000
-"""Characters of a file that are shown."""
+"""Maximum characters of a file that are shown."""
 MOST_FILES = 500
 MOST_VERSIONS = 2000
 
 
 def files_at(opened: OpenedSession, line: int | None) -> Fields:
-    """Return the changed files of a session, each with how well it is known at a line."""
+    """Return the changed files of a session, each with the certainty of its content at a line."""
     worktree, moment = _at(opened, line)
     # Files that the message only reads are listed too: the question is often what it saw.
     here = set(_files_in(worktree, line))
@@ -43,7 +43,7 @@ def files_at(opened: OpenedSession, line: int | None) -> Fields:
 def file_at(
     opened: OpenedSession, file: int | str, line: int | None, version: int | None
 ) -> Fields:
-    """Return a file at a line, or its version with a number, and all its versions.
+    """Return a file at a line or in a numbered version, and the list of its versions.
 
     `file` is the number that `files_at` returned, or a path: paths are compared, never opened.
     """

@@ -12,17 +12,17 @@ from typing import NamedTuple
 from turnlog.format.regular_files import open_regular
 
 LOOK_SECONDS = 0.2
-"""Seconds between two looks at the file."""
+"""Seconds between two polls of the file."""
 EVENT_SECONDS = 0.5
 """Seconds between two events: a client that writes fast must not make every page reload."""
 PING_SECONDS = 15
-"""Seconds after which a comment is sent, which reveals clients that are gone."""
+"""Seconds of silence before a comment is sent, which detects clients that have disconnected."""
 TAIL = 1 << 20
 """Bytes read at a time to find the end of the last whole line."""
 
 
 class Growth(NamedTuple):
-    """The end of a file."""
+    """The state of a growing file."""
 
     inode: int
     end: int

@@ -44,7 +44,7 @@ FIGURES = ("cost_usd", "tokens", "turns", "sessions")
 NAMES = {"cost_usd": "Cost", "tokens": "Tokens", "turns": "Turns", "sessions": "Sessions"}
 RECENT = 12
 CHECKED = 4 << 20
-"""Bytes of sessions to check while a page waits; `turnlog check` does the rest."""
+"""Maximum bytes of sessions to check while a page waits; `turnlog check` checks all of them."""
 YEAR = timedelta(weeks=53)
 SHOWN_EXPIRING = 5
 
@@ -168,7 +168,7 @@ def _week_map(report: Report, figure: str) -> str:
 
 
 def _footnotes(report: Report, recent: Sequence[ListedSession]) -> list[str]:
-    """Return what the marks of the listed costs mean."""
+    """Return the footnotes that explain the marks of the listed costs."""
     marks = {mark for session in recent for mark in session.marks}
     return [note for note in footnotes_of(report) if note[0] in marks]
 
@@ -202,7 +202,7 @@ def _session(stores: Stores, session: ListedSession, is_live: bool) -> dict[str,
 
 
 def _broken(stores: Stores, recent: Sequence[ListedSession]) -> list[Mapping[str, Any]]:
-    """Return recent sessions that would not resume in full; checks a few that were not checked."""
+    """Return recent sessions that would not resume in full; check a few unchecked ones first."""
     found: list[Mapping[str, Any]] = []
     findings = {each.path: each.finding for each in recent if each.finding}
     findings |= _check(stores, [each.path for each in recent if not each.is_checked])

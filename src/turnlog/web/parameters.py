@@ -1,4 +1,4 @@
-"""Parse the parameters of a URL into filters; a value that makes no sense is a `UsageError`."""
+"""Parse the parameters of a URL into filters; raise `UsageError` for an invalid value."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -17,7 +17,7 @@ HOURS = tuple(map(str, range(24)))
 
 
 class PageRequest(NamedTuple):
-    """Query parameters of a page or an API call."""
+    """The parameters of a request for a page or an API call."""
 
     library: Library
     query: Mapping[str, str]

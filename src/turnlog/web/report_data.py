@@ -60,7 +60,7 @@ def reports_of(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> li
 
 
 def unmasked_reports(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> list[Report]:
-    """Compute long reports, of which a page shows and masks a few rows with `masked_row`."""
+    """Compute reports without masking: the caller masks only the rows it shows (`masked_row`)."""
     return report_batch(stores, requests)
 
 
@@ -111,7 +111,7 @@ def _cell(value: RowValue) -> str | float | None:
 
 
 class PageLinks(NamedTuple):
-    """Addresses of a page that keep the rest of its state."""
+    """Builds URLs of a page that change some of its parameters and keep the others."""
 
     path: str
     params: Params
@@ -138,7 +138,7 @@ def session_link(id_: str, line: str | None = None) -> str | None:
     >>> session_link("a?b", line="7"), session_link("/home/ada/agent-1.jsonl")
     ('/sessions/a%3Fb?line=7', None)
     """
-    # Reports name a file without a session by its path, which no address may contain.
+    # Reports identify a file without a session by its path, and no URL may contain a path.
     return None if "/" in id_ else address(f"/sessions/{quote(id_, safe='')}", line=line)
 
 

@@ -100,7 +100,7 @@ def _parse_origin(text: str) -> str:
 
 
 def require_known_host(visit: Visit) -> RefusedRequest | None:
-    """Refuse hosts that are not on the list.
+    """Refuse hosts that are not on the allowlist.
 
     DNS rebinding: evil.example resolves to 127.0.0.1 on the second lookup, so its page and this
     server are the same origin to the browser. Only `Host` reveals it: evil.example:8123.
@@ -135,7 +135,7 @@ def require_own_origin(visit: Visit) -> RefusedRequest | None:
 
 
 def require_reading(visit: Visit) -> RefusedRequest | None:
-    """Refuse all methods that could change something: nothing here does."""
+    """Refuse all methods but GET and HEAD: the server only reads."""
     if visit.method in ("GET", "HEAD"):
         return None
     return RefusedRequest(405, f"{harmless(visit.method)[:20]} is not supported: pages only read")
@@ -166,7 +166,7 @@ def require_own_user(visit: Visit) -> RefusedRequest | None:
 
 
 GUARDS: tuple[Guard, ...] = (
-    # The host comes first: with a wrong one, no other header means what it says.
+    # The host comes first: with a wrong host, no other header can be trusted.
     require_known_host,
     require_own_origin,
     require_reading,
