@@ -1,6 +1,6 @@
 """Counts, money and durations as people read them, and terminal-safe text.
 
-No function here lets a character act on a terminal, hide others or reorder them.
+No function here lets a character control a terminal, hide others or reorder them.
 
 `visible` is for questions to the user: it escapes every unusual character and loses nothing.
 `harmless` is for transcripts: it keeps characters that prose needs, such as a zero-width joiner in
@@ -25,7 +25,7 @@ INVISIBLE = (
     r"\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     r"\U00016fe4\U0001d159\U000e0100-\U000e01ef"
 )
-"""Characters that are printable to Python (marks, letters, symbols) and yet show nothing."""
+"""Characters that Python considers printable (marks, letters, symbols) but that are invisible."""
 MARKS = r"\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 MOST_MARKS = 3
 """Maximum number of combining marks on a character; more would cover adjacent lines."""

@@ -127,7 +127,7 @@ def _matching_folders(sessions: list[SessionFile], text: str) -> set[Path]:
 
 
 def locate_session(path: Path) -> SessionFile:
-    """Return a session file; its last timestamp, or else its mtime, is when it was last active."""
+    """Return a session file with the time of its last activity: its last timestamp or its mtime."""
     status = path.stat()
     moment = last_moment(read_lines_backwards(path), status.st_size)
     modified = datetime.fromtimestamp(status.st_mtime, UTC)
@@ -210,7 +210,7 @@ def count_subagents(session: SessionFile, adjacent: dict[str, int]) -> int:
 
 
 def count_adjacent(project: Path) -> dict[str, int]:
-    """Return how many of the sub-agent files next to a project's sessions each session has."""
+    """Return the number of sub-agent files next to a project's sessions, by owning session."""
     counts: dict[str, int] = {}
     for path in adjacent_subagents(project):
         owner = None

@@ -49,7 +49,7 @@ class Registration(NamedTuple):
 
 
 class RunningClient(NamedTuple):
-    """A process and what it registered."""
+    """A client process and its registration."""
 
     pid: int
     registration: Registration
@@ -94,7 +94,7 @@ class RegistryReader:
 
 
 def read_registration(path: Path) -> Registration | None:
-    """Return what a client registered; None if the file is malformed or being written."""
+    """Return a client's registration; None if the file is malformed or being written."""
     fields: object = None
     with suppress(OSError, ValueError, RecursionError):
         fields = json.loads(read_regular(path, LARGEST))
@@ -130,7 +130,7 @@ def seconds_in(fields: Fields, name: str) -> float | None:
 
 
 def is_registered_process(pid: int, started: str | None) -> bool:
-    """Return whether a process runs and, if its start is known, is the one that registered."""
+    """Return whether the process that registered still runs; `started` detects a reused pid."""
     # A process that /proc lists is running: no second check is needed.
     if (found := start_of(pid)) is not None:
         return started is None or started == found
@@ -142,7 +142,7 @@ def is_registered_process(pid: int, started: str | None) -> bool:
 def has_child_since(pid: int, moment: float) -> bool | None:
     """Return whether a process has a child that started after a moment; None without /proc.
 
-    A running shell command counts; a server that was started with the client does not.
+    A running shell command counts; a server that was started earlier does not.
     """
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())

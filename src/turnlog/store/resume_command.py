@@ -20,7 +20,7 @@ CLIENT = "claude"
 VARIABLE = "CLAUDE_CONFIG_DIR"
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 LARGEST = 1 << 20
-"""Bytes of a package.json; the client's has a few kilobytes."""
+"""Maximum bytes of a package.json; the client's has a few kilobytes."""
 
 
 def resume_command(session_id: str, directory: str | None, store: Store | None = None) -> str:

@@ -40,7 +40,7 @@ def find_session(stores: AnyStores, text: str) -> SessionFile:
 
 
 def find_in_store(stores: AnyStores, text: str) -> "StoredSession":
-    """Return the session that `text` names, which must be in a store, with that store."""
+    """Return the session that `text` names and its store; raise UsageError if it is in none."""
     path = find_session(stores, text).path
     store = holder_of(stores, path)
     return StoredSession(store, require_in_store(store, path))
@@ -113,7 +113,7 @@ def only_archived(text: str) -> "list[ArchiveManifest]":
 
 
 def missing_session(stores: AnyStores, text: str) -> NotFound:
-    """Return the error for a name that matches no session in a store, but maybe in the archive."""
+    """Return the error for a name that matches no stored session; it mentions archived matches."""
     from turnlog.store.paths import archive_folder
 
     archived = only_archived(text)

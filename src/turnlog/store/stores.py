@@ -43,7 +43,7 @@ def open_stores(environment: Mapping[str, str] = os.environ) -> tuple[Store, ...
 
 
 def store_at(path: str | Path) -> Store:
-    """Return the store in a directory; its `projects` folder may be named as well."""
+    """Return the store at a path; the path of its `projects` folder is accepted as well."""
     folder = Path(os.path.abspath(expand_user(str(path))))  # noqa: PTH100
     if folder.name == "projects" and folder.is_dir() and not (folder / "projects").is_dir():
         return Store(folder.parent)
@@ -63,7 +63,7 @@ def distinct(stores: Iterable[Store]) -> tuple[Store, ...]:
 
 
 def holder_of(stores: AnyStores, path: Path) -> Store:
-    """Return the store that a file is in; the first one for a file elsewhere."""
+    """Return the store that contains a file; the first store if none does."""
     known = each_store(stores)
     return find_holder(known, path) or known[0]
 
@@ -78,7 +78,7 @@ def store_argument(stores: AnyStores, path: Path) -> str:
 
 
 def find_holder(stores: AnyStores, path: Path) -> Store | None:
-    """Return the store that a file is in: of nested ones, the innermost."""
+    """Return the innermost store that contains a file; None if none does."""
     absolute = Path(os.path.abspath(path))  # noqa: PTH100
     resolved = real_path(path)
     holders = [

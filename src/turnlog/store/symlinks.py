@@ -12,7 +12,7 @@ from turnlog.errors import Conflict
 from turnlog.format.regular_files import note_skipped, skipping
 from turnlog.store.descriptors import JUNCTION
 
-REASON = "a symbolic link; what it leads to is left alone"
+REASON = "a symbolic link; its target is left alone"
 
 
 def find_link(root: Path, path: Path) -> Path | None:
@@ -32,7 +32,7 @@ def find_link(root: Path, path: Path) -> Path | None:
 
 
 def is_link(path: Path) -> bool:
-    """Return whether a path is a symlink, or a junction of Windows."""
+    """Return whether a path is a symlink or a Windows junction."""
     try:
         found = path.lstat()
     except OSError:
