@@ -200,7 +200,7 @@ def cost_details(span: Span) -> dict[str, float] | None:
 
 
 def cost_of_kinds(*kinds: str) -> Get:
-    """Return a getter for the cost of some kinds of tokens together."""
+    """Return a getter for the total cost of some kinds of tokens."""
 
     def summed(span: Span) -> float | None:
         if span.costs_usd is None:

@@ -22,7 +22,7 @@ SHORT = 100
 """Length up to which a text is never cut, such as a name or a role."""
 DEEPEST = 100
 TOO_DEEP = "… [nested too deeply]"
-"""Replaces objects and arrays nested more deeply, which a backend could not read either."""
+"""Replaces objects and arrays nested deeper than that, which no backend could read."""
 LONG_TEXTS = 4 << 20
 """Maximum number of characters in the cache of long texts."""
 

@@ -65,7 +65,7 @@ class DeliveryJob(NamedTuple):
 
     @property
     def path(self) -> Path | None:
-        """The session's file; found elsewhere in the store if its project was moved."""
+        """The session's file, which is elsewhere in the store if its project was moved."""
         named = self.last.transcript
         if named.is_file():
             return named

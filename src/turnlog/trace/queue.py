@@ -31,7 +31,7 @@ class QueueState(Struct):
     retry_at: float = 0.0
     """Time of the next attempt, in seconds since 1970."""
     timeouts: int = 0
-    """Requests in a row that the target did not answer in time."""
+    """Requests that the target did not answer in time; a success does not reset the count."""
     reason: str | None = None
 
     def fail(self, reason: str, first_delay: float, is_timeout: bool) -> None:

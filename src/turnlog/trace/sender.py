@@ -65,7 +65,7 @@ class Sender:
 
         `again` retries refused notes as well. A sender that finds a queue locked exits, even if its
         hook has just written a note. The sender with the lock therefore checks each queue again
-        after releasing it.
+        after releasing the lock.
         """
         workers: dict[str, _TargetSender] = {}
         is_ours = True

@@ -141,7 +141,7 @@ class Span(Struct, frozen=True, kw_only=True):
     call_count: int | None = None
     """Number of tool calls of a generation."""
     active: int | None = None
-    """The duration that the client measured, in nanoseconds, if it did."""
+    """The duration that the client measured, in nanoseconds; None if it measured none."""
     agent_id: str | None = None
     agent_type: str | None = None
     description: str | None = None

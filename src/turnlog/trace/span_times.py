@@ -57,8 +57,8 @@ def nearest_time(work: Work) -> int | None:
 def generation_starts(work: Work) -> dict[int, int | None]:
     """Return when the model started each message, by the index of the message's first line.
 
-    The start is the time of the latest line before: the prompt, the end of the previous message, or
-    the last of the results that it responds to.
+    The start is the time of the latest line before the message: the prompt, the end of the previous
+    message, or the last of the results that it responds to.
     """
     firsts = {message.nodes[0].index for message in work.messages}
     starts: dict[int, int | None] = {}
@@ -89,7 +89,7 @@ def end_of(work: Work) -> int | None:
 
 
 def measured_time(work: Work) -> int | None:
-    """Return the client's measurement of a turn in nanoseconds, without waiting for the user."""
+    """Return the working time that the client measured for a turn, in nanoseconds."""
     measures = [node.milliseconds for node in work.nodes if isinstance(node, DurationNode)]
     return int(sum(measures) * 1_000_000) if measures else None
 

@@ -144,7 +144,7 @@ class _SpanContext(NamedTuple):
 
 
 class _Extent(NamedTuple):
-    """The end of the last of some spans, and whether all of them are final."""
+    """The latest end of several spans, and whether all of them are final."""
 
     end: int | None
     is_final: bool

@@ -1,7 +1,7 @@
 """The spool: waiting notes, notes that a backend refused, and recent failures.
 
-A note identifies a session with something to send and its route. At most one sender at a time
-processes the notes for a target.
+A note names a session with unsent spans and the route to send them along. At most one sender at a
+time processes the notes for a target.
 """
 
 import json
@@ -98,7 +98,7 @@ class Spool:
 
     @contextmanager
     def lock(self, wait: float = 0, is_shared: bool = False) -> Generator[bool]:
-        """Lock out all senders, or with `is_shared` join them; yield False if that fails."""
+        """Lock out all senders, or share the lock with them; yield False if that fails."""
         with self._locked("lock", wait, is_shared) as is_ours:
             yield is_ours
 

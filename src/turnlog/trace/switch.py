@@ -91,7 +91,7 @@ def ancestors(folder: str) -> "Iterator[str]":
 
 
 def nearest(folder: str, roots: "Iterable[str]") -> str | None:
-    """Return the nearest of some directories that contains a folder, or None."""
+    """Return the folder or its nearest parent that is one of `roots`; None if there is none."""
     known = set(roots)
     return next((parent for parent in ancestors(folder) if parent in known), None)
 

@@ -56,7 +56,7 @@ class AppPage(NamedTuple):
     csv: Callable[[PageRequest], str] | None = None
     """Returns the table of the page for `?format=csv`."""
     needs_index: bool = True
-    """True if the page waits until the index was built once."""
+    """True if the page waits for the first refresh of the index."""
 
 
 PAGES: dict[str, AppPage] = {
@@ -79,7 +79,7 @@ MOST_STREAMS = 24
 
 
 class Protection(NamedTuple):
-    """Middleware of the app."""
+    """The access rules and the security headers of the app."""
 
     origins: Origins
     access: Access
@@ -153,7 +153,7 @@ def _landing_route(access: Access) -> Callable[[Request], Any]:
         token, peer = request.path_params["token"], peer_of(request.scope)
         secret = access.redeem(token, peer) if is_visit else None
         if secret is None:
-            message = "this URL was already used, or is not for you: start turnlog web again"
+            message = "this URL was already used, or is another user's: start turnlog web again"
             return Response(
                 f"turnlog: {message} (try: turnlog web)\n", 401, media_type="text/plain"
             )

@@ -30,7 +30,7 @@ NO_MODEL = "Carrying costs cannot be filtered by model."
 
 _lock = Lock()
 _computed: dict[tuple[Store, ...], int] = {}
-"""The generation of each index for which all costs are known."""
+"""For each set of stores, the generation of the index whose costs are all computed."""
 
 
 def carrying_section(stores: Sequence[Store], params: Params) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def _named(worktree: Worktree, file: int | str) -> FileName:
         names = list(worktree.files.values())
         found = names[file] if 0 <= file < len(names) else None
     if found is None:
-        raise NotFound("this session says nothing about that file", "turnlog files SESSION")
+        raise NotFound("this session neither read nor changed that file", "turnlog files SESSION")
     return found
 
 

@@ -30,7 +30,7 @@ class Growth(NamedTuple):
 
 
 async def growth_events(path: Path, seen: int | None) -> AsyncIterator[bytes]:
-    """Yield an event for each growth of the file; the first at once unless it ends at `seen`."""
+    """Yield an event whenever the file grows, and one at once unless the file ends at `seen`."""
     known = await asyncio.to_thread(measure, path, 0)
     yield b"retry: 1000\n\n"
     # A page that connects for the first time read the session a moment ago, and a line that was

@@ -184,7 +184,7 @@ def _is_live(session: ListedSession, live: set[tuple[str, str]]) -> bool:
 
 
 def _link(stores: Stores, path: Path, is_ambiguous: bool = False) -> str | None:
-    """Return the address of a session, which may be in several stores."""
+    """Return the address of a session, unambiguous even if several stores have its id."""
     return session_link(session_key(path, is_ambiguous or len(stores) > 1))
 
 

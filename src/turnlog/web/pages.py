@@ -61,7 +61,7 @@ class StaticFile(NamedTuple):
 
     @property
     def version(self) -> str:
-        """The value of `v` in a URL that always has this content."""
+        """The value of `v` in the URL of exactly this content, which browsers may cache."""
         return self.tag.strip('"')
 
 

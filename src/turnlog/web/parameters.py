@@ -37,7 +37,7 @@ class PageRequest(NamedTuple):
         return value or None
 
     def number(self, name: str, default: int, most: int) -> int:
-        """Return a parameter that is a whole number from 0 to `most`."""
+        """Return a parameter as a whole number, at most `most`; `default` if it is missing."""
         value = self.text(name)
         if value is None:
             return default

@@ -1,6 +1,6 @@
 """Keep the index current in the background while pages are requested.
 
-Only the first request waits for a sync, because there may be no index before it.
+Requests wait only for the first sync, before which there may be no index at all.
 """
 
 import time

@@ -33,7 +33,7 @@ def filters_in(params: Params) -> Filters:
 
 
 def choice(params: Params, name: str, known: Sequence[str]) -> str:
-    """Return a parameter if it is one of the allowed values, by default the first of them."""
+    """Return a parameter, which must be one of `known`; the first of them if it is missing."""
     value = params.get(name) or known[0]
     if value not in known:
         raise UsageError(f"{name}={value[:40]} is unknown: choose from {', '.join(known)}")

@@ -108,7 +108,7 @@ def require_known_host(visit: Visit) -> RefusedRequest | None:
     hosts = visit.headers.getlist("host")
     if len(hosts) == 1 and hosts[0].lower() in visit.origins.hosts:
         return None
-    named = harmless(hosts[0])[:SHOWN_HOST] if len(hosts) == 1 else "such a Host"
+    named = harmless(hosts[0])[:SHOWN_HOST] if len(hosts) == 1 else "requests without one Host"
     hint = f"turnlog web --origin http://{named}" if len(hosts) == 1 else "turnlog web"
     return RefusedRequest(421, f"this server does not answer to {named} (try: {hint})")
 

@@ -1,4 +1,4 @@
-"""The tools page: calls, error rates and durations of each tool, and what fails."""
+"""The tools page: calls, error rates and durations of each tool, and the errors."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
