@@ -35,9 +35,9 @@ SGR = r"\x1b\[[0-9;]*m"
 ESCAPE = rf"<(?=(?:U\+[0-9A-F]{{4,6}}|{'|'.join(NAMES.values())})>)"
 """The `<` of a text that looks like an escaped character, such as a literal `<ESC>`."""
 SEQUENCE = (
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours, movements
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours, cursor movements
     r"|\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles, links
-    r"|[PX^_][^\x1b\n]*\x1b\\"  # strings for devices
+    r"|[PX^_][^\x1b\n]*\x1b\\"  # device control strings
     r"|[ -/]*[0-OQ-WYZ\\`-~])"
 )
 """A complete escape sequence. A lone `ESC ]` does not match: it would hide the rest of the text."""
@@ -266,7 +266,7 @@ def _json_escape(found: re.Match[str]) -> str:
 def _spell_out(found: re.Match[str]) -> str:
     """Spell out the invisible characters in a run of characters outside printable ASCII."""
     run = found[0]
-    # Nearly all text in other languages takes this path, at the speed of a search.
+    # The fast path: nearly all text in other languages needs only this search.
     if run.isprintable() and not re.search(rf"[{INVISIBLE}]|[{MARKS}]{{{MOST_MARKS + 1}}}", run):
         return run
     shown: list[str] = []

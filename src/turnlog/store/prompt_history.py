@@ -57,6 +57,6 @@ def _prompt(line: int, fields: dict[str, object]) -> HistoryPrompt:
         line,
         session if isinstance(session, str) else None,
         project if isinstance(project, str) else None,
-        # A hash becomes a file name: `../settings` must not.
+        # A hash becomes a file name, so a value such as `../settings` is dropped.
         [name for name in hashes if HASH.fullmatch(name)],
     )

@@ -123,7 +123,7 @@ def is_session_id(text: str) -> bool:
 def seconds_in(fields: Fields, name: str) -> float | None:
     """Return a field with milliseconds in seconds; None if it is not a number in range."""
     value = fields.get(name)
-    # JSON's `true` is an int to Python.
+    # In Python, JSON's `true` is an int as well.
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return value / 1000 if 0 < value < LATEST else None

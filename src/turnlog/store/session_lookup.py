@@ -176,7 +176,7 @@ def _names_of(session: SessionFile) -> list[str]:
 
 def _subagent_files(stores: AnyStores) -> list[Path]:
     found = (path for each in each_store(stores) for path in each.projects.rglob("agent-*.jsonl"))
-    return list(dict.fromkeys(found))  # a store may be in another one
+    return list(dict.fromkeys(found))  # nested stores list a file twice
 
 
 def _candidate(session: SessionFile) -> str:

@@ -103,7 +103,7 @@ def watch(
 
 
 def _files_at(places: Sequence[Path], is_wanted: Callable[[Path], bool]) -> list[Path]:
-    found: dict[Path, None] = {}  # a store may be in another one
+    found: dict[Path, None] = {}  # nested stores list a file twice
     for path in places:
         if path.is_dir():
             found |= dict.fromkeys(regular_paths(filter(is_wanted, path.rglob("*.jsonl"))))

@@ -34,8 +34,8 @@ def seconds(nanoseconds: int) -> float:
     >>> seconds(1_794_980_000_002_000_000)
     1794980000.002
     """
-    # Two integers: the quotient is exact to the last digit. A division by 1e9 rounds twice, and a
-    # line may then seem to precede a switch of the same millisecond.
+    # Dividing two integers rounds once. Dividing by 1e9 would round twice, and a line might then
+    # seem to precede a switch of the same millisecond.
     return nanoseconds / 1_000_000_000
 
 

@@ -153,7 +153,7 @@ def _parse(text: str, collect: "Callable[[list[tuple[str, Any]]], Any]") -> None
         from _json import make_scanner
 
         scan: Any = make_scanner(_Scan(collect))  # type: ignore[arg-type]
-    except (ImportError, AttributeError, TypeError):  # another Python's scanner
+    except (ImportError, AttributeError, TypeError):  # a Python with another scanner
         import json
 
         json.loads(text, object_pairs_hook=collect)
@@ -162,7 +162,7 @@ def _parse(text: str, collect: "Callable[[list[tuple[str, Any]]], Any]") -> None
     text = text.strip(" \t\r\n")
     try:
         _, end = scan(text, 0)
-    except (StopIteration, SystemError) as error:  # its own error is in json, which is not loaded
+    except (StopIteration, SystemError) as error:  # JSONDecodeError is in json, which is not loaded
         raise ValueError("not valid JSON") from error
     if end != len(text):
         raise ValueError("unexpected text after the JSON value")

@@ -195,7 +195,7 @@ def _prompt_of(work: Work) -> str:
 
 def _notifications(session: Session) -> list[str]:
     nodes = [node for node in session.nodes if _is_notifying(node)]
-    # The values are searched as text, in which escaped line breaks stand for real ones.
+    # `str` escapes the line breaks in a value; undo that, because the patterns match real ones.
     return [str(value).replace("\\n", "\n") for value in session.values(nodes)]
 
 

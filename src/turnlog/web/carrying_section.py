@@ -90,6 +90,6 @@ def _link(keys: tuple[str, ...], links: PageLinks) -> str | None:
         return links.to(project=keys[0]) + ANCHOR
     if len(keys) == 5:
         return address("/files", path=keys[4])
-    # Below a session comes the line of a turn, or a name such as that of the system prompt.
+    # The key below a session is the line of a turn, or a name such as that of the system prompt.
     line = next((key for key in keys[2:3] if key.isdecimal()), None)
     return session_link(keys[1], line)

@@ -49,7 +49,7 @@ def file_at(
     """
     worktree, moment = _at(opened, line)
     name = _named(worktree, file)
-    # The slider has a position for each version; beyond this number nobody can hit one.
+    # The slider has a position for each version; with more than this, nobody could pick one.
     versions = worktree.versions(name, moment.leaf)[:MOST_VERSIONS]
     seen = [n for n, each in enumerate(versions) if each.place <= moment.place]
     number = min(version, len(versions) - 1) if version is not None else max(seen, default=-1)

@@ -41,7 +41,7 @@ async def growth_events(path: Path, seen: int | None) -> AsyncIterator[bytes]:
     spoken = loop.time()
     while known is not None:
         # One `stat` five times a second costs 0.03 % of a core, works on network mounts as well,
-        # and needs no thread; a file system watch would have to be backed by such a poll anyway.
+        # and keeps no thread busy; a file system watch would need such a poll as a backup anyway.
         await asyncio.sleep(LOOK_SECONDS)
         current = await asyncio.to_thread(measure, path, known.end)
         if current is not None and current != known:

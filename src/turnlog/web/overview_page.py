@@ -134,7 +134,7 @@ def _by_hour(report: Report, figure: str) -> list[tuple[str, Value]]:
 
 def _by_day(report: Report, start: datetime, figure: str) -> list[tuple[str, Value]]:
     values = _days(report, figure)
-    # A week is drawn whole: on a Monday, one bar would fill it.
+    # Always draw a whole week: on a Monday, a single bar would fill the chart.
     days = max(7, (date.today() - start.date()).days + 1)
     names = [(start.date() + timedelta(days=n)).isoformat() for n in range(days)]
     return [(name, values.get(name, 0)) for name in names]
@@ -148,7 +148,7 @@ def _calendar(report: Report, figure: str) -> str:
     days = _days(report, figure)
 
     def link(day: str) -> str | None:
-        # An empty day leads nowhere: its list would be empty.
+        # An empty day has no link, because its list would be empty.
         return address("/sessions", since=day, until=day) if days.get(day) else None
 
     title = f"{NAMES[figure]} by day, the last 53 weeks"

@@ -124,7 +124,8 @@ def require_own_origin(visit: Visit) -> RefusedRequest | None:
     sites = visit.headers.getlist("sec-fetch-site")
     if all(site in OWN_SITE for site in sites):
         return None
-    # A terminal in a web page opens the printed URL from that page. The token is the proof.
+    # A terminal in a web page opens the printed URL from that page, so its site is another one. The
+    # token proves that the visit is legitimate.
     is_visit = visit.headers.get("sec-fetch-mode") == "navigate"
     is_document = visit.headers.get("sec-fetch-dest") == "document"
     if visit.access.is_landing(visit.path) and is_visit and is_document:

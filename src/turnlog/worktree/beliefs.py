@@ -401,8 +401,8 @@ def _patched(belief: Belief, patch: Sequence[Hunk]) -> bytes | None:
     styled = belief.styled
     if styled is None or not patch:
         return None
-    # The new side shows carriage returns as part of the lines. The old side does for files that
-    # the client never read.
+    # The new side shows carriage returns as part of the lines. The old side does so only for files
+    # that the client never read.
     for newline in dict.fromkeys((styled.style.newline, "\n")):
         text = styled.text.replace("\n", newline)
         patched = apply_hunks(text, patch) if reaches_ends(text, patch) else None

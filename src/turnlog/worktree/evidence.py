@@ -135,7 +135,7 @@ def observe_attachment(entry: Entry) -> tuple[str, Observation] | None:
     if not path:
         return None
     if given(note.type) == "edited_text_file":
-        # The snippet has only lines around the change, with their numbers after it.
+        # The snippet contains only the lines around the change, numbered as after the change.
         lines = numbered_lines(given(note.snippet) or "")
         return path, UnknownChange(lines, "it was changed outside of the conversation")
     content = given(note.content)

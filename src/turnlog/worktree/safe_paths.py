@@ -76,7 +76,7 @@ def _safe_part(part: str, special: re.Pattern[str]) -> str:
     >>> _safe_part(".git", SPECIAL), _safe_part("a\\nb", SPECIAL), _safe_part("x.py", SPECIAL)
     ('%2Egit', 'a%0Ab', 'x.py')
     """
-    # `.g\\u200cit` is `.git` on a Mac, `.GIT ` and `git~1` are on Windows.
+    # `.g\\u200cit` is `.git` on a Mac; so are `.GIT ` and `git~1` on Windows.
     plain = "".join(char for char in part if unicodedata.category(char) != "Cf")
     plain = unicodedata.normalize("NFKC", plain).casefold().rstrip(". ")
     is_special = special.fullmatch(plain.partition(":")[0]) is not None

@@ -248,7 +248,7 @@ class Worktree:
         for agent in self.session.subagents:
             opened = self.session.open_subagent(agent)
             call = self.session.find_call(agent.call_id)
-            # Its lines are in the session's own file, so they have places there already.
+            # The sub-agent's lines are in the session's own file, so they already have places.
             if agent.root is not None:
                 found.append(Source(opened, self._clock.place, agent, call))
                 continue
@@ -295,7 +295,7 @@ class Worktree:
                 continue
             place = self._clock.place(node)
             if backup.is_before_change:
-                # It was made after the call was recorded and before the file was changed.
+                # The backup was made after the call was recorded and before the file was changed.
                 place = self._agent_place(backup.message_id) or place._replace(
                     order=place.order + 1
                 )
@@ -404,7 +404,7 @@ class Worktree:
         until: SessionPosition,
         hazards: Sequence[Hazards],
     ) -> Belief:
-        # Doubt is never removed by waiting, and a second reason adds nothing.
+        # Only an exact belief can become less certain; a second reason for doubt adds nothing.
         if belief.certainty is not Certainty.EXACT:
             return belief
         for each in hazards:
@@ -462,7 +462,7 @@ def _loose(key: str) -> str:
 
 def _unless_redacted(belief: Belief) -> Belief:
     """Downgrade an exact belief if `turnlog redact` may have replaced a part of the content."""
-    # A file in UTF-16 has a zero behind each character.
+    # In UTF-16, a zero byte follows each ASCII character.
     raw = belief.raw.replace(b"\0", b"") if belief.raw else b""
     if belief.certainty is Certainty.EXACT and REDACTED.search(raw):
         return doubted(belief, "it may have redacted values")
