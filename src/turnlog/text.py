@@ -1,10 +1,10 @@
 """Counts, money and durations as people read them, and terminal-safe text.
 
-No function here lets a character act on a terminal, hide others or reorder them.
+No function here lets a character control a terminal, hide others or reorder them.
 
-`visible` is for questions: it shows every unusual character and loses nothing. `harmless` is for
-transcripts: it keeps what only affects prose, such as a zero-width joiner in an emoji. `as_printed`
-is for the output of programs, `guarded` for text that turnlog has coloured itself.
+`visible` is for questions to the user: it escapes every unusual character and loses nothing.
+`harmless` is for transcripts: it keeps characters that prose needs, such as a zero-width joiner in
+an emoji. `as_printed` is for the output of programs, `guarded` for text that turnlog has coloured.
 """
 
 import re
@@ -25,7 +25,7 @@ INVISIBLE = (
     r"\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     r"\U00016fe4\U0001d159\U000e0100-\U000e01ef"
 )
-"""Characters that are printable to Python (marks, letters, symbols) and yet show nothing."""
+"""Characters that Python considers printable (marks, letters, symbols) but that are invisible."""
 MARKS = r"\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 MOST_MARKS = 3
 """Maximum number of combining marks on a character; more would cover adjacent lines."""
@@ -33,14 +33,14 @@ SHORTENED = r"\n\[[0-9,]+ characters removed\]\Z"
 SGR = r"\x1b\[[0-9;]*m"
 """The sequence that sets colours, the only one that turnlog itself puts into text."""
 ESCAPE = rf"<(?=(?:U\+[0-9A-F]{{4,6}}|{'|'.join(NAMES.values())})>)"
-"""The start of what only looks like an escaped character."""
+"""The `<` of a text that looks like an escaped character, such as a literal `<ESC>`."""
 SEQUENCE = (
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours, movements
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours, cursor movements
     r"|\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles, links
-    r"|[PX^_][^\x1b\n]*\x1b\\"  # strings for devices
+    r"|[PX^_][^\x1b\n]*\x1b\\"  # device control strings
     r"|[ -/]*[0-OQ-WYZ\\`-~])"
 )
-"""A complete escape sequence. An unterminated string is not one: `ESC ]` would hide the rest."""
+"""A complete escape sequence. A lone `ESC ]` does not match: it would hide the rest of the text."""
 
 
 def shortened(text: str, kept: int) -> str:
@@ -107,7 +107,7 @@ def tokens_text(count: int) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Return a share of one in percent; a small share is not shown as nothing.
+    """Return a fraction as a percentage; a small one is not rounded to zero.
 
     >>> percent(0.256), percent(0.001), percent(0)
     ('26%', '<1%', '0%')
@@ -140,7 +140,7 @@ def exact_money(amount: float | None) -> str:
 
 
 def running_money(amount: float | None) -> str:
-    """Return an amount of dollars that grows while it is looked at.
+    """Return an amount of dollars that grows while it is displayed.
 
     >>> running_money(0), running_money(0.0123), running_money(12.3), running_money(None)
     ('$0.00', '$0.012', '$12.30', '$?')
@@ -188,7 +188,7 @@ def duration(seconds: float) -> str:
 def visible(text: str, keep: str = "\n") -> str:
     """Return a text with every control, format, blank or invisible character spelled out.
 
-    No two texts look the same: what only looks like an escape is escaped, too.
+    No two texts look the same: literal text that looks like an escape is escaped, too.
 
     >>> visible("ls " + chr(13) + "; rm" + chr(0x202E) + " <CR>", keep="")
     'ls <CR>; rm<U+202E> <U+003C>CR>'
@@ -212,7 +212,7 @@ def harmless(text: str, keep: str = r"\n\t") -> str:
 
 
 def drop_unsafe(text: str, keep: str = r"\n\t") -> str:
-    """Return a text without its unsafe characters, as for an editor that would send them.
+    """Return a text without its unsafe characters.
 
     >>> drop_unsafe("a" + chr(27) + chr(0x202E) + "b")
     'ab'
@@ -264,9 +264,9 @@ def _json_escape(found: re.Match[str]) -> str:
 
 
 def _spell_out(found: re.Match[str]) -> str:
-    """Spell out what cannot be seen of a run of characters outside printable ASCII."""
+    """Spell out the invisible characters in a run of characters outside printable ASCII."""
     run = found[0]
-    # Nearly all text in other languages takes this path, at the speed of a search.
+    # The fast path: nearly all text in other languages needs only this search.
     if run.isprintable() and not re.search(rf"[{INVISIBLE}]|[{MARKS}]{{{MOST_MARKS + 1}}}", run):
         return run
     shown: list[str] = []

@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 def in_batches(items: Iterable[T], size: Callable[[T], int], limit: int) -> list[list[T]]:
-    """Return items in batches of at least `limit`, largest items first.
+    """Return items in batches with a total size of at least `limit`, largest items first.
 
-    Starting with the largest, no process is left with a large item at the end.
+    With the largest first, no process is still busy with a large item when the others are done.
     """
     # Starts as if the batch before the first one were full, so that no empty batch is returned.
     batches: list[list[T]] = []
@@ -25,7 +25,7 @@ def in_batches(items: Iterable[T], size: Callable[[T], int], limit: int) -> list
 
 
 def gathered(items: Iterable[T], size: Callable[[T], int], limit: int) -> Iterator[list[T]]:
-    """Yield items in their order, in batches of at least `limit`, except the last.
+    """Yield batches of consecutive items, each but the last with a total size of at least `limit`.
 
     >>> list(gathered([3, 9, 2, 4], int, 6))
     [[3, 9], [2, 4]]
@@ -45,7 +45,7 @@ def gathered(items: Iterable[T], size: Callable[[T], int], limit: int) -> Iterat
 def bounded(
     items: Iterable[T], size: Callable[[T], int], limit: int, count: int = sys.maxsize
 ) -> Iterator[list[T]]:
-    """Yield items in their order, in batches of at most `limit` and at most `count` items.
+    """Yield batches of at most `count` consecutive items with a total size of at most `limit`.
 
     An item larger than the limit is a batch of its own.
 
@@ -55,7 +55,7 @@ def bounded(
     batch: list[T] = []
     filled = 0
     for item in items:
-        # Asked for once: a caller may have to look at everything in the item.
+        # Computed once: a caller's `size` may have to walk the whole item.
         weight = size(item)
         if batch and (filled + weight > limit or len(batch) >= count):
             yield batch

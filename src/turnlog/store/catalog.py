@@ -127,7 +127,7 @@ def _matching_folders(sessions: list[SessionFile], text: str) -> set[Path]:
 
 
 def locate_session(path: Path) -> SessionFile:
-    """Return a session file with the time of its last entry that has one."""
+    """Return a session file with the time of its last activity: its last timestamp or its mtime."""
     status = path.stat()
     moment = last_moment(read_lines_backwards(path), status.st_size)
     modified = datetime.fromtimestamp(status.st_mtime, UTC)
@@ -135,7 +135,7 @@ def locate_session(path: Path) -> SessionFile:
 
 
 def last_moment(backwards: Iterable[Line], size: int) -> datetime | None:
-    """Return the time of the last entry in the tail of a file that has one."""
+    """Return the last timestamp in the tail of a file; None if the tail has none."""
     moments = (parse_timestamp(entry.when) for _, entry in _tail(backwards, size))
     return next(filter(None, moments), None)
 
@@ -199,7 +199,7 @@ def _shown_title(
 ) -> str | None:
     title = _title(saved_title, first, last)
     title = title or described.first_prompt or described.first_command or ""
-    # TITLE_LIMIT words are longer than TITLE_LIMIT characters, and a prompt may have millions.
+    # A prompt may have millions of words; TITLE_LIMIT of them always exceed TITLE_LIMIT characters.
     words = title.split(maxsplit=TITLE_LIMIT)[:TITLE_LIMIT]
     return cut_whole(" ".join(words), TITLE_LIMIT) or None
 
@@ -210,7 +210,7 @@ def count_subagents(session: SessionFile, adjacent: dict[str, int]) -> int:
 
 
 def count_adjacent(project: Path) -> dict[str, int]:
-    """Return the number of sub-agent files among a project's sessions, by session."""
+    """Return the number of sub-agent files next to a project's sessions, by owning session."""
     counts: dict[str, int] = {}
     for path in adjacent_subagents(project):
         owner = None
@@ -338,7 +338,7 @@ def _saved_title(path: Path) -> str | None:
 
 
 def _typed_text(entry: User) -> str | None:
-    """Return the text of a user line that may be typed: not a result, summary or meta line."""
+    """Return text that a user may have typed; None for results, summaries and meta lines."""
     if any(map(given, (entry.is_meta, entry.is_sidechain, entry.is_compact_summary))):
         return None
     content = entry.content

@@ -1,7 +1,7 @@
 """The last notification of each session, as the plugin's hook received it.
 
-Clients without a status in the registry record nowhere that they are waiting for permission. One
-small file per session holds the kind and the time of the notification, and nothing of its text.
+A client without a status in the registry does not record anywhere that it waits for permission.
+One small file per session stores the kind and time of the last notification, but not its text.
 """
 
 import json
@@ -39,7 +39,7 @@ def notification_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def record_notification(session_id: str, kind: str) -> None:
-    """Record a notification of a session, in place of an earlier one."""
+    """Record the latest notification of a session, replacing any earlier one."""
     if not is_session_id(session_id):
         return
     path = _file_of(session_id)

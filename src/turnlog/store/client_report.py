@@ -1,7 +1,7 @@
 """Ask an installed client which sessions are running: `claude agents --json`.
 
 The client reads the same registry (observed: 2.1.325), so it is asked only about sessions whose
-registry file has no status. It is never required, and never waited for.
+registry file has no status. The client need not be installed, and no caller waits for its answer.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Add and remove hooks in the client's settings, preserving the rest of the text; read others."""
+"""Add and remove hooks in the client's settings without changing the rest of the text.
+
+Also read how long the client keeps sessions.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -10,14 +13,14 @@ from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
 
 KEPT_DAYS = 30
-"""Days after which the client deletes a session, unless its settings differ."""
+"""Default number of days after which the client deletes a session."""
 
 IsOurs = Callable[[str], bool]
 """Returns whether a command was added by turnlog."""
 
 
 class Hook(NamedTuple):
-    """A command in the settings, and the path of what to remove with it."""
+    """A hook command in the settings, and the JSON path to delete in order to remove it."""
 
     event: str
     command: str
@@ -25,7 +28,7 @@ class Hook(NamedTuple):
 
 
 def add_hooks(text: str, events: Iterable[str], command: str, is_ours: IsOurs) -> str:
-    """Return settings with exactly one of our hooks, the given command, at each event."""
+    """Return settings in which `command` is turnlog's only hook for each event."""
     for event in events:
         ours = [hook.command for hook in hooks_in(text, is_ours) if hook.event == event]
         if ours != [command]:
@@ -34,14 +37,14 @@ def add_hooks(text: str, events: Iterable[str], command: str, is_ours: IsOurs) -
 
 
 def remove_hooks(text: str, is_ours: IsOurs, event: str | None = None) -> str:
-    """Return settings without our hooks, at one event or at all."""
+    """Return settings without turnlog's hooks, for one event or for all."""
     while ours := [hook for hook in hooks_in(text, is_ours) if event in (None, hook.event)]:
         text = take_out(text, ours[0].keys)
     return text
 
 
 def hooks_in(text: str, is_ours: IsOurs) -> Iterator[Hook]:
-    """Yield our hooks in settings; raise `ValueError` if the hooks have an unknown format."""
+    """Yield turnlog's hooks in settings; raise `ValueError` if hooks have an unknown format."""
     settings = json.loads(text)
     events = settings.get("hooks", {}) if is_object(settings) else None
     if not is_object(events) or not all(map(is_array, events.values())):

@@ -16,7 +16,7 @@ from turnlog.store.directories import config_path, split_directories
 
 USUAL = "~/.claude"
 LARGEST = 1 << 20
-"""Bytes of a configuration."""
+"""Maximum bytes of a configuration file."""
 
 
 def configuration_file(environment: Mapping[str, str] = os.environ) -> Path:
@@ -27,7 +27,7 @@ def configuration_file(environment: Mapping[str, str] = os.environ) -> Path:
 def read_configuration(path: Path) -> dict[str, Any]:
     """Return the configuration; empty if there is none. Raise UsageError if it is not TOML."""
     # Nearly every command looks for stores, and importing tomllib takes as long as a status line.
-    # Unlike `Path.exists`, this accepts a directory that may not be searched.
+    # Unlike `Path.exists`, this does not raise if a directory on the path is not searchable.
     if not os.path.exists(path):  # noqa: PTH110
         return {}
     import tomllib

@@ -28,7 +28,7 @@ Consent = Callable[[Deletion], None]
 
 
 def require_yes(deletion: Deletion) -> None:
-    """Refuse, because nobody can be asked.
+    """Raise `UsageError`: deletion is refused when there is nobody to ask.
 
     >>> require_yes(Deletion("2 changes", ["c1", "c2"], "turnlog forget c1 c2 --yes"))
     Traceback (most recent call last):
@@ -40,4 +40,4 @@ def require_yes(deletion: Deletion) -> None:
 
 
 def agreed(deletion: Deletion) -> None:
-    """Consent: the user agreed in advance."""
+    """Consent without asking, because the user agreed in advance."""

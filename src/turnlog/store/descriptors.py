@@ -29,7 +29,7 @@ READ_FLAGS = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC | BINARY
 """NONBLOCK, because a FIFO in place of a file would block its reader."""
 NEW = CREATE | NOFOLLOW | CLOEXEC
 LINKED = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
-"""Error codes of systems when `O_NOFOLLOW` finds a link."""
+"""Error codes that report a link found with `O_NOFOLLOW`; they differ between systems."""
 
 
 JUNCTION = 0xA0000003

@@ -15,12 +15,12 @@ NAME = "turnlog"
 
 
 def data_directory(environment: "Mapping[str, str]") -> str:
-    """Return where archives, journals and spools are kept: `TURNLOG_HOME` if it is set."""
+    """Return the directory for archives, journals and spools: `TURNLOG_HOME` if it is set."""
     return environment.get("TURNLOG_HOME") or _xdg(environment, "XDG_DATA_HOME", "~/.local/share")
 
 
 def config_directory(environment: "Mapping[str, str]") -> str:
-    """Return where config.toml is: `TURNLOG_HOME` if it is set."""
+    """Return the directory of config.toml: `TURNLOG_HOME` if it is set."""
     return environment.get("TURNLOG_HOME") or _xdg(environment, "XDG_CONFIG_HOME", "~/.config")
 
 
@@ -30,7 +30,7 @@ def config_path(environment: "Mapping[str, str]") -> str:
 
 
 def cache_directory(environment: "Mapping[str, str]") -> str:
-    """Return where indexes are kept, which can be deleted at any time."""
+    """Return the directory for indexes, which can be deleted at any time."""
     return _xdg(environment, "XDG_CACHE_HOME", "~/.cache")
 
 
@@ -42,7 +42,7 @@ def split_directories(value: str) -> list[str]:
     >>> split_directories("/a, /b,")
     ['/a', '/b']
     """
-    # The name of a directory may contain a comma; the client knows no lists.
+    # The name of a directory may contain a comma; the client itself does not support lists.
     listed = [value] if os.path.isdir(value) else [part.strip() for part in value.split(",")]
     return [os.path.abspath(os.path.expanduser(each)) for each in listed if each]
 

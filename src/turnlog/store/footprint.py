@@ -102,9 +102,9 @@ def session_folders(store: Store, session: Path) -> list[Path]:
 
 
 def root_of(store: Store, session: Path) -> Path:
-    """Return the directory below which no symlink may lead to files of a session.
+    """Return the root below which the files of a session must not be reached through symlinks.
 
-    That is the store; for a session elsewhere, named by its path, its own directory.
+    It is the store, or the session's own folder if a path outside the store was given.
     """
     return store.root if session.is_relative_to(store.root) else session.parent
 
@@ -117,7 +117,7 @@ def owners_in(project: Path, root: Path) -> dict[Path, str | None]:
 def files_below(root: Path, folder: Path) -> list[Path]:
     """Return the regular files in a folder and its subfolders, without following links.
 
-    If the folder, or a folder between it and the root, is a link, there are none.
+    Return an empty list if the folder, or a folder between it and the root, is a link.
     """
     if link := find_link(root, folder):
         if os.path.lexists(folder):
@@ -164,7 +164,7 @@ def _data_folders(store: Store) -> list[Path]:
 def _plans(store: Store, nickname: str) -> list[Path]:
     """Return a session's plan and those of its sub-agents (2.1.325)."""
     # The nickname comes from the session file and becomes part of a path and a glob pattern:
-    # `../../x` or `*` must not match files of others.
+    # `../../x` or `*` must not match files of other sessions.
     if not NICKNAME.fullmatch(nickname):
         return []
     names = (f"{nickname}.md", f"{nickname}-agent-*.md")

@@ -1,7 +1,7 @@
-"""Share tasks with a forked process; results come back in the order of the tasks.
+"""Split tasks between this process and a forked child; yield results in the order of the tasks.
 
-The child knows everything that its parent knew at the fork, so a task only names what to work on.
-Without a child, or once it is killed, the parent does everything itself, with the same results.
+The child inherits its parent's memory at the fork, so a task only has to name its input. Without a
+child, or once it is killed, the parent runs all tasks itself, with the same results.
 """
 
 import gc
@@ -20,9 +20,9 @@ from typing import Any
 from turnlog.format.regular_files import collect_skipped, note_skipped
 
 AHEAD = 2
-"""Tasks that the child has at a time: while its parent is busy, it continues with the second."""
+"""Tasks assigned to the child at a time: it starts the second one while its parent is busy."""
 SIZE = 4
-"""Bytes that state the size of a message."""
+"""Bytes of a message's length prefix."""
 PIPE_SIZE = 1 << 20
 """Bytes of results that the child can write while its parent is busy."""
 SET_PIPE_SIZE = 1031
@@ -30,7 +30,7 @@ SET_PIPE_SIZE = 1031
 AT_ONCE = 1 << 20
 
 Task = tuple[Any, ...]
-"""Numbers, texts and tuples of them, which `marshal` can encode; so are results."""
+"""Numbers, strings and tuples of them: `marshal` must be able to encode tasks and results."""
 Work = Callable[[Task], Any]
 Mapper = Callable[[Sequence[Task]], Iterator[Any]]
 """Yields the results of tasks, in their order."""
@@ -38,7 +38,7 @@ Mapper = Callable[[Sequence[Task]], Iterator[Any]]
 
 @contextmanager
 def sharing(work: Work, is_worth_it: bool) -> Generator[Mapper]:
-    """Fork a process that shares tasks; without one, do them here."""
+    """Provide a mapper that shares tasks with a forked process, or else runs all of them here."""
     helper = HelperProcess.start(work) if is_worth_it and can_fork() else None
     try:
         yield helper.map if helper else lambda tasks: map(work, tasks)
@@ -48,7 +48,7 @@ def sharing(work: Work, is_worth_it: bool) -> Generator[Mapper]:
 
 
 def can_fork() -> bool:
-    """Return whether a fork is safe here, and another processor can run it."""
+    """Return whether forking is safe here and a second CPU is available."""
     # A fork copies the locks that other threads hold, but not the threads that would release them:
     # the child could wait forever.
     is_alone = threading.active_count() == 1 and multiprocessing.parent_process() is None
@@ -56,23 +56,23 @@ def can_fork() -> bool:
 
 
 class HelperProcess:
-    """A forked process, and the tasks that it has."""
+    """A forked child process and the tasks assigned to it."""
 
     def __init__(self, work: Work, child: int, asking: int, answering: int) -> None:
         self._work, self._child = work, child
         self._asking, self._answering = asking, answering
         self._given: deque[int] = deque()
-        """Numbers of the tasks that the child has, in the order of its results."""
+        """Indexes of the tasks assigned to the child, in the order in which results arrive."""
         self._received = bytearray()
         self._is_dead = False
 
     @classmethod
     def start(cls, work: Work) -> "HelperProcess | None":
-        """Fork; return None if the limit of processes is reached."""
+        """Fork a child; return None if the process limit is reached."""
         from fcntl import fcntl  # not on Windows
 
         (task_end, asking), (answering, result_end) = os.pipe(), os.pipe()
-        with suppress(OSError):  # more than the user may have: the child waits sooner
+        with suppress(OSError):  # above the user's limit: the child has to wait sooner
             fcntl(result_end, SET_PIPE_SIZE, PIPE_SIZE)
         try:
             child = os.fork()
@@ -98,7 +98,7 @@ class HelperProcess:
                 if waiting:
                     own = waiting.popleft()
                     results[own] = self._work(tasks[own])
-                # Without a task of its own, there is nothing to do but to wait for the child.
+                # With no task left to run here, wait for the child.
                 results |= self._receive(tasks, is_waiting=not waiting and number not in results)
             yield results.pop(number)
 
@@ -135,7 +135,7 @@ class HelperProcess:
             read = os.read(self._answering, AT_ONCE)
             self._is_dead = not read
             self._received += read
-        # What a killed child had is done here; a task that made it fail then raises its error.
+        # Run the tasks of a dead child here; one that made the child fail now raises its error.
         while self._is_dead and self._given:
             number = self._given.popleft()
             found[number] = self._work(tasks[number])
@@ -143,9 +143,10 @@ class HelperProcess:
 
 
 def _serve(work: Work, task_end: int, result_end: int) -> None:
-    """Do tasks until the parent closes its pipe or is gone."""
+    """Run tasks until the parent closes its end of the pipe or exits."""
     try:
-        # Objects of before the fork are not garbage; examining them would copy their pages.
+        # Exclude objects from before the fork from garbage collection: examining them would copy
+        # their memory pages.
         gc.freeze()
         with os.fdopen(task_end, "rb") as tasks:
             while size := tasks.read(SIZE):
@@ -160,7 +161,7 @@ def _serve(work: Work, task_end: int, result_end: int) -> None:
 
 
 def write_message(pipe: int, value: Any) -> None:
-    """Write a value with its size in front."""
+    """Write a value with a length prefix."""
     raw = marshal.dumps(value)
     view = memoryview(len(raw).to_bytes(SIZE, "little") + raw)
     while view:

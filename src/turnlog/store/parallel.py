@@ -16,7 +16,7 @@ T = TypeVar("T")
 WORTH_SHARING = 32 << 20
 """Total bytes below which starting a second process takes longer than reading the files."""
 SHARES = 32
-"""Batches per process, so that none works alone for long on the last one."""
+"""Batches per process: enough that no process works alone on the last batch for long."""
 
 
 def map_files(
@@ -28,7 +28,8 @@ def map_files(
         paths, lambda path: sizes[path], sum(sizes.values()) // (SHARES * processes)
     )
     weights = [sum(sizes[path] for path in batch) for batch in batches]
-    # In this process if there is little to do; the results are the same, in another order.
+    # If there is little to do, stay in this process. The results are the same, but come in another
+    # order.
     if processes == 1 or sum(weights) < WORTH_SHARING:
         yield from zip(weights, map(function, batches), strict=True)
         return
@@ -50,7 +51,7 @@ if CONTEXT.get_start_method() == "spawn":
 def open_pool(
     processes: int, prepare: Callable[..., None] | None = None, *arguments: Any
 ) -> ProcessPoolExecutor:
-    """Return a pool of prepared processes, which end when this process does."""
+    """Return a pool of processes that call `prepare` first and exit when this process does."""
     return ProcessPoolExecutor(processes, CONTEXT, _prepare, (prepare, arguments))
 
 

@@ -1,7 +1,7 @@
 """Paths of everything on disk.
 
-A project folder's name never determines its working directory: different directories can share a
-name, so only entries can.
+A project folder's name does not identify its working directory, because different directories can
+share a name. Only the entries identify it.
 """
 
 import os
@@ -100,7 +100,10 @@ def open_store(environment: Mapping[str, str] = os.environ) -> Store:
 
 
 def client_store(environment: Mapping[str, str] = os.environ) -> Store:
-    """Return the store that the client reads: it knows no lists, nor turnlog's configuration."""
+    """Return the store that the client uses.
+
+    The client takes `CLAUDE_CONFIG_DIR` for one directory and ignores turnlog's configuration.
+    """
     return Store(Path(environment.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude"))
 
 
@@ -141,9 +144,9 @@ def real_path(path: Path) -> Path:
 
 
 def expand_user(path: str) -> Path:
-    """Return a path with its home directory filled in; one of an unknown user stays as written.
+    """Expand `~` and `~user` in a path; a path of an unknown user stays as written.
 
-    Unlike `Path.expanduser`, this never fails, as in a shell: a text may say `@~nobody/x`.
+    Unlike `Path.expanduser`, this never fails: a prompt may contain `@~nobody/x`.
 
     >>> str(expand_user("~no-such-user/x"))
     '~no-such-user/x'
@@ -244,7 +247,7 @@ def nested_subagents(session: Path) -> list[Path]:
 
 
 def project_notes(project: Path) -> list[Path]:
-    """Return files that a project's sessions share: notes of the model, an index (to 2.1.30)."""
+    """Return the files that a project's sessions share: notes, and an index (up to 2.1.30)."""
     index = project / "sessions-index.json"
     notes = regular_paths((project / "memory").rglob("*.md"))
     return [*notes, *([index] if index.is_file() else [])]

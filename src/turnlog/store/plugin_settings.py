@@ -1,7 +1,7 @@
 """The plugin's entries in the client's settings, preserving the rest of the text.
 
-The client reformats its settings whenever it writes them, and drops what it takes for outdated, so
-texts are compared by their values, apart from the plugin's own entries.
+The client reformats its settings whenever it writes them, and drops entries it considers outdated.
+Settings are therefore compared by value, ignoring the plugin's own entries.
 """
 
 import json
@@ -18,7 +18,7 @@ MARKETPLACES = "extraKnownMarketplaces"
 ENABLED = "enabledPlugins"
 STATUS_LINE = "statusLine"
 OWN = ((MARKETPLACES, MARKETPLACE), (ENABLED, PLUGIN))
-"""The entries by which the client knows the plugin."""
+"""The entries that register and enable the plugin."""
 
 
 class PluginEntries(NamedTuple):
@@ -30,7 +30,7 @@ class PluginEntries(NamedTuple):
 
 
 def add_plugin(text: str, entries: PluginEntries, is_ours: IsOurs) -> str:
-    """Return settings with the plugin; a status line of another program stays."""
+    """Return settings with the plugin; keep the status line of another program."""
     source = {"source": "directory", "path": str(entries.marketplace)}
     text = _put(text, MARKETPLACES, MARKETPLACE, value={"source": source})
     text = _put(text, ENABLED, PLUGIN, value=True)
@@ -77,12 +77,12 @@ def changed_keys(before: Fields, now: Fields) -> list[str]:
     """Return the settings that differ, apart from the plugin's own entries."""
     first, second = _without_own(before), _without_own(now)
     names = dict.fromkeys([*first, *second])
-    # `...` for an absent name: null is a value.
+    # `...` stands for an absent name, because None is the value of a JSON null.
     return [name for name in names if first.get(name, ...) != second.get(name, ...)]
 
 
 def adopt_changes(text: str, now: Fields, names: list[str]) -> str:
-    """Return settings with the values that another program gave to some names."""
+    """Return settings in which `names` have the values that another program set."""
     for name in names:
         if name in parse_settings(text):
             text = take_out(text, [name])

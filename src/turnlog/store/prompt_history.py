@@ -34,7 +34,7 @@ def read_history(store: Store) -> Iterator[HistoryPrompt]:
 
 
 def prompts_of(store: Store, session: str, directories: Collection[str]) -> list[HistoryPrompt]:
-    """Return the prompts of a session, and those without one that were typed in its directories."""
+    """Return a session's prompts, and prompts without a session id typed in its directories."""
     return [
         prompt
         for prompt in read_history(store)
@@ -57,6 +57,6 @@ def _prompt(line: int, fields: dict[str, object]) -> HistoryPrompt:
         line,
         session if isinstance(session, str) else None,
         project if isinstance(project, str) else None,
-        # A hash becomes a file name: `../settings` must not.
+        # A hash becomes a file name, so a value such as `../settings` is dropped.
         [name for name in hashes if HASH.fullmatch(name)],
     )

@@ -20,7 +20,7 @@ from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
 
 LATEST = 253_402_214_400_000
-"""The last day of the year 9999 in milliseconds; datetime has no later one."""
+"""The last day of the year 9999 in milliseconds: the latest that datetime supports."""
 LARGEST = 1 << 16
 """Maximum bytes of a registry file; real ones have less than a kilobyte."""
 
@@ -49,7 +49,7 @@ class Registration(NamedTuple):
 
 
 class RunningClient(NamedTuple):
-    """A process and what it registered."""
+    """A client process and its registration."""
 
     pid: int
     registration: Registration
@@ -94,7 +94,7 @@ class RegistryReader:
 
 
 def read_registration(path: Path) -> Registration | None:
-    """Return what a client registered; None if the file is malformed or being written."""
+    """Return a client's registration; None if the file is malformed or being written."""
     fields: object = None
     with suppress(OSError, ValueError, RecursionError):
         fields = json.loads(read_regular(path, LARGEST))
@@ -116,22 +116,22 @@ def read_registration(path: Path) -> Registration | None:
 
 
 def is_session_id(text: str) -> bool:
-    """Return whether a text can be the name of a session file and not a path to another folder."""
+    """Return whether a text is safe as the name of a session file, without dots or slashes."""
     return re.fullmatch(r"[A-Za-z0-9_-]{1,200}", text) is not None
 
 
 def seconds_in(fields: Fields, name: str) -> float | None:
-    """Return a field with milliseconds as seconds; None if it is anything else."""
+    """Return a field with milliseconds in seconds; None if it is not a number in range."""
     value = fields.get(name)
-    # JSON's `true` is an int to Python.
+    # In Python, JSON's `true` is an int as well.
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return value / 1000 if 0 < value < LATEST else None
 
 
 def is_registered_process(pid: int, started: str | None) -> bool:
-    """Return whether a process runs and, if its start is known, is the one that registered."""
-    # Where /proc knows the process, asking the kernel twice would tell nothing more.
+    """Return whether the process that registered still runs; `started` detects a reused pid."""
+    # A process that /proc lists is running: no second check is needed.
     if (found := start_of(pid)) is not None:
         return started is None or started == found
     with suppress(OverflowError):
@@ -142,7 +142,7 @@ def is_registered_process(pid: int, started: str | None) -> bool:
 def has_child_since(pid: int, moment: float) -> bool | None:
     """Return whether a process has a child that started after a moment; None without /proc.
 
-    A shell command that runs is such a child; servers that run all the time are not.
+    A running shell command counts; a server that was started earlier does not.
     """
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())

@@ -20,13 +20,13 @@ CLIENT = "claude"
 VARIABLE = "CLAUDE_CONFIG_DIR"
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 LARGEST = 1 << 20
-"""Bytes of a package.json; the client's has a few kilobytes."""
+"""Maximum bytes of a package.json; the client's has a few kilobytes."""
 
 
 def resume_command(session_id: str, directory: str | None, store: Store | None = None) -> str:
     """Return the shell command that resumes a session in its directory.
 
-    `store` is the session's store, if it may be another than the one that the client reads.
+    Pass the session's `store` if it may differ from the one that the client uses.
 
     >>> resume_command("5e55", "/home/ada/my shop")
     "cd '/home/ada/my shop' && claude --resume 5e55"
@@ -45,8 +45,8 @@ def with_store(command: str, store: Store) -> str:
 def pasteable_command(session_id: str, directory: str | None, store: Store) -> str | None:
     """Return a command that resumes a session and is safe to paste; None if there is none.
 
-    In a shell without bracketed paste, Ctrl-C in the name of a directory ends the command, quoted
-    or not, and what follows it is another one.
+    In a shell without bracketed paste, a Ctrl-C in the name of a directory cancels the command,
+    even inside quotes, and the text after it runs as another command.
     """
     named = f"turnlog --store {shlex.quote(str(store.root))} resume {shlex.quote(session_id)}"
     if is_clients_store(store):
@@ -70,7 +70,7 @@ def in_directory(directory: str | None, command: str) -> str:
     """Return a shell command that runs another one in a directory."""
     if not directory:
         return command
-    # `cd -x` is an option, `cd -` the previous directory: a relative name is never meant.
+    # `cd -x` would be an option and `cd -` the previous directory, so a relative path gets a `./`.
     place = directory if directory.startswith(("/", "\\")) or directory[1:2] == ":" else None
     return f"cd {shlex.quote(place or f'./{directory}')} && {command}"
 
@@ -116,5 +116,5 @@ def client_version(program: str) -> str | None:
 
 
 def client_command(program: Sequence[str], session_id: str, further: Sequence[str]) -> list[str]:
-    """Return the words of the command that resumes a session, with further arguments."""
+    """Return the argument list of the command that resumes a session, with further arguments."""
     return [*program, *resume_arguments(session_id), *further]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from turnlog.store.archive.archive import ArchiveManifest
 
 TITLE = 40
-"""Characters of a title in a list of candidates: they fit 80 columns beside an id."""
+"""Maximum characters of a title in a list of candidates: with an id, it fits in 80 columns."""
 
 
 def find_session(stores: AnyStores, text: str) -> SessionFile:
@@ -40,7 +40,7 @@ def find_session(stores: AnyStores, text: str) -> SessionFile:
 
 
 def find_in_store(stores: AnyStores, text: str) -> "StoredSession":
-    """Return the session that `text` names, which must be in a store, with that store."""
+    """Return the session that `text` names and its store; raise UsageError if it is in none."""
     path = find_session(stores, text).path
     store = holder_of(stores, path)
     return StoredSession(store, require_in_store(store, path))
@@ -56,7 +56,7 @@ class StoredSession(NamedTuple):
 def require_in_store(store: Store, path: Path) -> Path:
     """Return the path of a session below the store; raise UsageError for any other file.
 
-    Elsewhere, the files next to a session file need not belong to it.
+    Outside a store, the files next to a session file may not belong to it.
     """
     path = Path(os.path.normpath(path.absolute()))
     if not is_session_name(path.name):
@@ -113,12 +113,12 @@ def only_archived(text: str) -> "list[ArchiveManifest]":
 
 
 def missing_session(stores: AnyStores, text: str) -> NotFound:
-    """Return the error for a name that matches no session; the archive may have it."""
+    """Return the error for a name that matches no stored session; it mentions archived matches."""
     from turnlog.store.paths import archive_folder
 
     archived = only_archived(text)
     if len(archived) == 1:
-        # The name as it was typed, if it is part of the id: the user recognizes it.
+        # Repeat the name as typed if it is a prefix of the id: the user recognizes it.
         is_start = archived[0].session.lower().startswith(text.lower())
         name = text if is_start else archived[0].session
         return NotFound(
@@ -176,12 +176,12 @@ def _names_of(session: SessionFile) -> list[str]:
 
 def _subagent_files(stores: AnyStores) -> list[Path]:
     found = (path for each in each_store(stores) for path in each.projects.rglob("agent-*.jsonl"))
-    return list(dict.fromkeys(found))  # a store may be in another one
+    return list(dict.fromkeys(found))  # nested stores list a file twice
 
 
 def _candidate(session: SessionFile) -> str:
     title = describe(session).title or ""
     if len(title) > TITLE:
-        # Masked before it is cut: half a token is not recognized.
+        # Masked before it is cut: the start of a secret would not be recognized as one.
         title = f"{mask_start(title, TITLE - 1)}…"
     return f"{session.id}  {title}".rstrip()

@@ -1,4 +1,4 @@
-"""Several stores as one: which ones there are, and which one has a file.
+"""Read several stores as one: list them, and find the store that a file is in.
 
 The first store is the one that chat and hooks use.
 """
@@ -21,8 +21,8 @@ WHERE = "turnlog where"
 
 
 def each_store(stores: AnyStores) -> tuple[Store, ...]:
-    """Return the stores, also if there is only one."""
-    # A store is itself a tuple, of its directory.
+    """Return one store or several as a tuple of stores."""
+    # A `Store` is a named tuple, so `tuple(store)` would return its directory.
     return (stores,) if isinstance(stores, Store) else tuple(stores)
 
 
@@ -37,13 +37,13 @@ def open_stores(environment: Mapping[str, str] = os.environ) -> tuple[Store, ...
         if store.projects.is_dir():
             found.append(store)
         else:
-            # The disk of another machine may not be mounted; the rest can still be read.
+            # The disk of another machine may not be mounted; other stores can still be read.
             note_skipped(store.root, f"it has no projects folder (try: {WHERE})")
     return distinct(found)
 
 
 def store_at(path: str | Path) -> Store:
-    """Return the store in a directory; its `projects` folder may be named as well."""
+    """Return the store at a path; the path of its `projects` folder is accepted as well."""
     folder = Path(os.path.abspath(expand_user(str(path))))  # noqa: PTH100
     if folder.name == "projects" and folder.is_dir() and not (folder / "projects").is_dir():
         return Store(folder.parent)
@@ -55,7 +55,7 @@ def store_at(path: str | Path) -> Store:
 
 
 def distinct(stores: Iterable[Store]) -> tuple[Store, ...]:
-    """Return each store once, whatever links lead to it."""
+    """Return each store once, even if several paths lead to it through symlinks."""
     found: dict[Path, Store] = {}
     for store in stores:
         found.setdefault(real_path(store.root), store)
@@ -63,7 +63,7 @@ def distinct(stores: Iterable[Store]) -> tuple[Store, ...]:
 
 
 def holder_of(stores: AnyStores, path: Path) -> Store:
-    """Return the store that a file is in; the first one for a file elsewhere."""
+    """Return the store that contains a file; the first store if none does."""
     known = each_store(stores)
     return find_holder(known, path) or known[0]
 
@@ -78,7 +78,7 @@ def store_argument(stores: AnyStores, path: Path) -> str:
 
 
 def find_holder(stores: AnyStores, path: Path) -> Store | None:
-    """Return the store that a file is in: of nested ones, the innermost."""
+    """Return the innermost store that contains a file; None if none does."""
     absolute = Path(os.path.abspath(path))  # noqa: PTH100
     resolved = real_path(path)
     holders = [
@@ -90,7 +90,7 @@ def find_holder(stores: AnyStores, path: Path) -> Store | None:
 
 
 def present(stores: AnyStores) -> tuple[Store, ...]:
-    """Return the stores that are there; all of them if none is."""
+    """Return the stores that exist; all of them if none does."""
     known = each_store(stores)
     return tuple(store for store in known if store.projects.is_dir()) or known
 
@@ -101,13 +101,14 @@ def all_session_files(stores: AnyStores, cwd: str | None = None) -> Iterator[Pat
     roots = {store.root for store in known}
     for store in known:
         for path in store.session_files(cwd):
-            # A store in the place of a project has no sessions there, but a prompt history.
+            # If a store is inside the `projects` folder of another one, its `history.jsonl` would
+            # look like a session.
             if path.parent not in roots:
                 yield path
 
 
 def places_of(stores: AnyStores) -> str:
-    """Return the folders with the sessions, for a message."""
+    """Return the `projects` folders of stores as text for a message."""
     return ", ".join(str(store.projects) for store in each_store(stores))
 
 

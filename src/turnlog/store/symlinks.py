@@ -1,4 +1,4 @@
-"""Find symlinks below a root. Files that one leads to are never changed, moved or removed.
+"""Find symlinks below a root, so that files behind them are never changed, moved or removed.
 
 A store may come from someone else, or be shared: if `file-history/<session>` were a link to a home
 directory, removing the session would empty that directory. The root itself may be a link.
@@ -12,7 +12,7 @@ from turnlog.errors import Conflict
 from turnlog.format.regular_files import note_skipped, skipping
 from turnlog.store.descriptors import JUNCTION
 
-REASON = "a symbolic link; what it leads to is left alone"
+REASON = "a symbolic link; its target is left alone"
 
 
 def find_link(root: Path, path: Path) -> Path | None:
@@ -25,14 +25,14 @@ def find_link(root: Path, path: Path) -> Path | None:
     place = root
     for part in path.relative_to(root).parts:
         place /= part
-        # Behind `..`, the components that were checked say nothing about where the path leads.
+        # After `..`, the components checked so far no longer tell where the path leads.
         if part == ".." or is_link(place):
             return place
     return None
 
 
 def is_link(path: Path) -> bool:
-    """Return whether a path is a symlink, or a junction of Windows."""
+    """Return whether a path is a symlink or a Windows junction."""
     try:
         found = path.lstat()
     except OSError:
@@ -41,7 +41,7 @@ def is_link(path: Path) -> bool:
 
 
 def without_links(root: Path, paths: Iterable[Path]) -> list[Path]:
-    """Return the paths that no symlink leads to; note the links that lead to others."""
+    """Return the paths that are not behind a symlink; report the symlinks of others as skipped."""
     found: list[Path] = []
     for path in paths:
         if link := find_link(root, path):
@@ -52,18 +52,18 @@ def without_links(root: Path, paths: Iterable[Path]) -> list[Path]:
 
 
 def require_no_link(root: Path, paths: Iterable[Path]) -> None:
-    """Raise `Conflict` if a symlink leads to one of some paths."""
+    """Raise `Conflict` if any of the paths is behind a symlink."""
     for path in paths:
         if link := find_link(root, path):
             raise Conflict(f"{link} is {REASON}", "turnlog ls")
 
 
 def note_link(root: Path, link: Path) -> None:
-    """Note a symlink, unless the file that it leads to is known by its own name.
+    """Report a symlink as skipped, unless its target is a file below the root.
 
-    The client keeps such links: `debug/latest`, and outputs of tasks that are sub-agents' files.
+    The client creates such links: `debug/latest`, and task outputs that link to sub-agent files.
     """
-    with skipping(link):  # one that leads nowhere has a reason of its own
+    with skipping(link):  # a dangling link is reported with its own reason
         link.stat()
         target = Path(os.path.realpath(link))
         if not (target.is_file() and target.is_relative_to(os.path.realpath(root))):

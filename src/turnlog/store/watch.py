@@ -1,4 +1,4 @@
-"""Lines as they are appended, to one file or to any session of a store.
+"""Yield lines as they are appended to one file or to any session of a store.
 
 Each line is yielded once, when its newline has been written. A truncated or replaced file is read
 again from its start.
@@ -30,7 +30,7 @@ class Follower:
         self._bookmarks[path] = Bookmark.at(path, start)
 
     def skip_to_tail(self, path: Path, reach: int) -> None:
-        """Mark a file as read up to a line within the last `reach` bytes, or its last line."""
+        """Mark a file as read, except for the lines that end within its last `reach` bytes."""
         start, end = 0, path.stat().st_size
         for line in read_lines_backwards(path):
             if line.end <= end - reach:
@@ -103,7 +103,7 @@ def watch(
 
 
 def _files_at(places: Sequence[Path], is_wanted: Callable[[Path], bool]) -> list[Path]:
-    found: dict[Path, None] = {}  # a store may be in another one
+    found: dict[Path, None] = {}  # nested stores list a file twice
     for path in places:
         if path.is_dir():
             found |= dict.fromkeys(regular_paths(filter(is_wanted, path.rglob("*.jsonl"))))

@@ -1,6 +1,6 @@
 """The worktrees of a git repository, read from its files.
 
-git itself is not run: in a directory of unknown origin, its configuration names programs to run.
+git itself is not run: the configuration of an untrusted repository can make it run programs.
 """
 
 from pathlib import Path
@@ -8,9 +8,9 @@ from pathlib import Path
 from turnlog.format.regular_files import read_regular
 
 LARGEST = 1 << 14
-"""Bytes of a file that holds one path."""
+"""Maximum bytes of a file that holds one path."""
 MOST = 1000
-"""Worktrees of a repository that are looked at."""
+"""Maximum number of worktrees to read."""
 
 
 def worktrees_of(directory: Path) -> list[Path]:
@@ -58,7 +58,7 @@ def _common_folder(root: Path) -> Path:
 
 
 def _path_in(file: Path, base: Path, lead: str = "") -> Path | None:
-    """Return the path that a file holds, relative to a base; None if it cannot be read."""
+    """Return the path stored in a file, resolved against a base; None if it cannot be read."""
     try:
         text = read_regular(file, LARGEST).decode().strip()
     except (OSError, ValueError):

@@ -187,8 +187,8 @@ def _cache_writes(usage: Usage) -> dict[str, int | None]:
 def cost_details(span: Span) -> dict[str, float] | None:
     """Return Langfuse's costs, under the keys of its counts.
 
-    If any cost is given, Langfuse computes none itself, and sums only input and output for the
-    total: the total is therefore included.
+    If any cost is given, Langfuse computes no costs itself, and its total is only the sum of input
+    and output. So the total is included.
     """
     if span.cost_usd is None:
         return None
@@ -200,7 +200,7 @@ def cost_details(span: Span) -> dict[str, float] | None:
 
 
 def cost_of_kinds(*kinds: str) -> Get:
-    """Return a getter for the cost of some kinds of tokens together."""
+    """Return a getter for the total cost of some kinds of tokens."""
 
     def summed(span: Span) -> float | None:
         if span.costs_usd is None:

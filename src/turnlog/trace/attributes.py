@@ -70,7 +70,7 @@ def attributes_of(span: Span) -> dict[str, Value]:
     for name, get, is_id in _ATTRIBUTES:
         value = get(span)
         if value is not None:
-            # Also with `--content full`, which masks nothing: an id is never meant to be a secret.
+            # Identifiers are masked even with `--content full`: an id should never be a secret.
             found[name] = _masked(value) if is_id else value
     return found
 
@@ -239,7 +239,8 @@ ROWS = (
     ),
 )
 
-# Flat, as `attributes_of` runs for every span: it neither merges rows nor compares names.
+# A flat list, because `attributes_of` runs for every span: merging rows and comparing names each
+# time would be slow.
 _ATTRIBUTES = [
     (name, get, name.endswith(IDENTIFIERS)) for row in ROWS for name, get in row.names.items()
 ]

@@ -15,7 +15,7 @@ from turnlog.trace.work import Work, turns_of
 
 
 def adopt_sent(store: Store, session: Session, options: SpanOptions, state: SentState) -> None:
-    """Mark turns that cc-langfuse sent as sent, when a session is first sent to Langfuse.
+    """Mark turns that cc-langfuse delivered as sent, before a session is first sent to Langfuse.
 
     Later its state is ignored: it would also count turns that turnlog has sent.
     """

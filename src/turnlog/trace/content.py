@@ -22,7 +22,7 @@ SHORT = 100
 """Length up to which a text is never cut, such as a name or a role."""
 DEEPEST = 100
 TOO_DEEP = "… [nested too deeply]"
-"""Takes the place of a value at this depth: neither turnlog nor a backend could read it."""
+"""Replaces objects and arrays nested deeper than that, which no backend could read."""
 LONG_TEXTS = 4 << 20
 """Maximum number of characters in the cache of long texts."""
 
@@ -49,7 +49,7 @@ IDENTIFIERS = (
     "agent_id",
     "agent_type",
 )
-"""Fields of a span that are no content but come from the session file, so may contain a secret."""
+"""Fields of a span that are not content, but come from the session file and may hold a secret."""
 TRACE_IDENTIFIERS = (
     "session_id",
     "user",
@@ -75,7 +75,7 @@ class ContentPolicy(Struct, frozen=True):
     """Maximum length of each input and output; 0 for no limit."""
 
     def of(self, span: Span) -> Span:
-        """Return a copy of a span that may be sent."""
+        """Return a copy of a span with only the content that may be sent."""
         if self.mode is ContentMode.NONE:
             span = _without_content(span)
         is_masked = self.mode is not ContentMode.FULL
@@ -132,7 +132,7 @@ class _Cutter:
 
 def _clean(text: str, is_masked: bool, name: str = "") -> str:
     """Return a text that can be sent; its field name may mark it as a secret."""
-    # Every span repeats its session, directory and branch, and the keys of its JSON.
+    # Short texts are cached: every span repeats its session, directory, branch and JSON keys.
     if len(text) <= SHORT:
         return _clean_short(text, is_masked, name)
     return _CLEAN_LONG.get(text, is_masked, name)
@@ -164,7 +164,7 @@ class _CleanTexts:
         if found is None:
             found = _clean_uncached(text, is_masked, name)
             self.room -= len(text)
-            # Cleared as a whole: the spans that share a text follow one another closely.
+            # Clearing the whole cache costs little: spans that share a text are close together.
             if self.room < 0:
                 self.texts.clear()
                 self.room = LONG_TEXTS - len(text)

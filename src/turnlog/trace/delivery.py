@@ -1,4 +1,4 @@
-"""Send the new spans of one session along a route, as far as hooks announced them.
+"""Send the new spans of a session that hooks announced, along one route.
 
 Only final spans are sent, each once; the progress is saved after every delivery.
 """
@@ -65,7 +65,7 @@ class DeliveryJob(NamedTuple):
 
     @property
     def path(self) -> Path | None:
-        """The session's file; found elsewhere in the store if its project was moved."""
+        """The session's file, which is elsewhere in the store if its project was moved."""
         named = self.last.transcript
         if named.is_file():
             return named
@@ -79,7 +79,7 @@ class DeliveryJob(NamedTuple):
 
 
 class Meters(NamedTuple):
-    """The folder of the metrics' totals, and the form in which they are sent."""
+    """Where metric totals are stored, and in which form they are sent."""
 
     folder: Path
     temporality: Temporality
@@ -126,7 +126,7 @@ class LazyConnection:
             return
 
     def close(self) -> str | None:
-        """Send metrics if they are on, and close; return why they could not be sent."""
+        """Send metrics if they are on, then close; return the error if sending metrics failed."""
         if "exporter" not in self.__dict__:
             return None
         if self.meters:
@@ -182,7 +182,7 @@ class Delivery(NamedTuple):
     def _read(
         self, job: DeliveryJob, path: Path, before: SendProgress | None
     ) -> tuple[Session, SpanOptions]:
-        """Return as much of a session as is needed, after waiting for its last lines."""
+        """Return the part of a session with unsent turns, after waiting for its last lines."""
         mark = before.mark if before else None
         session, past = open_tail(path, mark)
         options = self._options(job, session)
@@ -194,7 +194,7 @@ class Delivery(NamedTuple):
         return session, replace(options, past=past)
 
     def _options(self, job: DeliveryJob, session: Session) -> SpanOptions:
-        """Return the span options for a session: whether it, or its last turn, is over."""
+        """Return the span options; they include whether the session or its last turn is over."""
         last = job.last
         has_ended = last.event == "SessionEnd" or is_over(job.store, session.path)
         is_settled = last.event == "Stop" and wait_for_turn(session, last, self.patience)

@@ -24,7 +24,7 @@ from turnlog.trace.work import Work
 
 FIRST_UUID = re.compile(rb'"uuid":\s*"([^"]+)"')
 NEAR = 1 << 12
-"""Bytes to read first; most files have their first uuid there, and a folder may hold thousands."""
+"""Bytes to read first: most files have their first uuid there, and there may be thousands."""
 HEAD = 1 << 16
 """Maximum bytes to search for the first uuid of a file."""
 
@@ -112,7 +112,7 @@ def _named_origin(session: Session, session_id: str) -> Origin | None:
 
 
 def _copied_from(entry: object, session_id: str) -> str | None:
-    """Return the session that an entry was copied from with its uuid; None for an original.
+    """Return the session from which an entry was copied under the same uuid; None if from none.
 
     `turnlog clone` assigns new uuids: a clone shares no trace with its origin.
     """

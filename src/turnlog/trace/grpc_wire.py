@@ -57,7 +57,7 @@ class GrpcWire(Response):
             options.append(("grpc.http_proxy", target.proxy))
         else:
             # grpcio would read https_proxy from this process, which another project may have
-            # started. This option also turns off a proxy that is given.
+            # started. Not set above, because it also turns off `grpc.http_proxy`.
             options.append(("grpc.enable_http_proxy", 0))
         if parts.scheme == "grpc":
             return self._grpc.insecure_channel(address, options)

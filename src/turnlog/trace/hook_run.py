@@ -1,7 +1,7 @@
-"""turnlog hook run: leaves a note of the hook call, and lets another process deliver it.
+"""`turnlog hook run`: write a note of the hook call, and start a process that delivers it.
 
-The client waits for this, and may take what a hook prints for a decision: it is silent, quick, and
-always succeeds. Nothing heavy is loaded before the client continues.
+The client waits for the hook and may take its output for a decision, so the hook prints nothing, is
+quick and always succeeds. Heavy modules are imported only after the client continues.
 """
 
 import os
@@ -13,7 +13,7 @@ from turnlog.trace.switch import read_switches
 from turnlog.trace.variable_origin import HookPlaces
 
 KEPT = ("HOME", "LANG", "LC_ALL", "TZ")
-"""Variables that a sender may see: none of them says where or how to send."""
+"""Environment variables that a sender keeps; none of them affects where or how it sends."""
 
 LIMIT = 16 << 20
 """Maximum bytes of a payload. Its longest part is the model's last message, at most a few hundred
@@ -21,9 +21,9 @@ kilobytes."""
 
 
 def run(arguments: list[str], given: bytes | None = None) -> None:
-    """Leave a note of the hook call, and start a sender; ends the process.
+    """Write a note of the hook call, start a sender, and exit.
 
-    The payload is the given one, or read from stdin.
+    The payload is `given`, or else read from stdin.
     """
     try:
         payload = given if given is not None else sys.stdin.buffer.read(LIMIT + 1)
@@ -40,13 +40,13 @@ def run(arguments: list[str], given: bytes | None = None) -> None:
         if is_on and os.fork() == 0:
             _detach()
             _send(places)
-    except BaseException:  # whatever it is, the client continues; backfill finds what was missed
+    except BaseException:  # on any error, the client continues; backfill finds missed sessions
         pass
     os._exit(0)
 
 
 def _detach() -> None:
-    """Leave the client's process group and pipes: it kills the one, and waits for the other."""
+    """Leave the client's process group, which it kills, and its pipes, which it waits for."""
     os.setsid()
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)

@@ -143,13 +143,13 @@ class MetricStore:
             state.unconfirmed = [name for name in state.unconfirmed if name not in confirmed]
 
     def export(self, exporter: Exporter) -> None:
-        """Send the totals if they changed since the last export; a failed export is not lost.
+        """Send the totals if they changed since the last successful export.
 
-        Cumulative totals may arrive twice. A delta whose request timed out may have been added, so
-        it is not sent again.
+        Cumulative totals may arrive twice without harm. A delta whose request timed out is not sent
+        again, because the target may have added it.
         """
         secure_folder(self.path.parent, must_own=True)
-        # A separate lock for the export: counting continues while a slow target is being sent to.
+        # The export has a lock of its own, so that counting continues while the target is slow.
         with _locked(self.path.with_suffix(".export.lock"), wait=False) as is_ours:
             if not is_ours:
                 return

@@ -34,7 +34,7 @@ def leave_note(folder: str, fields: "Mapping[str, str]", payload: bytes) -> None
 
 
 def leave_notes(folder: str, routes: "Sequence[Mapping[str, str]]", payload: bytes) -> None:
-    """Write a note for each route of a hook call; all have the time of the call."""
+    """Write a note for each route of a hook call; all notes have the time of the call."""
     now = time.time_ns()
     for rank, fields in enumerate(routes):
         pairs = (f"{name}={value}" for name, value in fields.items())

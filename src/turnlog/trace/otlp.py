@@ -1,7 +1,7 @@
 """Send spans to a backend in batches, over HTTP with OpenTelemetry's exporter, or over gRPC.
 
-Sending never raises: a backend that is down, slow or refuses spans is an outcome. Nothing is read
-from the environment, only from the target. Import this module lazily: it loads OpenTelemetry.
+Sending never raises: the outcome says if a backend is down, is slow or refuses spans. All settings
+come from the target, none from the environment. Import this module lazily: it loads OpenTelemetry.
 """
 
 import gzip
@@ -57,11 +57,11 @@ class ExportOutcome(Struct, frozen=True):
     accepted: list[str]
     """Ids of the spans that the backend accepted."""
     failed: int = 0
-    """Number of spans that it did not accept."""
+    """Number of spans that the backend did not accept."""
     reason: str | None = None
     """The reason why spans were rejected."""
     refused: list[str] = []
-    """Ids of the spans that it would refuse again, whatever the settings."""
+    """Ids of the spans that the backend would refuse again, even with other settings."""
 
 
 class Exporter:
@@ -117,7 +117,7 @@ class Exporter:
         return self._wire.status
 
     def send(self, spans: Iterable[Span]) -> Iterator[ExportOutcome]:
-        """Send spans in batches, yield the outcome of each, and stop if further ones would fail."""
+        """Send spans in batches and yield each outcome; stop when further batches would fail."""
         made = (sdk_span(span, self._resource) for span in spans)
         for batch in bounded(made, _text_size, MAX_BYTES, MAX_SPANS):
             outcome = self._send(batch)
@@ -127,7 +127,7 @@ class Exporter:
                 return
 
     def _is_useless(self, outcome: ExportOutcome) -> bool:
-        """Return whether the next batch would fail too; an oversized span fails on its own."""
+        """Return whether the next batch would fail too; an oversized span affects only itself."""
         if outcome.verdict is BatchOutcome.REFUSED:
             return not outcome.accepted and self._wire.status != TOO_LARGE
         return outcome.verdict is BatchOutcome.LATER
@@ -137,7 +137,7 @@ class Exporter:
         self._wire.forget()
         try:
             self._exporter.export(spans)
-        except Exception as error:  # of any kind: the caller has other targets to send to
+        except Exception as error:  # any error: the caller may have other targets to send to
             self._wire.reason = str(error)
         if self._wire.status == TOO_LARGE and len(spans) > 1:
             half = len(spans) // 2
@@ -275,7 +275,7 @@ def _id_of(span: ReadableSpan) -> str:
 
 
 def _text_size(span: ReadableSpan) -> int:
-    """Return the size of a span's texts, which are almost all of it; no need to encode it."""
+    """Return the size of a span's texts: close to the encoded size, without encoding the span."""
     return sum(len(value) for value in (span.attributes or {}).values() if isinstance(value, str))
 
 

@@ -66,7 +66,7 @@ class Ownership(Struct, frozen=True):
         )
 
     def _is_current(self, announcements: Sequence[Announcement]) -> bool:
-        """Return whether the project used this route, or none, at the time of a turn."""
+        """Return whether this route was the project's at the time of a turn, or none was known."""
         own = [item for item in announcements if item.project == self.project]
         # A hook that sends to several targets announces a turn on several routes at the same time.
         last = {item.route for item in own if item.time == own[-1].time}

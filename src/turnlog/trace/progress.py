@@ -14,11 +14,11 @@ from turnlog.format.private_files import secure_folder
 from turnlog.trace.sent_state import now_text, write_json
 
 PROBE = 4096
-"""Bytes before an offset whose hash shows whether a file is still the one that was read."""
+"""Number of bytes before an offset whose hash detects that a file was replaced or edited."""
 
 
 class SendPosition(Struct, frozen=True):
-    """The start of the first turn that is not completely sent, and what precedes it."""
+    """The start of the first turn that is not completely sent, with counts of what precedes it."""
 
     offset: int
     lines: int
@@ -31,7 +31,7 @@ class SendPosition(Struct, frozen=True):
 
 
 class SendProgress(Struct):
-    """The sent part of a session, and counts of the rest."""
+    """How much of a session was sent, and how many spans are still unsent."""
 
     session: str
     path: str
@@ -58,7 +58,7 @@ class SendProgress(Struct):
     updated: str = ""
 
     def is_same(self, path: Path) -> bool:
-        """Return whether a file has not grown, and all its final spans were sent."""
+        """Return whether a file has the size last read, and all its final spans were sent."""
         return self.size == path.stat().st_size and self.unsent == 0
 
 

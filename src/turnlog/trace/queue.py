@@ -31,7 +31,7 @@ class QueueState(Struct):
     retry_at: float = 0.0
     """Time of the next attempt, in seconds since 1970."""
     timeouts: int = 0
-    """Requests in a row that the target did not answer in time."""
+    """Requests that the target did not answer in time; a success does not reset the count."""
     reason: str | None = None
 
     def fail(self, reason: str, first_delay: float, is_timeout: bool) -> None:
@@ -60,7 +60,7 @@ class QueueState(Struct):
 
 
 def load_queue(spool: Path, name: str) -> QueueState:
-    """Return the state of a queue; without one, the target may be tried at once."""
+    """Return the state of a queue; a new queue has no failures, so its target is tried at once."""
     return _state(read_object(_path(spool, name)))
 
 

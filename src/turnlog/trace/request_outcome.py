@@ -4,7 +4,7 @@ from enum import StrEnum
 
 TOO_LARGE = 413
 FOR_GOOD = frozenset({400, TOO_LARGE, 422})
-"""Statuses that refuse the spans themselves; others may change with another key or address."""
+"""Statuses that mean the spans are at fault; other errors may go away with another key or URL."""
 FOR_NOW = frozenset({408, 425, 429})
 """Temporary errors, in addition to statuses of 500 and above."""
 
@@ -44,5 +44,5 @@ class Response:
 
     @property
     def is_for_good(self) -> bool:
-        """True if the backend refuses the spans themselves."""
+        """True if the spans are at fault, so that a retry would be refused as well."""
         return bool(self.rejected) or self.status in FOR_GOOD

@@ -21,9 +21,9 @@ from turnlog.trace.targets import Target, backend_of
 from turnlog.trace.trace_settings import TraceSettings, convert_settings, read_table, table_of
 
 TRANSPORT = ("timeout", "no_proxy", "ca_file", "link")
-"""Connection settings: like credentials, those of the newest note of a route apply."""
+"""Connection settings, taken from the newest note of a route, like credentials."""
 OPTIONAL = frozenset(PLAIN[PLAIN.index("tags") :])
-"""Settings that are part of a route's key only if they are set; other keys stay the same."""
+"""Settings that are part of a route's key only if set, so that routes without them keep theirs."""
 
 
 class Credential(Struct, frozen=True):
@@ -104,7 +104,7 @@ def open_target(route: Route, credentials: Sequence[Credential]) -> tuple[TraceS
 
 
 def explain_withheld(credentials: Sequence[Credential]) -> str:
-    """Return why credentials are withheld from a route; empty if none is."""
+    """Return why credentials are withheld from a route; empty if none are."""
     return "; ".join(secret.withheld for secret in credentials if secret.withheld is not None)
 
 
@@ -125,7 +125,7 @@ def _value(route: Route, credential: Credential) -> Any:
 
 
 def _from_config(route: Route, name: str, path: Path) -> Any:
-    """Return the current value in the configuration; raise if it is for another address now."""
+    """Return the configuration's current value; raise if it now belongs to another address."""
     settings = route.settings
     try:
         configured = read_table(path)

@@ -101,7 +101,7 @@ CACHE = "config.cache"
 
 
 def capture(places: HookPlaces) -> "list[Fields]":
-    """Return the fields of a note for each target: its complete route."""
+    """Return the complete route to each target, as the fields of a note."""
     environment = places.environment
     fields = {"project": places.project, "config": places.config, "store": places.store}
     if parent := find_traceparent(environment):
@@ -177,7 +177,7 @@ class _Resolution:
         return {f"secret.{name}.config": config}
 
     def _foreign_to_variable(self, name: str, variable: str) -> str:
-        """Return why a credential of the environment must not be sent here; empty if it may.
+        """Return why a credential from the environment must not be sent here; empty if it may.
 
         A key that the user's shell exports as LANGFUSE_SECRET_KEY must not be sent to the
         LANGFUSE_HOST set by a project. A project's own key may be sent wherever the project wants.
@@ -221,7 +221,7 @@ def is_same_address(
     name: str,
     is_own: bool,
 ) -> bool:
-    """Return whether a credential of the configuration is meant for the chosen address.
+    """Return whether a credential from the configuration is meant for the chosen address.
 
     With to = "honeycomb" in the configuration, its key must not be sent to an address or preset
     that only the environment names. `is_own` means that the credential is in the target's own
@@ -292,7 +292,7 @@ def find_traceparent(environment: "Mapping[str, str]") -> str:
 def find_variables(
     environment: "Mapping[str, str]", to: str, host: str = "", is_only: bool = True
 ) -> Fields:
-    """Return the name of the variable that sets each setting, for settings in the environment."""
+    """Return the settings that the environment sets, each with the name of its variable."""
     return pick_variables(environment, list_candidates(environment, to, host, is_only))
 
 
@@ -335,7 +335,7 @@ def list_candidates(
 
 
 def read_config(path: str, cache: str) -> Fields:
-    """Return [trace] of the configuration, flat, with "" in place of credentials.
+    """Return the [trace] table of the configuration, flattened, with "" in place of credentials.
 
     Importing tomllib takes longer than starting Python, so the result is cached until the file
     changes. Raise ValueError if the file is not valid TOML.

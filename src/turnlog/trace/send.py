@@ -33,7 +33,7 @@ class SendReport(Struct):
     skipped: int = 0
     """Number of spans that were sent before."""
     open: int = 0
-    """Number of spans that are not final, and are sent later."""
+    """Number of spans that are not final yet and will be sent later."""
     failed: int = 0
     """Number of spans that the target did not accept."""
     refused: int = 0
@@ -58,7 +58,7 @@ def send_session(
     content: ContentPolicy,
     skip: Set[str],
 ) -> SendReport:
-    """Send the final spans of a session except those in `skip`; record what the target accepted."""
+    """Send the final spans of a session except those in `skip`; record those accepted."""
     from turnlog.trace.request_outcome import BatchOutcome
 
     report = SendReport(session.id)
@@ -67,8 +67,8 @@ def send_session(
     taken: set[str] = set()
     spans = _sendable(spans_of(session, options, known), report, made)
     for outcome in exporter.send(content.of(span) for span in spans):
-        # Saved after every batch: if the process dies, at most one batch is sent twice, under equal
-        # ids.
+        # Saved after every batch: if the process dies, at most one batch is sent twice, with the
+        # same ids.
         taken.update(outcome.accepted)
         if outcome.accepted or outcome.refused:
             state.add(outcome.accepted, outcome.refused)

@@ -1,4 +1,4 @@
-"""The sender: process the notes in the spool, and deliver each along its own route.
+"""The sender: processes the notes in the spool, and delivers each along its own route.
 
 A hook of any project may start a sender, so it never reads its own environment: each route is sent
 with the settings and credentials of its own notes. A note is removed when all final spans of its
@@ -27,19 +27,19 @@ from turnlog.trace.switch import read_switches
 from turnlog.trace.trace_settings import state_folder
 
 GIVEN_UP = 7 * 86400.0
-"""Seconds after which a session that cannot be read is given up."""
+"""Seconds after which the notes of a session that cannot be read are dropped."""
 LINGER = 300.0
 """Seconds for which a sender started by a hook keeps running to retry failed targets."""
 THREADS = 32
 
 
 class Urgency(NamedTuple):
-    """The wait for locks, and whether retry delays are ignored."""
+    """How long to wait for locks, and whether to ignore retry delays."""
 
     wait: float = 0.0
     """Seconds to wait for another sender."""
     is_forced: bool = False
-    """True if to try targets whose retry is not due yet."""
+    """True to try targets even if their retry is not due yet."""
 
 
 CALM = Urgency()
@@ -63,8 +63,9 @@ class Sender:
     def run(self, again: bool = False, urgency: Urgency = CALM) -> bool:
         """Deliver all notes; return False if another sender has a queue.
 
-        `again` retries refused notes as well. A sender that finds a queue locked exits, although
-        its hook has just left a note: so each queue is checked again after its lock is released.
+        `again` retries refused notes as well. A sender that finds a queue locked exits, even if its
+        hook has just written a note. The sender with the lock therefore checks each queue again
+        after releasing the lock.
         """
         workers: dict[str, _TargetSender] = {}
         is_ours = True
@@ -170,7 +171,8 @@ class _TargetSender:
 
     def _take_new(self) -> None:
         notes = self._notes()
-        # All notes of a session with a new note, also processed ones: together they show its state.
+        # Take all notes of a session with a new note, even processed ones: only together do they
+        # show its state.
         new = {note.transcript for note in notes if note.path not in self._seen}
         self._seen.update(note.path for note in notes)
         self._announced = {note.transcript: note.time for note in sorted(notes, key=_time_of)}
@@ -200,7 +202,7 @@ class _TargetSender:
     def _send(self, notes: Sequence[HookNote]) -> None:
         """Deliver the notes of one route, with the credentials of the newest one.
 
-        After a key was rotated, only the newest note has the valid one.
+        After a key is rotated, only the newest note has the valid key.
         """
         newest = max(notes, key=_time_of)
         route = newest.route
@@ -305,7 +307,7 @@ class _TargetSender:
         return known.is_same(path) and not is_over(job.store, path)
 
     def _miss(self, job: DeliveryJob) -> None:
-        """Handle a session without a file: a new session has none yet, an old one's was deleted."""
+        """Handle a session without a file: it was not written yet, or was deleted."""
         # A session file appears with the first line, so a Stop hook may run before it is visible:
         # wait a moment. Without a Stop, no turn has ended, and there is nothing to send.
         if any(note.event == "Stop" for note in job.notes):

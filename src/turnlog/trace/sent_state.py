@@ -20,7 +20,7 @@ from turnlog.format.regular_files import read_object
 
 
 class SentState:
-    """The spans of a conversation that a target has; changed only under its lock."""
+    """The spans of a conversation that a target accepted or refused; locked while it is open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Trace sessions to a backend or a file: what commands and library users call."""
+"""Trace sessions to a backend or a file: the functions for commands and library users."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -52,7 +52,7 @@ def write_traces(
     settings: TraceSettings,
     progress: Progress = lambda size: None,
 ) -> SpanTally:
-    """Write sessions to a file one by one: all of them would not fit in memory."""
+    """Write sessions to a file one by one, because all of them would not fit in memory."""
     resource = None if target.is_perfetto else resource_attributes(settings)
     read = partial(spans_in, stores, settings)
     return write_sessions(target.path, paths, read, progress, resource)

@@ -24,9 +24,9 @@ PROCESSES = 2
 PART = 2 << 20
 """Minimum bytes of sessions per part."""
 LARGE = 4 * PART
-"""Bytes from which a part is started early, so that no process works on it alone at the end."""
+"""Minimum bytes of a part that is started early, so that no process ends up working alone on it."""
 WORTH_SHARING = 4 << 20
-"""Bytes from which starting other processes pays off."""
+"""Minimum bytes for which starting other processes pays off."""
 
 IDS = re.compile(rb'\{"traceId":"(\w+)","spanId":"(\w+)"')
 """The start of an encoded span."""
@@ -42,7 +42,7 @@ class SpanTally(Struct):
     turns: set[str] = field(default_factory=set[str])
     """Trace ids of the turns."""
     ids: set[bytes] = field(default_factory=set[bytes])
-    """The ids of the spans, each after that of its trace."""
+    """Keys of the spans: each is the trace id followed by the span id."""
 
     @property
     def spans(self) -> int:
@@ -156,14 +156,14 @@ def _join(file: BinaryIO, part: WrittenPart, tally: SpanTally) -> None:
 
 
 def _unwritten(written: Iterable[bytes], known: set[bytes]) -> Iterator[bytes]:
-    """Yield the spans of a part, one per line, that are in no part before it."""
+    """Yield the spans of a part, one per line, that are in no earlier part."""
     for line in written:
         if (ids := IDS.match(line)) and bytes.fromhex(ids.expand(rb"\1\2").decode()) not in known:
             yield b",\n" + line.removesuffix(b"\n").removesuffix(b",")
 
 
 class _PartWriter:
-    """State of a pool process that is kept between parts."""
+    """The state that a pool process keeps between parts."""
 
     spans_of: ClassVar[SpansOf]
 

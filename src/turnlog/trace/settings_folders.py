@@ -1,9 +1,9 @@
 """List the directories whose `.claude` settings may reach a hook.
 
 The client, like `turnlog chat`, loads settings from its start directory, the repository's root and
-the main checkout of a worktree. To miss none, every parent directory is listed: listing too many
-only withholds more credentials. The client waits for the hook: this module imports only modules
-that Python has already loaded.
+the main checkout of a worktree. To miss none, this module lists every parent directory: listing too
+many only withholds more credentials. The client waits for the hook, so only modules that Python has
+already loaded are imported.
 """
 
 import os

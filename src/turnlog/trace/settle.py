@@ -58,7 +58,7 @@ def wait_for_turn(session: Session, note: HookNote, patience: Patience) -> bool:
 
 
 def settled_turn(session: Session, note: HookNote) -> Work | None:
-    """Return the last turn if it is complete and the one whose end a note announced."""
+    """Return the last turn if it is complete and a note announced its end; else None."""
     turn = next(reversed(turns_of(session)), None)
     is_settled = (
         turn is not None
@@ -96,7 +96,7 @@ def _ends_with(turn: Work, message: str) -> bool:
 def _is_closed(turn: Work, is_quiet: bool) -> bool:
     """Return whether the client recorded that its hooks have run, or the turn's duration."""
     answers = [node.index for node in turn.nodes if isinstance(node, AssistantNode)]
-    # The duration is the very last line. After a hook summary, a duration may still follow: it
-    # closes the turn only once the file has been quiet for a while.
+    # The duration is the very last line. After a hook summary, a duration may still follow, so the
+    # summary closes the turn only once the file has been quiet for a while.
     after = {node.kind for node in turn.nodes if node.index > max(answers)}
     return DURATION in after or (SUMMARY in after and is_quiet)

@@ -91,7 +91,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     """The session that started the turn, if a fork continued it."""
 
     is_helper: bool = False
-    """True if the trace consists only of a client's helper that ran longer than the turn."""
+    """True if the trace contains only a helper of the client that ran longer than the turn."""
 
     source: str = "claude-code"
 
@@ -141,7 +141,7 @@ class Span(Struct, frozen=True, kw_only=True):
     call_count: int | None = None
     """Number of tool calls of a generation."""
     active: int | None = None
-    """The duration that the client measured, in nanoseconds, if it did."""
+    """The duration that the client measured, in nanoseconds; None if it measured none."""
     agent_id: str | None = None
     agent_type: str | None = None
     description: str | None = None
@@ -167,5 +167,5 @@ class Span(Struct, frozen=True, kw_only=True):
     @property
     def ends(self) -> int:
         """The end, or the start if the end is unknown."""
-        # The order of lines is not that of their times: a span may seem to end before it begins.
+        # Lines are not always in chronological order: a span may seem to end before it begins.
         return self.begins if self.end is None else max(self.begins, self.end)

@@ -133,7 +133,7 @@ def _failure(entry: Assistant) -> EventParts:
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values that are not empty, as types that an event can have."""
+    """Return the values that are not empty, as types that event attributes can have."""
     kept: dict[str, Any] = {}
     for name, value in values.items():
         if is_array(value):

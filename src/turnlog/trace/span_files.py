@@ -53,7 +53,7 @@ def otlp_file(path: Path, resource: Mapping[str, str] | None = None) -> Generato
 def encode_span(span: Span) -> bytes:
     """Encode a span as OTLP JSON.
 
-    Without protobuf: the objects of all spans would not fit in memory.
+    Protobuf is not used, because the objects of all spans would not fit in memory.
     """
     return b"\n" + _encode(otlp_span(span))
 

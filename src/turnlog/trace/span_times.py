@@ -34,8 +34,8 @@ def seconds(nanoseconds: int) -> float:
     >>> seconds(1_794_980_000_002_000_000)
     1794980000.002
     """
-    # Two integers: the quotient is exact to the last digit. A division by 1e9 rounds twice, and a
-    # line may then seem to precede a switch of the same millisecond.
+    # Dividing two integers rounds once. Dividing by 1e9 would round twice, and a line might then
+    # seem to precede a switch of the same millisecond.
     return nanoseconds / 1_000_000_000
 
 
@@ -57,8 +57,8 @@ def nearest_time(work: Work) -> int | None:
 def generation_starts(work: Work) -> dict[int, int | None]:
     """Return when the model started each message, by the index of the message's first line.
 
-    The start is the time of the latest line before: the prompt, the end of the previous message, or
-    the last of the results that it responds to.
+    The start is the time of the latest line before the message: the prompt, the end of the previous
+    message, or the last of the results that it responds to.
     """
     firsts = {message.nodes[0].index for message in work.messages}
     starts: dict[int, int | None] = {}
@@ -89,7 +89,7 @@ def end_of(work: Work) -> int | None:
 
 
 def measured_time(work: Work) -> int | None:
-    """Return the client's measurement of a turn in nanoseconds, without waiting for the user."""
+    """Return the working time that the client measured for a turn, in nanoseconds."""
     measures = [node.milliseconds for node in work.nodes if isinstance(node, DurationNode)]
     return int(sum(measures) * 1_000_000) if measures else None
 

@@ -60,7 +60,7 @@ class SpanOptions(Struct, frozen=True):
     release: str | None = None
     version: str | None = None
     parent: Parent | None = None
-    """The caller's span: parent of all turns, which then join its trace. Span ids stay the same."""
+    """The caller's span: all turns become its children, in its trace. Span ids stay the same."""
     ended: bool = False
     """The session has ended: its last turn and its background sub-agents will not continue."""
     running: frozenset[str] = frozenset()
@@ -144,7 +144,7 @@ class _SpanContext(NamedTuple):
 
 
 class _Extent(NamedTuple):
-    """The end of the last of some spans, and whether all of them are final."""
+    """The latest end of several spans, and whether all of them are final."""
 
     end: int | None
     is_final: bool
@@ -287,8 +287,8 @@ class _SpanBuilder:
             values = _tool(work, call)
             values["end"] = max(filter(None, (values["end"], started.end)), default=None)
             yield Span(**self._at(name, context._replace(is_final=is_final)), **values)
-        # Removed when built: a call that occurs again, in a cycle or a copy, does not build it
-        # twice.
+        # Sub-agents are removed once built, so that a call that occurs again, in a cycle or a copy,
+        # does not build them twice.
         for agent in self.crew.started.pop(call.id, []):
             detail = work.session.detail(call)
             is_final = self._has_ended(agent, call, detail.structured, context)

@@ -1,7 +1,7 @@
 """The spool: waiting notes, notes that a backend refused, and recent failures.
 
-A note identifies a session with something to send and its route. At most one sender at a time
-processes the notes for a target.
+A note names a session with unsent spans and the route to send them along. At most one sender at a
+time processes the notes for a target.
 """
 
 import json
@@ -98,7 +98,7 @@ class Spool:
 
     @contextmanager
     def lock(self, wait: float = 0, is_shared: bool = False) -> Generator[bool]:
-        """Lock out all senders, or with `is_shared` join them; yield False if that fails."""
+        """Lock out all senders, or share the lock with them; yield False if that fails."""
         with self._locked("lock", wait, is_shared) as is_ours:
             yield is_ours
 
@@ -207,7 +207,7 @@ class Spool:
 
 
 def read_note(path: Path) -> HookNote | str | None:
-    """Return a note, the reason why it can never be sent, or None if it is gone or too new."""
+    """Return a note, or why it can never be sent; None if it is gone or a newer turnlog's."""
     try:
         raw = path.read_bytes()
     except OSError:
@@ -258,7 +258,7 @@ def _transcript(payload: Any) -> Path | None:
 
 
 def find_intrusion(transcript: Path, store: Path) -> str | None:
-    """Return why a path is not a session of a store; None if it is one.
+    """Return why a path is not that of a session in a store; None if it is.
 
     Any local program can run `turnlog hook run` with the path of another file, such as
     `/home/ada/diary.jsonl` or `projects/x/s.jsonl -> ../../../diary.jsonl`. Its content must not

@@ -1,6 +1,6 @@
 """The per-project on/off switch for live traces.
 
-A log of switch events, kept with turnlog's configuration and never in a project, so that a
+The log of switch events is kept with turnlog's configuration and never in a project, so that a
 repository cannot switch itself on. The log records times: turns made while a project was off are
 never sent live. The client waits for the hook: this module imports only modules that Python has
 already loaded.
@@ -91,7 +91,7 @@ def ancestors(folder: str) -> "Iterator[str]":
 
 
 def nearest(folder: str, roots: "Iterable[str]") -> str | None:
-    """Return the nearest of some directories that contains a folder, or None."""
+    """Return the folder or its nearest parent that is one of `roots`; None if there is none."""
     known = set(roots)
     return next((parent for parent in ancestors(folder) if parent in known), None)
 

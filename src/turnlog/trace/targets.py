@@ -44,7 +44,7 @@ class Target(Struct, frozen=True):
     @property
     def name(self) -> str:
         """A short hash that identifies the target, used in file names."""
-        # Without headers: after a key was rotated, the target still has the spans sent before.
+        # Headers are left out: after a key is rotated, the target still has the spans sent before.
         return sha256(f"{self.url} {self.project}".encode()).hexdigest()[:16]
 
     @property
@@ -65,7 +65,7 @@ class FileTarget(Struct, frozen=True):
     is_perfetto: bool = False
 
     def require_replaceable(self, command: str, is_agreed: bool) -> None:
-        """Raise UsageError if writing would replace a file that is no trace of turnlog's."""
+        """Raise UsageError if writing would replace a file that is not one of turnlog's traces."""
         require_replaceable(self.path, command, is_agreed, _is_own_trace)
 
 

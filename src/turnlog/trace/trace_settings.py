@@ -60,7 +60,7 @@ class TraceSettings(Struct, frozen=True):
     traceparent: str | None = None
     """The caller's span, parent of all turns, as a W3C trace context."""
     metrics: Temporality | None = None
-    """The form in which metrics are sent; None sends none."""
+    """The form in which metrics are sent; None turns metrics off."""
     timeout: float = 60.0
     """Seconds to wait for the backend's response to each batch."""
     headers: dict[str, str] = {}
@@ -125,7 +125,7 @@ def convert_settings(known: Mapping[str, Any]) -> TraceSettings:
         if isinstance(known.get(name), str):
             known = {**known, name: parse(known[name])}
     try:
-        # Not strict: in a variable, every value is a text, also a number.
+        # Not strict: in an environment variable, even a number is a string.
         return msgspec.convert(known, TraceSettings, strict=False)
     except msgspec.ValidationError as error:
         message = f"a trace setting is not valid: {error}"

@@ -93,7 +93,7 @@ def _sizes(path: Path, mark: SendPosition) -> Sizes:
 
 
 def _is_plain(session: Session) -> bool:
-    """Return whether all lines have ids, and none is a sub-agent's: those depend on other lines."""
+    """Return whether no line lacks a uuid or is a sub-agent's: such lines depend on others."""
     chain = [node for node in session.nodes if isinstance(node, ChainNode)]
     return all(node.uuid and not node.is_sidechain for node in chain)
 

@@ -65,8 +65,8 @@ class ProjectVariables:
         try:
             content = read_small(path)
             self.files.append(path)
-            # Most settings have no env, and need no parsing. An escape or another encoding could
-            # hide it.
+            # Most settings have no "env" and need no parsing. Backslash escapes or NUL bytes
+            # (UTF-16) could hide it.
             if any(mark in content for mark in (b'"env"', b"\\", b"\0")):
                 _parse(content.removeprefix(MARK).decode(), self._collect)
         except (FileNotFoundError, NotADirectoryError):
@@ -81,7 +81,7 @@ class ProjectVariables:
 
 
 class HookPlaces:
-    """The paths of turnlog's files for a hook call, and which of its variables are the user's."""
+    """The paths of turnlog's files for a hook call, and the variables that the project sets."""
 
     def __init__(self, arguments: "Sequence[str]", environment: "Mapping[str, str]") -> None:
         fixed, self.options = split_places(arguments)
@@ -97,8 +97,8 @@ class HookPlaces:
             self.project = here
         self.directories = [self.project]
         """Directories that must all be switched on."""
-        # Fail closed: settings of a project that is off, too large to be read, may name another
-        # project in CLAUDE_PROJECT_DIR, which is on.
+        # Fail closed: unreadable settings of a project that is off may set CLAUDE_PROJECT_DIR to
+        # another project, which is on.
         if not self.variables.is_complete:
             self.directories.append(here)
         self.environment = {
@@ -118,7 +118,7 @@ class HookPlaces:
         """True if the location of the spool is certain."""
 
     def _problem(self, open_places: "Iterable[str]") -> str:
-        """Return why the paths are uncertain; empty if they are not.
+        """Return why the paths are uncertain; empty if they are certain.
 
         With XDG_CONFIG_HOME set by a project, the user's switches would not be found, and a project
         that is switched off would be traced.
@@ -153,7 +153,7 @@ def _parse(text: str, collect: "Callable[[list[tuple[str, Any]]], Any]") -> None
         from _json import make_scanner
 
         scan: Any = make_scanner(_Scan(collect))  # type: ignore[arg-type]
-    except (ImportError, AttributeError, TypeError):  # another Python's scanner
+    except (ImportError, AttributeError, TypeError):  # a Python with another scanner
         import json
 
         json.loads(text, object_pairs_hook=collect)
@@ -162,7 +162,7 @@ def _parse(text: str, collect: "Callable[[list[tuple[str, Any]]], Any]") -> None
     text = text.strip(" \t\r\n")
     try:
         _, end = scan(text, 0)
-    except (StopIteration, SystemError) as error:  # its own error is in json, which is not loaded
+    except (StopIteration, SystemError) as error:  # JSONDecodeError is in json, which is not loaded
         raise ValueError("not valid JSON") from error
     if end != len(text):
         raise ValueError("unexpected text after the JSON value")

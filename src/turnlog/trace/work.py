@@ -1,6 +1,6 @@
 """Group the lines of a session into work: one per turn and one per sub-agent.
 
-All branches count: work that was rewound was done and paid for nevertheless. Turns are numbered in
+All branches count: work that the user rewound was still done and paid for. Turns are numbered in
 the order of their prompts in the file, so appending lines never changes a number.
 """
 
@@ -22,7 +22,7 @@ from turnlog.format.json_values import is_object
 
 NOTIFIED = re.compile(r"<(?:task-id|tool-use-id)>([^<]+)</")
 NAMED = re.compile(r"agentId:\s*([\w-]+)|<task-id>\s*([^<\s]+)\s*</task-id>")
-"""The sub-agent's id in the text of a result (observed: 2.0.x; in the background 2.1.x)."""
+"""The sub-agent's id in the text of a result (observed: 2.0.x; background agents of 2.1.x)."""
 PAIRED = re.compile(r"<task-id>([^<]+)</task-id>\s*<tool-use-id>([^<]+)</tool-use-id>")
 STARTING = ("Task", "Agent")
 NOTIFYING = ("queue-operation", "attachment/queued_command")
@@ -43,7 +43,7 @@ NOTHING = Past()
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The lines that follow from a prompt, on all branches, or those of a sub-agent."""
+    """The lines that descend from a prompt, on all branches, or the lines of a sub-agent."""
 
     session: Session
     n: int
@@ -55,7 +55,7 @@ class Work:
     calls: list[Call] = field(default_factory=list[Call])
     agent: SubAgent | None = None
     is_continued: bool = False
-    """True if this is the part of a turn that a fork added to a copied one."""
+    """True if this is the part of a turn that a fork added after the copied part."""
 
     @property
     def model_messages(self) -> list[Message]:
@@ -69,7 +69,7 @@ class Work:
 
     @property
     def first(self) -> ChainNode:
-        """The prompt, or the first line if there is no prompt of its own."""
+        """The prompt, or the first line if the work has no prompt of its own."""
         return self.prompt if self.prompt and not self.is_continued else self.nodes[0]
 
 
@@ -123,7 +123,7 @@ def all_subagents(session: Session, turns: Iterable[Work], past: Past = NOTHING)
     known_uuids = {node.uuid for node in session.tree.chain if node.uuid}
     known_messages = {message.id for turn in turns for message in turn.messages if message.id}
     # A sub-agent may start with a copy of the context of its caller, under the same uuids and
-    # message ids: what another work already contains is not counted again.
+    # message ids: lines that another `Work` already contains are not counted again.
     for agent in session.subagents:
         if agent.path in past.agents:
             continue
@@ -195,7 +195,7 @@ def _prompt_of(work: Work) -> str:
 
 def _notifications(session: Session) -> list[str]:
     nodes = [node for node in session.nodes if _is_notifying(node)]
-    # The values are searched as text, in which escaped line breaks stand for real ones.
+    # `str` escapes the line breaks in a value; undo that, because the patterns match real ones.
     return [str(value).replace("\\n", "\n") for value in session.values(nodes)]
 
 

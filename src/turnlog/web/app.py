@@ -56,7 +56,7 @@ class AppPage(NamedTuple):
     csv: Callable[[PageRequest], str] | None = None
     """Returns the table of the page for `?format=csv`."""
     needs_index: bool = True
-    """Wait for the first index."""
+    """True if the page waits for the first refresh of the index."""
 
 
 PAGES: dict[str, AppPage] = {
@@ -73,13 +73,13 @@ API: dict[str, JsonFunction] = {
 }
 LAKE_ERROR = "lake_error.html"
 KEPT = "private, max-age=31536000, immutable"
-"""Caching of files whose URL names their content."""
+"""Cache-Control for files whose URL contains the hash of their content."""
 MOST_STREAMS = 24
 """Maximum number of pages that follow sessions at the same time."""
 
 
 class Protection(NamedTuple):
-    """Middleware of the app."""
+    """The access rules and the security headers of the app."""
 
     origins: Origins
     access: Access
@@ -148,12 +148,12 @@ def _guarded(
 def _landing_route(access: Access) -> Callable[[Request], Any]:
     async def land(request: Request) -> Response:
         """Exchange a one-time token for the cookie."""
-        # Programs that preview links ask for the head; that must not use the token up.
+        # Programs that preview links send HEAD requests, which must not use up the token.
         is_visit = request.method == "GET"
         token, peer = request.path_params["token"], peer_of(request.scope)
         secret = access.redeem(token, peer) if is_visit else None
         if secret is None:
-            message = "this URL was already used, or is not for you: start turnlog web again"
+            message = "this URL was already used, or is another user's: start turnlog web again"
             return Response(
                 f"turnlog: {message} (try: turnlog web)\n", 401, media_type="text/plain"
             )
@@ -190,7 +190,7 @@ def _page_route(library: Library, page: AppPage) -> Callable[[Request], Any]:
 
 def _csv_response(text: str, name: str) -> Response:
     headers = {"Content-Disposition": f'attachment; filename="turnlog-{name}.csv"'}
-    # A lone half of a surrogate pair in a name has no UTF-8 form.
+    # A lone surrogate in a name cannot be encoded as UTF-8.
     return Response(text.encode("utf-8", "replace"), headers=headers, media_type="text/csv")
 
 
@@ -222,7 +222,7 @@ def _event_route(library: Library) -> Callable[[Request], Any]:
         except TurnlogError as error:
             return error_response(error)
         seen = request.headers.get("last-event-id", "")
-        # Cut, as int() raises for thousands of digits; no offset in a file has more than 18.
+        # Truncated, as int() raises for thousands of digits; a file offset has at most 18.
         start = int(seen[:18]) if seen.isascii() and seen.isdecimal() else None
         return StreamingResponse(
             _counted(streams, growth_events(found.path, start)), media_type="text/event-stream"
@@ -258,7 +258,7 @@ def _asked(library: Library, request: Request) -> PageRequest:
 
 
 def encode_json(value: Any) -> bytes:
-    """Return JSON; half of a surrogate pair, which has no UTF-8 form, is escaped."""
+    """Encode a value as JSON; escape lone surrogates, which cannot be encoded as UTF-8."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -291,7 +291,7 @@ def error_response(error: TurnlogError) -> Response:
 
 
 def _masked_error(error: TurnlogError) -> tuple[str, str | None]:
-    """Return the message and the hint of an error, which may name a path with a secret in it."""
+    """Return the message and hint of an error, masked: a path in them may contain a secret."""
     return mask(error.message), error.hint and mask(error.hint)
 
 

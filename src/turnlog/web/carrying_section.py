@@ -25,16 +25,16 @@ LONGEST = 600
 PATH_LEVELS = (1, 5)
 """Levels of the tree whose names are paths: projects and files."""
 ANCHOR = "#carrying"
-"""The page is long: without it, a click on a cell scrolls the graph out of view."""
+"""Added to links: without it, a click on a cell would scroll the graph out of view."""
 NO_MODEL = "Carrying costs cannot be filtered by model."
 
 _lock = Lock()
 _computed: dict[tuple[Store, ...], int] = {}
-"""The generation of each index for which all costs are known."""
+"""For each set of stores, the generation of the index whose costs are all computed."""
 
 
 def carrying_section(stores: Sequence[Store], params: Params) -> dict[str, Any]:
-    """Return the flame graph if the URL asks for it, else the address that does."""
+    """Return the flame graph if the URL asks for it, else a link to it."""
     links = PageLinks("/cost", params)
     section = {
         "chart": "",
@@ -57,8 +57,8 @@ def carrying_section(stores: Sequence[Store], params: Params) -> dict[str, Any]:
 
 
 def _compute(stores: tuple[Store, ...]) -> None:
-    """Let another process compute what is not known yet, unless nothing has changed."""
-    # It starts processes by forking, and a fork copies locks that other threads of a server hold.
+    """Compute missing costs in another process, unless nothing has changed."""
+    # The computation forks, and a fork would copy locks that other threads of the server hold.
     with _lock:
         generation = index_generation(stores)
         if _computed.get(stores) == generation:
@@ -81,7 +81,7 @@ def _cell(node: dict[str, Any], level: int = 0) -> FlameCell:
 
 
 def _link(keys: tuple[str, ...], links: PageLinks) -> str | None:
-    """Return where a cell leads: a project narrows the page, a file has its own page."""
+    """Return the link of a cell: a project filters the page, a file has its own page."""
     if not keys:
         return links.to(project=None) + ANCHOR if links.params.get("project") else None
     if not keys[-1]:
@@ -90,6 +90,6 @@ def _link(keys: tuple[str, ...], links: PageLinks) -> str | None:
         return links.to(project=keys[0]) + ANCHOR
     if len(keys) == 5:
         return address("/files", path=keys[4])
-    # Below a session comes the line of a turn, or a name such as that of the system prompt.
+    # The key below a session is the line of a turn, or a name such as that of the system prompt.
     line = next((key for key in keys[2:3] if key.isdecimal()), None)
     return session_link(keys[1], line)

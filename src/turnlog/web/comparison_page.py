@@ -33,7 +33,7 @@ class ComparedSession(NamedTuple):
 
 
 def comparison(request: PageRequest) -> Fields:
-    """Return the values of the page; without two keys, it says how to choose sessions."""
+    """Return the values of the page; without two keys, it explains how to choose sessions."""
     keys = [key for name in "ab" if (key := request.key(name))]
     if len(keys) < 2:
         return {
@@ -83,7 +83,7 @@ def _facts(*pair: ComparedSession) -> Iterator[tuple[str, list[str]]]:
 
 
 def _cost_notes(*pair: ComparedSession) -> Iterator[str]:
-    """Yield what the marks of the costs mean, each once."""
+    """Yield the explanation of each mark that the costs have."""
     marks = "".join(session.listed.marks for session in pair if session.listed)
     yield from (f"{mark} {note}" for mark, note in MARK_NOTES.items() if mark in marks)
 
@@ -122,9 +122,9 @@ def _counts(first: Mapping[str, int], second: Mapping[str, int]) -> list[tuple[s
 
 
 def align_prompts(first: ComparedSession, second: ComparedSession) -> Iterator[Fields]:
-    """Yield pairs of prompts, those that are equal on one row."""
-    # With `autojunk`, of long lists, prompts that occur often ("continue") may not be paired.
-    # Without it, two sessions of a thousand such prompts take ten seconds.
+    """Yield rows with the prompts of both sessions; equal prompts share a row."""
+    # `autojunk` stays on, although it may leave frequent prompts ("continue") in long lists
+    # unpaired: without it, two sessions of a thousand such prompts take ten seconds.
     matcher = SequenceMatcher(None, first.prompts, second.prompts)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         for step in range(max(i2 - i1, j2 - j1)):

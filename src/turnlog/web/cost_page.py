@@ -1,4 +1,4 @@
-"""The cost page: by period, model, project, store, …; cache use; a plan's value."""
+"""The cost page: costs by period, model, project or store; cache use; the value of a plan."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -38,11 +38,11 @@ from turnlog.web.report_data import (
 )
 
 SHOWN = 200
-"""Rows of the table; the CSV has all."""
+"""Maximum rows of the table; the CSV has all rows."""
 FIGURES = ("cost_usd", "tokens", "output", "cache_read", "agent_cost_usd")
 SPLITS = ("model", "project", "store", "branch", "none")
 STORE = "store"
-"""A grouping that is offered if there are several."""
+"""A grouping that is offered only if there are several stores."""
 AGES = (("7 days", "7d"), ("30 days", "30d"), ("90 days", "90d"), ("year", "365d"), ("all", None))
 
 
@@ -206,12 +206,12 @@ def _total(report: Report) -> dict[str, str]:
 
 
 def _cell(row: Row, key: str, show: Callable[[float | None], str]) -> str:
-    """Return a figure as text; a cost that is too low has the marks of the terminal."""
+    """Return a figure as text; an incomplete cost has the same marks as in the terminal."""
     return show(_number(row, key)) + (marks_of(row) if key == "cost_usd" else "")
 
 
 def _cache(report: Report, params: Params) -> dict[str, Any]:
-    """Return what the cache was used for, and what misses cost again."""
+    """Return the tokens read from and written to the cache, the hit rate and the misses."""
     total = report.total
     counts = [_count(total, name) for name in ("cache_read", "cache_write_5m", "cache_write_1h")]
     sent = sum(counts) + _count(total, "input")

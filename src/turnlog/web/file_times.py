@@ -13,15 +13,15 @@ from turnlog.worktree.state_views import mask_lines, state_view
 from turnlog.worktree.worktree import FileRevision, Worktree
 
 LARGEST = 256 << 20
-"""Bytes of a session whose files are shown here."""
+"""Maximum bytes of a session whose files are shown here."""
 CLIP = 400_000
-"""Characters of a file that are shown."""
+"""Maximum characters of a file that are shown."""
 MOST_FILES = 500
 MOST_VERSIONS = 2000
 
 
 def files_at(opened: OpenedSession, line: int | None) -> Fields:
-    """Return the changed files of a session, each with how well it is known at a line."""
+    """Return the changed files of a session, each with the certainty of its content at a line."""
     worktree, moment = _at(opened, line)
     # Files that the message only reads are listed too: the question is often what it saw.
     here = set(_files_in(worktree, line))
@@ -43,13 +43,13 @@ def files_at(opened: OpenedSession, line: int | None) -> Fields:
 def file_at(
     opened: OpenedSession, file: int | str, line: int | None, version: int | None
 ) -> Fields:
-    """Return a file at a line, or its version with a number, and all its versions.
+    """Return a file at a line or in a numbered version, and the list of its versions.
 
     `file` is the number that `files_at` returned, or a path: paths are compared, never opened.
     """
     worktree, moment = _at(opened, line)
     name = _named(worktree, file)
-    # The slider has a position for each version; beyond this number nobody can hit one.
+    # The slider has a position for each version; with more than this, nobody could pick one.
     versions = worktree.versions(name, moment.leaf)[:MOST_VERSIONS]
     seen = [n for n, each in enumerate(versions) if each.place <= moment.place]
     number = min(version, len(versions) - 1) if version is not None else max(seen, default=-1)
@@ -96,7 +96,7 @@ def _named(worktree: Worktree, file: int | str) -> FileName:
         names = list(worktree.files.values())
         found = names[file] if 0 <= file < len(names) else None
     if found is None:
-        raise NotFound("this session says nothing about that file", "turnlog files SESSION")
+        raise NotFound("this session neither read nor changed that file", "turnlog files SESSION")
     return found
 
 

@@ -181,6 +181,6 @@ def _call(row: Row) -> dict[str, Any]:
         "lines": _lines(row) if row["name"] in CHANGING else "",
         "is_subagent": bool(row["is_subagent"]),
         "key": row["session"],
-        # Lines of sub-agents are those of other files, which the page of the session cannot show.
+        # A sub-agent's lines are in a file of its own, which the session's page cannot show.
         "result_line": None if row["is_subagent"] else row["result_line"],
     }

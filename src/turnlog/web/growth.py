@@ -12,17 +12,17 @@ from typing import NamedTuple
 from turnlog.format.regular_files import open_regular
 
 LOOK_SECONDS = 0.2
-"""Seconds between two looks at the file."""
+"""Seconds between two polls of the file."""
 EVENT_SECONDS = 0.5
 """Seconds between two events: a client that writes fast must not make every page reload."""
 PING_SECONDS = 15
-"""Seconds after which a comment is sent, which reveals clients that are gone."""
+"""Seconds of silence before a comment is sent, which detects clients that have disconnected."""
 TAIL = 1 << 20
 """Bytes read at a time to find the end of the last whole line."""
 
 
 class Growth(NamedTuple):
-    """The end of a file."""
+    """The state of a growing file."""
 
     inode: int
     end: int
@@ -30,7 +30,7 @@ class Growth(NamedTuple):
 
 
 async def growth_events(path: Path, seen: int | None) -> AsyncIterator[bytes]:
-    """Yield an event for each growth of the file; the first at once unless it ends at `seen`."""
+    """Yield an event whenever the file grows, and one at once unless the file ends at `seen`."""
     known = await asyncio.to_thread(measure, path, 0)
     yield b"retry: 1000\n\n"
     # A page that connects for the first time read the session a moment ago, and a line that was
@@ -41,7 +41,7 @@ async def growth_events(path: Path, seen: int | None) -> AsyncIterator[bytes]:
     spoken = loop.time()
     while known is not None:
         # One `stat` five times a second costs 0.03 % of a core, works on network mounts as well,
-        # and needs no thread; a file system watch would have to be backed by such a poll anyway.
+        # and keeps no thread busy; a file system watch would need such a poll as a backup anyway.
         await asyncio.sleep(LOOK_SECONDS)
         current = await asyncio.to_thread(measure, path, known.end)
         if current is not None and current != known:

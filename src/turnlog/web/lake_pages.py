@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from turnlog.lake.lake_tables import LakeTables
 
 FRESH = 60.0
-"""Seconds for which pages show a lake as it was read."""
+"""Seconds for which pages share the tables that were read."""
 SHOWN = 200
-"""Rows of the table; the CSV has all."""
+"""Maximum rows of the table; the CSV has all rows."""
 FIGURES = ("cost_usd", "tokens", "output", "turns", "calls", "seconds")
 SPLITS = ("none", "user", "team", "machine", "project", "model")
 AGES = (("7 days", "7d"), ("30 days", "30d"), ("90 days", "90d"), ("year", "365d"), ("all", None))
@@ -45,7 +45,7 @@ LAKE_NAVIGATION = {"lake": ("/", "Lake")}
 
 
 class LakeView(NamedTuple):
-    """A way to group what a lake has."""
+    """A way to group the figures of a lake."""
 
     report: str
     key: str
@@ -68,7 +68,7 @@ LAKE_VIEWS = {
 
 
 class LakeLibrary:
-    """A lake as pages ask for it."""
+    """Computes reports on a lake, and caches its tables for a minute."""
 
     def __init__(self, source: "LakeSource") -> None:
         self.source = source
@@ -86,7 +86,7 @@ class LakeLibrary:
             with self._current() as tables:
                 return [compute_lake_report(tables, self.source, each) for each in requests]
 
-        # One at a time: pages share the engine's connection, which is not for several threads.
+        # One at a time: pages share the engine's connection, which is not thread-safe.
         with self._lock:
             return [masked_report(report) for report in retried(compute)]
 
@@ -107,7 +107,7 @@ class LakeLibrary:
             raise
 
     def close(self) -> None:
-        """Forget what was read."""
+        """Discard the cached tables."""
         self._tables = None
         self._opened.close()
 

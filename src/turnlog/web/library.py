@@ -1,4 +1,4 @@
-"""The sessions of one or several stores, as pages ask for them.
+"""Look up, list and search the sessions of one or several stores for pages.
 
 Queries read the index as it is. Sessions are looked up by their id in the index, or else among the
 files of the stores; no part of a request ever becomes part of a path.
@@ -38,7 +38,7 @@ MOST_FACETS = 300
 Place = tuple[float, int]
 """Time of a session's last activity, and its number in the index."""
 LiveIds = set[tuple[str, str]]
-"""Stores and ids: another store may have a copy of a session that is open."""
+"""Pairs of store and id: another store may have a copy of a session that is open."""
 
 
 class ListPage(NamedTuple):
@@ -70,7 +70,7 @@ class Library:
         self._facets: tuple[str, Facets] | None = None
 
     def with_sound_index(self, work: Callable[[], T]) -> T:
-        """Run a query; if it finds the index damaged, build that again and repeat the query."""
+        """Run a query; if it finds the index damaged, rebuild the index and repeat the query."""
         try:
             return work()
         except DamagedIndex:
@@ -80,7 +80,7 @@ class Library:
             return work()
 
     def page(self, filters: ListFilters, offset: int, limit: int) -> ListPage:
-        """Return a part of the sessions that match, most recently active first."""
+        """Return a page of the matching sessions, most recently active first."""
         with deferred_sync():
             generation, places = self._places(filters)
             ids = [id_ for _, id_ in places[offset : offset + limit]]
@@ -113,7 +113,7 @@ class Library:
                 yield self._key(hits.path, is_ambiguous=False), hits
 
     def related(self, path: Path, limit: int) -> Iterator[tuple[str, SessionHits]]:
-        """Yield the sessions that are about the same as one, with their keys, the best first."""
+        """Yield the sessions on the same topic as another, with their keys, the best first."""
         with deferred_sync():
             for hits in like_sessions(self.stores, LikeRequest(session=path, limit=limit)):
                 yield self._key(hits.path, is_ambiguous=False), hits
@@ -167,7 +167,7 @@ class Library:
         return str(service.index_generation(self.stores))
 
     def _places(self, filters: ListFilters) -> tuple[str, list[Place]]:
-        """Return the generation, and where all sessions that match are, from memory if possible."""
+        """Return the generation and the places of all matching sessions, cached if possible."""
         current = self._generation()
         with self._lock:
             kept = self._lists.get(filters)
@@ -184,7 +184,7 @@ class Library:
 
 
 def session_key(path: Path, is_ambiguous: bool) -> str:
-    """Return the key of a session in URLs: its id, and a hash of its path if others have that id.
+    """Return the key of a session in URLs: its id, with a hash of its path if that is ambiguous.
 
     >>> session_key(Path("/a/5e55.jsonl"), is_ambiguous=True)
     '5e55~f9ee3ad0'

@@ -13,13 +13,13 @@ from turnlog.web.library import Library, session_key
 from turnlog.web.worker_threads import run_in_thread
 
 LOOK_SECONDS = 0.5
-"""Seconds between two looks at the sessions, and so between two events."""
+"""Seconds between two polls of the sessions, and so the minimum between two events."""
 PING_SECONDS = 15
-"""Seconds after which a comment is sent, which reveals clients that are gone."""
+"""Seconds of silence before a comment is sent, which detects clients that have disconnected."""
 
 
 class LiveFeed:
-    """One reader for all pages: however many are open, the files are looked at twice a second."""
+    """One reader shared by all pages: files are polled twice a second, however many are open."""
 
     def __init__(self, library: Library) -> None:
         self._library = library

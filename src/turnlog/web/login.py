@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 LANDING = "/open/"
-"""The path that one-time tokens follow."""
+"""The prefix of the path of a one-time URL; the token follows."""
 SOCKETS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 
 
@@ -50,16 +50,16 @@ class Access:
         return path.startswith(LANDING)
 
     def redeem(self, token: str, peer: Peer) -> str | None:
-        """Exchange an unused token for the value of the cookie; None if it is not valid."""
-        # Comparing in constant time: a difference of microseconds would reveal a prefix. The peer
-        # comes last: whoever only guesses must not make the server read tables of sockets.
+        """Exchange an unused token for the value of the cookie; return None if it is not valid."""
+        # Compared in constant time: a difference of microseconds would reveal a prefix. The peer is
+        # checked last: a wrong guess must not make the server read tables of sockets.
         if self._token is None or not _equal(token, self._token) or not peer.is_own:
             return None
         self._token = None
         return self._secret
 
     def accepts(self, cookie: str | None) -> bool:
-        """Return whether the value of a cookie is that of this server."""
+        """Return whether a cookie has the value that this server issued."""
         return cookie is not None and _equal(cookie, self._secret)
 
 
@@ -84,14 +84,14 @@ def is_own_peer(client: Address | None, server: Address | None) -> bool:
 
 
 def owner_of(local: Address, remote: Address, table: str) -> int | None:
-    """Return the user id of the connected socket with these addresses in a table of /proc/net.
+    """Return the user id that owns a connected socket, from a table of /proc/net; None if unknown.
 
     >>> table = " 0: 0100007F:A000 0100007F:1F90 01 00:00 00:00 0 1000 0 42"
     >>> owner_of(("127.0.0.1", 0xA000), ("127.0.0.1", 0x1F90), table)
     1000
     """
-    # Ports alone are not enough. From 127.0.0.2 and the port of the server, another user connects
-    # with two equal ports, and the server's own end of that connection would match as well.
+    # Ports alone are not enough. If another user connects from 127.0.0.2 and a port with the same
+    # number as the server's, the server's own end of that connection would match as well.
     wanted = list(zip(_table_forms(local), _table_forms(remote), strict=True))
     for line in table.splitlines():
         fields = line.split()

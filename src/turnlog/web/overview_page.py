@@ -44,7 +44,7 @@ FIGURES = ("cost_usd", "tokens", "turns", "sessions")
 NAMES = {"cost_usd": "Cost", "tokens": "Tokens", "turns": "Turns", "sessions": "Sessions"}
 RECENT = 12
 CHECKED = 4 << 20
-"""Bytes of sessions to check while a page waits; `turnlog check` does the rest."""
+"""Maximum bytes of sessions to check while a page waits; `turnlog check` checks all of them."""
 YEAR = timedelta(weeks=53)
 SHOWN_EXPIRING = 5
 
@@ -134,7 +134,7 @@ def _by_hour(report: Report, figure: str) -> list[tuple[str, Value]]:
 
 def _by_day(report: Report, start: datetime, figure: str) -> list[tuple[str, Value]]:
     values = _days(report, figure)
-    # A week is drawn whole: on a Monday, one bar would fill it.
+    # Always draw a whole week: on a Monday, a single bar would fill the chart.
     days = max(7, (date.today() - start.date()).days + 1)
     names = [(start.date() + timedelta(days=n)).isoformat() for n in range(days)]
     return [(name, values.get(name, 0)) for name in names]
@@ -148,7 +148,7 @@ def _calendar(report: Report, figure: str) -> str:
     days = _days(report, figure)
 
     def link(day: str) -> str | None:
-        # An empty day leads nowhere: its list would be empty.
+        # An empty day has no link, because its list would be empty.
         return address("/sessions", since=day, until=day) if days.get(day) else None
 
     title = f"{NAMES[figure]} by day, the last 53 weeks"
@@ -168,7 +168,7 @@ def _week_map(report: Report, figure: str) -> str:
 
 
 def _footnotes(report: Report, recent: Sequence[ListedSession]) -> list[str]:
-    """Return what the marks of the listed costs mean."""
+    """Return the footnotes that explain the marks of the listed costs."""
     marks = {mark for session in recent for mark in session.marks}
     return [note for note in footnotes_of(report) if note[0] in marks]
 
@@ -184,7 +184,7 @@ def _is_live(session: ListedSession, live: set[tuple[str, str]]) -> bool:
 
 
 def _link(stores: Stores, path: Path, is_ambiguous: bool = False) -> str | None:
-    """Return the address of a session, which may be in several stores."""
+    """Return the address of a session, unambiguous even if several stores have its id."""
     return session_link(session_key(path, is_ambiguous or len(stores) > 1))
 
 
@@ -202,7 +202,7 @@ def _session(stores: Stores, session: ListedSession, is_live: bool) -> dict[str,
 
 
 def _broken(stores: Stores, recent: Sequence[ListedSession]) -> list[Mapping[str, Any]]:
-    """Return recent sessions that would not resume in full; checks a few that were not checked."""
+    """Return recent sessions that would not resume in full; check a few unchecked ones first."""
     found: list[Mapping[str, Any]] = []
     findings = {each.path: each.finding for each in recent if each.finding}
     findings |= _check(stores, [each.path for each in recent if not each.is_checked])

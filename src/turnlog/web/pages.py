@@ -1,4 +1,4 @@
-"""Render templates, and the files that pages load; both come from the package only."""
+"""Render templates and serve static files; both come only from the package."""
 
 import hashlib
 import re
@@ -20,7 +20,7 @@ FOLDERS = {
 }
 """Folders whose files are served, by the first part of their URL."""
 BUNDLES = ("web_page.js",)
-"""Scripts that are served with all that they import: 25 requests take longer than one."""
+"""Scripts that are served bundled with their imports: 25 requests take longer than one."""
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -46,7 +46,7 @@ FILTERS: dict[str, Any] = {
     "file_size": file_size,
     "duration": duration,
     "plural": plural,
-    # Escaping leaves characters that hide or reorder others, such as U+202E.
+    # HTML escaping does not remove characters that hide or reorder others, such as U+202E.
     "visible": lambda text: harmless(str(text)),  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 }
 
@@ -61,7 +61,7 @@ class StaticFile(NamedTuple):
 
     @property
     def version(self) -> str:
-        """The value of `v` in a URL that always has this content."""
+        """The value of `v` in the URL of exactly this content, which browsers may cache."""
         return self.tag.strip('"')
 
 
@@ -87,7 +87,7 @@ def _static_file(path: Path) -> StaticFile:
 
 @cache
 def asset(path: str) -> str:
-    """Return the URL of a file that a browser may keep: it changes whenever the file does."""
+    """Return a cacheable URL of a file: the URL changes whenever the file does."""
     return f"{path}?v={static_files()[path].version}"
 
 
@@ -95,7 +95,7 @@ def asset(path: str) -> str:
 def imported_modules(path: str) -> list[str]:
     """Return all modules that a script imports, directly or not.
 
-    A page that names them lets the browser load them at once instead of level by level.
+    A page that lists them lets the browser load all of them in parallel, not level by level.
     """
     found = [path]
     for each in found:  # grows while it is read
@@ -125,7 +125,7 @@ def render(template: str, page: str, /, **values: Any) -> str:
 
 
 TURNS_NOTE = "on all branches; turns copied from another session count there"
-"""The scope of the number of turns in a list: the page of a session shows one branch."""
+"""What the number of turns in a list counts; the page of a session shows only one branch."""
 GLOBALS: dict[str, Any] = {
     "turns_note": TURNS_NOTE,
     "navigation": NAVIGATION,

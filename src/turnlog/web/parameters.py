@@ -1,4 +1,4 @@
-"""Parse the parameters of a URL into filters; a value that makes no sense is a `UsageError`."""
+"""Parse the parameters of a URL into filters; raise `UsageError` for an invalid value."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -17,7 +17,7 @@ HOURS = tuple(map(str, range(24)))
 
 
 class PageRequest(NamedTuple):
-    """Query parameters of a page or an API call."""
+    """The parameters of a request for a page or an API call."""
 
     library: Library
     query: Mapping[str, str]
@@ -37,7 +37,7 @@ class PageRequest(NamedTuple):
         return value or None
 
     def number(self, name: str, default: int, most: int) -> int:
-        """Return a parameter that is a whole number from 0 to `most`."""
+        """Return a parameter as a whole number, at most `most`; `default` if it is missing."""
         value = self.text(name)
         if value is None:
             return default

@@ -1,6 +1,6 @@
 """Keep the index current in the background while pages are requested.
 
-A request never waits for a sync, except the first one: until then there may be no index at all.
+Requests wait only for the first sync, before which there may be no index at all.
 """
 
 import time
@@ -58,7 +58,7 @@ class Refresher:
             return
         if self._asked is None:
             self._asked = time.monotonic()
-        # A page and what its viewer asks for wait once, not each for five seconds.
+        # A page and the requests of its viewer share one wait: five seconds in total, not each.
         self._first.wait(max(0.0, self._asked + FIRST - time.monotonic()))
 
     def start(self) -> None:
@@ -88,5 +88,5 @@ class Refresher:
             with collect_skipped():
                 self._refresh(self._stores)
             self.problem = None
-        except Exception as error:  # a bug must not leave pages outdated without a word
+        except Exception as error:  # even a bug must be shown, or pages would silently go stale
             self.problem = str(error) or type(error).__name__

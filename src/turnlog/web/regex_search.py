@@ -1,7 +1,7 @@
-"""Search by regular expression in a process of its own, with a deadline.
+"""Search by regular expression in a separate process, with a deadline.
 
-`re` holds the interpreter's lock while it matches: `(a+)+$` on forty letters would stop every other
-page, and Ctrl-C, for years.
+`re` holds the GIL while it matches: `(a+)+$` on forty letters would block every other page, and
+Ctrl-C, for years.
 """
 
 import signal
@@ -27,14 +27,14 @@ CHILD = "from turnlog.web.regex_search import answer_parent; answer_parent()"
 
 
 class RegexQuery(NamedTuple):
-    """The pattern and the places that the child process searches."""
+    """The search that the child process runs, and the stores it searches."""
 
     roots: list[str]
     request: SearchRequest
 
 
 class RegexAnswer(NamedTuple):
-    """The sessions found, or why the expression is not valid."""
+    """The sessions found, or an error with its hint."""
 
     found: list[SessionHits]
     error: str | None = None
@@ -65,7 +65,7 @@ def answer_parent() -> None:
     """Read a query from stdin, and write its answer to stdout."""
     if hasattr(signal, "alarm"):
         # A parent that is killed cannot end this process, which `(a+)+$` would keep busy for years.
-        # Without a handler, the signal ends it even while `re` holds the interpreter's lock.
+        # Without a handler, the signal ends it even while `re` holds the GIL.
         signal.alarm(int(LONGEST) + 2)
     query = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=RegexQuery)
     try:

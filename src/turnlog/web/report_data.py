@@ -33,7 +33,7 @@ def filters_in(params: Params) -> Filters:
 
 
 def choice(params: Params, name: str, known: Sequence[str]) -> str:
-    """Return a parameter if it is one of the allowed values, by default the first of them."""
+    """Return a parameter, which must be one of `known`; the first of them if it is missing."""
     value = params.get(name) or known[0]
     if value not in known:
         raise UsageError(f"{name}={value[:40]} is unknown: choose from {', '.join(known)}")
@@ -60,7 +60,7 @@ def reports_of(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> li
 
 
 def unmasked_reports(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> list[Report]:
-    """Compute long reports, of which a page shows and masks a few rows with `masked_row`."""
+    """Compute reports without masking: the caller masks only the rows it shows (`masked_row`)."""
     return report_batch(stores, requests)
 
 
@@ -111,7 +111,7 @@ def _cell(value: RowValue) -> str | float | None:
 
 
 class PageLinks(NamedTuple):
-    """Addresses of a page that keep the rest of its state."""
+    """Builds URLs of a page that change some of its parameters and keep the others."""
 
     path: str
     params: Params
@@ -138,7 +138,7 @@ def session_link(id_: str, line: str | None = None) -> str | None:
     >>> session_link("a?b", line="7"), session_link("/home/ada/agent-1.jsonl")
     ('/sessions/a%3Fb?line=7', None)
     """
-    # Reports name a file without a session by its path, which no address may contain.
+    # Reports identify a file without a session by its path, and no URL may contain a path.
     return None if "/" in id_ else address(f"/sessions/{quote(id_, safe='')}", line=line)
 
 

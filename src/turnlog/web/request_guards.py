@@ -100,7 +100,7 @@ def _parse_origin(text: str) -> str:
 
 
 def require_known_host(visit: Visit) -> RefusedRequest | None:
-    """Refuse hosts that are not on the list.
+    """Refuse hosts that are not on the allowlist.
 
     DNS rebinding: evil.example resolves to 127.0.0.1 on the second lookup, so its page and this
     server are the same origin to the browser. Only `Host` reveals it: evil.example:8123.
@@ -108,7 +108,7 @@ def require_known_host(visit: Visit) -> RefusedRequest | None:
     hosts = visit.headers.getlist("host")
     if len(hosts) == 1 and hosts[0].lower() in visit.origins.hosts:
         return None
-    named = harmless(hosts[0])[:SHOWN_HOST] if len(hosts) == 1 else "such a Host"
+    named = harmless(hosts[0])[:SHOWN_HOST] if len(hosts) == 1 else "requests without one Host"
     hint = f"turnlog web --origin http://{named}" if len(hosts) == 1 else "turnlog web"
     return RefusedRequest(421, f"this server does not answer to {named} (try: {hint})")
 
@@ -124,7 +124,8 @@ def require_own_origin(visit: Visit) -> RefusedRequest | None:
     sites = visit.headers.getlist("sec-fetch-site")
     if all(site in OWN_SITE for site in sites):
         return None
-    # A terminal in a web page opens the printed URL from that page. The token is the proof.
+    # A terminal in a web page opens the printed URL from that page, so its site is another one. The
+    # token proves that the visit is legitimate.
     is_visit = visit.headers.get("sec-fetch-mode") == "navigate"
     is_document = visit.headers.get("sec-fetch-dest") == "document"
     if visit.access.is_landing(visit.path) and is_visit and is_document:
@@ -135,7 +136,7 @@ def require_own_origin(visit: Visit) -> RefusedRequest | None:
 
 
 def require_reading(visit: Visit) -> RefusedRequest | None:
-    """Refuse all methods that could change something: nothing here does."""
+    """Refuse all methods but GET and HEAD: the server only reads."""
     if visit.method in ("GET", "HEAD"):
         return None
     return RefusedRequest(405, f"{harmless(visit.method)[:20]} is not supported: pages only read")
@@ -166,7 +167,7 @@ def require_own_user(visit: Visit) -> RefusedRequest | None:
 
 
 GUARDS: tuple[Guard, ...] = (
-    # The host comes first: with a wrong one, no other header means what it says.
+    # The host comes first: with a wrong host, no other header can be trusted.
     require_known_host,
     require_own_origin,
     require_reading,

@@ -1,7 +1,7 @@
 """Run the app with uvicorn on a loopback port, with limits on connections and time.
 
-Any local program can connect. However many connections are open, and however slowly their ends
-write or read, the user's browser gets its answer.
+Any local program can connect. The limits make sure that the user's browser is served, no matter how
+many other connections are open or how slowly they write and read.
 """
 
 import asyncio
@@ -21,20 +21,20 @@ HOST = "127.0.0.1"
 
 
 class ServerLimits(NamedTuple):
-    """Limits per connection, and on their number."""
+    """Limits on the number of connections, and on each of them."""
 
     connections: int = 200
-    """Open connections; one more closes the one that has been idle for longest."""
+    """Maximum open connections; a further one closes the one that has been idle longest."""
     request_seconds: float = 10
-    """Seconds for the head of a request to arrive, from the first byte on."""
+    """Maximum seconds from the first byte of a request to the end of its head."""
     idle_seconds: int = 30
-    """Seconds between two requests on a connection."""
+    """Maximum seconds between two requests on a connection."""
     read_seconds: float = 20
-    """Seconds for a client to read what is buffered for it."""
+    """Maximum seconds for a client to read the data buffered for it."""
     head: int = 16 << 10
-    """Bytes of the head of a request."""
+    """Maximum bytes of the head of a request."""
     stop_seconds: int = 1
-    """Seconds for running responses to finish after Ctrl-C."""
+    """Maximum seconds for running responses to finish after Ctrl-C."""
 
 
 def bind(port: int) -> socket.socket:
@@ -94,7 +94,7 @@ class _Server(uvicorn.Server):
 
 
 def _protocol(limits: ServerLimits) -> type[asyncio.Protocol]:
-    """Return the protocol with its limits, as uvicorn creates instances of a class."""
+    """Return a protocol class with the given limits; uvicorn creates the instances."""
 
     class _Limited(LimitedProtocol):
         pass
@@ -104,14 +104,14 @@ def _protocol(limits: ServerLimits) -> type[asyncio.Protocol]:
 
 
 class LimitedProtocol(H11Protocol):
-    """A connection with deadlines: uvicorn itself waits for ever for a request or a reader."""
+    """A connection with deadlines: uvicorn itself waits forever for a request or a reader."""
 
     limits = ServerLimits()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.idle_since: float | None = None
-        """Time since when the connection waits for a request; None during one."""
+        """Time at which the connection started to wait for a request; None during a request."""
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -127,7 +127,7 @@ class LimitedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        # The time runs from the first byte on: a byte every few seconds does not put it off.
+        # The deadline counts from the first byte: a byte every few seconds does not extend it.
         if self.is_idle and "request" not in self._deadlines:
             self._wait_for_request()
         elif not self.is_idle:
@@ -162,10 +162,10 @@ class LimitedProtocol(H11Protocol):
         self._set("request", self.limits.request_seconds)
 
     def _make_room(self) -> None:
-        """Close the connection that has been idle for longest.
+        """Close the connection that has been idle longest.
 
-        Refusing new connections instead would lock out the browser: a program that opens 1,000
-        connections and sends nothing would be the last to be served.
+        If new connections were refused instead, a program that opens 1,000 connections and sends
+        nothing would lock out the browser.
         """
         others: list[Any] = list(self.connections)
         idle = [each for each in others if each.idle_since is not None]

@@ -1,4 +1,4 @@
-"""The page of one session, and the JSON that its viewer asks for: a head, turns, and details."""
+"""The page of one session, and the JSON that its viewer requests: a head, turns, and details."""
 
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -32,13 +32,13 @@ MOST_LABELLED = 1_000
 MOST_RELATED = 10
 ANY = 100_000_000
 CHECKED = 64 << 20
-"""Bytes of a session that is checked while its page waits."""
+"""Maximum bytes of a session that is checked while its page waits."""
 PLACES = ("leaf", "turn", "line")
 """Parameters that say where a session is opened."""
 
 
 def load_libraries() -> None:
-    """Import and set up what the first session needs, which takes a tenth of a second."""
+    """Load the libraries that the first session needs, which takes a tenth of a second."""
     prose_html("*text*")
     mask("text")
     static_files()
@@ -63,7 +63,7 @@ def session_values(request: PageRequest) -> Fields:
 
 
 def _opening(request: PageRequest, key: str) -> str:
-    """Return the address of what the viewer shows first, which loads along with its script."""
+    """Return the URL of the data that the viewer shows first; it loads along with the script."""
     given = {name: value for name in PLACES if (value := request.text(name))}
     query = f"?{urlencode(given)}" if given else ""
     return f"/api/sessions/{quote(key, safe='')}/opening{query}"
@@ -174,7 +174,7 @@ def lanes(request: PageRequest) -> list[Fields]:
 
 
 def findings(request: PageRequest) -> list[Fields]:
-    """Return what would break if the session were resumed, each with its line."""
+    """Return the findings that affect resuming the session, each with its line."""
     with _opened(request) as opened:
         # A check reads the whole file while the page waits for it.
         if opened.session.state.size > CHECKED:
@@ -183,7 +183,7 @@ def findings(request: PageRequest) -> list[Fields]:
 
 
 def related(request: PageRequest) -> list[Fields]:
-    """Return the sessions that are about the same, best first, each with its most similar turn."""
+    """Return the sessions on the same topic, best first, each with its most similar turn."""
     found = request.library.find(request.path["key"])
     similar = request.library.related(found.path, MOST_RELATED)
     return [_related(key, hits, hits.turns[0]) for key, hits in similar]
@@ -255,4 +255,4 @@ SESSION_API: dict[str, Any] = {
 }
 """Functions by the path below `/api/sessions/{key}/`."""
 ABOUT_ALL_SESSIONS = frozenset({"related"})
-"""Those that need the index; the others read the session's own file."""
+"""Paths whose functions need the index; the others read only the session's own file."""

@@ -23,9 +23,9 @@ KEPT_NODES = 1_500_000
 """Maximum number of entries in all open sessions; the one in use stays open regardless."""
 KEPT_BRANCHES = 4
 LARGE = 32 << 20
-"""Bytes of a session from which on its start is shown while the rest is read."""
+"""Minimum bytes of a session whose start is shown while the rest is being read."""
 EARLY = 1 << 20
-"""Bytes of that start."""
+"""Bytes of a large session that are shown first."""
 
 Opener = Callable[[Store, Path, Callable[[int], None]], Session]
 """Reads a whole session, reporting the bytes read."""
@@ -39,30 +39,30 @@ class ReadProgress(NamedTuple):
 
 
 class OpenedSession:
-    """A current session, and the pages of its branches as far as they were computed."""
+    """An up-to-date session, and the pages of its branches that were computed so far."""
 
     def __init__(self, session: Session, store: Store | None = None) -> None:
         self.session = session
         self.reading: ReadProgress | None = None
-        """Set while the session is the start of a large one, of which the rest is read."""
+        """Set while `session` is only the start of a large one and the rest is being read."""
         self._store = store
         self._pages: dict[str | None, SessionPages] = {}
         self._worktree: Worktree | None = None
 
     def command(self, name: str, *arguments: str) -> str:
-        """Return a command on this session that works in any shell of the user."""
+        """Return a command on this session, with `--store` unless the user has only one store."""
         store = store_argument(self._store, self.session.path) if self._store else ""
         return shlex.join(["turnlog", name, self.session.id, *arguments]) + store
 
     def refresh(self) -> None:
-        """Read appended lines; pages of the shorter session are dropped."""
+        """Read appended lines; if there are any, drop the pages computed before."""
         if self.session.refresh():
             self._pages.clear()
             self._worktree = None
 
     @property
     def worktree(self) -> Worktree:
-        """The files of the session; reading what its lines say about them takes a while."""
+        """The files of the session, computed on first use because it takes a while."""
         if self._worktree is None:
             self._worktree = open_worktree(self.session)
         return self._worktree
@@ -70,7 +70,7 @@ class OpenedSession:
     def pages(self, leaf: str | None) -> SessionPages:
         """Return the pages of the branch that ends at an entry, or of the active one."""
         if self.reading and self.session.tree.rank_of(leaf) is None:
-            leaf = None  # its entries may follow
+            leaf = None  # the leaf may be in the part that is not read yet
         if leaf not in self._pages:
             pages = SessionPages(self.session, PageOptions(leaf=leaf, store=self._store))
             pages.turns  # noqa: B018 (raises NotFound for an unknown leaf before it is kept)
@@ -87,15 +87,15 @@ class _Slot:
         self.lock = RLock()
         self.opened: OpenedSession | None = None
         self.start: OpenedSession | None = None
-        """The first lines of a large session, while the others are read."""
+        """The first lines of a large session, while the rest is being read."""
         self.reader: Thread | None = None
-        """Reads the others, once it is started."""
+        """The thread that will read the whole session; None once it is started."""
         self.is_read = Event()
-        """Set when a large session was read, or could not be."""
+        """Set when the session was read completely, or could not be read."""
         self.error: Exception | None = None
 
     def current(self) -> OpenedSession:
-        """Return the session, or its start, with lines that were appended to it."""
+        """Return the session, or its start, including lines appended since."""
         if self.error:
             raise self.error
         opened = self.opened or self.start
@@ -104,7 +104,7 @@ class _Slot:
         return opened
 
     def read_on(self) -> None:
-        """Start to read a large session, unless that was done."""
+        """Start to read the whole of a large session, unless that was started before."""
         with self.lock:
             reader, self.reader = self.reader, None
         if reader:
@@ -151,7 +151,7 @@ class SessionCache:
                 self._make_room(path)
                 yield opened
         finally:
-            # Not before: the first rows would share the processor with a million others.
+            # Only now: the first rows must not compete for the CPU with reading all the others.
             slot.read_on()
 
     @contextmanager
@@ -167,7 +167,7 @@ class SessionCache:
             raise
 
     def _prepare(self, slot: _Slot, store: Store, path: Path) -> None:
-        """Open a session, or its start and a thread to read all of it."""
+        """Open a session; of a large one, open its start and create a thread to read all of it."""
         if slot.opened or slot.start:
             return
         if session := open_at_once(store, path, self._large):
@@ -176,7 +176,7 @@ class SessionCache:
             return
         slot.start = start = OpenedSession(SessionStart(path, EARLY), store)
         start.reading = ReadProgress(0, path.stat().st_size)
-        # A daemon: Ctrl-C does not wait for a gigabyte.
+        # A daemon thread: Ctrl-C does not wait until a gigabyte is read.
         slot.reader = Thread(target=self._read, args=(slot, store, path, start), daemon=True)
 
     def _read(self, slot: _Slot, store: Store, path: Path, start: OpenedSession) -> None:
@@ -186,9 +186,9 @@ class SessionCache:
             start.reading = ReadProgress(count, size)
 
         try:
-            with self._reading:  # several large sessions one by one: each takes all the memory
+            with self._reading:  # large sessions one by one: each may need most of the memory
                 session = open_at_once(store, path, 0) or self._open(store, path, note)
-                # With the table that was just written, a session of 800 MB in memory takes 10.
+                # Opened again from the table just written, a session takes 10 MB, not 800 MB.
                 opened = OpenedSession(open_at_once(store, path, 0) or session, store)
             with slot.lock:
                 slot.opened, slot.start = opened, None

@@ -82,7 +82,7 @@ def _live_states(request: PageRequest) -> dict[str, str]:
 
 
 def _filtered(request: PageRequest, filters: ListFilters, limit: int) -> Fields:
-    """Return the sessions that match filters without any words."""
+    """Return the sessions that match a query of filters alone, without words to search for."""
     page = request.library.page(filters, 0, limit)
     live = request.library.live_sessions()
     rows: list[Fields] = [
@@ -99,7 +99,7 @@ def filter_values(request: PageRequest) -> Fields:
 
 
 def session_row(key: str, session: ListedSession, live: LiveIds) -> Fields:
-    """Return what a row of the list shows, as text where it needs no further work."""
+    """Return the values of a row in the list, formatted where the page shows them as they are."""
     active = datetime.fromtimestamp(session.last_active, UTC)
     return {
         "key": key,
@@ -123,7 +123,7 @@ def session_row(key: str, session: ListedSession, live: LiveIds) -> Fields:
 
 
 def cost_note(session: ListedSession) -> str:
-    """Return what the marks of a cost mean; empty if it has none."""
+    """Return an explanation of the marks of a cost; empty if it has none."""
     return "; ".join(MARK_NOTES[mark] for mark in session.marks)
 
 
@@ -136,11 +136,11 @@ def _health(session: ListedSession) -> str:
 def _listed(
     request: PageRequest, filters: ListFilters, found: list[tuple[str, SessionHits]]
 ) -> list[Fields]:
-    """Return the rows of sessions with hits, without those that other filters exclude."""
+    """Return the rows of sessions with hits, without sessions that other filters exclude."""
     ids = {hits.id for _, hits in found}
     if filters.ids is not None:
         ids.intersection_update(filters.ids)
-    # Texts were already filtered by the rest: a session may match without the turn that does.
+    # Only filters on whole sessions remain; the search has already applied the others to each text.
     others = session_filters(filters)._replace(ids=tuple(sorted(ids)))
     page = request.library.page(others, 0, 2 * MOST_HITS)
     live = request.library.live_sessions()

@@ -1,4 +1,4 @@
-"""The tools page: calls, error rates and durations of each tool, and what fails."""
+"""The tools page: calls, error rates and durations of each tool, and the errors."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -61,7 +61,7 @@ def tools_csv(stores: Sequence[Store], params: Params) -> str:
 
 def tool_link(name: str) -> str | None:
     """Return the address of the sessions that called a tool."""
-    # A row for all tools of an MCP server names none of them.
+    # A row for all tools of an MCP server has a name that no single tool has.
     return None if name.endswith("*") else address("/sessions", tool=name)
 
 

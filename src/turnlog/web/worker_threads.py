@@ -1,7 +1,7 @@
 """Call functions in threads that do not keep the process alive.
 
-Ctrl-C stops the server at once, even while a session of a gigabyte is being read. The threads of
-asyncio and anyio would be waited for.
+Ctrl-C stops the server at once, even while a session of a gigabyte is being read. Python would wait
+for the threads of asyncio and anyio.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _running = asyncio.Semaphore(MOST)
 
 
 async def run_in_thread(function: Callable[[], T]) -> T:
-    """Return the result of a function that is called in a thread, with the caller's context."""
+    """Call a function in a thread, with the caller's context, and return its result."""
     async with _running:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()

@@ -19,15 +19,15 @@ class SessionStep(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """True if it is on the session's active branch."""
+        """True if the change is on the session's active branch."""
         return self.step.leaf is None
 
 
 def history_of(sessions: Mapping[str, Iterable[Path]]) -> list[SessionStep]:
     """Return the changes of files in sessions, the oldest first.
 
-    `sessions` are the session files by the path of the file that they name. A line that several
-    sessions share, because one was forked off another, counts once.
+    `sessions` maps the path of each file to the session files that mention it. A change that
+    several sessions share, because one is a fork of another, counts once.
     """
     found: dict[tuple[str, ...], SessionStep] = {}
     for path, files in sessions.items():

@@ -53,12 +53,12 @@ class Belief:
     known: Mapping[int, str] = field(default_factory=dict[int, str])
     """The known lines of a gap, by number."""
     total: int | None = None
-    """The number of lines, if a gap's is known."""
-    reason: str = "nothing is recorded of it"
+    """The number of lines of a gap, if known."""
+    reason: str = "nothing about it is recorded"
 
     @property
     def styled(self) -> StyledText | None:
-        """The content as text, if it is complete and text."""
+        """The content decoded as text; None if it is incomplete or not text."""
         return None if self.raw is None else decode_file(self.raw)
 
 
@@ -66,14 +66,14 @@ NOTHING = Belief()
 
 
 class WriteRule(StrEnum):
-    """Treatment of line endings by a client that writes a text."""
+    """How a client treats line endings when it writes a text."""
 
     VERBATIM = "verbatim"
-    """2.1.100 on (observed: 2.1.100, 2.1.150, 2.1.209, 2.1.325)."""
+    """As in the text: 2.1.100 on (observed: 2.1.100, 2.1.150, 2.1.209, 2.1.325)."""
     CONVERTING = "converting"
-    """Those of the old file, or of the project for a new one (observed: 2.0.76, 2.1.45)."""
+    """As in the old file, or in the project for a new file (observed: 2.0.76, 2.1.45)."""
     PRESERVING = "preserving"
-    """Those of the old file; LF for a new one (`turnlog chat`)."""
+    """As in the old file; LF for a new file (`turnlog chat`)."""
     UNKNOWN = "unknown"
 
 
@@ -110,7 +110,7 @@ class WrittenText:
     is_modified: bool = False
     """True if the user changed the text before it was written."""
     shows_mark: bool = True
-    """True if `original` has the byte-order mark of the file, if any."""
+    """True if `original` would include a byte-order mark that the file has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class EditedPart:
     is_modified: bool = False
     shows_mark: bool = True
     is_as_asked: bool = False
-    """True if the replacements are those that the model asked for: no result is recorded."""
+    """True if the replacements are those that the model requested, as no result is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ CHANGES = (WrittenText, EditedPart, RewrittenText, ShellEdit, UnknownChange)
 
 
 def belief_before(belief: Belief, seen: Observation) -> Belief:
-    """Return what is known of the content just before an observation, in hindsight."""
+    """Return what is known, in hindsight, about the content just before an observation."""
     match seen:
         case WrittenText(is_new=True):
             return replace(NOTHING, certainty=Certainty.EXACT, is_absent=True, reason="")
@@ -183,21 +183,21 @@ def belief_before(belief: Belief, seen: Observation) -> Belief:
 
 
 def belief_after(belief: Belief, seen: Observation, earlier: Sequence[Belief] = ()) -> Belief:
-    """Return what is known after an observation; `earlier` are the beliefs before it, if needed."""
+    """Return what is known after an observation; `earlier` contains all beliefs before it."""
     if isinstance(seen, ShellEdit):
         return _after_shell(belief, seen.change, earlier)
     return RULES[type(seen)](belief, seen)
 
 
 def doubted(belief: Belief, reason: str) -> Belief:
-    """Return a belief after something that may have changed the file unobserved."""
+    """Downgrade an exact belief, because something may have changed the file unobserved."""
     if belief.certainty is not Certainty.EXACT:
         return belief
     return replace(belief, certainty=Certainty.DERIVED, reason=reason)
 
 
 def gaps_of(belief: Belief) -> list[tuple[int, int | None]]:
-    """Return the ranges of unknown lines, each with its first and last; None is the end.
+    """Return the first and last line of each unknown range; None stands for the end of the file.
 
     >>> gaps_of(Belief(known={1: "a", 2: "b", 5: "e"}, total=7))
     [(3, 4), (6, 7)]
@@ -217,7 +217,7 @@ def gaps_of(belief: Belief) -> list[tuple[int, int | None]]:
 
 def _whole(raw: bytes | None, certainty: Certainty, reason: str) -> Belief:
     if raw is None:
-        return replace(NOTHING, reason="the text has characters that no file can hold")
+        return replace(NOTHING, reason="the text has characters that cannot be encoded")
     return Belief(certainty, raw, reason=reason)
 
 
@@ -247,7 +247,8 @@ def _seen_text(belief: Belief, text: str, shows_mark: bool) -> Belief:
     if shows_mark and not text:
         return Belief(Certainty.DERIVED, b"", reason="it was empty or did not exist")
     if shows_mark and "\n" not in text and not is_marked:
-        # Nothing is left open: no line ends, and an Edit shows a mark, which UTF-16 needs.
+        # Every byte is certain: there are no line endings, and an Edit would show a byte-order
+        # mark, without which the file cannot be UTF-16.
         return _whole(encode_text(text), Certainty.EXACT, "")
     style = styled.style if styled else DEFAULT_STYLE
     if is_marked is not None and bool(style.mark) != is_marked:
@@ -278,7 +279,7 @@ def _has_lines(belief: Belief, known: Mapping[int, str]) -> bool:
 
 
 def _content_before_write(belief: Belief, original: str) -> Belief:
-    """Return the content before a Write, as recorded by a client that converts no line endings."""
+    """Return the content before a Write, if the client recorded it with its line endings."""
     if original.startswith(BOM) or UNKNOWN_CHARACTER in original:
         return _seen_text(belief, original.replace("\r\n", "\n"), shows_mark=True)
     return _whole(encode_text(original), Certainty.EXACT, "")
@@ -294,7 +295,7 @@ def _after_write(belief: Belief, seen: WrittenText) -> Belief:
 
 
 def _written(before: Belief, seen: WrittenText) -> tuple[bytes | None, str]:
-    """Return the bytes of a written file, and what they assume, if anything."""
+    """Return the bytes of a written file, and the assumption behind them; "" if there is none."""
     is_sure = before.certainty is Certainty.EXACT
     styled = before.styled if is_sure else None
     style = styled.style if styled else None
@@ -352,10 +353,10 @@ def _after_edit(belief: Belief, seen: EditedPart) -> Belief:
 
 
 def _is_plain(text: str, seen: EditedPart) -> bool:
-    """Return whether an edit without a patch, as sub-agents record it, can only mean one thing."""
+    """Return whether an edit without a patch, as sub-agents record it, is unambiguous."""
     if seen.patch or not seen.is_as_asked:
         return False
-    # A deletion may take the newline after it along; everything else is replaced literally.
+    # A deletion may also remove the newline after it; everything else is replaced literally.
     return all(
         each.new and (each.old in text if each.old else not text) for each in seen.replacements
     )
@@ -396,12 +397,12 @@ def _after_shell(belief: Belief, change: ShellChange | None, earlier: Sequence[B
 
 
 def _patched(belief: Belief, patch: Sequence[Hunk]) -> bytes | None:
-    """Return a content after a change by a command; None if the patch is not of this content."""
+    """Return a content with the patch of a command applied; None if the patch does not fit."""
     styled = belief.styled
     if styled is None or not patch:
         return None
-    # The new side shows carriage returns as part of the lines. The old side does for files that
-    # the client never read.
+    # The new side shows carriage returns as part of the lines. The old side does so only for files
+    # that the client never read.
     for newline in dict.fromkeys((styled.style.newline, "\n")):
         text = styled.text.replace("\n", newline)
         patched = apply_hunks(text, patch) if reaches_ends(text, patch) else None

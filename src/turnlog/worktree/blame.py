@@ -8,7 +8,7 @@ from turnlog.worktree.text_style import decode_file
 from turnlog.worktree.worktree import FileRevision
 
 LARGEST = 20_000
-"""Changed lines up to which texts are compared line by line."""
+"""Maximum number of changed lines that are compared line by line."""
 
 
 class BlamedLine(NamedTuple):
@@ -22,8 +22,8 @@ class BlamedLine(NamedTuple):
 def blame_lines(versions: Sequence[FileRevision], base: FileRevision | None) -> list[BlamedLine]:
     """Return the lines of the last version, each with the version that wrote it.
 
-    `base` is the content before the first version. A gap ends what is known: lines after it are
-    blamed on the version that shows them again.
+    `base` is the content before the first version. After a gap, the history of a line is lost: the
+    version that first shows the line again is blamed.
     """
     lines = [BlamedLine(text, None) for text in _lines(base)] if base else []
     for version in versions:

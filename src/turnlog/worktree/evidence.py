@@ -54,9 +54,9 @@ CONVERTING = ((2, 0, 76), (2, 1, 45))
 NUMBERED = re.compile(r" *(\d+)[\t→](.*)", re.DOTALL)
 """A line as Read shows it: `1→x` up to 2.1.45, `1\tx` in 2.1.325 (observed)."""
 TAILS = ("\n\n<system-reminder>", "\n\n[This file ")
-"""Remarks of the client behind the lines of a Read."""
+"""Starts of the remarks that the client appends to the lines of a Read."""
 DEFAULT_LIMIT = 2000
-"""Lines that a Read without a limit returned in older clients."""
+"""Maximum lines that a Read without a limit returned in older clients."""
 UPDATED = ("has been updated successfully", "`cat -n`", "successfully replaced")
 CREATED = "File created successfully"
 CELLS = ("Updated cell", "Inserted cell", "Deleted cell")
@@ -75,7 +75,7 @@ class CallRecord:
 
 
 def read_record(call_id: str, tool: str, use: Entry, answer: Entry | None) -> CallRecord:
-    """Return the contents of a call's lines."""
+    """Return the input and the result of a call, decoded from its lines."""
     blocks = use.content if isinstance(use, Assistant) else []
     uses = [b for b in blocks if isinstance(b, ToolUseBlock) and given(b.id) == call_id]
     arguments = given(uses[0].input) if uses else None
@@ -94,8 +94,7 @@ def read_record(call_id: str, tool: str, use: Entry, answer: Entry | None) -> Ca
 def _unshortened(result: Fields) -> Fields:
     """Return a result without the fields that `turnlog clone --stub-results` shortened.
 
-    A preview with its mark is not the content of a file, and a patch that lacks lines cannot be
-    applied.
+    A shortened text is not the content of a file, and a patch that lacks lines cannot be applied.
     """
     return {name: value for name, value in result.items() if not _has_shortened(value)}
 
@@ -115,7 +114,7 @@ def path_in(arguments: Fields) -> str | None:
 
 
 def observe_call(record: CallRecord) -> Observation | None:
-    """Return what a call that succeeded says about its file; None if it says nothing."""
+    """Return the observation that a successful call makes of its file; None if there is none."""
     read = OBSERVERS.get(record.tool)
     return read(record) if read else None
 
@@ -128,7 +127,7 @@ def observe_shell(record: CallRecord) -> Mapping[str, ShellEdit]:
 
 
 def observe_attachment(entry: Entry) -> tuple[str, Observation] | None:
-    """Return the file that an attachment shows, and what it says about it."""
+    """Return the file that an attachment shows, and the observation; None if it shows no file."""
     if not isinstance(entry, Attachment):
         return None
     note = fit(FileAttachment, given(entry.attachment) or {}, [])
@@ -136,7 +135,7 @@ def observe_attachment(entry: Entry) -> tuple[str, Observation] | None:
     if not path:
         return None
     if given(note.type) == "edited_text_file":
-        # The snippet has only lines around the change, with their numbers after it.
+        # The snippet contains only the lines around the change, numbered as after the change.
         lines = numbered_lines(given(note.snippet) or "")
         return path, UnknownChange(lines, "it was changed outside of the conversation")
     content = given(note.content)
@@ -196,7 +195,7 @@ def _observe_read(record: CallRecord) -> Observation | None:
 
 
 def _is_cut(text: str) -> bool:
-    """Return whether a Read shows less than the file: long lines or the rest are missing."""
+    """Return whether a Read is truncated: long lines are cut, or the end of the file is missing."""
     return "truncated" in text or "[Truncated" in text
 
 
@@ -294,4 +293,4 @@ OBSERVERS = {
     "MultiEdit": _observe_multi_edit,
     "NotebookEdit": _observe_notebook,
 }
-"""Evidence from a call of each file tool."""
+"""By file tool, the function that extracts the evidence from a call."""

@@ -1,4 +1,4 @@
-"""Write the input of `git fast-import`, and run git apart from the user's configuration."""
+"""Write the input of `git fast-import`, and run git isolated from the user's configuration."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ IDENTITY = b"Claude Code <claude-code@turnlog.invalid>"
 IMPORT_REF = b"refs/turnlog/import"
 SETTINGS = (
     "core.autocrlf=false",
-    # ~/.config/git/attributes counts without any configuration, and may convert line endings.
+    # ~/.config/git/attributes is read even without a configuration, and may convert line endings.
     "core.attributesFile=/dev/null",
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -23,19 +23,19 @@ SETTINGS = (
     "core.protectHFS=true",
     "gc.auto=0",
 )
-"""Settings under which git only stores and checks out bytes."""
+"""Settings that make git store and check out bytes unchanged, and run no other programs."""
 
 
 @dataclass
 class FastImportStream:
-    """The input of fast-import; equal contents are written once."""
+    """The input of fast-import; identical contents are written once."""
 
     output: BinaryIO
     marks: int = 0
     blobs: dict[bytes, int] = field(default_factory=dict[bytes, int])
 
     def blob(self, content: bytes) -> int:
-        """Write a content and return its mark."""
+        """Write a blob unless its content was written before; return its mark."""
         from hashlib import sha256
 
         digest = sha256(content).digest()
@@ -71,11 +71,11 @@ class FastImportStream:
         return mark
 
     def branch(self, name: str, mark: int) -> None:
-        """Let a branch point to a commit."""
+        """Point a branch to a commit."""
         self.output.write(b"reset refs/heads/%s\nfrom :%d\n\n" % (name.encode(), mark))
 
     def finish(self) -> None:
-        """Write the end: fast-import fails if it does not see it."""
+        """Write the `done` command, without which fast-import fails."""
         self.output.write(b"done\n")
 
     def _mark(self) -> int:
@@ -135,7 +135,7 @@ def branch_names(suffixes: Iterable[str]) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    # GIT_DIR and the like would lead into another repository, and a global configuration could
+    # GIT_DIR and the like would point to another repository, and a global configuration could
     # name filters and hooks: everything that starts with GIT_ is left out.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     nothing = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}

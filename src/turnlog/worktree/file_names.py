@@ -1,7 +1,7 @@
 """Normalize the paths of files that a session names.
 
 Two spellings of one path are one file: relative and absolute, with `.` and `..`, and on Windows in
-any case and with either separator. Symlinks cannot be known.
+any case and with either separator. Symlinks are not resolved: a session does not record them.
 """
 
 import ntpath
@@ -39,7 +39,7 @@ def file_name(path: str, cwd: str | None) -> FileName:
     True
     """
     if path.startswith("~/"):
-        # Clients expand it; the home directory is not recorded.
+        # Clients expand the tilde, but do not record the home directory.
         full = "~" + posixpath.normpath("/" + path[2:].lstrip("/"))
         return FileName(full, full)
     if path.startswith("\\\\?\\") and is_windows(path[4:]):
@@ -56,7 +56,7 @@ def file_name(path: str, cwd: str | None) -> FileName:
 
 
 def may_be_same(one: FileName, other: FileName) -> bool:
-    """Return whether two names may mean one file, because one is below the home directory.
+    """Return whether two names may mean the same file, because one of them starts with `~/`.
 
     >>> may_be_same(file_name("~/x/a.py", None), file_name("/home/me/x/a.py", None))
     True
@@ -80,7 +80,7 @@ def matches(name: FileName, asked: str, cwd: str | None) -> bool:
 
 
 def relative_parts(path: str, root: str | None) -> tuple[bool, list[str]]:
-    """Return whether a file is below a root directory, and its parts from there.
+    """Return whether a file is below a root, and its path components from there, or else all.
 
     >>> relative_parts("/home/me/src/a.py", "/home/me"), relative_parts("/etc/x", "/home/me")
     ((True, ['src', 'a.py']), (False, ['etc', 'x']))

@@ -16,7 +16,7 @@ from turnlog.worktree.text_style import decode_file
 from turnlog.worktree.worktree import FileRevision, Worktree
 
 LARGEST = 2_000_000
-"""Bytes up to which contents are compared line by line."""
+"""Maximum characters of a text that is compared line by line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class FileStep:
     version: FileRevision
     before: FileRevision
     turn: int | None
-    """The turn of the branch; None if it is in none."""
+    """The number of its turn on the branch; None if it belongs to no turn."""
     prompt: str
     leaf: int | None
 
 
 class TurnPlaces:
-    """Find the turn of a branch that a place belongs to."""
+    """Finds the turn that a place belongs to, on one branch."""
 
     def __init__(self, worktree: Worktree, leaf: int | None) -> None:
         session = worktree.session
@@ -41,7 +41,7 @@ class TurnPlaces:
         self._ends = [worktree.place_of_turn(turn.nodes) for turn in self.turns]
 
     def turn_at(self, place: SessionPosition) -> Turn | None:
-        """Return the first turn that ends at a place or later; the last one for later places."""
+        """Return the first turn that ends at a place or later; the last turn if none does."""
         for turn, end in zip(self.turns, self._ends, strict=True):
             if place <= end:
                 return turn
@@ -58,7 +58,7 @@ class TurnPlaces:
 
 
 def branch_leaves(session: Session) -> list[int | None]:
-    """Return a leaf of each branch, the active one first, as None."""
+    """Return a leaf of each branch; None stands for the active branch, which comes first."""
     stones = session.milestones
     others = [stones.last_entry(number) for number in stones.ends if not stones.is_active(number)]
     ranks = [session.tree.rank_of(node.uuid) for node in others]
@@ -115,7 +115,7 @@ def diff_versions(before: FileRevision, after: FileRevision, context: int = 3) -
 
 
 def diff_change(before: FileRevision, after: FileRevision) -> list[str]:
-    """Return the diff of a change; of an edit to a file that is not known, as it was recorded."""
+    """Return the diff of a change; if the content is unknown, return the edit as recorded."""
     found = diff_versions(before, after)
     if found or after.edit is None:
         return found

@@ -26,7 +26,7 @@ from turnlog.worktree.worktree import FileRevision, Worktree
 
 SUBJECT = 72
 Tree = dict[str, bytes]
-"""Contents by key."""
+"""Contents of files, by file key."""
 
 
 @dataclass
@@ -101,7 +101,7 @@ class _Exporter:
     def _turn(
         self, turn: Turn, prompt: str, seconds: int, parent: _Commit, new: list[FileRevision]
     ) -> _Commit:
-        """Write the commit of a turn and those of its sub-agents; none if nothing changed."""
+        """Write the commits of a turn and its sub-agents; return `parent` if nothing changed."""
         tree = self._applied(parent.tree, new)
         if tree == parent.tree:
             return parent
@@ -169,7 +169,7 @@ class _Exporter:
 
 
 def export_git(worktree: Worktree, target: Path, bare: bool = False) -> GitExport:
-    """Create a git repository from a session; the directory must not exist or be empty.
+    """Create a git repository from a session in a directory that is new or empty.
 
     The active branch is `main`. File contents are not masked; commit messages are.
     """
@@ -179,7 +179,7 @@ def export_git(worktree: Worktree, target: Path, bare: bool = False) -> GitExpor
         session = worktree.session.id
         raise NotFound(f"{session} changed no files", f"turnlog files {quote(session)}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Built aside and moved into place: an interrupted export leaves nothing behind.
+    # Built in a temporary folder and moved into place: an interrupted export leaves nothing behind.
     building = Path(tempfile.mkdtemp(prefix=".turnlog-git-", dir=target.parent))
     try:
         export = _build(worktree, building / "repository", bare)
@@ -227,7 +227,7 @@ def _write_stream(worktree: Worktree, stream: FastImportStream) -> tuple[_Export
 
 
 def _suffix(worktree: Worktree, leaf: int | None) -> str:
-    """Return the start of the uuid of a leaf, as far as it may be part of a branch's name."""
+    """Return the characters at the start of a leaf's uuid that are valid in a branch name."""
     uuid = "" if leaf is None else worktree.session.tree.chain[leaf].uuid or ""
     return "".join(char for char in uuid[:8] if char.isascii() and char.isalnum()) or "x"
 
@@ -243,7 +243,7 @@ def _first_time(worktree: Worktree) -> int:
 
 
 def _commit_message(text: str, trailers: dict[str, str]) -> str:
-    # Masked as a whole and then cut: half a token is not recognized.
+    # Masked before it is cut: the start of a secret would not be recognized as one.
     shown = drop_unsafe(mask(text)).strip() or "(empty prompt)"
     subject = one_line(shown.split("\n", 1)[0]).strip()
     if len(subject) > SUBJECT:

@@ -1,7 +1,7 @@
-"""Find what may have changed files without saying which: commands, other tools, the user.
+"""Find hazards: commands, tools and user actions that may have changed files without a record.
 
-A state that was observed stays exact until the next hazard. Whatever is not known to leave files
-alone is one.
+An observed state stays exact until the next hazard. Everything that is not known to be harmless
+counts as a hazard.
 """
 
 import re
@@ -39,14 +39,14 @@ READ_ONLY_GIT = frozenset({"status", "log", "rev-parse"})
 SILENCED = re.compile(r"\s2>\s?(&1|/dev/null)(?![^\s;|&])")
 SEPARATORS = re.compile(r"\|\||&&|[|;\r\n]")
 WRITING = re.compile(r"[<>$`(){}\\&]|--ou|--ext-")
-"""Redirections, substitutions, and options of git that write: it takes `--outp` for `--output`."""
+"""Redirections, substitutions, and git options that write, even abbreviated: `--outp`."""
 DETACHED = re.compile(
     r"(?<![&>|<])&(?![&>\d])|\b(nohup|setsid|disown|coproc|at|batch|tmux|screen|docker|podman|crontab"
     r"|systemd-run|systemctl|service|launchctl|daemonize|start-stop-daemon|pm2|supervisorctl"
     r"|start-(process|job|threadjob))\b|--(daemon|detach)",
     re.IGNORECASE,
 )
-"""Commands that may leave a process behind, which changes files after they ended."""
+"""Commands that may leave a process running, which changes files after the command has ended."""
 BACKGROUND = re.compile(rb'"backgroundTaskId":"([^"]{1,80})"|with ID: ([A-Za-z0-9_-]{1,80})')
 HOOKS = ("attachment/hook_", "attachment/async_hook", "progress/hook_progress")
 STOP_HOOKS = "system/stop_hook_summary"
@@ -67,13 +67,13 @@ class Hazard:
 
 
 class Hazards:
-    """All hazards of a session, to be asked for those between two places."""
+    """All hazards of a session, indexed to find those between two places."""
 
     def __init__(self, hazards: Iterable[Hazard]) -> None:
         self._all = sorted(hazards, key=lambda each: each.end)
         self._ends = [each.end for each in self._all]
-        # The earliest start from each position on answers "does any of these reach back that
-        # far?" without a look at all of them.
+        # For each position, the earliest start of the hazards from there on. It tells whether any
+        # of them starts early enough, without looking at all of them.
         starts = [each.start for each in reversed(self._all)]
         self._earliest = list(accumulate(starts, min))[::-1]
 
@@ -186,7 +186,7 @@ def _hook_hazards(session: Session, place: Placing) -> Iterator[Hazard]:
         elif isinstance(entry, Progress):
             call_id = given(entry.parent_tool_use_id) or given(entry.tool_use_id)
         # A formatter that runs after an Edit changes the file that the result describes, although
-        # its line may come before the result's.
+        # the hook's line may come before the result's.
         result = results.get(call_id or "")
         at = max(place(node), place(result)) if result else place(node)
         behind = at._replace(rank=max(at.rank, AT), order=at.order + 1)

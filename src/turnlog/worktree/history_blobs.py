@@ -50,8 +50,8 @@ def history_folder(session: Path) -> Path | None:
 def backups_of(session: Session, cwd: str | None) -> list[BackedUp]:
     """Return the backups that a session's lines describe, in file order.
 
-    A name that was used twice is only listed for its last use: a client that went back in the
-    conversation numbers on from there, and overwrites the copies of the branch that it left.
+    A name that was used twice is only listed for its last use: after a rewind, the client continues
+    numbering from that point and overwrites the backups of the abandoned branch.
     """
     nodes = [node for node in session.nodes if node.kind in KINDS]
     found: list[tuple[BackedUp, str]] = []
@@ -93,7 +93,7 @@ def _in_snapshot(
     snapshot = given(entry.snapshot)
     is_update = bool(given(entry.is_snapshot_update))
     for path, ref in backups_in(snapshot.tracked_file_backups if snapshot else None).items():
-        # An update repeats all backups of its prompt; those known before are about an earlier
+        # An update repeats all backups of its prompt; those known before show an earlier
         # moment, and the file may have changed since.
         if not is_update or known.get(path) != ref:
             yield path, ref, is_update

@@ -16,7 +16,7 @@ from turnlog.worktree.worktree import Worktree
 TURN = re.compile(r"(?:turn[: ]?)?(\d{1,9})", re.IGNORECASE)
 LINE = re.compile(r"(?:line[: ]?|L)(\d{1,9})", re.IGNORECASE)
 CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?")
-"""A time of the last day of a session."""
+"""A time of day, which is taken to be on the last day of the session."""
 MINUTE = re.compile(r"(?:.*[T ])?\d{1,2}:\d\d(?:Z|[+-]\d\d:?\d\d)?")
 """A time without seconds."""
 SPELLINGS = "a turn such as 3, a line such as line:120, or a time"
@@ -68,7 +68,7 @@ def at_line(worktree: Worktree, line: int, leaf: int | None = None) -> FileMomen
 
 
 def leaf_at(session: Session, line: int) -> int | None:
-    """Return the leaf of a branch with a line; None for the active one, if that has it."""
+    """Return the leaf of a branch that contains a line; None if the active branch contains it."""
     node = session.node_at(line)
     if session.turn_at(line) is not None or not isinstance(node, ChainNode):
         return None
@@ -99,7 +99,7 @@ def _at_time(worktree: Worktree, text: str, leaf: int | None) -> FileMoment:
 
 
 def _dated(session: Session, text: str) -> str:
-    """Return a time of day with the day on which a session was last active."""
+    """Prefix a time of day with the date on which a session was last active."""
     if not CLOCK.fullmatch(text):
         return text
     times = (parse_timestamp(node.time) for node in reversed(session.nodes))

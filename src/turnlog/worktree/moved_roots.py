@@ -2,8 +2,9 @@
 
 `turnlog mv` rewrites the directory of every line and the paths of backed-up files, but not the
 paths in calls: `/old/shop/a.py` is then a file outside of `/new/shop`. The name of a backup starts
-with a hash of the file's path at that time, which proves that the two are one file. Sessions of
-`claude -p` have no backups: a directory of the same name tells, if no file is in the new one.
+with a hash of the file's path at that time, which proves that both paths mean the same file.
+Sessions of `claude -p` have no backups. For them, a directory with the same name counts as the
+former one if no file is in the new one.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from turnlog.worktree.sightings import Sighting
 def former_roots(
     sightings: Iterable[Sighting], backups: Iterable[BackedUp], root: str | None
 ) -> list[str]:
-    """Return the directories that `root` had before, given all files that calls name."""
+    """Return the former paths of the directory `root`, given all files that calls name."""
     sightings = list(sightings)
     names = {sighting.name for sighting in sightings}
     outside = {_path_hash(name.path): name.path for name in names if not _is_below(name, root)}
@@ -36,7 +37,7 @@ def former_roots(
 
 
 def _namesake(sightings: Iterable[Sighting], root: str | None) -> str | None:
-    """Return the directory with the name of `root` that has the files, if none is in `root` itself.
+    """Return the only directory named like `root` that contains files, if `root` contains none.
 
     A file below the directory of its own line shows that the session was not moved.
     """
@@ -52,7 +53,7 @@ def _namesake(sightings: Iterable[Sighting], root: str | None) -> str | None:
 
 
 def moved_name(name: FileName, former: Sequence[str], root: str | None) -> FileName:
-    """Return the name that a file has in the session's directory, if it was in a former one."""
+    """Return a file's name below the session's directory if the file was in a former one."""
     for each in former:
         is_below, parts = relative_parts(name.path, each)
         if is_below and not _is_below(name, root):
@@ -61,7 +62,7 @@ def moved_name(name: FileName, former: Sequence[str], root: str | None) -> FileN
 
 
 def working_root(sightings: Iterable[Sighting], root: str | None) -> str | None:
-    """Return the directory of a session, or that of the first line in which a file is below it.
+    """Return the working directory that contains a file: the session's, or else that of a line.
 
     A session can change its directory: `/add-dir`, a worktree, or resuming it elsewhere.
     """

@@ -1,4 +1,4 @@
-"""Apply recorded edits and patches to texts; nothing is applied approximately."""
+"""Apply recorded edits and patches to texts, exactly or not at all."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from turnlog.format.file_views import Hunk, hunk_lines
 NO_NEWLINE = "\\"
 SIGNS = (" ", "-", "+")
 CONTEXT = 3
-"""Unchanged lines around a change, unless the text ends before."""
+"""Unchanged lines around a change; fewer only at the start or the end of the text."""
 LEADING_TABS = re.compile(r"^\t+", re.MULTILINE)
 
 
@@ -50,18 +50,18 @@ def edited_text(
     if patched is None:
         return None
     # An added line that starts with spaces may start with tabs in the file: the patch of
-    # "\tx" reads "+  x". Where no added line does, the patch gives the exact text.
+    # "\tx" reads "+  x". If no added line starts with spaces, the patch gives the exact text.
     return Edited(patched, is_proven=not any(_hides_tabs(line) for line in added_lines(patch)))
 
 
 def confirms(patch: Sequence[Hunk], before: str, after: str) -> bool:
-    """Return whether a patch leads from one text to the other, leading tabs aside."""
+    """Return whether a patch turns one text into the other, with leading tabs taken as spaces."""
     patched = apply_hunks(_without_tabs(before), patch)
     return patched is not None and patched == _without_tabs(after)
 
 
 def apply_hunks(text: str, patch: Sequence[Hunk]) -> str | None:
-    """Return the patched text; None unless every line that the patch names is where it says."""
+    """Return the patched text; None if any context line or removed line does not match."""
     lines, is_ended = _split(text)
     result: list[str] = []
     done = 0
@@ -86,7 +86,7 @@ def apply_hunks(text: str, patch: Sequence[Hunk]) -> str | None:
             is_new = sign != "-"
             if is_new:
                 result.append(rest)
-        # A last line that gained its newline: the marker follows the old line only.
+        # The last line gained its newline: the marker for "no newline" follows only the old line.
         if done >= len(lines) and _ends_whole(hunk):
             is_ended = True
     result += lines[done:]
@@ -94,7 +94,7 @@ def apply_hunks(text: str, patch: Sequence[Hunk]) -> str | None:
 
 
 def reaches_ends(text: str, patch: Sequence[Hunk]) -> bool:
-    """Return whether hunks with less than three lines of context lie at an end of the text.
+    """Return whether all hunks with less than three lines of context are at an end of the text.
 
     Elsewhere, the missing context means that the patch was made for another text: it might apply by
     chance, and add something twice.
@@ -137,7 +137,7 @@ def known_lines(patch: Sequence[Hunk]) -> dict[int, str]:
 
 
 def change_lines(replacements: Sequence[Replacement], patch: Sequence[Hunk]) -> list[str]:
-    """Return a recorded edit as lines of a diff: its patch, or else what was replaced by what.
+    """Return a recorded edit as lines of a diff: its patch, or else the old and new strings.
 
     >>> change_lines([Replacement("a = 1", "a = 2")], [])
     ['@@ somewhere @@', '-a = 1', '+a = 2']

@@ -16,7 +16,7 @@ from turnlog.conversation.tree import Tree
 from turnlog.format.timestamps import seconds_of
 
 BEFORE, AT, AMONG, BEHIND = -1, 0, 1, 2
-"""Before a line, at it, between it and the next (sub-agents), and behind all of those."""
+"""Before a line, at it, between it and the next (sub-agents), and after all of those."""
 
 
 class SessionPosition(NamedTuple):
@@ -46,7 +46,7 @@ class MainClock:
         return self._places.get(node.index) or SessionPosition(node.line)
 
     def line_at(self, seconds: float) -> int:
-        """Return the last line that was written by some time."""
+        """Return the last line that was written at or before a time; 0 if there is none."""
         times, lines = self._starts
         found = bisect_right(times, seconds)
         return lines[found - 1] if found else 0
@@ -89,7 +89,7 @@ def _places_of(tree: Tree) -> dict[int, SessionPosition]:
 
 
 def _running_times(nodes: Iterable[Node]) -> tuple[list[float], list[int]]:
-    """Return the latest time up to each line that has a later one than all before it."""
+    """Return the times of lines that are not earlier than any line before, and the line numbers."""
     times: list[float] = []
     lines: list[int] = []
     for node in nodes:

@@ -1,4 +1,4 @@
-"""Plan which files to restore as of a moment, and what they may replace."""
+"""Plan which files to restore as of a moment, and which contents they may replace."""
 
 import hashlib
 from collections.abc import Iterable
@@ -20,12 +20,12 @@ class RestoredFile(NamedTuple):
     """Its path below the target directory."""
     content: bytes
     replaceable: frozenset[str]
-    """Hashes of all contents that the session knows: any other was made since."""
+    """Hashes of all contents that the session shows: any other content was written since."""
 
 
 @dataclass
 class RestorePlan:
-    """The files to restore, and those that cannot be."""
+    """The files to restore, and those that cannot be restored."""
 
     files: list[RestoredFile] = field(default_factory=list[RestoredFile])
     states: list[FileRevision] = field(default_factory=list[FileRevision])
@@ -36,7 +36,7 @@ class RestorePlan:
 
 
 def plan_restore(worktree: Worktree, moment: FileMoment, names: Iterable[FileName]) -> RestorePlan:
-    """Return what to write to restore some files as of a moment."""
+    """Return a plan to restore some files as of a moment."""
     plan = RestorePlan()
     paths = safe_paths(worktree.files.values(), worktree.root_of)
     for name in names:

@@ -14,18 +14,18 @@ from turnlog.worktree.file_names import FileName, relative_parts
 OUTSIDE = "_outside"
 """The folder for files that are not below the project."""
 LONGEST = 200
-"""Bytes of one part: names may have 255, and a temporary name adds some."""
+"""Maximum bytes of a path component: file systems allow 255, and temporary names are longer."""
 LONGEST_PATH = 3000
 UNSAFE = re.compile(
     r'[\x00-\x1f\x7f\\:*?"<>|%\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ud800-\udfff]'
 )
-"""Characters that are forbidden somewhere, reorder text, or are invisible; and `%` itself."""
+"""Characters that a system forbids, that reorder text, or that are invisible; and `%` itself."""
 SPECIAL = re.compile(r"\.git|git~\d+")
-"""Names of a repository's own folder, on some file system."""
+"""Names that mean a repository's `.git` folder on some file system."""
 SPECIAL_IN_GIT = re.compile(
     r"\.git(modules|attributes)?|git~\d+|git(mod|att)~\d+|gi[0-9a-f]{4}~\d+"
 )
-"""Names that git also gives a meaning to; the short ones are those of Windows."""
+"""The same, and files that git interprets, with their short names on Windows."""
 DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
@@ -37,8 +37,8 @@ def safe_paths(
     """Return the parts of a safe relative path for each file, by key; no two collide.
 
     Files that are not below the directory of their project go to `_outside/`. Characters and
-    names that are not safe are percent-encoded. `special` are names that must not appear as they
-    are.
+    names that are not safe are percent-encoded. `special` matches names that must not appear
+    unencoded.
     """
     found: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
@@ -58,7 +58,7 @@ def safe_paths(
 
 
 def _colliding(path: tuple[str, ...], taken: set[str], folders: set[str]) -> int | None:
-    """Return the part of a path that collides: with a file above it, or as a whole; or None."""
+    """Return the index of the path component that collides with another path; None if none does."""
     for part in range(len(path) - 1):
         if _folded(path[: part + 1]) in taken:
             return part
@@ -76,7 +76,7 @@ def _safe_part(part: str, special: re.Pattern[str]) -> str:
     >>> _safe_part(".git", SPECIAL), _safe_part("a\\nb", SPECIAL), _safe_part("x.py", SPECIAL)
     ('%2Egit', 'a%0Ab', 'x.py')
     """
-    # `.g\\u200cit` is `.git` on a Mac, `.GIT ` and `git~1` are on Windows.
+    # `.g\\u200cit` is `.git` on a Mac; so are `.GIT ` and `git~1` on Windows.
     plain = "".join(char for char in part if unicodedata.category(char) != "Cf")
     plain = unicodedata.normalize("NFKC", plain).casefold().rstrip(". ")
     is_special = special.fullmatch(plain.partition(":")[0]) is not None
@@ -99,7 +99,7 @@ def _encode_char(char: str) -> str:
 def _encoded_once_more(part: str) -> str:
     """Return another spelling of a name that is taken: `a.txt`, `%61.txt`, `%2561.txt`."""
     other = _encode_char(part[0]) + part[1:]
-    # Fifty names that differ only in case would otherwise grow beyond what a file system takes.
+    # Fifty names that differ only in case would otherwise exceed the limit of a file system.
     return other if len(other.encode()) <= LONGEST else _cut(other, other)
 
 

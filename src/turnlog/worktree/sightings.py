@@ -45,18 +45,18 @@ UNCHANGED = re.compile(
     rf"<tool_use_error>(?!Error calling tool)|{REFUSED}|{PUT_OFF}|(Error: )?(String to replace not "
     r"found|Found \d+ matches|No changes to make|File has (not been read|been modified))"
 )
-"""Errors before a file is touched; older clients do not mark them."""
+"""Errors that occur before a file is touched; older clients do not mark them."""
 SYSTEM_ERROR = re.compile(r"\bE[A-Z]{2,}: ")
-"""`ENOSPC: no space left on device, write`: the file may be truncated by then."""
+"""Errors such as `ENOSPC: no space left on device, write`: the file may already be truncated."""
 FILE_HISTORY = "file history"
 MOST_CHANGES = 400
-"""Changes of one file by several agents that are compared with each other; later ones may all
+"""Maximum number of changes of one file that are compared in pairs; all later ones are assumed to
 overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A session or one of its sub-agents, and when its lines were written."""
+    """A session or one of its sub-agents, and the function that gives the places of its lines."""
 
     session: Session
     place: Placing
@@ -79,14 +79,14 @@ class Sighting:
     call: Call | None = None
     backup: BackedUp | None = None
     recorded: FileName | None = None
-    """Its name in the line, if the session was moved since."""
+    """The file's name as the line has it, which differs if the session was moved since."""
 
     @property
     def agent_id(self) -> str | None:
         return self.source.agent.id if self.source.agent else None
 
     def observe(self, folder: Path | None) -> Observation | None:
-        """Return what it says about the file; None if that is nothing."""
+        """Return the observation of the file's content; None if there is none."""
         if self.backup:
             if self.backup.copy is None:
                 return WholeContent(None)
@@ -110,7 +110,7 @@ class Sighting:
 
 
 def _observe_copy(raw: bytes) -> Observation:
-    """Return what a backup proves."""
+    """Return the observation that a backup allows: all bytes, or only the text."""
     # Clients up to 2.1.45 copy files as text: bytes that are not UTF-8, as in a file in UTF-16, are
     # lost in the copy (observed: 2.0.76, 2.1.45; not in 2.1.100 and later).
     if UNKNOWN_CHARACTER.encode() in raw:
@@ -170,7 +170,7 @@ def _named(session: Session, call: Call) -> FileName | None:
 
 def _shell_sightings(source: Source, call: Call) -> Iterator[Sighting]:
     assert call.result
-    # Most results have no list of changed files; a look at the bytes saves decoding them.
+    # Most results have no list of changed files; searching the raw bytes avoids decoding them.
     raw = next(line.raw for _, line in source.session.lines_of([call.result]))
     if SHELL_CHANGES not in raw:
         return
@@ -219,7 +219,7 @@ def overlapping_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
 
 
 def lost_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
-    """Yield a hazard for backups before changes that are not recorded, as in a stripped clone."""
+    """Yield a hazard for each backup before an unrecorded change, as in a stripped clone."""
     noted = [each for each in sightings if each.tool != "Read"]
     for backup, after in zip_longest(noted, noted[1:]):
         if backup.backup and backup.backup.is_before_change and not (after and after.is_change):

@@ -16,7 +16,7 @@ MASKED = "[masked]"
 
 
 class LineRange(Struct):
-    """A range of lines; `last` is null up to the end of the file."""
+    """A range of lines; `last` is null if it extends to the end of the file."""
 
     first: int
     last: int | None
@@ -28,7 +28,7 @@ class FileStateView(Struct, kw_only=True):
     path: str
     certainty: Certainty
     reason: str
-    """The reason for which it is not exact."""
+    """Why the state is not exact; empty if it is."""
     is_absent: bool
     """True if there was no such file."""
     tool: str
@@ -62,7 +62,7 @@ class FileStepView(Struct, kw_only=True):
     reason: str
     is_absent: bool
     is_active: bool
-    """True if it is on the active branch."""
+    """True if the change is on the active branch."""
     diff: list[str]
 
 
@@ -132,7 +132,7 @@ def step_view(
 def blame_views(
     lines: Iterable[BlamedLine], turns: dict[int, int | None], reveal: bool = False
 ) -> list[BlameView]:
-    """Return the views of blamed lines; `turns` has the turn of each version by its identity."""
+    """Return the views of blamed lines; `turns` maps the `id()` of a version to its turn."""
     found = list(lines)
     texts = mask_lines([line.text for line in found], reveal)
     return [
@@ -148,7 +148,7 @@ def blame_views(
 
 
 def mask_lines(lines: list[str], reveal: bool = False) -> list[str]:
-    """Mask lines together, because a private key spans many of them; their number stays.
+    """Mask lines together, as a private key spans many of them; return as many lines as before.
 
     >>> mask_lines(["a", "b"])
     ['a', 'b']
@@ -158,7 +158,7 @@ def mask_lines(lines: list[str], reveal: bool = False) -> list[str]:
     whole = mask("\n".join(lines)).split("\n")
     if len(whole) == len(lines):
         return whole
-    # The masked text has fewer lines. Each line that it still has is no secret.
+    # The masked text has fewer lines. Lines that it still contains are not secret.
     kept = set(whole)
     return [line if line in kept else MASKED for line in lines]
 
@@ -172,7 +172,7 @@ def text_of(raw: bytes) -> str | None:
 
 
 def _reason(version: FileRevision) -> str:
-    """Return why a state is not exact; it may name another file."""
+    """Return why a state is not exact, "" if it is; the text may name another file."""
     return version.belief.reason if version.certainty is not Certainty.EXACT else ""
 
 

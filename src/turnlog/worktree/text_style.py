@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 BOM = "\ufeff"
 UNKNOWN_CHARACTER = "\ufffd"
-"""In place of bytes that are not valid UTF-8."""
+"""Replaces bytes that are not valid UTF-8."""
 MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"))
 
 
 class TextStyle(NamedTuple):
-    """Everything that a recorded text lacks to be bytes."""
+    """The properties of a file that are needed to turn its recorded text into bytes."""
 
     encoding: str = "utf-8"
     mark: str = ""
@@ -49,7 +49,7 @@ def decode_file(raw: bytes) -> StyledText | None:
         return None
     crlf = text.count("\r\n")
     lf = text.count("\n") - crlf
-    # The client writes the majority's line endings everywhere (observed: 2.0.76 to 2.1.325).
+    # The client writes the more frequent line ending everywhere (observed: 2.0.76 to 2.1.325).
     newline = "\r\n" if crlf > lf else "\n"
     style = TextStyle(encoding, mark, newline)
     return StyledText(text.replace("\r\n", "\n"), style, not (crlf and lf))
@@ -74,7 +74,7 @@ def without_mark(text: str) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text as clients count them: the text after the last newline is one.
+    """Return the lines of a text as clients count them: a final newline adds an empty line.
 
     >>> lines_of("a\\nb\\n")
     ['a', 'b', '']

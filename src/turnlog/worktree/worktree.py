@@ -1,7 +1,7 @@
 """The files of a session at any moment, per branch.
 
-`Worktree` collects what lines say about files; `versions` folds it into states. Only lines of the
-branch are evidence, but everything that was ever run may have changed a file.
+`Worktree` collects the sightings of files; `versions` folds them into states. Only lines of the
+branch count as evidence, but commands on any branch may have changed a file.
 """
 
 import re
@@ -64,7 +64,7 @@ class FileRevision:
     call_id: str | None = None
     agent_id: str | None = None
     edit: EditedPart | None = None
-    """The edit that led to it, if it was one."""
+    """The edit that led to this state, if an edit did."""
 
     @property
     def path(self) -> str:
@@ -85,7 +85,7 @@ class FileRevision:
 
     @property
     def gaps(self) -> list[tuple[int, int | None]]:
-        """Ranges of unknown lines; None is the end of the file."""
+        """Ranges of unknown lines; None stands for the end of the file."""
         return gaps_of(self.belief)
 
 
@@ -97,7 +97,7 @@ class Branch:
     """Indexes of the branch's nodes."""
 
     def holds(self, sighting: Sighting, parent: ChainNode | None) -> bool:
-        """Return whether a sighting is on the branch; `parent` is what a backup belongs to."""
+        """Return whether a sighting is on the branch; `parent` is the message of a backup."""
         if sighting.source.call:
             return sighting.source.call.use.index in self.nodes
         # Without its call, the branch that started a sub-agent is unknown, but its changes count.
@@ -112,7 +112,7 @@ class Worktree:
     """The files that a session and its sub-agents read or changed."""
 
     def __init__(self, session: Session, folder: Path | None = None) -> None:
-        """`folder` has the session's backups; by default that of its store."""
+        """`folder` contains the session's backups; the default is the one in its store."""
         self.session = session
         self.folder = folder or history_folder(session.path)
         self._clock = MainClock(session)
@@ -140,7 +140,7 @@ class Worktree:
 
     @property
     def changed_files(self) -> list[FileName]:
-        """The files that were changed, on whatever branch."""
+        """The files that were changed, on any branch."""
         return [
             name
             for key, name in self.files.items()
@@ -148,11 +148,11 @@ class Worktree:
         ]
 
     def changers(self, name: FileName) -> list[Sighting]:
-        """Return where a file was changed, on whatever branch, in order."""
+        """Return the sightings that changed a file, on any branch, in order."""
         return [each for each in self._sightings.get(name.key, []) if each.is_change]
 
     def lines_about(self, key: str) -> list[tuple[int, int]]:
-        """Return the lines of the session's own calls and attachments on a file: use and result."""
+        """Return the use and result lines of the session's own calls and attachments on a file."""
         own = (each for each in self._sightings.get(key, []) if not each.source.agent)
         return [
             (each.call.use.line if each.call else each.node.line, each.node.line)
@@ -161,7 +161,7 @@ class Worktree:
         ]
 
     def known(self, path: str) -> FileName | None:
-        """Return the file with a path, also with one from before the session was moved."""
+        """Return the file with a path, which may be from before the session was moved."""
         name = moved_name(file_name(path, self.root), self._former_roots, self.root)
         return self.files.get(name.key)
 
@@ -234,7 +234,7 @@ class Worktree:
         return SessionPosition(last, BEHIND)
 
     def line_at(self, seconds: float) -> int:
-        """Return the last line that was written by some time."""
+        """Return the last line that was written at or before a time; 0 if there is none."""
         return self._clock.line_at(seconds)
 
     @cached_property
@@ -248,7 +248,7 @@ class Worktree:
         for agent in self.session.subagents:
             opened = self.session.open_subagent(agent)
             call = self.session.find_call(agent.call_id)
-            # Its lines are in the session's own file, so they have places there already.
+            # The sub-agent's lines are in the session's own file, so they already have places.
             if agent.root is not None:
                 found.append(Source(opened, self._clock.place, agent, call))
                 continue
@@ -284,7 +284,7 @@ class Worktree:
         return replace(sighting, name=name, recorded=sighting.name)
 
     def root_of(self, name: FileName) -> str | None:
-        """Return the directory below which a file belongs, such as the session's."""
+        """Return the project directory of a file, usually the session's."""
         return working_root(self._sightings.get(name.key, []), self.root)
 
     def _backups(self) -> Iterable[Sighting]:
@@ -295,7 +295,7 @@ class Worktree:
                 continue
             place = self._clock.place(node)
             if backup.is_before_change:
-                # It was made after the call was recorded and before the file was changed.
+                # The backup was made after the call was recorded and before the file was changed.
                 place = self._agent_place(backup.message_id) or place._replace(
                     order=place.order + 1
                 )
@@ -304,7 +304,7 @@ class Worktree:
             )
 
     def _agent_place(self, uuid: str | None) -> SessionPosition | None:
-        """Return the place of a sub-agent's message: its backups are listed by the session."""
+        """Return the place of a sub-agent's message, whose backups the session's file lists."""
         for source in self.sources[1:]:
             rank = source.session.tree.rank_of(uuid)
             if rank is not None and self._message(uuid) is None:
@@ -332,10 +332,10 @@ class Worktree:
         ]
 
     def _parallel_hazards(self, sightings: list[Sighting]) -> Iterator[Hazard]:
-        """Yield what other agents did during a call: the file may have been changed before that.
+        """Yield the hazards of other agents during a call, which may follow the call's change.
 
-        A hazard between two calls of one agent lies before or after them; those of another one may
-        lie between the change and the line with its result.
+        An agent's own hazards lie before or after its calls. A hazard of another agent may lie
+        between the change and the line with its result.
         """
         for sighting in sightings if len(self.sources) > 1 else []:
             if sighting.call is None:
@@ -363,13 +363,13 @@ class Worktree:
             if sighting.is_change and not branch.holds(sighting, None):
                 what = f"{sighting.tool} in line {sighting.node.line} of another branch"
                 own.append(Hazard(sighting.place, sighting.place, what))
-        # Agents at the same time, changes that a stripped clone lost, and what others did while a
-        # call ran.
+        # Concurrent changes by several agents, changes that a stripped clone lost, and hazards of
+        # other agents during a call.
         own += overlapping_changes(sightings)
         own += lost_changes(sightings)
         own += self._parallel_hazards(sightings)
         for other in self._by_case.get(_loose(name.key), []):
-            # One file where names are compared without case and Unicode form, as on a Mac.
+            # The same file where names are compared ignoring case and Unicode form, as on a Mac.
             if other.name.key != name.key:
                 what = f"{other.tool} of {other.name.path}"
                 own.append(Hazard(other.place, other.place, what))
@@ -390,7 +390,7 @@ class Worktree:
 
     @cached_property
     def _by_case(self) -> dict[str, list[Sighting]]:
-        """All changes of files, by their paths as a Mac compares them."""
+        """All changes of files, by path with case and Unicode form ignored, as on a Mac."""
         found: dict[str, list[Sighting]] = {}
         for key, sightings in self._sightings.items():
             changes = [each for each in sightings if each.is_change]
@@ -404,7 +404,7 @@ class Worktree:
         until: SessionPosition,
         hazards: Sequence[Hazards],
     ) -> Belief:
-        # Doubt is never removed by waiting, and a second reason adds nothing.
+        # Only an exact belief can become less certain; a second reason for doubt adds nothing.
         if belief.certainty is not Certainty.EXACT:
             return belief
         for each in hazards:
@@ -416,7 +416,7 @@ class Worktree:
     def _in_hindsight(
         self, name: FileName, place: SessionPosition, leaf: int | None
     ) -> FileRevision:
-        """Return the state before the first evidence, as far as that shows it."""
+        """Return the state before the first evidence, as far as the evidence reveals it."""
         hazards = self._hazards_for(name, leaf)
         for sighting in self._on_branch(name, leaf):
             seen = self._observe(sighting)
@@ -461,8 +461,8 @@ def _loose(key: str) -> str:
 
 
 def _unless_redacted(belief: Belief) -> Belief:
-    """Return a belief that is not exact if `turnlog redact` replaced a part of it."""
-    # A file in UTF-16 has a zero behind each character.
+    """Downgrade an exact belief if `turnlog redact` may have replaced a part of the content."""
+    # In UTF-16, a zero byte follows each ASCII character.
     raw = belief.raw.replace(b"\0", b"") if belief.raw else b""
     if belief.certainty is Certainty.EXACT and REDACTED.search(raw):
         return doubted(belief, "it may have redacted values")
@@ -470,7 +470,7 @@ def _unless_redacted(belief: Belief) -> Belief:
 
 
 def open_worktree(session: Session, folder: Path | None = None) -> Worktree:
-    """Return the files of a session; `folder` has its backups, by default that of its store."""
+    """Return the files of a session; `folder` contains its backups, by default in its store."""
     return Worktree(session, folder)
 
 

@@ -56,9 +56,9 @@ class ObjectWriter:
 
 
 def cut(file: BinaryIO, length: int) -> Iterator[bytes]:
-    """Yield the next bytes of a file as pieces, which end at a line end if possible."""
-    # A line that is not split over two pieces can be read by decompressing one. Also, a file that
-    # grows keeps all pieces but its last: boundaries do not shift.
+    """Yield the next `length` bytes of a file as pieces that end at a line end if possible."""
+    # A line within one piece can be read by decompressing only that piece. Also, when a file grows,
+    # all pieces but its last stay the same, because boundaries do not shift.
     rest = b""
     while chunk := file.read(min(PIECE - len(rest), length)):
         length -= len(chunk)

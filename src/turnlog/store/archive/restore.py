@@ -54,7 +54,7 @@ def match_archived(archive: Archive, text: str) -> list[ArchiveManifest]:
 
 
 def restore_transcript(archive: Archive, manifest: ArchiveManifest, root: Path) -> Path:
-    """Restore a session below a directory, which it has to itself; return its session file."""
+    """Restore a session into a directory of its own; return the path of its session file."""
     transcript = next(filter(manifest.is_transcript, manifest.current), None)
     if transcript is None:
         hint = f"turnlog restore {quote(manifest.session)} --into DIR"
@@ -72,8 +72,8 @@ def restore_session(
 ) -> Restored:
     """Write the files of a session below a directory; never overwrite one.
 
-    With `is_kept_fresh` they get the current time, because the client deletes files by age.
-    `max_size` replaces the limit on the size that an archive may expand to.
+    With `is_kept_fresh` the files get the current time, because the client deletes files by age.
+    `max_size` overrides the limit on the size of the decompressed files.
     """
     files = manifest.current
     _require_valid(archive, manifest, files, max_size)
@@ -146,7 +146,7 @@ def _with_path(error: Damaged, manifest: ArchiveManifest, file: ArchivedFile) ->
 def _exists_unchanged(
     destination: Destination, file: ArchivedFile, manifest: ArchiveManifest
 ) -> bool:
-    """Return whether a file exists as it was archived, or has grown since."""
+    """Return whether a file exists as archived, or has grown; raise `Conflict` if it differs."""
     descriptor = destination.open_existing(file.path.split("/"))
     if descriptor is None:
         return False
@@ -166,5 +166,5 @@ def _require_space(root: Path, size: int) -> None:
 
 
 def _sane_time(mtime_ns: int) -> int:
-    """Return a file's time, clamped to 1970 and now: tools sort and expire files by it."""
+    """Clamp a file's time to between 1970 and now, because tools sort and expire files by it."""
     return min(max(0, mtime_ns), time.time_ns())

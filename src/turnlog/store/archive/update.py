@@ -1,6 +1,6 @@
-"""Bring the archive up to date: copy what is new, recognising unchanged files by their state.
+"""Update the archive: copy new and changed files, detected by inode, size and mtime.
 
-A file that has grown gets a piece with its new bytes, after the archived part was compared by hash.
+If a file has grown, its archived part is compared by hash, and the new bytes become a new piece.
 """
 
 import os
@@ -35,9 +35,9 @@ SMALL = PIECE // 4
 FEW = 16
 """If a file ends with more small pieces than this, they are merged into one."""
 UNSETTLED = 2_000_000_000
-"""Nanoseconds after a change during which another one may leave time and size the same."""
+"""Nanoseconds after a change during which a second change may leave mtime and size the same."""
 AT_ONCE = 64 << 20
-"""Bytes of sessions whose manifests are written together."""
+"""Bytes of sessions to copy before their manifests are written, as one batch."""
 
 Progress = Callable[[int, int], None]
 """Called with the bytes done and the total."""
@@ -58,7 +58,7 @@ class ArchiveJob(NamedTuple):
 
     @property
     def growth(self) -> list[int]:
-        """The number of new bytes in each file that differs, if it was only appended to."""
+        """The number of new bytes in each changed file, assuming that it was only appended to."""
         return [
             max(0, self.found[path].state.size - (old.size if old else 0))
             for path, old in self.changed.items()
@@ -79,7 +79,7 @@ class Archived:
     """The result of a run, and totals of the archive."""
 
     sessions: int = 0
-    """Sessions with something new."""
+    """Sessions with new content."""
     bytes: int = 0
     """Bytes copied."""
     objects: int = 0
@@ -89,14 +89,14 @@ class Archived:
     all_bytes: int = 0
     all_written: int = 0
     copies: int = 0
-    """Sessions that several stores have; the copy that changed last is archived."""
+    """Older copies of sessions that several stores have; only the newest copy is archived."""
     unread: list[Unread] = field(default_factory=list[Unread])
 
 
 def archive_sessions(
     stores: AnyStores, archive: Archive, progress: Progress = lambda done, total: None
 ) -> Archived:
-    """Copy everything new in the stores."""
+    """Copy everything new in the stores to the archive."""
     copies = _older_copies(stores)
     done = Archived(copies=sum(map(len, copies.values())))
     with archive.locked():
@@ -121,7 +121,8 @@ def preview(stores: AnyStores, archive: Archive) -> Archived:
 
 def _older_copies(stores: AnyStores) -> dict[Store, frozenset[str]]:
     """Return the ids of sessions that another store has in a newer version, by store."""
-    # The archive has one manifest per id: two stores in turn would replace each other's version.
+    # The archive has one manifest per id: archiving both copies would make two stores replace each
+    # other's version at every run.
     known = each_store(stores)
     newest: dict[str, tuple[int, int]] = {}
     found: dict[Store, set[str]] = {store: set() for store in known}
@@ -138,7 +139,7 @@ def _older_copies(stores: AnyStores) -> dict[Store, frozenset[str]]:
 
 
 def _add(total: Archived, done: Archived) -> None:
-    """Add the result for one store to that of the stores before it."""
+    """Add the result for one store to the total."""
     for name in ("sessions", "bytes", "objects", "written"):
         setattr(total, name, getattr(total, name) + getattr(done, name))
     for name in ("all_sessions", "all_bytes", "all_written"):  # of the whole archive
@@ -147,7 +148,7 @@ def _add(total: Archived, done: Archived) -> None:
 
 
 class _Copied(NamedTuple):
-    """A file that was read while its pieces are being written."""
+    """A file that has been read; its new pieces may still be waiting to be written."""
 
     found: Found
     read_ns: int

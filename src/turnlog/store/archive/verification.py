@@ -50,7 +50,7 @@ def check_archive(archive: Archive, progress: Callable[[], None] = lambda: None)
 def _find_damage(
     archive: Archive, manifest: ArchiveManifest, outcomes: dict[Chunk, str | None]
 ) -> Iterator[Damage]:
-    """Yield the damages of a session; `outcomes` caches what is wrong with each piece read."""
+    """Yield the damage to a session; `outcomes` caches the error of each piece, None if intact."""
     for file in manifest.files:
         if problem := manifest.problem(file):
             yield Damage(manifest.session, file.path, f"its path {problem}")
