@@ -68,10 +68,42 @@ KEEPING = {
             """.split()
         ),
     ),
+    "checkout-index": frozenset(),
+    "merge": frozenset(
+        """
+        --allow-unrelated-histories --autostash --cleanup --commit -e --edit --ff --ff-only
+        --gpg-sign --log -m --message -n --no-autostash --no-commit --no-edit --no-ff --no-gpg-sign
+        --no-log --no-progress --no-rerere-autoupdate --no-signoff --no-squash --no-stat --no-verify
+        --progress -q --quiet --rerere-autoupdate -s -S --signoff --squash --stat --strategy
+        --strategy-option -v --verbose --verify -X
+        """.split()
+    ),
+    "read-tree": frozenset(),
+    "rebase": frozenset(
+        """
+        --autosquash --autostash --committer-date-is-author-date --empty -f --force-rebase
+        --gpg-sign -i --ignore-date --interactive --keep-base --keep-empty -m --merge -n
+        --no-autosquash --no-autostash --no-ff --no-gpg-sign --no-keep-empty
+        --no-reapply-cherry-picks --no-rerere-autoupdate --no-stat --no-update-refs --no-verify
+        --onto -q --quiet -r --reapply-cherry-picks --rebase-merges --rerere-autoupdate -s -S
+        --signoff --stat --strategy --strategy-option --update-refs -v --verbose --verify -X
+        """.split()
+    ),
     "reset": frozenset("--hard -q --quiet".split()),
     "restore": frozenset("-q --quiet -s --source -S --staged -W --worktree".split()),
 }
-"""Options that bring nothing by themselves; git takes any beginning of others for them."""
+"""Options that bring nothing by themselves, by subcommand; any other one asks.
+
+Git takes any beginning of an option for it, and new versions add options, so a list of dangerous
+ones would never be complete.
+"""
+DISCARDING = frozenset(
+    """
+    --conflict -f --force --ignore-other-worktrees --ignore-skip-worktree-bits -m --merge
+    --no-overlay --no-overwrite-ignore --ours --overlay --overwrite-ignore --theirs
+    """.split()
+)
+"""Options of `git checkout` with which it may also discard changes."""
 LISTING = frozenset(
     """
     --all --alternate-refs --bisect --branches --exclude --glob --not --reflog --remotes --stdin
@@ -181,9 +213,12 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
         return None
     if _only_stages(subcommand, options):
         return BranchChange(tuple(named), only_stages=True)
-    is_plain = options <= KEEPING.get(subcommand, options)
-    # `git restore -stopic`, `git switch --orphan x`
-    if _is_doubtful(subcommand, texts, options) or not (is_plain or subcommand == "checkout"):
+    is_plain = subcommand in PICKING or options <= KEEPING[subcommand]
+    is_known = is_plain or (
+        subcommand == "checkout" and options <= KEEPING[subcommand] | DISCARDING
+    )
+    # `git restore -stopic`, `git switch --orphan x`, `git merge --into-name x`
+    if not is_known or _is_doubtful(subcommand, texts, options):
         raise UnknownValue(subcommand)
     ranges = [_ends(text) for text in named if ".." in text]
     # The dots may also belong to one revision or path: `topic^{/a..b}`, `..`
