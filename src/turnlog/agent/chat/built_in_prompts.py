@@ -1,4 +1,4 @@
-"""Slash commands that are prompts: they work in a terminal, with `-p` and for programs alike."""
+"""Slash commands that send a prompt; they work in a terminal, with `-p` and for host programs."""
 
 from collections.abc import Callable
 

@@ -34,7 +34,7 @@ class HookResources(Protocol):
 
     @property
     def effort(self) -> str | None:
-        """The effort of the conversation's model; None if it takes none."""
+        """The effort of the conversation's model; None if the model has no such setting."""
         ...
 
     async def ask(self, question: str, model: str, is_about_conversation: bool) -> str:
