@@ -114,7 +114,7 @@ def plugin_servers(plugin: Plugin, environment: Mapping[str, str]) -> Servers:
     asking = [name for name, each in plugin.servers.items() if CONFIGURED in str(each)]
     rest = {name: each for name, each in plugin.servers.items() if name not in asking}
     found = listed_servers(rest, environment, is_project=plugin.source.is_project)
-    problems = [f"MCP server {name}: its plugin has to be configured for it" for name in asking]
+    problems = [f"MCP server {name}: turnlog does not set plugin user_config" for name in asking]
     return Servers(
         {
             f"plugin:{plugin.name}:{name}": replace(each, env=plugin.variables | each.env)

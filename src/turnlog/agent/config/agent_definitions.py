@@ -177,7 +177,7 @@ def read_agent(path: Path, is_project: bool = False) -> AgentDefinition | None:
 
 
 def _servers(listed: Any) -> Fields:
-    """Return the servers that a list defines; entries that are only names refer to others."""
+    """Return the servers that a list defines; plain names refer to existing servers."""
     entries = listed if is_array(listed) else [listed]
     return {name: each for entry in entries if is_object(entry) for name, each in entry.items()}
 

@@ -26,7 +26,7 @@ from turnlog.store.paths import Store, real_path
 MOST_ENTRIES = 10_000
 """Maximum number of entries visited in one search."""
 DEEPEST = 16
-TOO_LONG = f"the heads of the project's files have more than {MOST_TOGETHER >> 10} KiB together"
+TOO_LONG = f"the frontmatter of the project's files exceeds {MOST_TOGETHER >> 10} KiB in total"
 
 Definition = TypeVar("Definition")
 Report = Callable[[str], None]

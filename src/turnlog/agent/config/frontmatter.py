@@ -44,7 +44,7 @@ def split_head(text: str) -> tuple[Fields, str]:
     if not head:
         return {}, text.removeprefix("\ufeff")
     if len(head[1]) > LARGEST_HEAD:
-        raise HeadError(f"its head is longer than {LARGEST_HEAD >> 10} KiB")
+        raise HeadError(f"its frontmatter is longer than {LARGEST_HEAD >> 10} KiB")
     return _fields(head[1]), text[head.end() :]
 
 
@@ -142,14 +142,14 @@ def _loader() -> "type[BaseLoader]":
         depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            # An alias without an anchor is a plain text, not YAML: `paths: *test`.
+            # An alias without an anchor is plain text, not YAML: `paths: *test`.
             reader: Any = self  # the stubs leave events untyped
             event = reader.peek_event()
             if isinstance(event, yaml.AliasEvent) and event.anchor in self.anchors:
-                raise HeadError("its head has YAML aliases")
+                raise HeadError("its frontmatter has YAML aliases")
             self.depth += 1
             if self.depth > DEEPEST:
-                raise HeadError(f"its head is nested deeper than {DEEPEST} levels")
+                raise HeadError(f"its frontmatter is nested deeper than {DEEPEST} levels")
             node = super().compose_node(parent, index)
             self.depth -= 1
             return node

@@ -127,7 +127,7 @@ def _read(root: Path, source: PluginSource, entry: Fields) -> Plugin:
     manifest = entry | _object(root / MANIFEST, within)
     name = str(manifest.get("name") or source.id.partition("@")[0] or root.name)
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name of a plugin: {root / MANIFEST}", HINT)
+        raise UsageError(f"{name!r} is not a valid plugin name: {root / MANIFEST}", HINT)
     paths = {kind: _named_paths(root, manifest, kind, within) for kind in FIELDS}
     bare = Plugin(name, root, source=source)
     hooks = _configured(root, manifest.get("hooks"), HOOKS, "hooks", within)

@@ -183,7 +183,7 @@ class SessionUpdates:
         return update
 
     def _output(self, event: Printed) -> Iterator[SessionUpdate]:
-        """Yield the output of a running call: new text for a terminal, else the end of it all."""
+        """Yield a running call's output: new text for a terminal, else the end of the output."""
         printed = self._printed.get(event.call_id, "") + event.text
         self._printed[event.call_id] = printed[-SHOWN:]
         if self._has_terminals:

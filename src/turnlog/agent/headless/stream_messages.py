@@ -68,7 +68,7 @@ class ResultFigures:
     """Running totals for `result` messages."""
 
     cost: float = 0.0
-    """Dollars of all turns of this process, which the budget limits; without resumed turns."""
+    """Dollars of all turns of this process, which the budget limits; excludes earlier processes."""
     models: set[str] = field(default_factory=set[str])
     """Models that this process has used."""
     user_messages: int = 0
@@ -94,7 +94,7 @@ class ResultFigures:
             self.user_messages += 1
         elif message["type"] == "assistant":
             self.stop_reason = message["message"].get("stop_reason") or self.stop_reason
-            # Overwritten also by None: a request that succeeds after a failed one clears it.
+            # Overwritten even with None: a request that succeeds after a failed one clears it.
             self.status = message.get("api_error_status")
             blocks = message["message"]["content"]
             self.was_call = blocks[-1].get("type") == "tool_use"

@@ -33,7 +33,7 @@ DECIDING = ("PreToolUse", "PreModelSwitch")
 """Events whose hooks return a permission decision."""
 ASKING = "PermissionRequest"
 MORE = f"more than {MOST_OUTPUT >> 20} MiB"
-TOO_MUCH = {"mcp_tool": "more than a result may have"}
+TOO_MUCH = {"mcp_tool": "more than the limit of a tool result"}
 """How a message describes truncated output, by type of hook."""
 REFUSING = re.compile(
     r"\"(?:permissionD|d)ecision\"\s*:\s*\"(?:block|deny|ask|defer)\""
@@ -170,7 +170,7 @@ def _unreadable(run: HookRun, problem: str) -> str:
 def _refused(run: HookRun, why: str) -> HookOutcome:
     """Return the outcome of output that cannot be parsed: it blocks the action."""
     decision = "deny" if run.event in (*DECIDING, ASKING) else None
-    reason = f"{_failure(run, why)}; a hook that cannot be understood blocks"
+    reason = f"{_failure(run, why)}; a hook whose output cannot be parsed blocks"
     return HookOutcome(block=True, decision=decision, reason=reason, runs=[run])
 
 

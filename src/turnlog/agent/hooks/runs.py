@@ -17,7 +17,7 @@ MOST_OUTPUT = 1 << 20
 """Maximum bytes read from a hook's output."""
 
 LONGEST_NUMBER = 400
-"""Numbers with at least this many digits are rounded; JavaScript rounds beyond 16 digits."""
+"""Integers with at least this many digits become floats; JavaScript rounds beyond 16 digits."""
 
 
 class Firing(Struct, frozen=True):
