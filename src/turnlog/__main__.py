@@ -11,7 +11,7 @@ try:
     here = os.getcwd()  # noqa: PTH109 (pathlib would be imported from there)
     if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [here]:
         del sys.path[0]
-except OSError:  # a directory that was removed holds no modules
+except OSError:  # a removed directory contains no modules
     pass
 
 try:
@@ -19,7 +19,7 @@ try:
     import _signal  # pyright: ignore[reportMissingImports]
 
     def end_at_once(number: int, frame: object) -> None:
-        """Exit as a shell expects of an interrupted program."""
+        """Exit with the status that shells expect of an interrupted program."""
         os._exit(130)
 
     # Not SIG_DFL: Python prints a warning if the signal arrives just before the handler is removed.

@@ -53,7 +53,7 @@ USUAL = os.terminal_size((80, 24))
 
 
 def start_job(session: str, cwd: Path, name: str, arguments: list[str]) -> Job:
-    """Start a chat in the background; return it once others can attach to it."""
+    """Start a chat in the background; return it once terminals can attach to it."""
     job = create_job(session, cwd, name)
     lock = take_lock(job.folder)
     errors = open_private(job.folder / PROBLEMS, os.O_WRONLY | os.O_CREAT)

@@ -222,7 +222,7 @@ def _mode(name: str, is_on: bool) -> str:
 
 def _number(text: str) -> int:
     first = text.partition(";")[0]
-    # Whatever runs in the chat can print any number.
+    # Programs in the chat can print any number.
     return min(int(first), 100_000) if first.isdecimal() and len(first) < 7 else 0
 
 

@@ -111,7 +111,7 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
     compact_window: str | None = None
     """Tokens at which the conversation is compacted, or "auto"."""
     agent: str | None = None
-    """The agent whose instructions, tools and model the session has."""
+    """The agent whose instructions, tools and model the session uses."""
     opening_lines: tuple[Fields, ...] = ()
     """Lines about the session, such as its worktree, to write with the first prompt."""
     moves_surroundings: bool = False

@@ -40,7 +40,7 @@ class BuiltInPrompt(Struct, frozen=True):
     """The arguments that it takes."""
     description: str
     write: Callable[[str], str]
-    """Returns the prompt for arguments."""
+    """Builds the prompt from the arguments."""
 
 
 def init_prompt(arguments: str) -> str:

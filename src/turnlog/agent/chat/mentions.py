@@ -55,7 +55,7 @@ async def mention_blocks(
     ask: Ask | None = None,
     written: Sequence[str] = (),
 ) -> list[Fields]:
-    """Return the mentioned files as blocks of the prompt, as far as Read may read them.
+    """Return the mentioned files that Read is allowed to read as blocks of the prompt.
 
     The user may be asked about files mentioned in `typed` text. Files mentioned in `written` text,
     which comes from a command's file, are attached only if they may be read without asking.

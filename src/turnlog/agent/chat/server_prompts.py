@@ -95,7 +95,7 @@ async def resource_context(typed: str, servers: Connections, parts: Parts) -> li
         except ToolError as error:
             found.append(_reminders(server, uri, [_text(str(error))]))
             continue
-        # A URI made from a template is in no list.
+        # A URI made from a template is not listed.
         about = listed.get((server, uri), ServerResource(server, uri, uri))
         named = {"server": server, "uri": uri, "name": about.name, "description": about.description}
         found.append(mcp_resource(named, content, _reminders(server, uri, content)))

@@ -55,7 +55,7 @@ def load_commands(
 ) -> dict[str, CustomCommand]:
     """Return all commands by name; skills win over plain commands, the user's over the project's.
 
-    A command in a folder is named with the folder, and also without it if the name is free. A
+    A command in a folder is named `FOLDER:COMMAND`, and also `COMMAND` if that name is free. A
     command of an untrusted project is only text: its hooks and rules are ignored.
     """
     known = files or DefinitionFiles(store, cwd)
@@ -110,7 +110,7 @@ def _all(files: DefinitionFiles) -> Iterator[CustomCommand]:
 
 
 def _origin(plugin: Plugin) -> str:
-    # Hooks of a project's skill get no credentials, also if the project contains it as a plugin.
+    # Hooks of a project's skill get no credentials, even if it is part of a plugin.
     return f"{PROJECT if plugin.source.is_project else 'plugin'}:{plugin.name}"
 
 

@@ -101,7 +101,7 @@ class DefinitionFiles:
             yield from filter(self._is_loaded, markdown_files(folder, self._report))
 
     def of_plugins(self, kind: str) -> Iterator[tuple[Plugin, Path]]:
-        """Yield the places of each plugin for one kind of definition."""
+        """Yield each plugin's files and directories for one kind of definition."""
         for plugin in self.plugins:
             yield from ((plugin, place) for place in plugin.places(kind))
 
@@ -109,7 +109,7 @@ class DefinitionFiles:
         """Yield the files of a given name in the subdirectories of a directory."""
         if not self._is_ours(folder):
             return
-        # A plugin may name the directory of a skill itself.
+        # A plugin may list the directory of a single skill.
         if any(each.holds(folder) for each in self.plugins) and os.path.lexists(folder / name):
             yield from filter(self._is_loaded, [folder / name])
             return

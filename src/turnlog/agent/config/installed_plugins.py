@@ -317,7 +317,7 @@ def _is_id(name: str) -> bool:
 
 
 def _read(path: Path, problems: list[str]) -> Fields:
-    """Return the JSON object in a file; empty if it is missing or, with a problem, unreadable."""
+    """Return the JSON object in a file, or an empty one; add a problem if it is unreadable."""
     try:
         value = json.loads(read_regular(path, LARGEST))
     except FileNotFoundError:

@@ -385,5 +385,5 @@ def _expand(pattern: str) -> list[str]:
 def _matches_path(pattern: str, path: Path) -> bool:
     try:
         return is_match(str(expand_user(pattern)), str(path).lstrip("/"))
-    except ValueError:  # a pattern that makes no sense matches nothing
+    except ValueError:  # an invalid pattern matches nothing
         return False

@@ -410,7 +410,7 @@ def _given_source(text: str, root: Path) -> SettingsSource:
 
 
 def files_of(store: Store, root: Path, managed: Path = MANAGED) -> dict[Path, str]:
-    """Return the settings files of a directory, keyed by their name in the hook payload."""
+    """Map the settings files of a directory to their names in the hook payload."""
     return {
         store.settings: "user_settings",
         root / SETTINGS: "project_settings",

@@ -15,12 +15,12 @@ from turnlog.format.json_values import is_array, is_object
 from turnlog.secrets import mask, mask_named
 
 DIRECT = "permissions"
-"""The object whose fields are settings of their own."""
+"""The section whose fields are listed as separate settings."""
 MODE = "permissions.defaultMode"
 
 
 class SettingInForce(Struct, frozen=True):
-    """A setting."""
+    """A setting in effect."""
 
     key: str
     value: Any
@@ -29,7 +29,7 @@ class SettingInForce(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """Its value in short, without secrets."""
+        """The value in a short form, with secrets masked."""
         if is_array(self.value):
             return ", ".join(mask(str(each)) for each in self.value)
         if is_object(self.value):

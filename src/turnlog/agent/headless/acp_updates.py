@@ -259,7 +259,7 @@ def _streamed(event: Fields) -> Iterator[SessionUpdate]:
 
 
 def _answered(entry: Fields) -> Iterator[SessionUpdate]:
-    """Yield the recorded words of the model."""
+    """Yield the updates for the text and thinking of a recorded answer."""
     for block in _blocks(entry):
         if block.get("type") == "text" and block.get("text"):
             yield update_agent_message_text(str(block["text"]))

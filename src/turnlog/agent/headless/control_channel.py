@@ -248,7 +248,7 @@ def _prompt_of(message: Fields) -> HostPrompt:
 
 
 def _uuid(text: object) -> str | None:
-    """Return a uuid as sessions spell it; None for anything else."""
+    """Return a uuid in canonical form; None for anything else."""
     try:
         return str(UUID(str(text)))
     except ValueError:

@@ -171,7 +171,7 @@ class ControlRequests:
         parts = self._chat.parts
         kept = {name: tool for name, tool in parts.tools.items() if tool.server is None}
         offered = {tool.name: tool for tool in self._chat.servers.tools}
-        # In place: hooks and permissions hold the same table.
+        # Updated in place, as hooks and permissions share this dict.
         parts.tools.clear()
         parts.tools.update(kept | offered)
         self._chat.prompts.take_servers(self._chat.servers)

@@ -68,7 +68,7 @@ class HostedOptions(Struct, frozen=True):
 
 @dataclass
 class Console:
-    """The streams of a hosted chat: requests, messages and complaints."""
+    """The streams of a hosted chat: input lines, messages and warnings."""
 
     lines: AsyncIterable[str]
     write: Callable[[str], None]

@@ -127,7 +127,7 @@ class Printer:
         return True
 
     def report(self, message: Fields) -> None:
-        """Print a message that is part of the stream, but of no turn."""
+        """Print a message that belongs to the stream but to no turn."""
         if self._style is Style.STREAM:
             self._print(message)
 

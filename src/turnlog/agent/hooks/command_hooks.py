@@ -153,7 +153,7 @@ async def _start(
 
 
 def _read(file: IO[bytes]) -> tuple[str, bool]:
-    """Return the start of an output, and whether there is more of it."""
+    """Return the output up to the limit, and whether it was truncated."""
     file.seek(0)
     return file.read(MOST_OUTPUT).decode("utf-8", "replace"), bool(file.read(1))
 

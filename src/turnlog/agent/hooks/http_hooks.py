@@ -1,7 +1,7 @@
 """HTTP hooks: post the payload to a URL; the response body is the hook's output.
 
 The address must be public or loopback. Private networks and cloud metadata services are refused,
-also if a public name resolves to them.
+even if a public name resolves to them.
 """
 
 import re

@@ -44,7 +44,7 @@ class Firing(Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """command, http, mcp_tool, prompt or agent."""
+        """command, http, mcp_tool, prompt, agent or callback."""
         return str(self.handler.get("type", "command"))
 
     def text(self, field: str) -> str:

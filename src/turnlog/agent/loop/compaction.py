@@ -40,7 +40,7 @@ GO_ON = "Go on with the work where it was, without asking about it and without r
 
 
 def is_full(parts: Parts) -> bool:
-    """Return whether the next answer may not fit into the context."""
+    """Return whether the context is so full that it should be compacted now."""
     when = parts.limits.compacting
     tokens = context_tokens(parts.recorder.chain)
     return when.is_automatic and tokens > when.limit(parts.choice.window)

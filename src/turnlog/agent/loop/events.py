@@ -75,7 +75,7 @@ class TurnEnded(Struct, frozen=True):
     """The end of a turn."""
 
     reason: str
-    """done, refused, interrupted, failed, max_turns, max_budget, blocked."""
+    """done, refused, interrupted, failed, max_turns, max_budget, blocked or deferred."""
     text: str
     """The last answer, or the error message."""
     seconds: float

@@ -93,7 +93,7 @@ async def run_calls(
     finally:
         # Also when interrupted: the API refuses a history in which a call has no result.
         batch.record_rest()
-    # Context comes after all results, which must follow directly on their calls.
+    # Context comes after all results, which must directly follow their calls.
     for text in batch.context:
         turn.record(turn.parts.recorder.meta(text))
     if batch.ends_turn:

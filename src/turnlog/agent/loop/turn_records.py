@@ -85,7 +85,7 @@ def record_failure(turn: RunningTurn, error: ModelError) -> str:
 
 
 def record_end(turn: RunningTurn, prompt: Prompt, source: str) -> None:
-    """Record the duration, tip, mode and cost of a turn, except in sub-agents (as the client)."""
+    """Record the duration, tip, mode and cost of a turn; like the client, not in sub-agents."""
     recorder = turn.parts.recorder
     if recorder.prompt_id and not turn.parts.agent_type:
         turn.record(recorder.turn_duration(turn.spent.seconds))

@@ -72,7 +72,7 @@ class Connections:
     elicit: AskForInput | None = None
     """Answers requests of servers for input; None if they may not ask."""
     servers: dict[str, "_StartingServer"] = field(default_factory=dict[str, "_StartingServer"])
-    """Servers by name, also those that failed or were stopped."""
+    """Servers by name, including those that failed or were stopped."""
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
     _opening: list[tuple[asyncio.Task[None], asyncio.Event]] = field(
         default_factory=list[tuple[asyncio.Task[None], asyncio.Event]]

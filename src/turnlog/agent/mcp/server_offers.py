@@ -69,7 +69,7 @@ class ServerOffer(Struct, frozen=True):
 
 
 async def list_offer(server: str, client: "Client") -> ServerOffer:
-    """Return the prompts and resources of a server; a list that it fails to send is empty."""
+    """Return the prompts and resources of a server; a list ends early if the server fails."""
     abilities = client.server_capabilities
     prompts, resources = await asyncio.gather(
         _listed(client.list_prompts, "prompts", bool(abilities.prompts)),

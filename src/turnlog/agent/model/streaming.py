@@ -148,7 +148,7 @@ class Model:
         except (APIError, ModelError, json.JSONDecodeError, *_transport_errors()):
             raise
         except Exception as error:
-            # Libraries of cloud providers raise any exception; the API's own only AnthropicError.
+            # Cloud providers' libraries raise all kinds of errors, the API's only AnthropicError.
             if self._provider is ANTHROPIC and not isinstance(error, AnthropicError):
                 raise
             raise self._provider.unusable(error) from error

@@ -382,7 +382,7 @@ def pr_link(made: PullRequest, session_id: str, time: str) -> Fields:
 
 
 def modes(mode: str, session_id: str) -> list[Fields]:
-    """Build the entries about the mode, which clients from 2.1.91 on write in terminals."""
+    """Build the entries about the mode, which clients since 2.1.91 write in terminals."""
     return [
         {"type": "mode", "mode": "normal", "sessionId": session_id},
         {"type": "permission-mode", "permissionMode": mode, "sessionId": session_id},

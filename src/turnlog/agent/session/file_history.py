@@ -89,7 +89,7 @@ class FileHistory:
             return self._line(prompt_uuid, is_update=False)
 
     def before_change(self, path: Path) -> None:
-        """Back up a file that is about to change, unless this turn already has."""
+        """Back up a file that is about to change, unless it was backed up since the last prompt."""
         name = tracking_name(path, self.root)
         with self._lock:
             if name in self._current:

@@ -95,7 +95,7 @@ class Recorder:
         notes = [entry["attachment"] for entry in last if is_object(entry.get("attachment"))]
         ids = (note.get("toolUseID") for note in notes if note.get("type") == DEFERRED)
         named = {id_ for id_ in ids if isinstance(id_, str)}
-        named -= _answered_calls(last)  # answered by a run that ended before the model did
+        named -= _answered_calls(last)  # already answered by an earlier run
         place = len(self.chain) - len(last)
         for entry in reversed(self.chain[:place] if named else []):
             if entry["type"] == "user":  # the answer with the call begins after it

@@ -50,7 +50,7 @@ NOWHERE = "00000000-0000-0000-0000-000000000000"
 
 OUTSIDE = "it is outside of the working directories"
 PROTECTED = "programs take commands from it"
-FOREIGN = "its backup was not made at the time that the session records"
+FOREIGN = "its backup was not made at the recorded time"
 
 _START: Fields = {
     "type": "user",
