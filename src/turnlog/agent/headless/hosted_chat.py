@@ -111,7 +111,7 @@ async def _race(hosted: "HostedChat", reading: "asyncio.Task[None]") -> int:
             reading.result()
         return await running
     except asyncio.CancelledError:
-        # Cancelled by a signal: the program still gets the turn's result (2.1.325, observed).
+        # Cancelled by a signal: the program still gets the turn's result, as from client 2.1.325.
         if hosted.stop():
             hosted.is_ending = True
             await asyncio.wait({running})

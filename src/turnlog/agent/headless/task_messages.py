@@ -96,7 +96,7 @@ class TaskMessages:
         del self._agents[agent.agent_id]
         agent.tokens = sum(ended.usage.get(name) or 0 for name in COUNTED)
         status = {"failed": "failed", "interrupted": "stopped"}.get(ended.reason, "completed")
-        # The client names an interrupted agent "killed" in the update, but "stopped" in the
+        # Programs expect an interrupted agent to be "killed" in the update, but "stopped" in the
         # notification.
         self._send(_updated(agent.agent_id, "killed" if status == "stopped" else status))
         self._send(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "claude-haiku-5-5"
 LONGEST = 16_000
-"""Maximum tokens of an answer; without streaming, the official client refuses many more."""
+"""Maximum tokens of an answer; the official client refuses to wait for much longer answers."""
 KEYS = "export ANTHROPIC_API_KEY=KEY"
 HINTS = {
     400: "--with-model MODEL",
