@@ -1,6 +1,6 @@
 """turnlog: read, search, measure and edit the session files of Claude Code."""
 
-# Type checkers take this name as true; `typing` itself would take longer to load than the help.
+# Type checkers treat this name as True; importing `typing` would take longer than `--help`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from turnlog.api import Log, LoggedSession, SessionEdit, open  # noqa: A004 - as gzip.open

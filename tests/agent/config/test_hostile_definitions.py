@@ -21,8 +21,8 @@ from turnlog.store.paths import Store, expand_user
 LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{chr(98 + n)}: &{chr(98 + n)} [{','.join([f'*{chr(97 + n)}'] * 10)}]\n" for n in range(9)
 )
-ALIASES = "its head has YAML aliases"
-TOO_DEEP = "its head is nested deeper than 16 levels"
+ALIASES = "its frontmatter has YAML aliases"
+TOO_DEEP = "its frontmatter is nested deeper than 16 levels"
 BAD_HEADS = [
     (f"{LAUGHS}tools: *j", ALIASES),
     ("tools: &t [*t]", ALIASES),
@@ -33,7 +33,7 @@ BAD_HEADS = [
     (f"paths: {'{a: ' * 40}1{'}' * 40}", TOO_DEEP),
     ("".join(f"{' ' * n}a:\n" for n in range(40)), TOO_DEEP),
     ("a: b: c\n" * 300, "its frontmatter is not YAML and has more than 200 fields"),
-    ("description: " + "x" * 20_000, "its head is longer than 16 KiB"),
+    ("description: " + "x" * 20_000, "its frontmatter is longer than 16 KiB"),
 ]
 SECONDS = 2.0
 

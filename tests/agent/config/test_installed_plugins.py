@@ -304,5 +304,5 @@ def test_a_hook_cannot_choose_its_origin(installed: Machine) -> None:
 def test_a_path_that_a_shell_would_read_is_refused(store: Store, tmp_path: Path) -> None:
     root = make_plugin(tmp_path / "$(touch x)")
     add_hook(root, "Stop", "${CLAUDE_PLUGIN_ROOT}/x")
-    with pytest.raises(UsageError, match="a shell reads"):
+    with pytest.raises(UsageError, match="special to a shell"):
         read_plugin(root)

@@ -53,7 +53,7 @@ USUAL = os.terminal_size((80, 24))
 
 
 def start_job(session: str, cwd: Path, name: str, arguments: list[str]) -> Job:
-    """Start a chat in the background; return it once others can attach to it."""
+    """Start a chat in the background; return it once terminals can attach to it."""
     job = create_job(session, cwd, name)
     lock = take_lock(job.folder)
     errors = open_private(job.folder / PROBLEMS, os.O_WRONLY | os.O_CREAT)
@@ -66,11 +66,11 @@ def start_job(session: str, cwd: Path, name: str, arguments: list[str]) -> Job:
             stderr=errors,
             cwd="/",
             pass_fds=[lock],
-            # Of its own, so that closing this terminal ends nothing.
+            # Closing this terminal must not end the chat.
             start_new_session=True,
         )
     finally:
-        # The host has inherited the lock; a copy here would hold it for as long as this process.
+        # The host has inherited the lock; this copy would hold it until this process exits.
         os.close(lock)
         os.close(errors)
     assert host.stdin
@@ -138,10 +138,10 @@ def attach_to(job: Job) -> bool:
 
 
 def _drop_typed() -> None:
-    """Drop keys until none was pressed for a moment.
+    """Discard keys until none has been pressed for `CALM` seconds.
 
-    The chat may have drawn a question long ago. An enter that is held, or was typed ahead, must not
-    answer it before it is on this screen.
+    The chat may have been waiting for an answer for a while. An Enter key that is held down, or was
+    typed ahead, must not answer before the question is on this screen.
     """
     keyboard = sys.stdin.fileno()
     while select.select([keyboard], [], [], CALM)[0] and os.read(keyboard, CHUNK):

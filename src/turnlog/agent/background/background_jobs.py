@@ -1,8 +1,8 @@
 """Background chats: one folder each, with its state, its socket and its lock.
 
-The process that runs a chat holds the lock as long as it lives, and only the lock decides whether a
-chat is running. After `kill -9`, a crash or a reboot it is free, whatever the state says. Process
-ids are not consulted: by now, one may belong to another program.
+The host process of a chat holds the lock as long as it lives, and a chat is running if and only if
+its lock is held. After `kill -9`, a crash or a reboot the lock is free, whatever the state file
+says. Process ids are not consulted, as another program may have reused one.
 """
 
 import json
@@ -76,7 +76,7 @@ def jobs_folder(environment: Mapping[str, str] = os.environ) -> Path:
 def create_job(session: str, cwd: Path, name: str) -> Job:
     """Create the folder of a background chat."""
     secure_folder(jobs_folder(), must_own=True)
-    # The start of the session's id, as in the client; a session may run a second time.
+    # The start of the session's id, as in the client. It may be taken: a session can run twice.
     short = session[:8] if ID.fullmatch(session[:8]) else secrets.token_hex(4)
     folder = jobs_folder() / short
     while not _made(folder):
@@ -120,7 +120,7 @@ def read_job(name: str) -> Job | None:
 
 
 def find_job(text: str) -> Job:
-    """Return the background chat with an id, the start of one, or a part of its name."""
+    """Find a background chat by the start of its id, its session's id, or part of its name."""
     jobs = list_jobs()
     named = [job for job in jobs if job.state.id.startswith(text) or job.state.session == text]
     wanted = named or [job for job in jobs if text.casefold() in job.state.name.casefold()]
@@ -139,7 +139,7 @@ def is_locked(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        # Shared, so that two who look at the same time do not take each other for the chat.
+        # A shared lock: two processes that check at once must not mistake each other for the chat.
         lock(descriptor, wait=False, is_shared=True)
     except OSError:
         return True

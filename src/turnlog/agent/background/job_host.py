@@ -1,7 +1,8 @@
 """The process that runs a background chat in a terminal of its own.
 
-The chat is the host's child, so its process id is not reused before the host has waited for it: to
-stop a chat, ask its host. A chat whose host is killed loses its terminal and exits cleanly.
+The chat is a child of the host, so its process id cannot be reused before the host reaps it. Only
+the host can therefore signal it safely: to stop a chat, ask its host. A chat whose host is killed
+loses its terminal and exits cleanly.
 """
 
 import fcntl
@@ -42,7 +43,7 @@ PATIENCE = 10.0
 """Seconds for a chat to end on request before it is killed."""
 TICK = 0.5
 SAVED_EVERY = 5.0
-"""Seconds between two copies of the screen to disk, in case the host is killed."""
+"""Seconds between saves of the screen to disk, in case the host is killed."""
 MOST_UNSENT = 8 << 20
 """Maximum bytes buffered for a terminal that does not read; beyond that it is disconnected."""
 
@@ -107,7 +108,7 @@ class JobHost:
             self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        # Until it is waited for, no other process gets its id.
+        # No other process gets the chat's id before `waitpid` has reaped the chat.
         if not self._has_ended():
             os.kill(self._chat.pid, number)
 
@@ -133,7 +134,7 @@ class JobHost:
         """Forward the chat's output; return whether its terminal is still open."""
         try:
             output = os.read(self._chat.terminal, CHUNK)
-        except OSError:  # Linux reports a terminal that nobody has open any more as EIO
+        except OSError:  # Linux reports EIO once no process has the terminal open
             output = b""
         self._rows.feed(output)
         for viewer in [each for each in self._viewers if each.is_attached]:
@@ -172,7 +173,7 @@ class JobHost:
         elif kind == SIZED:
             self._resize(*SIZE.unpack(given))
         elif kind == ATTACH:
-            # Rows as they are, then the size: the chat redraws as if its window had been resized.
+            # Send the rows as they are, then set the size: the chat redraws as after any resize.
             self._send(viewer, self._rows.drawn())
             viewer.is_attached = True
             self._resize(*SIZE.unpack(given))
@@ -185,7 +186,7 @@ class JobHost:
             self.stop()
 
     def _type(self, keys: bytes) -> None:
-        # The terminal blocks if the chat reads nothing: a host that waits for it answers nobody.
+        # A write would block while the chat reads nothing, and a blocked host serves no viewer.
         os.set_blocking(self._chat.terminal, False)
         try:
             while keys:
@@ -228,7 +229,7 @@ class JobHost:
     def _finish(self) -> int:
         """Wait for the chat, record its end, and disconnect everyone."""
         while not self._has_ended():
-            # Its terminal is closed; one that lives on regardless is ended like one that hangs.
+            # Its terminal is closed; a chat that runs on regardless is stopped like one that hangs.
             self.stop()
             self._enforce_deadline()
             time.sleep(TICK / 10)
@@ -263,9 +264,9 @@ def launch_chat(cwd: str, arguments: list[str]) -> LaunchedChat:
 
 
 def main() -> None:
-    """Run the chat of a folder, whose lock is a descriptor that this process inherits."""
+    """Run the chat of a job folder, whose lock this process inherits as a file descriptor."""
     folder, lock = Path(sys.argv[1]), int(sys.argv[2])
-    # The chat must not hold it: it would seem to run when its host is gone.
+    # The chat must not inherit the lock, or it would still count as running without its host.
     os.set_inheritable(lock, False)  # noqa: FBT003
     launch = json.load(sys.stdin)
     job = read_job(folder.name)

@@ -24,7 +24,7 @@ Frame = tuple[bytes, bytes]
 
 
 def encode_frame(kind: bytes, content: bytes = b"") -> bytes:
-    """Return a request."""
+    """Encode a request as a frame."""
     return HEAD.pack(kind, len(content)) + content
 
 
@@ -53,7 +53,7 @@ def listen_in(folder: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     before = os.umask(0o177)
     try:
-        # By its name alone: the path of a socket has at most 108 bytes, that of a folder need not.
+        # Bind by name only: a socket path is limited to 108 bytes, and the folder's may be longer.
         with chdir(folder):
             listener.bind(SOCKET)
     finally:
@@ -77,7 +77,7 @@ def connect_to(folder: Path, seconds: float = 5.0) -> socket.socket:
 
 
 def is_same_user(connection: socket.socket) -> bool:
-    """Return whether the peer of a connection is this user, where the system can tell."""
+    """Return whether the peer is this user or root; True where the system cannot tell."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return True

@@ -1,4 +1,4 @@
-"""A minimal terminal emulator: the rows of a chat, from its output, so that it can be redrawn.
+"""A minimal terminal emulator: keeps the rows that a chat has printed, so they can be redrawn.
 
 A chat prints rows and redraws the last ones with relative cursor movements. Everything else, such
 as titles and queries, is dropped: another terminal gets only text, colours and the modes in
@@ -22,7 +22,7 @@ TOKEN = re.compile(
 OPEN = re.compile(r"\x1b(?:\[[0-9;:?<=>! -/]{0,4096}|[\]PX^_][^\x07]{0,4096})?\Z", re.S)
 """An escape sequence that is still incomplete."""
 PLAIN = re.compile(r"[0-9;:]*")
-"""Parameters of colours; with others, such as `>`, the same letter changes what keys send."""
+"""Parameters that set colours; with others, such as `>`, `m` changes which codes keys send."""
 KEPT_MODES = ("2004", "25", "7", "1004")
 """Private modes: bracketed paste, visible cursor, wrapping, focus events."""
 USUALLY_ON = ("25", "7")
@@ -53,7 +53,7 @@ class TerminalRows:
     def feed(self, output: bytes) -> None:
         """Process output of the chat."""
         text = self._rest + self._decode.decode(output)
-        # One read may end in the middle of a sequence: its start waits for the rest.
+        # A read may end in the middle of a sequence, whose start is kept for the next read.
         cut = OPEN.search(text)
         self._rest = text[cut.start() :] if cut else ""
         for found in TOKEN.finditer(text[: cut.start()] if cut else text):
@@ -74,7 +74,7 @@ class TerminalRows:
         self.top = max(0, len(self.rows) - self.height)
 
     def _wrap(self) -> None:
-        # A chat expects this of a terminal: it moves the cursor up by the rows there are then.
+        # A chat expects a terminal to wrap rows: it moves the cursor up by the wrapped rows.
         wrapped: list[list[Cell]] = []
         cursor = 0
         for place, row in enumerate(self.rows):
@@ -100,13 +100,13 @@ class TerminalRows:
         return f"{body}{place}{kept}\x1b[0m{self.style}".encode()
 
     def undone(self) -> bytes:
-        """Return output that resets the modes the chat has set, below everything it has drawn."""
+        """Return output that moves below everything drawn and resets the modes the chat has set."""
         down = _moved(len(self.rows) - 1 - self.row, "B")
         resets = "".join(_mode(name, name in USUALLY_ON) for name in self.modes)
         return f"{down}\r\n\x1b[0m{resets}".encode()
 
     def _forget(self) -> None:
-        """Drop the oldest rows: the memory of a chat that runs for weeks is bounded."""
+        """Drop the oldest rows, to bound the memory of a chat that runs for weeks."""
         more = min(len(self.rows) - MOST_ROWS, self.top)
         if more > 0:
             del self.rows[:more]
@@ -124,7 +124,7 @@ class TerminalRows:
             row = self.rows[self.row]
             row.extend([BLANK] * (self.column + width - len(row)))
             row[self.column] = (char, self.style)
-            if width == 2:  # an empty second cell: a column is a place in the list
+            if width == 2:  # an empty second cell keeps columns equal to list indexes
                 row[self.column + 1] = ("", self.style)
             self.column += width
 
@@ -132,7 +132,7 @@ class TerminalRows:
         row = self.rows[self.row]
         if 0 < self.column <= len(row):
             before, style = row[self.column - 1]
-            # An accent per cell is enough; thousands of them would be stored here for ever.
+            # Limited to 8 code points per cell, as output may contain thousands of accents.
             row[self.column - 1] = ((before + char)[:8], style)
 
     def _control(self, char: str) -> None:
@@ -222,7 +222,7 @@ def _mode(name: str, is_on: bool) -> str:
 
 def _number(text: str) -> int:
     first = text.partition(";")[0]
-    # Whatever runs in the chat can print any number.
+    # Programs in the chat can print any number.
     return min(int(first), 100_000) if first.isdecimal() and len(first) < 7 else 0
 
 

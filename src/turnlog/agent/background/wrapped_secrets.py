@@ -15,11 +15,11 @@ MOST_ROWS = 50
 BAR = "│"
 """The line between two cells of a table."""
 MARGIN = re.compile(r"[\s>▌▎⎿]*")
-"""What may stand in front of each row of a quotation or an output."""
+"""Characters that may precede each row of a quotation or an output."""
 
 
 def mask_wrapped(text: str) -> str:
-    r"""Return the rows of a screen with secrets masked that continue in the next row.
+    r"""Mask secrets that continue in the next row of a screen.
 
     >>> mask_wrapped("see\n  ghp_0a1b2c3d4e5f6g7h8i9j\n  0k1l2m3n4o5p6q7r and more")
     'see\n  [github-token:ff74b5]\n   and more'
@@ -32,7 +32,7 @@ def mask_wrapped(text: str) -> str:
 
 
 def _without_secrets_in_cells(rows: list[str]) -> list[str]:
-    """Mask the rows of a table cell by cell: a key takes several rows of its column."""
+    """Mask a table column by column, as a long key wraps within its column."""
     cells = [row.split(BAR) for row in rows]
     if len({len(each) for each in cells}) > 1:
         return rows
@@ -76,7 +76,7 @@ def _continuation(rows: list[str], start: int) -> list[str]:
 
 
 def _take_away(rows: list[str], start: int, below: list[str], count: int) -> None:
-    """Remove the first characters of rows, and leave their indentation."""
+    """Remove the first `count` characters of the rows, but keep their indentation."""
     for number, piece in enumerate(below, start):
         indent = rows[number].rstrip().removesuffix(piece) if piece else ""
         rows[number] = indent + piece[max(0, count) :]

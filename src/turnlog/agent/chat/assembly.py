@@ -97,7 +97,7 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
     schema: Fields | None = None
     """JSON Schema that the answer has to follow."""
     resume_at: str | None = None
-    """The last entry of the resumed session that counts."""
+    """Id of the last entry of the resumed session to keep."""
     drops_turn: str | None = None
     """The prompt whose turn `resume_at` may drop; dropping anything else is an error."""
     plugins: tuple[Plugin, ...] = ()
@@ -111,7 +111,7 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
     compact_window: str | None = None
     """Tokens at which the conversation is compacted, or "auto"."""
     agent: str | None = None
-    """The agent whose instructions, tools and model the session has."""
+    """The agent whose instructions, tools and model the session uses."""
     opening_lines: tuple[Fields, ...] = ()
     """Lines about the session, such as its worktree, to write with the first prompt."""
     moves_surroundings: bool = False
@@ -140,7 +140,7 @@ def assemble(
     # The first one is the session's own directory, which is the root of the workspace.
     places = [*settings.directories[1:], *options.directories]
     consent = Consent(settings, mode, options.allow, options.deny, options.allows_bypass)
-    # The callbacks name what is created further down: tools use them only once the chat runs.
+    # The callbacks refer to variables assigned below: tools call them only once the chat runs.
     workspace = Workspace(
         cwd,
         sidecar_folder(path),
@@ -191,7 +191,7 @@ def starting_model(options: ChatOptions, resumed: Resumed, settings: Settings) -
     """Return the model that a chat starts with."""
     named = options.model or resumed.model or settings.model
     wanted, preferred = options.tuning, settings.preferences
-    # The option before the variable before the setting, as the client documents it.
+    # The client documents this precedence: option, variable, setting.
     effort = wanted.effort or os.environ.get(EFFORT_VARIABLE) or preferred.effort
     is_watched = options.entrypoint == INTERACTIVE or preferred.shows_thinking
     display = wanted.display or ("summarized" if is_watched else "omitted")
@@ -226,7 +226,7 @@ def _env_file(store: Store, options: ChatOptions, path: Path) -> Path:
 def _history(
     store: Store, options: ChatOptions, recorder: Recorder, workspace: Workspace
 ) -> FileHistory | None:
-    """Return the backups of changed files; None if nothing of the session is kept."""
+    """Return the backups of changed files; None if the session is not recorded."""
     may_copy = partial(_may_copy, workspace)
     return FileHistory(store, recorder, options.cwd, may_copy) if options.is_recorded else None
 
@@ -285,7 +285,7 @@ async def _recall(
 
 
 def _left_out(store: Store, cwd: Path, memories: list[Memory]) -> list[str]:
-    """Return a message about imports left out because nobody could be asked."""
+    """Return a message for each import left out because nobody could be asked."""
     waiting = [memory for memory in memories if memory.needs_approval]
     choices = import_choices(store, cwd) if waiting else ImportChoices()
     return [
@@ -298,8 +298,8 @@ def _left_out(store: Store, cwd: Path, memories: list[Memory]) -> list[str]:
 def starting_mode(options: ChatOptions, settings: Settings, resumed: Resumed) -> ApprovalMode:
     """Return the mode that a chat starts in.
 
-    The mode that a session was left in is only resumed where a person sees it: a session file from
-    somewhere else must not choose what runs unprompted with `-p`.
+    Only an interactive chat restores the mode stored in the session: a session file from elsewhere
+    must not decide what `-p` runs without asking.
     """
     left_in = resumed.mode if options.entrypoint == INTERACTIVE else None
     return settings.mode(options.mode or left_in)
@@ -349,6 +349,6 @@ def _system(
 ) -> list[str]:
     parts = [*place, *preferred_prompts(settings.preferences), *memory]
     more = [options.more_system_prompt] if options.more_system_prompt else []
-    # An empty prompt is one: programs send it for an agent without instructions.
+    # An empty prompt also replaces the role: programs send it for an agent without instructions.
     role = ROLE if options.system_prompt is None else options.system_prompt
     return [role, *parts, *more]

@@ -1,4 +1,4 @@
-"""Slash commands that are prompts: they work in a terminal, with `-p` and for programs alike."""
+"""Slash commands that send a prompt; they work in a terminal, with `-p` and for host programs."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ class BuiltInPrompt(Struct, frozen=True):
     """The arguments that it takes."""
     description: str
     write: Callable[[str], str]
-    """Returns the prompt for arguments."""
+    """Builds the prompt from the arguments."""
 
 
 def init_prompt(arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""Find the configuration of a chat: what is trusted, its settings, plugins and MCP servers."""
+"""Find the configuration of a chat: trust, settings, plugins and MCP servers."""
 
 import os
 from pathlib import Path
@@ -32,8 +32,8 @@ from turnlog.store.paths import Store
 
 
 async def starting_settings(store: Store, options: ChatOptions) -> tuple[Settings, Trust]:
-    """Return the settings that a chat would start with if nobody is asked, and what is trusted."""
-    # A chat on the screen asks later: that sources are named is no consent there.
+    """Return the settings and trust that a chat would start with if nobody is asked."""
+    # An interactive chat asks later: there, `--setting-sources` does not count as consent.
     is_asked = options.entrypoint == INTERACTIVE and not options.trusts_project
     directories = config_directories(store, options.cwd, options.sources)
     trust = (
@@ -45,12 +45,12 @@ async def starting_settings(store: Store, options: ChatOptions) -> tuple[Setting
 
 
 def require_key(store: Store, options: ChatOptions) -> None:
-    """Raise `ModelError` if a chat has no key, even if its user trusts the project."""
+    """Raise `ModelError` if a chat would have no API key even in a trusted project."""
     trust = Trust(trusted=tuple(config_directories(store, options.cwd, options.sources)))
     settings = load_settings(store, options, trust)
     command = settings.preferences.key_command
     has_own = any(settings.env.get(name) for name in KEYS)
-    # Nothing is run here: a command may ask a person, and belongs to the chat itself.
+    # The key command is not run here: it may ask the user, so only the chat itself runs it.
     if not has_own and not (command and command.text):
         Model({**os.environ, **settings.env}).require_credentials()
 
@@ -67,7 +67,7 @@ async def starting_policy(store: Store, options: ChatOptions) -> Policy:
 
 
 def rule_problems(options: ChatOptions) -> list[str]:
-    """Return what is wrong with rules of the command line, which are skipped."""
+    """Return a message for each invalid rule of the command line; such rules are skipped."""
     allow = skipped_rules(options.allow, options.cwd, COMMAND_LINE)
     return [*allow, *skipped_rules(options.deny, options.cwd, COMMAND_LINE, NOT_DENIED)]
 
@@ -108,7 +108,7 @@ def outside_imports(store: Store, options: ChatOptions, settings: Settings) -> l
 def with_plugins(
     store: Store, options: ChatOptions, settings: Settings, trust: Trust
 ) -> tuple[ChatOptions, tuple[str, ...]]:
-    """Return options with the installed plugins, and why some are not loaded."""
+    """Return options with the installed plugins, and messages about plugins not loaded."""
     if options.customizations != ALL:
         return options, ()
 
@@ -125,10 +125,13 @@ def _is_place_trusted(store: Store, options: ChatOptions) -> bool:
 
 
 def place_of_own_programs(store: Store, options: ChatOptions) -> Path:
-    """Return where the user's servers and key command start: in the project only if trusted."""
+    """Return the directory to start the user's servers and key command in.
+
+    This is the project only if it is trusted.
+    """
     if _is_place_trusted(store, options):
         return options.cwd
-    # `npx` and `python -m` would run a stranger's programs of the same name in the project.
+    # In the project, `npx` and `python -m` would run a stranger's program of the same name.
     return store.root if store.root.is_dir() else Path.home()
 
 

@@ -19,7 +19,7 @@ class Customizations(Struct, frozen=True):
     """Custom commands and skills."""
     has_agents: bool = True
     has_servers: bool = True
-    """MCP servers that settings files name, not those of the command line."""
+    """MCP servers of configuration files; those of the command line are always used."""
     has_styles: bool = True
     """Output style and status line."""
     has_preferences: bool = True
@@ -28,7 +28,7 @@ class Customizations(Struct, frozen=True):
     """The `apiKeyHelper` of settings files."""
 
 
-# What each leaves out is as in the client (2.1.325, observed).
+# Each preset leaves out the same as the client's (2.1.325, observed).
 ALL = Customizations()
 SAFE = Customizations(
     has_hooks=False,
@@ -48,7 +48,7 @@ PREFERENCES = ("language", "attribution", "include_co_authored_by")
 
 
 def leave_out(settings: Settings, wanted: Customizations) -> Settings:
-    """Return settings without the customizations that are not wanted."""
+    """Return settings without the unwanted customizations."""
     if wanted == ALL:
         return settings
     sources = tuple(
@@ -64,6 +64,6 @@ def _dropped(wanted: Customizations, is_given: bool) -> dict[str, None]:
     names += [] if wanted.has_hooks else ["hooks"]
     names += [] if wanted.has_styles else STYLES
     names += [] if wanted.has_preferences else PREFERENCES
-    # What is named on the command line is meant, as in the client.
+    # Settings given on the command line keep their key command, as in the client.
     names += [] if wanted.has_key_command or is_given else ["api_key_helper"]
     return dict.fromkeys(names)

@@ -1,6 +1,7 @@
 """Examine a chat and what it depends on: programs, key, store, settings, servers, rules, session.
 
-Each check is independent of the others, and reads files only: nothing is started or repaired.
+The checks are independent and repair nothing. They only read files, except that the sandbox is
+tested with an empty command.
 """
 
 import json
@@ -59,7 +60,7 @@ Check = Callable[[Chat], Iterator[Diagnosis]]
 
 
 def examine_chat(chat: Chat) -> list[Diagnosis]:
-    """Return the outcome of all checks, in order; a check that fails is an outcome as well."""
+    """Return the outcomes of all checks, in order; a check that raises counts as an error."""
     found: list[Diagnosis] = []
     for area, check in CHECKS.items():
         try:
@@ -130,7 +131,7 @@ def _settings(chat: Chat) -> Iterator[Diagnosis]:
     for problem in settings.skipped:
         yield Diagnosis(area, Health.DOUBTFUL, problem)
     for ignored in settings.ignored:
-        yield Diagnosis(area, Health.DOUBTFUL, f"not trusted, so only restricting: {ignored}")
+        yield Diagnosis(area, Health.DOUBTFUL, f"not trusted, so it can only restrict: {ignored}")
 
 
 def _configuration(store: Store, root: Path) -> Iterator[tuple[Path, Callable[[Path], object]]]:

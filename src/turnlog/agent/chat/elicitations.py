@@ -1,7 +1,7 @@
-"""Answer requests of MCP servers for input: hooks first, then the user.
+"""Answer MCP servers that request input: hooks may answer first, then the user.
 
-Where nobody can be asked, a request is cancelled (2.1.325, observed). A hook may also change what
-the user answered before the server gets it.
+Where nobody can be asked, a request is cancelled (2.1.325, observed). A hook may also change
+the user's answer before the server gets it.
 """
 
 from collections import Counter
@@ -45,12 +45,12 @@ class Elicitations:
         # The user sees one question at a time, whoever asks it.
         async with self.parts.asking:
             turn = (request.server, self.parts.recorder.prompt_id)
-            # Nobody must have to agree because a server would never stop asking.
+            # A server must not wear the user down by asking until they agree.
             if self.refused[turn] >= MOST_REFUSED:
                 return CANCELLED
             kind = OPEN[request.mode == URL]
             fields = _notice(kind, "turnlog needs your input")
-            # In the background: the question is open meanwhile.
+            # Hooks run in the background, so that the question appears at once.
             self.parts.hooks.announce("Notification", kind, fields)
             given = await self.ask(request)
             self.refused[turn] += given.action != "accept"

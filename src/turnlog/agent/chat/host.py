@@ -1,6 +1,6 @@
 """Agents, hooks, servers and skills that a host program contributes to a chat.
 
-The program is the user's own: what it contributes counts as theirs, never as the project's.
+The user runs the program, so its contributions count as the user's, never as the project's.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -36,13 +36,13 @@ class Host:
     call_back: CallBack | None = None
     """Calls one of the program's hooks."""
     observe: Observe | None = None
-    """Called before and after each hook that is not its own."""
+    """Called before and after each hook that is not the program's own."""
     open_server: OpenHost | None = None
-    """Connects to one of its MCP servers."""
+    """Connects to one of the program's MCP servers."""
     skills: tuple[str, ...] | None = None
     """The skills that the model may use; None for all."""
     moves_surroundings: bool = False
-    """True to send what depends on the user with the first prompt, not in the system prompt."""
+    """Send user-dependent context with the first prompt, not in the system prompt."""
 
 
 def read_agents(listed: object) -> dict[str, AgentDefinition]:
@@ -109,12 +109,12 @@ def _covers(rule: str, tool: Tool) -> bool:
 
 
 def plugin_servers(plugin: Plugin, environment: Mapping[str, str]) -> Servers:
-    """Return the MCP servers of a plugin, which find its directories in their environment."""
-    # turnlog asks for no settings of plugins: the server would get the placeholder itself.
+    """Return the MCP servers of a plugin, with its directories in their environment."""
+    # turnlog does not ask for plugin settings: the server would get the placeholder as its value.
     asking = [name for name, each in plugin.servers.items() if CONFIGURED in str(each)]
     rest = {name: each for name, each in plugin.servers.items() if name not in asking}
     found = listed_servers(rest, environment, is_project=plugin.source.is_project)
-    problems = [f"MCP server {name}: its plugin has to be configured for it" for name in asking]
+    problems = [f"MCP server {name}: turnlog does not set plugin user_config" for name in asking]
     return Servers(
         {
             f"plugin:{plugin.name}:{name}": replace(each, env=plugin.variables | each.env)
@@ -127,7 +127,7 @@ def plugin_servers(plugin: Plugin, environment: Mapping[str, str]) -> Servers:
 def usable_skills(
     commands: Mapping[str, CustomCommand], wanted: Collection[str] | None
 ) -> dict[str, CustomCommand]:
-    """Return the commands, without the skills that the program left out."""
+    """Return the commands without the skills that the host program excludes."""
     return {
         name: command
         for name, command in commands.items()

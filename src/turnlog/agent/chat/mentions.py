@@ -1,7 +1,7 @@
 """Attach the content of files that a prompt mentions with `@`.
 
-Only what a person typed, or wrote into a command, mentions files: output of a command or the text
-of a file that says `@/etc/passwd` does not.
+Only text that a person typed, or wrote into a custom command, can mention files: `@/etc/passwd` in
+the output of a program or in another file attaches nothing.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ SHOWN = (
     (re.compile(r"<system-reminder>\n(.+) follows\.\n"), "read"),
     (re.compile(r"<system-reminder>\n(.+) was mentioned, but not read: "), "did not read"),
 )
-"""How the user is told of each block."""
+"""Patterns of the attached blocks, each with the verb shown to the user."""
 MOST_NAMES = 1_000
 """Maximum number of names listed for a mentioned directory."""
 SHORT_PDF = 10
@@ -55,10 +55,10 @@ async def mention_blocks(
     ask: Ask | None = None,
     written: Sequence[str] = (),
 ) -> list[Fields]:
-    """Return the mentioned files as blocks of the prompt; each needs the permission of Read.
+    """Return the mentioned files that Read is allowed to read as blocks of the prompt.
 
-    Files mentioned in `typed` text may ask the user. Files mentioned in `written` text, that of a
-    command's file, are attached only if they may be read without asking.
+    The user may be asked about files mentioned in `typed` text. Files mentioned in `written` text,
+    which comes from a command's file, are attached only if they may be read without asking.
     """
     named = {path: None for text in written for path in mentioned_paths(text, workspace.cwd)}
     # Typed paths come last: the user is asked about one that is both written and typed.
@@ -80,7 +80,7 @@ async def mention_blocks(
 
 
 def describe_mention(text: str) -> tuple[str, str] | None:
-    """Return what was done with the file of a block, and its path; None for any other text.
+    """Return the verb and the path to show for a mention block; None for any other text.
 
     >>> describe_mention("<system-reminder>\\nWhat a.py holds, as Read tells it:\\n     1\\tx")
     ('read', 'a.py')
@@ -143,6 +143,6 @@ async def _content(pinned: Pinned, workspace: Workspace, grant: Grant) -> str | 
 
 
 def _reminder(head: str, text: str) -> Fields:
-    # A file may come from a stranger: it must not end the reminder that it is quoted in.
+    # A stranger's file must not be able to close the reminder tag around it.
     content = escape_tags("\n".join(filter(None, (head, text))))
     return {"type": "text", "text": REMINDER.format(content=content)}

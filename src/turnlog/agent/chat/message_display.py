@@ -39,7 +39,7 @@ async def displayed(
                 message = _ShownMessage(hooks, turn_id)
                 yield _changed(event, last[1])
             elif isinstance(event, TurnEnded) and event.text and event.text == last[0]:
-                # What `-p` prints is the last message as it is shown (2.1.325, observed).
+                # `-p` prints the last message as changed by hooks (2.1.325, observed).
                 yield replace(event, text=last[1])
             else:
                 yield event
@@ -64,7 +64,7 @@ class _ShownMessage:
         return await self._flush(end, is_last=False) if end > self._taken else ""
 
     async def finish(self, whole: str) -> str:
-        """Return the whole text to show, given the recorded one."""
+        """Pass the rest of the recorded text to hooks; return the complete text to show."""
         if whole.startswith(self._received[: self._taken]):
             self._received = whole
         await self._flush(len(self._received), is_last=True)

@@ -181,7 +181,7 @@ class Chat:
         # SessionEnd hooks may call MCP tools, so servers are stopped after them.
         await end_session(self.parts, reason)
         recorder = self.parts.recorder
-        if recorder.prompt_id:  # switched since the last turn
+        if recorder.prompt_id:  # the mode may have changed since the last turn
             recorder.mode(self.parts.rules.mode.value)
         await self.parts.workspace.shells.close()
         await self.servers.close()
@@ -216,7 +216,7 @@ async def open_chat(
         outside = outside_imports(store, options, settings)
         await ask_for_imports(store, options.cwd, outside, approve)
     notes = [*_refusal(settings), *rule_problems(options)]
-    # Before the first subprocess is started and the model's client reads its variables.
+    # Must happen before the first subprocess and the model's client read the environment.
     os.environ.update(settings.env)
     place = place_of_own_programs(store, options)
     await take_key(settings.preferences, options.cwd, place)
@@ -336,17 +336,17 @@ def _session_of(store: Store, options: ChatOptions) -> tuple[Path, Resumed]:
 
 
 def _unrecorded(options: ChatOptions) -> tuple[Path, Resumed]:
-    """Return a path in a temporary folder for long results, which is removed with the chat."""
+    """Return a session path in a temporary folder, which is removed when the chat closes."""
     source = options.resume
     is_same = source is not None and not options.is_fork
     name = source.stem if source and is_same else options.session_id or str(uuid4())
-    # A name that nobody guesses: whoever made the folder first could read what is put there.
+    # An unguessable name: whoever created the folder first could read the files in it.
     folder = Path(tempfile.gettempdir(), f"turnlog-{secrets.token_hex(16)}")
     return folder / f"{name}.jsonl", reopen(source, options.resume_at) if source else Resumed()
 
 
 def _skills(chat: Chat) -> list[Tool]:
-    """Return the Skill tool, if there are skills; its description lists them."""
+    """Return the Skill tool if there are skills, and list them in the system prompt."""
     tool = chat.prompts.tool(chat.parts)
     if tool is None:
         return []
@@ -397,7 +397,7 @@ def _take_hooks(hooks: Hooks, host: Host, plugins: Sequence[Plugin], settings: S
 
 def _tools(chat: Chat, options: ChatOptions, agent: Tool) -> dict[str, Tool]:
     """Return the tools of the chat that the options do not leave out."""
-    # Where nobody can be asked, the model is not offered to ask.
+    # Where nobody can be asked, the model does not get the tools that ask.
     asking = [ASK_USER_QUESTION, *PlanApproval(chat.store, chat.parts).tools()]
     asked = asking if chat.parts.ask else []
     every = toolbox(agent, *asked, *_skills(chat), *chat.servers.tools)

@@ -43,7 +43,7 @@ You can refer back to it if needed during implementation.
 
 
 class EnterPlanInput(Input, frozen=True):
-    """Takes nothing."""
+    """Input of EnterPlanMode, which has no parameters."""
 
 
 class ExitPlanInput(Input, frozen=True, rename={"allowed_prompts": "allowedPrompts"}):
@@ -62,7 +62,7 @@ def plan_file(store: Store, parts: Parts) -> Path:
 
 @dataclass(frozen=True)
 class PlanApproval:
-    """The tools for plans of one conversation."""
+    """The plan-mode tools of one conversation."""
 
     store: Store
     parts: Parts
@@ -84,11 +84,11 @@ class PlanApproval:
     async def _exit(
         self, given: ExitPlanInput, workspace: Workspace, output: Output, grant: Grant
     ) -> ToolOutcome:
-        # The user's answer may have switched the mode already, and with it the approval is given.
+        # The user may have approved the plan by choosing another mode, which is then already set.
         if self.parts.rules.mode is ApprovalMode.PLAN:
             self._switch(ApprovalMode.DEFAULT)
         path = plan_file(self.store, self.parts)
-        if find_link(self.store.root, path):  # one could lead to any file of the user
+        if find_link(self.store.root, path):  # a link could point to any file of the user
             raise ToolError(f"The plan cannot be saved: {path} is a link")
         create_private_folder(path.parent)
         write_private(path, given.plan.encode())

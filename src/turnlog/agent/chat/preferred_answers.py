@@ -47,14 +47,14 @@ def styled_system(
 async def take_key(preferences: Preferences, cwd: Path, own_place: Path) -> None:
     """Run the command that prints the API key, unless the environment has a key.
 
-    The key is put into this process's environment, as the user would have done. Whether tools
-    inherit it is decided as for any other key.
+    The key is put into this process's environment, as if the user had set it there. The usual rules
+    decide if tools inherit it.
     """
     command = preferences.key_command
     if not command or not command.text or any(os.environ.get(name) for name in KEYS):
         return
     argv = ("/bin/sh", "-c", command.text)
-    # `python3 -m keyring` takes modules from the current directory: not from a stranger's.
+    # `python3 -m keyring` loads modules from the current directory, which must not be a stranger's.
     place = cwd if command.is_project else own_place
     wanted = HookCommand(argv, command.text, place, command.environment, b"", PATIENCE)
     run = await run_command("SessionStart", "apiKeyHelper", wanted)
@@ -62,7 +62,7 @@ async def take_key(preferences: Preferences, cwd: Path, own_place: Path) -> None
     if run.exit_code != 0 or not key:
         why = run.stderr.strip().splitlines()[-1:] or ["it printed no key"]
         raise UsageError(f"apiKeyHelper failed: {why[0]}", "export ANTHROPIC_API_KEY=KEY")
-    # A header takes nothing else, and the error about it would not say where the key is from.
+    # An HTTP header allows no other characters, and its error would not mention apiKeyHelper.
     if not key.isascii() or not key.isprintable():
         what = "it printed more than a key"
         raise UsageError(f"apiKeyHelper failed: {what}", "export ANTHROPIC_API_KEY=KEY")

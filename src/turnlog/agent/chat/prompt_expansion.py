@@ -57,7 +57,7 @@ class Prompts:
         """The user's model, and the one that a command selects for its turn."""
 
     def take_servers(self, servers: Connections) -> None:
-        """Offer the prompts and resources of the servers that run now."""
+        """Offer the prompts and resources of the running servers."""
         self._servers = servers
         own = {name: each for name, each in self.commands.items() if not each.fetch}
         theirs = server_commands(servers, self._loop.parts)
@@ -98,12 +98,12 @@ class Prompts:
         if command.model:
             self._lend(command.model)
         self._loop.pending_context.append(skill_text(command, body.text))
-        # A command is a prompt that was written beforehand; a skill is a text for the model.
+        # A command's text is a prompt, in which `@` mentions files; a skill's text is not.
         await self._attach_files(typed, () if command.is_skill else body.written)
         return RECORDED.format(name=command.name, arguments=arguments)
 
     async def _built_in(self, text: str, typed: str) -> Prompt:
-        """Return the prompt for a text that invokes no command of the user."""
+        """Return the prompt for a built-in command, or for text that is no command."""
         await self._attach_files(typed)
         found = TYPED.fullmatch(text.strip())
         command = BUILT_IN.get(found[1]) if found else None
@@ -189,7 +189,7 @@ def _place_of(parts: Parts) -> CommandContext:
 
 
 def _is_forbidden(name: str, parts: Parts) -> bool:
-    """Return whether a rule denies a skill or asks about it: no agent may bypass that."""
+    """Return whether a rule denies a skill or asks about it; agents must not bypass such a rule."""
     verdict = parts.rules.decide(SKILL, [Uses(name)], parts.workspace)
     return verdict.kind is not VerdictKind.ALLOW and verdict.is_firm
 

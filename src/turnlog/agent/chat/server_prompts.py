@@ -32,7 +32,7 @@ QUOTES = ('"', "\\")
 
 
 def server_commands(servers: Connections, parts: Parts) -> dict[str, CustomCommand]:
-    """Return a command for each prompt of the running servers; the first of a name wins."""
+    """Return a command for each prompt of the running servers; the first of equal names wins."""
     found: dict[str, CustomCommand] = {}
     for prompt in servers.prompts:
         name = tool_name(prompt.server, prompt.name)
@@ -72,7 +72,7 @@ async def _fetch(
 
 
 def _split(arguments: str, count: int) -> list[str]:
-    """Split arguments at spaces outside of quotes; the last argument takes the rest.
+    """Split arguments at unquoted spaces; the last argument takes the remaining text.
 
     >>> _split('"Ann Lee" very kind', 2)
     ['Ann Lee', 'very kind']
@@ -82,7 +82,7 @@ def _split(arguments: str, count: int) -> list[str]:
 
 
 async def resource_context(typed: str, servers: Connections, parts: Parts) -> list[ContextForModel]:
-    """Return an attachment for each resource that a text mentions; a note for those that fail."""
+    """Return an attachment for each resource that a text mentions, or a note if reading fails."""
     listed = {(each.server, each.uri): each for each in servers.resources}
     found: list[ContextForModel] = []
     for server, uri in dict.fromkeys(mentioned_resources(typed, servers)):
@@ -95,7 +95,7 @@ async def resource_context(typed: str, servers: Connections, parts: Parts) -> li
         except ToolError as error:
             found.append(_reminders(server, uri, [_text(str(error))]))
             continue
-        # A URI made from a template is in no list.
+        # A URI made from a template is not listed.
         about = listed.get((server, uri), ServerResource(server, uri, uri))
         named = {"server": server, "uri": uri, "name": about.name, "description": about.description}
         found.append(mcp_resource(named, content, _reminders(server, uri, content)))
@@ -115,9 +115,9 @@ def mentioned_resources(text: str, servers: Connections) -> Iterator[tuple[str, 
 
 
 def resource_names(servers: Connections) -> list[str]:
-    """Return the resources that can be typed, as `server:uri`.
+    """Return the resources that can be typed after `@`, as `server:uri`.
 
-    A URI with control characters is left out: completing it would type them.
+    URIs with control characters are left out: completion would type those characters.
     """
     names = (f"{each.server}:{each.uri}" for each in servers.resources)
     return [
@@ -129,12 +129,12 @@ async def _refusal(names: list[str], server: str, given: Fields, parts: Parts) -
     """Return why a server may not be used, asking the user if a rule says so; empty if it may."""
     uses = [Uses(server=spelt(server))]
     verdicts = {name: parts.rules.decide(name, uses, parts.workspace) for name in names}
-    # Whatever the answer to a question about one name, a rule may deny the other.
+    # Denials first: the user's consent for one name must not override a denial of the other.
     for verdict in verdicts.values():
         if verdict.kind is VerdictKind.DENY:
             return verdict.reason
     for name, verdict in verdicts.items():
-        # Without a rule it needs no question: the user has just asked for it.
+        # Ask only if a rule says so: the user has just requested it.
         if verdict.kind is VerdictKind.ASK and verdict.is_firm:
             if parts.ask is None:
                 return verdict.reason

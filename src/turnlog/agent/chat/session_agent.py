@@ -1,4 +1,4 @@
-"""An agent as the whole session: its instructions, tools and model in place of the usual ones.
+"""Run a session as an agent, with its instructions, tools and model instead of the defaults.
 
 It cannot widen permissions: the agent's permission mode, hooks and servers apply only when it runs
 as a sub-agent.

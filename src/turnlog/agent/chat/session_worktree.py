@@ -74,7 +74,7 @@ class SessionWorktree(Struct, frozen=True):
 
 
 class EnteredWorktree(Struct, frozen=True):
-    """The worktree of a session, and what is needed to leave it."""
+    """The worktree of a session, with the hooks and trust needed to enter and leave it."""
 
     worktree: SessionWorktree
     hooks: Hooks
@@ -82,8 +82,8 @@ class EnteredWorktree(Struct, frozen=True):
     """True if the user trusts the configuration of the directory that turnlog was started in, and
     git has just created the worktree from its commit.
 
-    An existing one may have been switched to a stranger's branch since, and a hook may print any
-    directory: turnlog asks about those.
+    turnlog asks about all others: an existing worktree may have been switched to a stranger's
+    branch, and a hook may print any directory.
     """
 
 
@@ -106,7 +106,7 @@ async def enter_worktree(
 async def leave_worktree(entered: EnteredWorktree, ask: Callable[[Path], bool]) -> str:
     """Remove an unchanged worktree; ask the user about a changed one; return what happened."""
     worktree, path = entered.worktree, entered.worktree.path
-    # One that was there before is not this session's to remove.
+    # A worktree that existed before this session is not removed.
     is_own = worktree.git is not None or (worktree.is_hooked and entered.hooks.groups(REMOVE))
     has_changes = not is_clean(worktree)
     if not is_own or (has_changes and not ask(path)):
@@ -137,7 +137,7 @@ async def make_worktree(origin: Path, name: str, hooks: Hooks, is_trusted: bool)
     path = top / FOLDER / name
     if link := find_link(top, path):
         raise UsageError(f"{link} is a link, and could lead anywhere", "--worktree NAME")
-    # One that was removed without git's knowledge is still listed; git says how to prune it.
+    # A worktree deleted with `rm` is still listed; `git worktree add` then says how to prune it.
     if path in worktrees_of(top) and path.is_dir():
         return SessionWorktree(path, origin, name)
     if os.path.lexists(path):
@@ -153,7 +153,7 @@ def is_clean(worktree: SessionWorktree) -> bool:
     """Return whether removing a worktree loses nothing: no changes, no new files, no commits."""
     if worktree.git is None or not worktree.path.is_dir():
         return False
-    # By its own git directory: the file `.git` in the worktree may have been replaced meanwhile.
+    # Name the git directory: the file `.git` in the worktree may have been replaced meanwhile.
     there = (f"--git-dir={worktree.git}", f"--work-tree={worktree.path}")
     try:
         head = _git(worktree.path, worktree.is_trusted, *there, "rev-parse", "HEAD")
@@ -191,7 +191,7 @@ async def _made_by_hook(name: str, hooks: Hooks) -> Path:
 def _repository(origin: Path, is_trusted: bool) -> Path:
     """Return the main checkout of a directory; raise if git must not run there."""
     try:
-        # git looks no further than GIT_CEILING_DIRECTORIES, which the second function ignores.
+        # `repository_of` respects GIT_CEILING_DIRECTORIES, as git does; `find_repository` does not.
         repository = find_repository(origin) if repository_of(origin) else None
     except (OSError, ValueError) as error:
         raise UsageError(f"--worktree: {error}", "git worktree add") from error
@@ -208,9 +208,9 @@ def _repository(origin: Path, is_trusted: bool) -> Path:
 def _git(place: Path, is_trusted: bool, *arguments: str) -> str:
     """Run git in a directory; return what it prints."""
     options: Sequence[str] = () if is_trusted else NO_HOOKS
-    # In a hook of git, variables such as GIT_DIR lead to the repository that the hook is of.
+    # If a git hook started turnlog, variables such as GIT_DIR point to that hook's repository.
     environment = {name: each for name, each in os.environ.items() if name not in ELSEWHERE}
-    # Neither git nor what it runs is looked for in the project.
+    # Neither git nor the programs it runs may come from the project.
     environment["PATH"] = search_path([local_folder(place)])
     try:
         done = subprocess.run(

@@ -20,7 +20,7 @@ FLAG = "--json-schema"
 
 
 class StructuredOutput:
-    """The answer of a turn as data."""
+    """Receives the answer of a turn as data."""
 
     def __init__(self, schema: Fields) -> None:
         self.schema = schema
@@ -33,7 +33,7 @@ class StructuredOutput:
         self.value, self.attempts = None, 0
 
     def demand(self) -> str | None:
-        """Return what the model still has to do; None if it is done or has failed too often."""
+        """Return a reminder to answer; None if the model has answered or failed too often."""
         self.attempts += 1
         return DEMAND if self.value is None and self.attempts < MOST_ATTEMPTS else None
 

@@ -16,7 +16,7 @@ from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.store.paths import Store
 
 CALLS = ("Task", "Agent")
-"""The tool that starts agents has had two names."""
+"""The old and the current name of the tool that starts agents."""
 WIDER = (ApprovalMode.ACCEPT_EDITS, ApprovalMode.BYPASS)
 """Modes that ask less than the default."""
 
@@ -93,7 +93,7 @@ def load_agents(
 ) -> dict[str, AgentDefinition]:
     """Return all agents by name; the nearest definition wins, the project's before the user's.
 
-    One of an untrusted project has no hooks, servers, mode, memory or skills of its own.
+    Agents of an untrusted project lose their hooks, servers, memory, skills and any wider mode.
     """
     known = files or DefinitionFiles(store, cwd)
     found = {each.name: each for each in BUILT_IN}
@@ -109,9 +109,9 @@ def load_agents(
 
 
 def _of_plugins(files: DefinitionFiles) -> dict[str, AgentDefinition]:
-    """Return the agents of plugins, which have no hooks, servers or mode of their own.
+    """Return the agents of plugins, without their hooks, servers and modes.
 
-    The client leaves these out as well (documented), so a plugin cannot hide them there.
+    The client ignores these, too (documented): a plugin cannot hide them in an agent's file.
     """
     found: dict[str, AgentDefinition] = {}
     for plugin, place in files.of_plugins("agents"):
@@ -143,9 +143,9 @@ def _wants(agent: AgentDefinition) -> list[str]:
 
 def _without_privileges(agent: AgentDefinition) -> AgentDefinition:
     mode = None if agent.permission_mode in WIDER else agent.permission_mode
-    # `memory: user` would open ~/.claude/agent-memory: notes of the user's agents to read, and
-    # to write for their next tasks, in any project. `skills: deploy` would run the commands in a
-    # skill of the user's, where a call of it would be asked about.
+    # `memory: user` would let the agent read ~/.claude/agent-memory, the notes of the user's
+    # agents, and plant notes for their next tasks in any project. `skills: deploy` would run the
+    # commands in a skill of the user without asking; a call of the skill would ask.
     return msgspec.structs.replace(
         agent, hooks={}, servers={}, permission_mode=mode, memory=None, skills=()
     )
@@ -177,20 +177,20 @@ def read_agent(path: Path, is_project: bool = False) -> AgentDefinition | None:
 
 
 def _servers(listed: Any) -> Fields:
-    """Return the servers that a list defines; those it only names exist already."""
+    """Return the servers that a list defines; plain names refer to existing servers."""
     entries = listed if is_array(listed) else [listed]
     return {name: each for entry in entries if is_object(entry) for name, each in entry.items()}
 
 
 def _hooks(fields: Fields, is_project: bool) -> dict[str, list[Fields]]:
-    """Return its hooks; `Stop` in its file means SubagentStop for the session."""
+    """Return an agent's hooks; a `Stop` hook becomes a SubagentStop hook of the session."""
     found = groups_of(fields.get("hooks"), is_project=is_project)
     ends = [*found.pop("Stop", []), *found.pop("SubagentStop", [])]
     return found | ({"SubagentStop": ends} if ends else {})
 
 
 def _names(entry: str, tool: str, server: str | None) -> bool:
-    """Return whether a list entry names a tool, ignoring its parentheses."""
+    """Return whether a list entry names a tool; a part in parentheses is ignored."""
     entry = entry.partition("(")[0]
     # A definition written for `Task` also allows or denies `Agent`, as the tool is called now.
     if entry in ("*", tool) or (entry in CALLS and tool in CALLS):

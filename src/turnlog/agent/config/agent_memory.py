@@ -11,7 +11,7 @@ from turnlog.agent.config.definition_directories import read_text
 from turnlog.agent.workspace.project_directories import CONFIG, is_within, project_root
 
 FOLDERS = {"project": "agent-memory", "local": "agent-memory-local"}
-"""Below `.claude` of the project; that of the user lies in the store (as documented)."""
+"""Directories below the project's `.claude`; user memory lies in the store (documented)."""
 BY_PROJECT = "agent-memory-projects"
 """Directory in the store for user-level memory of agents that a project defines."""
 PLAIN = re.compile(r"\w[\w .-]*")
@@ -43,14 +43,14 @@ def memory_folder(
     if scope not in FOLDERS:
         return None
     place = Path(CONFIG, FOLDERS[scope], name)
-    # Its files are written without asking: a link on the way could lead to ~/.ssh or .git/hooks.
+    # The agent writes there without asking: a link in the path could lead to ~/.ssh or .git/hooks.
     return root / place if (root / place).resolve() == root.resolve() / place else None
 
 
 def _place_of(root: Path) -> Path:
-    """Return the memory folder of a project.
+    """Return a project's folder for user-level memory, named by a hash of its path.
 
-    The hash distinguishes projects that share a readable name: `/a/b-c` and `/a/b/c`.
+    Escaped paths would be ambiguous: `/a/b-c` and `/a/b/c` could share a name.
     """
     project = project_root(root).resolve()
     return Path(BY_PROJECT, hashlib.sha256(os.fsencode(project)).hexdigest()[:16])
@@ -59,7 +59,7 @@ def _place_of(root: Path) -> Path:
 def memory_context(folder: Path) -> str:
     """Return the prompt part that explains the memory, with the start of its index."""
     path = folder / LIST
-    # The agent writes this folder unasked: a link to another file would be read to it.
+    # The agent writes to this folder without asking, so it could link to a file it may not read.
     listed = (read_text(path) or "") if is_within(path, [folder]) else ""
     raw = "\n".join(listed.splitlines()[:MOST_LINES]).encode()[:MOST_BYTES]
     start = raw.decode("utf-8", "ignore").strip()

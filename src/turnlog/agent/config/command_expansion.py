@@ -1,4 +1,4 @@
-"""Expand a custom command: fill in arguments, run its shell commands, name the session.
+"""Expand a custom command: fill in arguments and variables, and run its shell commands.
 
 Inserted text is never expanded again: neither an argument nor command output can inject another
 command.
@@ -14,8 +14,8 @@ from msgspec import Struct
 from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.config.frontmatter import LONGEST_NUMBER
 
-# A block ends at the next line that starts with a fence, so that one without an end is not looked
-# for in all the rest of the text.
+# A block ends at the next line that starts with a fence, so that an unclosed block does not make
+# the search scan the entire text.
 INJECTED = re.compile(
     r"(?<!\S)!`([^`\n]+)`|^```![ \t\r]*\n((?:(?!```).*\n)*)```[ \t]*$", re.MULTILINE
 )
@@ -39,8 +39,8 @@ class Expanded(Struct, frozen=True):
 
     text: str
     written: tuple[str, ...]
-    """The pieces of it that were written: in the command's file, or as typed arguments. What its
-    shell commands printed, or what was piped, is in none of them."""
+    """The pieces that a person wrote: the command's file and typed arguments, without the output of
+    shell commands and without piped text."""
 
 
 async def expand(
@@ -51,7 +51,7 @@ async def expand(
     `typed` is the part of the arguments that a person typed; all of them if None.
     """
     filler = _Filler(command, arguments, place)
-    # Filled once more with what was typed only: piped arguments must not attach files.
+    # Filled again with typed arguments only: paths in piped text must not attach files.
     typist = _Filler(command, arguments if typed is None else typed, place)
     parts: list[str] = []
     written: list[str] = []
@@ -108,7 +108,7 @@ class _Filler:
         if found[1]:
             return self._variables[found[1]]
         slashes = found[2]
-        # One backslash escapes a placeholder; two are two backslashes in front of its value.
+        # One backslash escapes a placeholder; two stay in front of its value.
         if len(slashes) == 1:
             return found[0][1:]
         self.is_used = True

@@ -1,6 +1,6 @@
 """Custom commands: Markdown files whose text becomes a prompt.
 
-Skills are such files too, each in its own directory; the model may invoke them as well.
+A skill is a command in a directory of its own, which the model may invoke as well.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -55,7 +55,7 @@ def load_commands(
 ) -> dict[str, CustomCommand]:
     """Return all commands by name; skills win over plain commands, the user's over the project's.
 
-    A command in a folder is named with the folder, and also without it if the name is free. A
+    A command in a folder is named `FOLDER:COMMAND`, and also `COMMAND` if that name is free. A
     command of an untrusted project is only text: its hooks and rules are ignored.
     """
     known = files or DefinitionFiles(store, cwd)
@@ -103,14 +103,14 @@ def _all(files: DefinitionFiles) -> Iterator[CustomCommand]:
             yield from read(files, folder, "user")
         for plugin, place in files.of_plugins(kind):
             for command in read(files, place, _origin(plugin)):
-                # Its hooks know the skill by this name as well.
+                # Commands of a plugin are named `PLUGIN:COMMAND`.
                 name, body = f"{plugin.name}:{command.name}", plugin.placed(command.body)
                 rules = tuple(map(plugin.placed, command.allowed_tools))
                 yield msgspec.structs.replace(command, name=name, body=body, allowed_tools=rules)
 
 
 def _origin(plugin: Plugin) -> str:
-    # Hooks of a skill that a project brings get no credentials, wherever it lies in the project.
+    # Hooks of a project's skill get no credentials, even if it is part of a plugin.
     return f"{PROJECT if plugin.source.is_project else 'plugin'}:{plugin.name}"
 
 

@@ -1,4 +1,4 @@
-"""Find the files that define commands, skills and agents, of the user and of the project.
+"""Find the user's and the project's files that define commands, skills and agents.
 
 A project may define them in every directory from the repository's root to the working directory.
 """
@@ -26,7 +26,7 @@ from turnlog.store.paths import Store, real_path
 MOST_ENTRIES = 10_000
 """Maximum number of entries visited in one search."""
 DEEPEST = 16
-TOO_LONG = f"the heads of the project's files have more than {MOST_TOGETHER >> 10} KiB together"
+TOO_LONG = f"the frontmatter of the project's files exceeds {MOST_TOGETHER >> 10} KiB in total"
 
 Definition = TypeVar("Definition")
 Report = Callable[[str], None]
@@ -53,9 +53,12 @@ class DefinitionFiles:
         contains: Callable[[Path, Path], bool] = _contains,
         may_read: Callable[[Path], bool] = lambda path: True,
     ) -> None:
-        """`is_trusted` says which of the project's files may bring hooks, rules and servers,
-        `contains` whether a file really lies in a project, `may_read` whether no rule denies
-        reading it."""
+        """Search from `cwd` in the given setting sources.
+
+        `is_trusted` decides which files of the project may define hooks, rules and servers.
+        `contains` decides if a file lies in a project after links are resolved. `may_read` returns
+        False for a file that a rule denies reading.
+        """
         self.problems: list[str] = []
         """Files that are not loaded, and why."""
         self.ignored: list[str] = []
@@ -68,12 +71,12 @@ class DefinitionFiles:
         self._may_read = may_read
         self.plugins: Sequence[Plugin] = ()
         self._room = MOST_TOGETHER
-        # Without the store: in the home directory, the project's `.claude` is the user's own.
+        # Without the store: in the home directory, `.claude` belongs to the user, not to a project.
         places = (each / CONFIG for each in definition_directories(cwd))
         self._theirs = [each for each in places if each != store.root]
 
     def add_plugins(self, plugins: Sequence[Plugin]) -> "DefinitionFiles":
-        """Add the files of plugins, as the user's own; return the same object."""
+        """Add the files of plugins, which count as the user's; return this object."""
         self.plugins = (*self.plugins, *plugins)
         return self
 
@@ -98,7 +101,7 @@ class DefinitionFiles:
             yield from filter(self._is_loaded, markdown_files(folder, self._report))
 
     def of_plugins(self, kind: str) -> Iterator[tuple[Plugin, Path]]:
-        """Yield the places of each plugin for one kind of definition."""
+        """Yield each plugin's files and directories for one kind of definition."""
         for plugin in self.plugins:
             yield from ((plugin, place) for place in plugin.places(kind))
 
@@ -106,7 +109,7 @@ class DefinitionFiles:
         """Yield the files of a given name in the subdirectories of a directory."""
         if not self._is_ours(folder):
             return
-        # A plugin may name the directory of a skill itself.
+        # A plugin may list the directory of a single skill.
         if any(each.holds(folder) for each in self.plugins) and os.path.lexists(folder / name):
             yield from filter(self._is_loaded, [folder / name])
             return
@@ -125,7 +128,7 @@ class DefinitionFiles:
                 return None
         try:
             return read(path)
-        except Exception as error:  # one file of a stranger must not keep a chat from starting
+        except Exception as error:  # a stranger's file must not prevent a chat from starting
             why = str(error) if isinstance(error, ValueError) else type(error).__name__
             self._report(f"{path} is not loaded: {why}")
             return None
@@ -133,7 +136,8 @@ class DefinitionFiles:
     def is_project(self, path: Path) -> bool:
         """Return whether a file belongs to the project rather than the user.
 
-        The project itself may lie in the store: a clone in `~/.claude/skills` is a stranger's.
+        The project may lie in the store: a repository cloned into `~/.claude/skills` is not the
+        user's.
         """
         if any(path.is_relative_to(plugin.root) for plugin in self.plugins):
             return False
@@ -177,10 +181,10 @@ class DefinitionFiles:
 
 
 def markdown_files(folder: Path, report: Report = lambda problem: None) -> list[Path]:
-    """Return the Markdown files in a folder and below it, sorted; `report` what is left out.
+    """Return the Markdown files in a folder and below it, sorted; `report` folders left out.
 
-    Linked folders are not entered. The search is bounded, as `.claude/rules` may be anything: a
-    whole home directory that was moved there, or a folder that contains itself by a mount.
+    Linked folders are not entered. The search is bounded, as `.claude/rules` may contain anything:
+    an entire home directory, or a mount of one of its own parents.
     """
     found: list[Path] = []
     pending = [(folder, 0)]
@@ -205,7 +209,7 @@ def list_entries(folder: Path, most: int, report: Report) -> "list[os.DirEntry[s
     try:
         with os.scandir(folder) as entries:
             found = list(islice(entries, most + 1))
-    except OSError:  # usually there is none
+    except OSError:  # usually the folder does not exist
         return []
     if len(found) > most:
         report(f"{folder} is not searched further: it has too many files")

@@ -1,8 +1,8 @@
 """Parse the YAML frontmatter of Markdown files.
 
-It is often written loosely: what is not YAML is parsed field by field. Values are strings, or lists
-and mappings of strings. Strangers' files are read before the user is asked anything, so size and
-depth are bounded and aliases refused: ten lines of them can stand for 10^10 values.
+Frontmatter that is not valid YAML, which is common, is parsed field by field. Values are strings,
+or lists and mappings of strings. Strangers' files are read before the user is asked anything, so
+size and depth are bounded and aliases refused: ten lines of aliases can expand to 10^10 values.
 """
 
 import re
@@ -35,7 +35,7 @@ class HeadError(ValueError):
 def split_head(text: str) -> tuple[Fields, str]:
     """Return the fields at the head of a text, and the text below them.
 
-    Raises `HeadError` for a head that is too long, too deep, or has aliases.
+    Raise `HeadError` for frontmatter that is too long, too deep, or has aliases.
 
     >>> split_head("---\\nname: a\\ntools: Read, Bash\\n---\\nBe kind.")
     ({'name': 'a', 'tools': 'Read, Bash'}, 'Be kind.')
@@ -44,7 +44,7 @@ def split_head(text: str) -> tuple[Fields, str]:
     if not head:
         return {}, text.removeprefix("\ufeff")
     if len(head[1]) > LARGEST_HEAD:
-        raise HeadError(f"its head is longer than {LARGEST_HEAD >> 10} KiB")
+        raise HeadError(f"its frontmatter is longer than {LARGEST_HEAD >> 10} KiB")
     return _fields(head[1]), text[head.end() :]
 
 
@@ -90,7 +90,7 @@ def number_of(value: Any) -> int | None:
 
 
 def model_of(value: Any) -> str | None:
-    """Return the model that a field names; None for that of the conversation."""
+    """Return the model that a field names; None to inherit the conversation's model."""
     text = text_of(value)
     return text if text and text != INHERIT else None
 
@@ -99,7 +99,7 @@ def _fields(head: str) -> Fields:
     whole = _yaml(head)
     if is_object(whole):
         return whole
-    # Common and no YAML: `argument-hint: [file] [line]`, or `description: Use when: …`.
+    # Common but invalid YAML: `argument-hint: [file] [line]`, or `description: Use when: …`.
     starts = [match.start() for match in FIELD.finditer(head)]
     if len(starts) > MOST_FIELDS:
         raise HeadError(f"its frontmatter is not YAML and has more than {MOST_FIELDS} fields")
@@ -132,24 +132,24 @@ def _yaml(text: str) -> Any:
 
 @cache
 def _loader() -> "type[BaseLoader]":
-    """Make the loader, on first use: loading yaml takes a while."""
+    """Return the loader class, made on first use, as importing yaml is slow."""
     import yaml
 
     # BaseLoader builds strings, lists and mappings only: no tag can construct an object.
     class Loader(yaml.BaseLoader):
-        """Reads texts, lists and mappings, without aliases and not too deep."""
+        """Loads strings, lists and mappings; refuses aliases and deep nesting."""
 
         depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            # An alias of nothing is text that is not YAML: `paths: *test`.
+            # An alias without an anchor is plain text, not YAML: `paths: *test`.
             reader: Any = self  # the stubs leave events untyped
             event = reader.peek_event()
             if isinstance(event, yaml.AliasEvent) and event.anchor in self.anchors:
-                raise HeadError("its head has YAML aliases")
+                raise HeadError("its frontmatter has YAML aliases")
             self.depth += 1
             if self.depth > DEEPEST:
-                raise HeadError(f"its head is nested deeper than {DEEPEST} levels")
+                raise HeadError(f"its frontmatter is nested deeper than {DEEPEST} levels")
             node = super().compose_node(parent, index)
             self.depth -= 1
             return node

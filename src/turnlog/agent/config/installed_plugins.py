@@ -1,9 +1,8 @@
-"""Find the plugins that the client has installed and settings enable.
+"""Find the plugins that the client has installed and that settings enable.
 
-The client's own files say what is installed (2.1.325, observed): `plugins/installed_plugins.json`
-names a directory for each plugin, `plugins/known_marketplaces.json` where marketplaces lie. A
-settings file can only choose among them. The one exception is a marketplace in the project itself,
-which a trusted project may bring along.
+The client's files list what is installed (2.1.325, observed): `plugins/installed_plugins.json` has
+the directory of each plugin, `plugins/known_marketplaces.json` that of each marketplace. Settings
+can only choose among them, except that a trusted project may contain a marketplace of its own.
 """
 
 import json
@@ -46,7 +45,7 @@ class PluginChoice(Struct, frozen=True):
     is_project: bool = False
     is_managed: bool = False
     allowed: list[Fields] | None = None
-    """Of the organisation's settings: the sources of marketplaces that are allowed."""
+    """Allowlist of marketplace sources, in the organisation's settings."""
     blocked: list[Fields] | None = None
 
 
@@ -76,13 +75,13 @@ class _Candidate(Struct, frozen=True):
     """None if it is enabled by default."""
     linked: Path | None = None
     entry: Fields = {}
-    """What its marketplace says about it."""
+    """The plugin's entry in its marketplace."""
     is_brought: bool = False
     """True if a project's settings declare its marketplace."""
 
 
 class _Marketplace(Struct, frozen=True):
-    """A marketplace on this machine, and what it says about one plugin."""
+    """A marketplace on this machine, with its entry for one plugin."""
 
     folder: Path
     entry: Fields
@@ -104,15 +103,15 @@ def find_plugins(
     uses_user: bool = True,
     is_trusted: Callable[[], bool] = lambda: False,
 ) -> FoundPlugins:
-    """Return the enabled plugins, after those named on the command line, which win by name.
+    """Return the plugins named on the command line, then the enabled ones of other names.
 
     `uses_user` is false if the user's own settings are left out. A plugin inside the project is
-    loaded only if the project is trusted, and never replaces one of the user's.
+    loaded only if the project is trusted, and never replaces a plugin of the user.
     """
     known = {plugin.name: plugin for plugin in given}
     problems: list[str] = []
     found = list(_candidates(store, settings, uses_user, problems))
-    # The hooks of the user's plugins may be what refuses calls: no project may take their names.
+    # The user's plugins first: a project must not displace one whose hooks deny calls.
     for each in sorted(found, key=lambda one: one.is_brought or _is_inside(store, settings, one)):
         try:
             plugin = _load(store, settings, each, is_trusted)
@@ -123,7 +122,7 @@ def find_plugins(
             problems.append(plugin)
         elif plugin.name not in known:
             known[plugin.name] = plugin
-        elif known[plugin.name].source.id:  # one of the command line replaces it silently
+        elif known[plugin.name].source.id:  # a plugin named on the command line wins silently
             problems.append(TAKEN.format(id=each.id, name=plugin.name))
     return FoundPlugins(tuple(known.values()), tuple(problems))
 
@@ -152,7 +151,7 @@ def _load(
 
 def _is_inside(store: Store, settings: PluginSettings, each: _Candidate) -> bool:
     """Return whether a plugin lies in the project."""
-    # The store may lie in the project, as with `~/.git`: what is installed is still the user's.
+    # The store may lie in the project, as with `~/.git`; its plugins are still the user's.
     place = project_root(settings.root)
     return is_within(each.root, [place]) and not is_within(each.root, [store.root])
 
@@ -166,8 +165,8 @@ def _candidates(
     records = installed if is_object(installed) else {}
     choices = settings.plugin_choices
     chosen = _chosen(choices)
-    # An installed plugin is on by default; one that is only named must come from a declared
-    # marketplace.
+    # An installed plugin is enabled by default. A plugin that settings enable without an
+    # installation must come from a declared marketplace.
     for name in sorted({*records, *chosen}):
         by = chosen.get(name)
         # Only `true` enables: a string such as "false" does not.
@@ -190,14 +189,14 @@ def _candidates(
 
 
 def _chosen(choices: Iterable[PluginChoice]) -> dict[str, PluginChoice]:
-    """Return for each plugin the settings file that decides, which is the last one."""
+    """Map each plugin to the settings file that decides about it: the last one that names it."""
     return {name: choice for choice in choices for name in choice.enabled}
 
 
 def _record(records: Any, root: Path, uses_user: bool) -> Fields | None:
     """Return the installation of a plugin that applies in a directory.
 
-    An installation for a project applies there only: nobody has agreed to it elsewhere.
+    An installation for a project applies only there: the user has not agreed to it elsewhere.
     """
     listed = objects_in(records)
     here = {str(root), str(project_root(root))}
@@ -211,8 +210,8 @@ def _market(
 ) -> _Marketplace | None:
     """Return a plugin's marketplace; None if it lies in the project.
 
-    The user installed the plugin as it was then: later changes to the marketplace, as by `git
-    pull`, are not part of that.
+    The user agreed to the plugin as it was when installed, not to later changes of a marketplace in
+    the project, for example by `git pull`.
     """
     known = markets.get(_market_of(name))
     market: Fields = known if is_object(known) else {}
@@ -242,7 +241,7 @@ def _brought(name: str, by: PluginChoice, choices: list[PluginChoice]) -> _Candi
     """Return a plugin of a marketplace on this machine that settings declare."""
     market = _market_of(name)
     declared = [each for each in choices if market in each.marketplaces]
-    # A project may offer plugins of its own, but not choose among those of the user.
+    # A project may enable plugins of its own marketplaces, but not of the user's.
     if not declared or (by.is_project and not declared[-1].is_project):
         return None
     owner = declared[-1]
@@ -267,7 +266,7 @@ def _kind_of(market: Fields) -> Any:
 
 
 def _base(owner: PluginChoice) -> Path:
-    """Return the base of relative paths in a settings file: for a project's, its directory."""
+    """Return the base of relative paths in a settings file: the project's directory, if any."""
     return owner.path.parent.parent if owner.is_project else Path()
 
 
@@ -276,7 +275,7 @@ def _market_of(name: str) -> str:
 
 
 def _entry(folder: Path, name: str) -> Fields:
-    """Return what a marketplace says about a plugin; empty if it cannot be read."""
+    """Return a marketplace's entry for a plugin; empty if there is none or it is unreadable."""
     listed = _read(folder / MARKETPLACE, []).get("plugins")
     title = name.partition("@")[0]
     named = [each for each in objects_in(listed) if each.get("name") == title]
@@ -291,7 +290,7 @@ def _is_on_by_default(found: _Candidate, problems: list[str]) -> bool:
 def _is_allowed(name: str, markets: Fields, choices: list[PluginChoice]) -> bool:
     """Return whether the organisation allows a plugin's marketplace.
 
-    Entries that turnlog cannot compare, such as patterns, count against the marketplace.
+    Entries that turnlog cannot evaluate, such as patterns, count as a refusal.
     """
     market = markets.get(_market_of(name))
     source = market.get("source") if is_object(market) else None
@@ -318,7 +317,7 @@ def _is_id(name: str) -> bool:
 
 
 def _read(path: Path, problems: list[str]) -> Fields:
-    """Return the object in a file of the client; empty if there is none."""
+    """Return the JSON object in a file, or an empty one; add a problem if it is unreadable."""
     try:
         value = json.loads(read_regular(path, LARGEST))
     except FileNotFoundError:

@@ -40,11 +40,11 @@ MOST_PATTERNS = 1_000
 MOST_IMPORTS = 10_000
 """Maximum number of `@` imports in all files, whether or not they exist."""
 MOST_TEXT = 1 << 20
-"""Maximum bytes of all memory files of a project together, and of all of the user's. Thirty files
-of 4 MiB take 200 KiB in a repository, and would be read for a minute."""
+"""Maximum total bytes of a project's memory files, and separately of the user's. In a repository,
+thirty files of 4 MiB may compress to 200 KiB, but loading them would take a minute."""
 
 START = 5 * LARGEST_HEAD
-"""Bytes that hold any frontmatter: a character takes up to four."""
+"""Bytes enough for any frontmatter, as a character takes up to four."""
 FileState = tuple[int, ...]
 
 
@@ -83,8 +83,8 @@ class Memory(Struct, frozen=True):
     kind: MemoryKind
     text: str
     needs_approval: bool = False
-    """True if a file of the project imports it from outside: not to be shown before the user has
-    agreed, as anyone who can change the project could have written that."""
+    """True if the project imports this file from outside. The model must not see it before the user
+    agrees, as anyone who can change the project could have added the import."""
     loaded: Loaded = AT_START
 
 
@@ -94,7 +94,7 @@ class MemoryLimits(Struct, frozen=True):
     is_approved: Callable[[Path], bool] = lambda path: False
     """Checks whether the user approved a file that the project imports from outside."""
     may_read: Callable[[Path], bool] = lambda path: True
-    """Checks whether no rule denies reading a file."""
+    """Returns False for a file that a rule denies reading."""
     uses_user: bool = True
     uses_project: bool = True
     excluded: tuple[str, ...] = ()
@@ -153,14 +153,14 @@ class MemoryFiles:
         # Those of the working directory and above were loaded at the start.
         if path.is_relative_to(self.cwd) and uses_project:
             below = [each for each in path.parents if each.is_relative_to(self.cwd)]
-            # The outermost first: what the nearest directory says comes last, where it counts most.
+            # The outermost directory first: the nearest comes last, where it has most weight.
             for folder in reversed(below[:-1]):
                 found += self._in_folder(folder, Loaded("nested_traversal", path))
         if self._limits.uses_user:
             found += self._rules_for(path, self.home / "rules", MemoryKind.USER, self.cwd)
         for folder in filter(self._is_ours, reversed(path.parents)) if uses_project else ():
             place = folder / CONFIG
-            # The user's own directory may lie above the project; its rules were read as the user's.
+            # The store may lie above the project; its rules were already read as the user's.
             if place != self.home:
                 found += self._rules_for(path, place / "rules", MemoryKind.PROJECT, folder)
         return found
@@ -215,7 +215,7 @@ class MemoryFiles:
         raw = read_text(path)
         if raw is None or "\0" in raw:
             return
-        # Before its imports are read, so that two files importing each other end here.
+        # Mark it before reading its imports, so that two files importing each other do not loop.
         self._loaded.add(real)
         try:
             _, body = split_head(raw)
@@ -230,7 +230,7 @@ class MemoryFiles:
             yield Memory(path, kind, text, bool(hops) and self._is_outside(real, kind), why)
 
     def _has_room(self, path: Path, kind: MemoryKind) -> bool:
-        """Return whether a file fits beside those already loaded, and count it."""
+        """Return whether a file fits into the size limit, and subtract its size if so."""
         size, is_shared = path.stat().st_size, kind in SHARED
         if size > self._text_room[is_shared]:
             if not self._is_cut:  # one line, as thousands of files may follow
@@ -252,9 +252,9 @@ class MemoryFiles:
     def _patterns_of(self, path: Path) -> list[str] | None:
         """Return the patterns of the files that a rule applies to; None if it applies to all.
 
-        A rule with an invalid head applies to no file.
+        A rule with invalid frontmatter applies to no file.
         """
-        # This happens with each file that is read: a rule is read again only if it has changed.
+        # Called for each file that the model reads, so a rule is parsed again only if it changed.
         state = _state_of(path)
         if path not in self._heads or self._heads[path][0] != state:
             self._heads[path] = (state, self._read_patterns(path, _read_start(path)))
@@ -317,9 +317,9 @@ class MemoryFiles:
             self.problems.append(problem)
 
     def _escapes(self, path: Path, hops: int) -> bool:
-        """Return whether a file that seems to be the project's is really somewhere else.
+        """Return whether a path of the project links to a file outside.
 
-        `CLAUDE.md -> ~/.ssh/id_ed25519` would be read to the model without a question.
+        `CLAUDE.md -> ~/.ssh/id_ed25519` would be sent to the model without asking.
         """
         place = Path(os.path.normpath(path))
         if place.is_relative_to(self._project):
@@ -385,5 +385,5 @@ def _expand(pattern: str) -> list[str]:
 def _matches_path(pattern: str, path: Path) -> bool:
     try:
         return is_match(str(expand_user(pattern)), str(path).lstrip("/"))
-    except ValueError:  # a pattern that makes no sense matches nothing
+    except ValueError:  # an invalid pattern matches nothing
         return False

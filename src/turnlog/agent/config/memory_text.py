@@ -34,8 +34,8 @@ def imports_of(text: str) -> list[str]:
 def _without_code_spans(text: str) -> str:
     """Replace each code span by a space: from a run of backticks to the next run as long.
 
-    One pass over the text. A regular expression would scan to the end for each run without a match:
-    30 kB with runs of 1, 2, 3 … backticks took minutes.
+    This takes one pass over the text. A regular expression would scan to the end for each unmatched
+    run: 30 kB with runs of 1, 2, 3 … backticks took minutes.
 
     >>> _without_code_spans("a `b` ``c ` d`` e ` f")
     'a     e ` f'

@@ -42,7 +42,7 @@ BUILT_IN = (
 
 
 def load_styles(files: DefinitionFiles) -> dict[str, OutputStyle]:
-    """Return all styles by name; the user's win over the project's, those over built-in ones."""
+    """Return all styles by name; the user's override the project's, and those the built-in ones."""
     found = {style.name: style for style in BUILT_IN}
     for path, prefix in _paths(files):
         style = files.read(path, _read) if files.may_act(path, ["output style"]) else None
@@ -53,7 +53,7 @@ def load_styles(files: DefinitionFiles) -> dict[str, OutputStyle]:
 
 
 def with_style(system: list[str], style: OutputStyle) -> list[str]:
-    """Return a system prompt, whose first part is the role, in a style."""
+    """Apply a style to a system prompt, whose first part is the role."""
     role, *others = system
     if not style.prompt:
         return system

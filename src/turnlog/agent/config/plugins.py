@@ -1,7 +1,7 @@
 """Plugins: directories with commands, skills, agents, hooks, MCP servers and output styles.
 
-The user installs a plugin or names it on the command line, so what it brings counts as the user's
-own, except for one that a project contains. Nothing outside of its directory is a part of it.
+The user installs a plugin or names it on the command line, so its content counts as the user's,
+unless the project contains the plugin. Files outside its directory are never part of a plugin.
 """
 
 import json
@@ -22,11 +22,11 @@ HOOKS = Path("hooks", "hooks.json")
 PLUGIN_ROOT, PLUGIN_DATA = "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 UNSAFE = re.compile(r"[\"'`$\\\n;&|<>]")
-"""Characters that a shell would read as more than a part of the path."""
+"""Characters that are special in a shell."""
 HINT = "--plugin-dir DIR"
 OPTION = "--plugin-dir"
 SHOWN = 200
-"""Characters of a wrong path that a message repeats."""
+"""Maximum characters of an invalid path in an error message."""
 FIELDS = {
     "commands": "commands",
     "skills": "skills",
@@ -47,9 +47,9 @@ class PluginSource(Struct, frozen=True):
     enabled_by: str = OPTION
     """The settings file or option that enables it."""
     data: Path | None = None
-    """The directory for data that it keeps."""
+    """The plugin's data directory."""
     linked: Path | None = None
-    """A directory that its files may be links into: the client links to some plugins in place."""
+    """A directory that the plugin's files may link into, as the client installs some by links."""
     is_project: bool = False
     """True if the project contains it, so that others may have written it."""
     is_managed: bool = False
@@ -85,12 +85,12 @@ class Plugin(Struct, frozen=True):
         return tuple(dict.fromkeys((usual, *named))) if kind in ADDING else named or (usual,)
 
     def holds(self, path: Path) -> bool:
-        """Return whether a file, wherever links lead, is a part of the plugin."""
+        """Return whether a file belongs to the plugin after links are resolved."""
         return is_within(path, _roots(self.root, self.source))
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variables by which hooks and servers find its files."""
+        """The environment variables that tell hooks and servers the plugin's directories."""
         data = {PLUGIN_DATA: str(self.source.data)} if self.source.data else {}
         return {PLUGIN_ROOT: str(self.root)} | data
 
@@ -104,7 +104,7 @@ def read_plugin(
 ) -> Plugin:
     """Return the plugin in a directory; raise if there is none or it cannot be read.
 
-    `entry` is what a marketplace says about it, which counts where it has no manifest.
+    `entry` is the plugin's entry in a marketplace, used for fields that its manifest lacks.
     """
     try:
         root = folder.resolve()
@@ -113,9 +113,9 @@ def read_plugin(
         root, is_folder = folder, False
     if not is_folder:
         raise UsageError(f"{one_line(str(folder))[:SHOWN]} is not a directory", HINT)
-    # Hooks are shell commands with this path in them: `$(…)` in a name would run.
+    # The path is inserted into the shell commands of hooks, where `$(…)` in a name would run.
     if UNSAFE.search(str(root)):
-        raise UsageError(f"the path of plugin {folder} has characters that a shell reads", HINT)
+        raise UsageError(f"the path of plugin {folder} has characters special to a shell", HINT)
     try:
         return _read(root, source or PluginSource(), entry or {})
     except RecursionError as error:
@@ -127,7 +127,7 @@ def _read(root: Path, source: PluginSource, entry: Fields) -> Plugin:
     manifest = entry | _object(root / MANIFEST, within)
     name = str(manifest.get("name") or source.id.partition("@")[0] or root.name)
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a name of a plugin: {root / MANIFEST}", HINT)
+        raise UsageError(f"{name!r} is not a valid plugin name: {root / MANIFEST}", HINT)
     paths = {kind: _named_paths(root, manifest, kind, within) for kind in FIELDS}
     bare = Plugin(name, root, source=source)
     hooks = _configured(root, manifest.get("hooks"), HOOKS, "hooks", within)
@@ -152,7 +152,7 @@ def _roots(root: Path, source: PluginSource) -> list[Path]:
 
 
 def _marked(group: Fields, plugin: Plugin) -> Fields:
-    """Return a hook group with its origin, which nothing in the group can choose."""
+    """Return a hook group with its origin, overwriting any origin that the group claims."""
     origin = {"source": str(plugin.root), "is_project": plugin.source.is_project, "skill": None}
     about = {"plugin": plugin.source.id or plugin.name, "variables": plugin.variables}
     return _placed(group, plugin.variables) | origin | about
@@ -166,7 +166,7 @@ def _named_paths(root: Path, manifest: Fields, kind: str, within: list[Path]) ->
 
 def _inside(root: Path, named: Any, within: list[Path]) -> Path:
     """Return a path of the manifest; raise if it leaves the plugin."""
-    # An absolute path, or one that starts with a name, could mean a place outside by accident.
+    # Only `./` paths are accepted, so that no path leaves the plugin by accident.
     is_relative = isinstance(named, str) and (named.startswith("./") or named == ".")
     path = root / named if is_relative and "\0" not in named else None
     if path is None or not is_within(path, within):

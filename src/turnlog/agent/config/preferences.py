@@ -1,6 +1,6 @@
 """Settings about answers and the screen, merged from all sources.
 
-Files of an untrusted project have none of these settings by the time they get here: see `restrict`.
+`restrict` has already removed these settings from the files of an untrusted project.
 """
 
 import os
@@ -15,7 +15,7 @@ from turnlog.format.json_values import is_object
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 EDITOR_MODES = (USUAL_KEYS, VI_KEYS) = ("normal", "vim")
-"""Keys of the prompt, by the names that the client has for them (observed: 2.1.325)."""
+"""Key bindings of the prompt, as the client names them (observed: 2.1.325)."""
 COMMAND = "command"
 
 Value = TypeVar("Value")
@@ -35,7 +35,7 @@ class SettingsCommand(Struct, frozen=True):
 
 
 class OwnedContent(Struct, frozen=True):
-    """The content of a settings file, and whose it is."""
+    """The content of a settings file, and its owner."""
 
     content: SettingsContent
     is_project: bool = False
@@ -53,9 +53,9 @@ class Preferences(Struct, frozen=True):
     effort: str | None = None
     """low, medium, high, xhigh or max."""
     thinks: bool | None = None
-    """False if models should not think where they can do without."""
+    """False to turn thinking off for models that allow it."""
     shows_thinking: bool | None = None
-    """True to receive summaries of the thinking also where nobody watches."""
+    """True to request thinking summaries in non-interactive chats, too."""
     output_style: str | None = None
     theme: str | None = None
     editor_mode: str | None = None

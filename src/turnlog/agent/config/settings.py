@@ -127,16 +127,16 @@ class Settings(Struct, frozen=True):
         found: dict[str, str] = {}
         for source, name, value in self._variables():
             if not source.is_project:
-                # `env` has the user's value already; the source with the higher precedence counts.
+                # This source overrides the project's value, and its own value is already in `env`.
                 found.pop(name, None)
             elif not is_own(name) and not is_routing(name):
                 found[name] = value
         return found
 
     def refused_variables(self, environment: Mapping[str, str] = os.environ) -> list[str]:
-        """Variables a project may not set, each as `NAME in FILE`: they decide where a key is sent.
+        """Return the variables that a project may not set, each as `NAME in FILE`.
 
-        One that only repeats what the user says elsewhere is not worth a line.
+        They decide where an API key is sent. A value that the user has set as well is not listed.
         """
         own = {**environment, **self.env}
         return [
@@ -202,9 +202,9 @@ class Settings(Struct, frozen=True):
 
     @property
     def problems(self) -> list[str]:
-        """Files that are not loaded, and rules that make no sense.
+        """Files that are not loaded, and invalid rules.
 
-        Such rules are skipped, as the client does (2.1.325 observed).
+        Invalid rules are skipped, as in the client (2.1.325, observed).
         """
         senseless = [
             problem for source in self._sources_of_rules() for problem in _senseless(source)
@@ -217,7 +217,7 @@ class Settings(Struct, frozen=True):
         return local_folder(self.root) / LOCAL_SETTINGS
 
     def file_of(self, destination: str) -> Path | None:
-        """Return the file that a change of permissions is saved in; None for the session alone."""
+        """Return the file to save changed permissions in; None to change this session only."""
         files = {
             "localSettings": self.local_file,
             "projectSettings": self.root / SETTINGS,
@@ -340,16 +340,15 @@ def load(
 ) -> Settings:
     """Load the settings of a session started in a directory.
 
-    `given` is a file or JSON that overrides everything but managed settings, `sources` says whose
-    files are read, and `is_trusted` which of the project's files may do more than restrict.
+    `given` is a file or JSON that overrides everything but managed settings. `sources` selects
+    whose files are read, and `is_trusted` which of the project's files may do more than restrict.
     """
     wanted = frozenset(sources)
     skipped: list[str] = []
     has_own = SettingSource.USER in wanted and _is_there(store.settings, skipped)
     own = [_read_own(store)] if has_own else []
     for path, _ in settings_files(root, wanted):
-        # In the home directory, the project's `.claude` is the user's own.
-        # Such a file needs no trust.
+        # In the home directory, `.claude` belongs to the user, not a project, and needs no trust.
         is_shared = path.parent != store.root
         if path != store.settings and _is_there(path, skipped):
             base = _base_of(path, root)
@@ -357,7 +356,7 @@ def load(
     own += [_given_source(given, root)] if given is not None else []
     dropped = sorted(managed.with_suffix(".d").glob("[!.]*.json"))
     theirs = [path for path in (managed, *dropped) if _is_there(path, skipped)]
-    # Last, as settings of the organisation take precedence over all others.
+    # Managed settings come last, as they take precedence over all others.
     above = [_managed_source(path) for path in theirs]
     return Settings(root, (*own, *above), tuple(skipped), store.settings)
 
@@ -386,8 +385,8 @@ def _base_of(path: Path, root: Path) -> Path:
     """Return the directory that a leading slash in a project's settings file refers to."""
     if path in (root / SETTINGS, root / LOCAL_SETTINGS):
         return root
-    # The file at the repository's root serves sessions in every directory and worktree: there,
-    # `Read(/app/.env)` is about the same file for a session that was started in `app`.
+    # The file at the repository's root serves sessions in all its directories and worktrees:
+    # `Read(/app/.env)` in it means the same file for a session that was started in `app`.
     return repository_of(root) or root
 
 
@@ -411,7 +410,7 @@ def _given_source(text: str, root: Path) -> SettingsSource:
 
 
 def files_of(store: Store, root: Path, managed: Path = MANAGED) -> dict[Path, str]:
-    """Return the settings files of a directory, keyed by their name in the hook payload."""
+    """Map the settings files of a directory to their names in the hook payload."""
     return {
         store.settings: "user_settings",
         root / SETTINGS: "project_settings",

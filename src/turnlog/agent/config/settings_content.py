@@ -1,4 +1,4 @@
-"""The content of settings files, and the part of it that counts in an untrusted project."""
+"""The content of settings files, and the subset that applies in an untrusted project."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -66,13 +66,13 @@ class SettingsContent(Struct, rename="camel"):
 
 
 def restrict(content: SettingsContent) -> SettingsContent:
-    """Return the restricting part of a file, which counts even if untrusted.
+    """Return the settings that only restrict, which apply even in an untrusted project.
 
-    Turning a plugin off restricts nothing: its hooks may be what refuses calls.
+    Disabling a plugin is not among them, as the plugin's hooks may deny calls.
     """
     permissions = content.permissions or Permissions()
-    # An allowlist: a setting that is added later does not count in an untrusted project until
-    # somebody lists it here.
+    # An allowlist: a setting added to turnlog later is ignored in untrusted projects until it is
+    # listed here.
     return SettingsContent(
         permissions=Permissions(
             ask=permissions.ask,
@@ -85,7 +85,7 @@ def restrict(content: SettingsContent) -> SettingsContent:
 
 
 def lost_settings(content: SettingsContent, used: SettingsContent) -> Iterator[str]:
-    """Return the names of the settings that are ignored in a file."""
+    """Yield the names of the settings that are ignored in a file."""
     written, rest = msgspec.to_builtins(content), msgspec.to_builtins(used)
     for name, value in written.items():
         if name in ("permissions", "sandbox") and value:
@@ -106,7 +106,7 @@ def _read_bytes(path: Path) -> bytes:
 def read_settings(path: Path, read_bytes: Callable[[Path], bytes] = _read_bytes) -> SettingsContent:
     """Return the content of a settings file; raise `UsageError` if it is invalid.
 
-    `Path.read_bytes` also reads pipes, which the user may name: `--settings <(make-settings)`.
+    Pass `Path.read_bytes` to read pipes as well, as for `--settings <(make-settings)`.
     """
     try:
         # Some editors start a file with a byte-order mark, which JSON does not allow.

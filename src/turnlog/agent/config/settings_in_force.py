@@ -1,6 +1,6 @@
-"""The settings that are in force, each with the files it comes from.
+"""The settings in effect, each with the files that set it.
 
-Lists and objects are merged from all files that have them; a single value comes from the last file.
+Lists and objects are merged from all files that set them; a single value comes from the last one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,21 +15,21 @@ from turnlog.format.json_values import is_array, is_object
 from turnlog.secrets import mask, mask_named
 
 DIRECT = "permissions"
-"""The object whose fields are settings of their own."""
+"""The section whose fields are listed as separate settings."""
 MODE = "permissions.defaultMode"
 
 
 class SettingInForce(Struct, frozen=True):
-    """A setting."""
+    """A setting in effect."""
 
     key: str
     value: Any
     paths: tuple[Path, ...]
-    """The files that it comes from, the one that counts last."""
+    """The files that set it, the highest precedence last."""
 
     @property
     def shown(self) -> str:
-        """Its value in short, without secrets."""
+        """The value in a short form, with secrets masked."""
         if is_array(self.value):
             return ", ".join(mask(str(each)) for each in self.value)
         if is_object(self.value):
@@ -38,7 +38,7 @@ class SettingInForce(Struct, frozen=True):
 
 
 def settings_in_force(settings: Settings) -> dict[str, SettingInForce]:
-    """Return all settings that a file of this session has, by key."""
+    """Return all settings that the session's files set, by key."""
     found: dict[str, SettingInForce] = {}
     for source in settings.sources:
         for key, value in _written(source):
@@ -49,7 +49,7 @@ def settings_in_force(settings: Settings) -> dict[str, SettingInForce]:
 
 
 def _written(source: SettingsSource) -> Iterator[tuple[str, Any]]:
-    """Yield the settings of a file; those of an untrusted project only as far as they count."""
+    """Yield the settings of a file, without those ignored because a project is not trusted."""
     content: dict[str, Any] = msgspec.to_builtins(source.content)
     # `permissions.allow` and `permissions.defaultMode` are merged differently, so each is a setting
     # of its own.
@@ -86,6 +86,6 @@ def _text(value: Any) -> str:
 
 
 def later_files(found: SettingInForce | None, own: Path) -> Iterable[Path]:
-    """Return the files that take precedence over the user's own in a setting."""
+    """Return the files that override the user's own file in a setting."""
     paths = found.paths if found else ()
     return paths[paths.index(own) + 1 :] if own in paths else paths

@@ -55,7 +55,7 @@ def skill_text(command: CustomCommand, body: str) -> str:
 
 
 def _name(given: SkillInput) -> str:
-    """Return the skill's name; models also write `/deploy`, which rules must match."""
+    """Return the skill's name without the slash of `/deploy`, so that rules match it."""
     return given.skill.strip().lstrip("/")
 
 

@@ -1,7 +1,7 @@
-"""The Agent Client Protocol: turnlog as the agent of an editor (agentclientprotocol.com).
+"""Serve turnlog as an editor's agent with the Agent Client Protocol (agentclientprotocol.com).
 
-One process has any number of sessions. They are recorded like those of the terminal, so each of
-them can be resumed there and in the client.
+One process serves any number of sessions. They are recorded like sessions in a terminal, so each
+can be resumed there and in Claude Code.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ from turnlog.text import one_line
 TERMINAL_OUTPUT = "terminal_output"
 """Set in `_meta` by clients that show output in a terminal without running the command."""
 PAGE = 50
-"""Sessions that one answer lists."""
+"""Sessions per page of `session/list`."""
 INTERNAL_ERROR = -32603
 
 Given = ParamSpec("Given")
@@ -74,7 +74,7 @@ Answer = TypeVar("Answer")
 def reported(
     method: Callable[Given, Awaitable[Answer]],
 ) -> Callable[Given, Awaitable[Answer]]:
-    """Make a method answer with an error of the protocol where turnlog raises its own."""
+    """Decorate a method to convert turnlog's exceptions to errors of the protocol."""
 
     @functools.wraps(method)
     async def answer(*args: Given.args, **kwargs: Given.kwargs) -> Answer:
@@ -108,7 +108,7 @@ class AcpAgent:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def on_connect(self, conn: AgentSideConnection) -> None:
-        """Take the connection to the client."""
+        """Store the connection to the client."""
         self._client = conn
 
     @reported
@@ -124,7 +124,7 @@ class AcpAgent:
         extensions = client_capabilities.field_meta if client_capabilities else None
         self._has_terminals = (extensions or {}).get(TERMINAL_OUTPUT) is True
         return InitializeResponse(
-            # The latest version that both sides know; 0 would be none.
+            # The latest version that both sides know; 0 is not a version.
             protocol_version=min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
             agent_capabilities=AgentCapabilities(
                 load_session=True,
@@ -186,7 +186,7 @@ class AcpAgent:
         mcp_servers: Sequence[Any] | None = None,
         **_: Any,
     ) -> ResumeSessionResponse:
-        """Open a recorded session that the client still shows."""
+        """Open a recorded session without replaying it, as the client still shows it."""
         given = _placed(cwd, additional_directories, mcp_servers)
         session = await self._open(given | {"resume": self._recorded(session_id)})
         return ResumeSessionResponse(modes=session.modes, config_options=session.options)
@@ -212,14 +212,14 @@ class AcpAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> ListSessionsResponse:
-        """List the sessions of a directory, or all; `cursor` is where the last answer ended."""
+        """List one page of sessions, of a directory or all; `cursor` continues the last page."""
         start = int(cursor) if cursor and cursor.isdecimal() else 0
-        # The first page has no cursor, so 0 is as wrong as a word.
+        # The first page has no cursor, so 0 is invalid as well.
         if cursor and not start:
             raise RequestError.invalid_params({"details": f"{cursor} is not a cursor"})
         found = await asyncio.to_thread(list_sessions, self._store, cwd)
         listed = found[start : start + PAGE]
-        # Describing a session reads its file: only those of this page, and not in the event loop.
+        # Describing reads the session's file, so do it for this page only, outside the event loop.
         infos = await asyncio.to_thread(lambda: list(map(_info, listed)))
         end = start + PAGE
         return ListSessionsResponse(
@@ -258,8 +258,7 @@ class AcpAgent:
     async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
         """Close a session; it can be loaded again."""
         session = self._session(session_id)
-        # Removed first: a prompt that arrives while it closes finds no session instead of a dying
-        # one.
+        # Removed first, so that a prompt arriving meanwhile does not reach a closing session.
         del self._sessions[session_id]
         await session.close()
         return CloseSessionResponse()
@@ -287,7 +286,7 @@ class AcpAgent:
         options = replace(self._options, **given)
         options = replace(options, directories=self._options.directories + options.directories)
         options = replace(options, servers=self._options.servers + options.servers)
-        # One at a time: settings of a project set variables, which are not for the next one.
+        # One at a time: opening sets a project's variables, which must not leak into the next one.
         async with self._opening:
             # Two chats must not append to one file. A fork only reads it.
             if options.resume and not options.is_fork:
@@ -297,7 +296,7 @@ class AcpAgent:
                 self._store, options, self._client, self._has_terminals, self._complain
             )
         self._sessions[session.id] = session
-        # Sent after the answer to this request, by which the client learns about the session.
+        # Sent after the response to this request, which tells the client the session's id.
         task = asyncio.create_task(session.report_commands())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -315,7 +314,7 @@ class AcpAgent:
 
 
 def _placed(cwd: str, more: list[str] | None, servers: Sequence[Any] | None) -> Fields:
-    """Return the options that a client names; raise `RequestError` for a bad directory."""
+    """Return the chat options for a client's request; raise `RequestError` for a bad directory."""
     named = [cwd, *(more or [])]
     for each in named:
         if not (Path(each).is_absolute() and Path(each).is_dir()):
@@ -327,7 +326,7 @@ def _placed(cwd: str, more: list[str] | None, servers: Sequence[Any] | None) -> 
 
 
 def _server(server: Any) -> Fields:
-    """Return the configuration of an MCP server as files have it."""
+    """Return the configuration of an MCP server in the format of `.mcp.json`."""
     match server:
         case McpServerStdio():
             env = {each.name: each.value for each in server.env}
@@ -341,7 +340,7 @@ def _server(server: Any) -> Fields:
 
 def _info(session: SessionFile) -> SessionInfo:
     described = describe(session)
-    # A title is usually the first prompt, and editors show those of all projects.
+    # A title is usually the first prompt, which may contain secrets, and editors list all projects.
     title = described.title and one_line(mask(described.title))
     return SessionInfo(
         session_id=session.path.stem,
@@ -368,5 +367,5 @@ async def serve_acp(
         await connection.listen()
     finally:
         await agent.close()
-        with suppress(Exception):  # whatever was still being answered
+        with suppress(Exception):  # requests may still be in progress
             await connection.close()

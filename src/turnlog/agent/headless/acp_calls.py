@@ -1,4 +1,4 @@
-"""Tool calls as ACP clients show them: title, kind, locations, diffs and output."""
+"""Convert tool calls to the ACP form: title, kind, locations, diffs and output."""
 
 import re
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ KINDS: dict[str, ToolKind] = {
 }
 PATHS = ("file_path", "notebook_path", "path")
 PROSE = frozenset(("Agent", "Task", "WebFetch", "WebSearch", "Skill"))
-"""Tools whose results are Markdown; those of others are shown as they are, in a code block."""
+"""Tools whose results are Markdown; other results are shown in a code block."""
 LARGEST = 1 << 20
 """Maximum bytes of a file to show in a diff."""
 TICKS = re.compile(r"`{3,}")
@@ -70,9 +70,9 @@ def locations_of(given: Fields, workspace: Workspace) -> list[ToolCallLocation]:
 def preview_of(
     tool: str, given: Fields, workspace: Workspace, is_past: bool = False
 ) -> list[ToolCallContentVariant]:
-    """Return what a call does: a diff for a change of a file.
+    """Return the content to show for a call: a diff for a file change, else a plan or prompt.
 
-    For a recorded call, the content that it replaced is left out: the file may have changed since.
+    For a recorded Write, the diff lacks the old content, as the file may have changed since.
     """
     path, text = given.get("file_path"), given.get("content")
     if tool == "Edit" and isinstance(path, str):
@@ -87,7 +87,7 @@ def preview_of(
 
 
 def _current(path: Path, workspace: Workspace) -> str | None:
-    """Return the text of a file that would be replaced; None if there is none to show."""
+    """Return the text of a file that would be replaced; None if there is nothing to show."""
     # The diff is shown before the user is asked: a denied file must not leak through it.
     if not workspace.may_read(path):
         return None

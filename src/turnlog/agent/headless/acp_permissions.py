@@ -1,4 +1,4 @@
-"""Ask the user of an ACP client about calls, and the questions of the model."""
+"""Ask the user of an ACP client to permit calls, and to answer questions of the model."""
 
 import json
 import re
@@ -24,11 +24,11 @@ SHOWN = {
     "Write": ("file_path", "content"),
     "ExitPlanMode": ("plan",),
 }
-"""Input fields that a diff or text shows, by tool; if there are others, all input is shown."""
+"""Input fields that the preview shows, by tool; for a call with others, the raw input is added."""
 TOLD = ("command", "description")
-"""Input fields of a command that are shown separately, or are only remarks."""
+"""Input fields of a command that are shown elsewhere or need not be shown."""
 LONGEST = 400
-"""Maximum characters of offered rules: a permanent approval must be readable."""
+"""Maximum characters of rules to offer: the user must be able to read a permanent approval."""
 BLANKS = re.compile(" {20,}")
 
 
@@ -43,7 +43,7 @@ class PermissionClient(Protocol):
 async def ask_client(
     client: PermissionClient, session_id: str, question: Question, workspace: Workspace
 ) -> PermissionReply:
-    """Return the user's answer; a client that fails to answer has not agreed."""
+    """Return the user's answer; a failure of the client counts as a denial."""
     if question.tool == ASK_USER_QUESTION.name:
         return await _ask_questions(client, session_id, question, workspace)
     call = describe_question(question, workspace)
@@ -78,7 +78,7 @@ async def _ask_questions(
         chosen = await _choose(client, session_id, call, _answers(labels))
         if isinstance(chosen, PermissionReply):
             return chosen
-        # REJECT, or an option that nobody offered.
+        # REJECT, or an option that was not offered.
         if chosen not in labels:
             return PermissionReply("deny", feedback=REFUSED, is_program=True)
         answers[each.question] = labels[chosen]
@@ -99,7 +99,7 @@ def _described(question: UserQuestion) -> ToolCallContentVariant:
 
 
 def _reply(chosen: str, question: Question) -> PermissionReply:
-    # Only what was offered counts: a rule, for example, is never offered for a firm verdict.
+    # Accept only offered options: a firm verdict, for example, never offers a permanent rule.
     offered = {option.option_id for option in options_for(question)} - {REJECT}
     if chosen not in offered:
         return PermissionReply("deny", feedback=REFUSED, is_program=True)
@@ -121,7 +121,7 @@ def options_for(question: Question) -> list[PermissionOption]:
 
 
 def describe_question(question: Question, workspace: Workspace) -> ToolCallUpdate:
-    """Return the call that a question is about, who makes it, and every reason to ask."""
+    """Describe the call that a question is about: its caller, its input and the reasons to ask."""
     agent = _agent(question)
     title = harmless(title_of(question.tool, question.input))
     preview = preview_of(question.tool, question.input, workspace)
@@ -152,12 +152,12 @@ def _reasons(question: Question, agent: str) -> list[ToolCallContentVariant]:
 
 
 def _is_shown(question: Question) -> bool:
-    """Return whether a diff or a text shows all of a call: nothing invisible, no further input."""
+    """Return whether the preview shows all input of a call, and no character of it is invisible."""
     known = SHOWN.get(question.tool)
     return known is not None and all(
         name in known and isinstance(value, str) and visible(value, keep="\n\t") == value
         for name, value in question.input.items()
-        if value  # `replace_all: false` says nothing
+        if value  # `replace_all: false` is the default
     )
 
 

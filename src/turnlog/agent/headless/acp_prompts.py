@@ -1,4 +1,4 @@
-"""Prompts of an ACP client: text, images, files that it links to, and files that it embeds."""
+"""Read the prompts of an ACP client: text, images, linked files and embedded files."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
@@ -27,14 +27,14 @@ class ClientPrompt(Struct, frozen=True):
     """A prompt as it goes to the model."""
 
     text: str
-    """The text, in which linked files are mentioned with `@`: they need the permission of Read."""
+    """The text, with linked files as `@` mentions, so that they need Read permission."""
     images: list[Fields] = []
     context: list[Fields] = []
     """Blocks with the content of embedded files."""
 
 
 def read_prompt(blocks: Sequence[Any]) -> ClientPrompt:
-    """Return the prompt that content blocks make up; raise `RequestError` for one that is empty."""
+    """Convert content blocks to a prompt; raise `RequestError` if it is empty."""
     text = "".join(map(_text_of, blocks)).strip()
     images = [_image(each) for each in blocks if isinstance(each, ImageContentBlock)]
     embedded = [each for each in blocks if isinstance(each, EmbeddedResourceContentBlock)]
@@ -60,7 +60,7 @@ def _text_of(block: Any) -> str:
 
 def _mention(name: str, uri: str) -> str:
     path = file_of(uri)
-    # A name with a quote or a line break cannot be mentioned, nor can anything but a file.
+    # Only files can be mentioned, and only if the path has no quote or line break.
     if path is None or any(char in str(path) for char in '"\n\r'):
         return _link(name, uri)
     return f'@"{path}"'

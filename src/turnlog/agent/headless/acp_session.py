@@ -1,4 +1,4 @@
-"""One session of an ACP client: its chat, its turns, and what the user may choose."""
+"""One session of an ACP client: its chat, its turns, its mode and its model."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -76,7 +76,7 @@ class AcpSession:
         self._lock = asyncio.Lock()
         """Held by the turn that is running; prompts wait for it."""
         self._waiting: list[asyncio.Task[StopReason]] = []
-        """The turns of prompts without an answer; the first of them may be running."""
+        """Turns that have not ended, in order; only the first may be running."""
         self._mode = chat.parts.rules.mode
         self._cost = 0.0
         self._last: TurnEnded | None = None
@@ -93,7 +93,7 @@ class AcpSession:
         try:
             return PromptResponse(stop_reason=await task, usage=self._usage)
         except asyncio.CancelledError:
-            # Both the request and the turn can be cancelled. Only a cancelled turn is an answer.
+            # Either the request or the turn was cancelled. Only a cancelled turn gets a response.
             if not task.cancelled():  # the connection is closed
                 raise
             return PromptResponse(stop_reason="cancelled")
@@ -124,7 +124,7 @@ class AcpSession:
                 loop.pending_context += [files] if files else []
                 prompt = prompt_blocks(given.text, given.images)
             ended = await self._turn(prompt, PROGRAM)
-            # ACP has no turns without a prompt, so what ends in the background extends the turn.
+            # ACP has no turns without a prompt, so notices of background commands extend this one.
             while ended.reason == "done" and (notice := next_notice(parts)):
                 ended = await self._turn(notice, NOTICE)
             await self._report_usage()
@@ -211,7 +211,7 @@ class AcpSession:
 
     @property
     def modes(self) -> SessionModeState:
-        """The permission mode, and those to choose from."""
+        """The current permission mode and the available ones."""
         rules = self.chat.parts.rules
         usable = [mode for mode in MODES if rules.may_switch(mode) or mode is rules.mode]
         known = [_mode(mode, *MODES[mode]) for mode in usable]
@@ -219,7 +219,7 @@ class AcpSession:
 
     @property
     def options(self) -> list[Any]:
-        """The mode and the model as options that clients show."""
+        """The mode and the model as configuration options of ACP."""
         modes = self.modes
         choices = [
             SessionConfigSelectOption(value=each.id, name=each.name, description=each.description)
@@ -267,7 +267,7 @@ class AcpSession:
         )
 
     async def _send(self, update: SessionUpdate | ConfigOptionUpdate | UsageUpdate) -> None:
-        # A client that is gone gets nothing; the session is recorded all the same.
+        # If the client has disconnected, the session is still recorded.
         with suppress(ConnectionError):
             await self._client.session_update(self.id, update)
 
@@ -280,7 +280,7 @@ async def open_acp_session(
     complain: Callable[[str], None],
 ) -> AcpSession:
     """Open a chat whose questions go to the client; raise `ModelError` without credentials."""
-    # The chat needs the function that asks, and the session that asks needs the chat.
+    # A cycle: the chat needs the function that asks, which needs the session, which needs the chat.
     opened: list[AcpSession] = []
 
     async def ask(question: Question) -> PermissionReply:

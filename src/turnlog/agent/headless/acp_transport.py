@@ -27,15 +27,15 @@ class LineTransport:
         self._reading = asyncio.create_task(self._read())
 
     async def receive(self) -> Fields | None:
-        """Return the next message; None once the client is gone."""
+        """Return the next message; None once the client has disconnected."""
         return await self._messages.get()
 
     async def send(self, message: Fields) -> None:
-        """Write a message; a client that does not read any more is gone."""
+        """Write a message; if the client no longer reads, end the connection."""
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=str)
         try:
             self._write(safe_json(text))
-        except OSError:  # ends `receive`, and so the connection, as the end of the input does
+        except OSError:  # ends `receive` and the connection, like end of input
             self._messages.put_nowait(None)
 
     async def close(self) -> None:
@@ -67,7 +67,7 @@ class LineTransport:
 
 
 def is_message(value: Any) -> bool:
-    """Return whether a value is a request, a notification or a response of JSON-RPC.
+    """Return whether a value is a JSON-RPC request, notification or response.
 
     >>> [is_message(each) for each in ([], {"id": 1}, {"id": [], "method": "x"}, {"method": 1})]
     [False, False, False, False]
@@ -87,9 +87,9 @@ def _id_of(value: Any) -> str | int | None:
 
 
 def claim_stdout() -> Callable[[str], None]:
-    """Take stdout for messages; return the function that writes a line to it.
+    """Reserve stdout for messages; return the function that writes a line to it.
 
-    Whatever else prints there, such as a library or a process that inherits it, goes to stderr.
+    Other output to stdout, by a library or a child process, is redirected to stderr.
     """
     sys.stdout.flush()
     pipe = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""Session updates of ACP from the events of the agent loop, and from a recorded session."""
+"""Convert events of the agent loop, and recorded sessions, to ACP session updates."""
 
 from collections.abc import Iterator
 from time import monotonic
@@ -63,12 +63,12 @@ STATES: dict[str, PlanEntryStatus] = {"in_progress": "in_progress", "completed":
 
 
 class SessionUpdates:
-    """Builds updates; knows the calls that have no result yet."""
+    """Builds updates, and tracks the calls that have no result yet."""
 
     def __init__(self, workspace: Workspace, has_terminals: bool = False) -> None:
         self._workspace = workspace
         self._has_terminals = has_terminals
-        """True if the client shows output that is sent to it in a terminal."""
+        """True if the client can show sent output in a terminal."""
         self._calls: dict[str, tuple[str, Fields]] = {}
         """Tool and input of each call."""
         self._tracking: set[str] = set()
@@ -89,7 +89,7 @@ class SessionUpdates:
             case Streamed() if caller is None:
                 yield from _streamed(event.event)
             case CallStarted() if event.call_id in self._calls:
-                # A question shows its reasons in the place of the content.
+                # The question replaced the call's content with its reasons: restore it.
                 content = self._content(event.call_id) if event.call_id in self._asked else None
                 yield update_tool_call(event.call_id, status="in_progress", content=content)
             case Printed() if event.call_id in self._calls:
@@ -114,7 +114,7 @@ class SessionUpdates:
         leaf = session.tree.active_leaf
         nodes = [] if leaf is None else whole_branch(session.tree, leaf)
         self._is_past = True
-        # Typed entries to classify prompts; plain values for the blocks as they were written.
+        # Typed entries classify prompts; plain values have the blocks as they were written.
         for entry, value in zip(session.entries(nodes), session.values(nodes), strict=True):
             if isinstance(entry, User) and prompt_kind(entry) in ASKING | LOCAL:
                 yield update_user_message_text(prompt_label(entry))
@@ -140,7 +140,7 @@ class SessionUpdates:
                 continue
             tool, given = str(block.get("name")), block.get("input")
             given = as_object(given)
-            # The plan is the list itself; a call next to it would say the same.
+            # The todo list is shown as a plan, so the call itself is not shown.
             if tool == TODO and caller is None:
                 yield update_plan(map(_step, todo_list(given)))
             if is_tracking(tool):
@@ -183,14 +183,14 @@ class SessionUpdates:
         return update
 
     def _output(self, event: Printed) -> Iterator[SessionUpdate]:
-        """Yield the output of a running call: the new text for a terminal, or the last part."""
+        """Yield a running call's output: new text for a terminal, else the end of the output."""
         printed = self._printed.get(event.call_id, "") + event.text
         self._printed[event.call_id] = printed[-SHOWN:]
         if self._has_terminals:
             yield self._terminal(event.call_id, event.text)
             return
         now = monotonic()
-        # Each update replaces the one before it, so a chatty command must not cause thousands.
+        # Throttled, as each update replaces the previous one and sends up to `SHOWN` characters.
         if now - self._shown_at.get(event.call_id, 0.0) >= PAUSE:
             self._shown_at[event.call_id] = now
             content = [tool_content(text_block(fenced(printed[-SHOWN:])))]
@@ -219,7 +219,7 @@ class SessionUpdates:
         for place in locations if is_change else ():
             place.line = changed_line(data)
         in_terminal = self._in_terminal(tool)
-        # A call that printed nothing while it ran, such as a denied one, still has a text to show.
+        # A call that printed nothing while it ran, such as a denied one, still has a result.
         if in_terminal and not had_output:
             yield self._terminal(call_id, _text(block))
         update = update_tool_call(
@@ -259,7 +259,7 @@ def _streamed(event: Fields) -> Iterator[SessionUpdate]:
 
 
 def _answered(entry: Fields) -> Iterator[SessionUpdate]:
-    """Yield the recorded words of the model."""
+    """Yield the updates for the text and thinking of a recorded answer."""
     for block in _blocks(entry):
         if block.get("type") == "text" and block.get("text"):
             yield update_agent_message_text(str(block["text"]))

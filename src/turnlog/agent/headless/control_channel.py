@@ -1,4 +1,4 @@
-"""The control protocol: JSON lines between turnlog and the program that drives it.
+"""The control protocol: JSON lines between turnlog and its host program.
 
 Both sides send requests over the same pipes, interleaved with prompts and messages. Every request
 gets exactly one response, unless it is cancelled.
@@ -28,11 +28,11 @@ CLOSED = "Stream closed"
 
 
 class HostError(Exception):
-    """The program answered a request with an error, or not at all."""
+    """The host program answered a request with an error, or not at all."""
 
 
 class ControlError(Exception):
-    """A request of the program that cannot be carried out."""
+    """A request of the host program cannot be carried out."""
 
     def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class ControlError(Exception):
 
 
 class HostPrompt(Struct, frozen=True):
-    """A prompt that a program sends."""
+    """A prompt sent by the host program."""
 
     content: Prompt
     uuid: str | None = None
@@ -50,7 +50,7 @@ class HostPrompt(Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """True if it is no command and mentions no files."""
+        """True if it is not a command and mentions no files."""
         text = self.content
         return not isinstance(text, str) or not (text.startswith("/") or MENTION.search(text))
 
@@ -59,14 +59,14 @@ Handle = Callable[[Fields], Awaitable[Fields | None]]
 
 
 class ControlChannel:
-    """Reads what the program writes, and writes what turnlog has to say."""
+    """Exchanges requests, responses, prompts and messages with the host program."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._waiting: dict[str, asyncio.Future[Fields]] = {}
         """Requests of turnlog that have no response yet."""
         self._prompts: deque[HostPrompt | None] = deque()
-        """Prompts that wait; None stands for the end of the stream."""
+        """Waiting prompts; None marks the end of the stream."""
         self._has_prompts = asyncio.Event()
         self._opened: asyncio.Future[Fields | None] = asyncio.get_running_loop().create_future()
         self._handle: Handle | None = None
@@ -90,7 +90,7 @@ class ControlChannel:
         return await asyncio.shield(self._opened)
 
     def serve(self, handle: Handle) -> None:
-        """Handle requests of the program from now on, and those that have arrived."""
+        """Handle the requests of the program, including those that have already arrived."""
         self._handle = handle
         for message in self._early:
             self._accept(message)
@@ -109,11 +109,11 @@ class ControlChannel:
 
     @property
     def has_waiting(self) -> bool:
-        """True if a prompt waits."""
+        """True if a prompt is waiting."""
         return bool(self._prompts and self._prompts[0])
 
     def take_plain(self) -> HostPrompt | None:
-        """Return the next prompt if it waits and can be sent during a turn."""
+        """Return the next waiting prompt if it can be sent during a turn."""
         prompt = self._prompts[0] if self._prompts else None
         if prompt is None or not prompt.is_plain:
             return None
@@ -136,7 +136,7 @@ class ControlChannel:
         try:
             return await waiting
         except asyncio.CancelledError:
-            # The turn was interrupted: the program need not show its question any longer.
+            # The turn was interrupted, so the program can stop showing the question.
             self.send({"type": CANCEL, "request_id": request_id})
             raise
         finally:
@@ -165,7 +165,7 @@ class ControlChannel:
             case "control_cancel_request":
                 if task := self._running.pop(str(message.get("request_id")), None):
                     task.cancel()
-            # Types that a newer program may send are no reason to end its session.
+            # A newer program may send unknown types, which must not end its session.
             case _:
                 pass
 
@@ -180,7 +180,7 @@ class ControlChannel:
         elif request["subtype"] == INITIALIZE and not self._opened.done():
             self._start(message)
         elif self._handle is None:
-            # A program that waits for a response before it initializes would wait for ever.
+            # Start without `initialize`: a program that waits for this response never sends it.
             self._start(None)
             self._early.append(message)
         else:
@@ -248,7 +248,7 @@ def _prompt_of(message: Fields) -> HostPrompt:
 
 
 def _uuid(text: object) -> str | None:
-    """Return a uuid as sessions spell it; None for anything else."""
+    """Return a uuid in canonical form; None for anything else."""
     try:
         return str(UUID(str(text)))
     except ValueError:

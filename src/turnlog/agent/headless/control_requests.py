@@ -1,4 +1,4 @@
-"""Requests of the program that drives turnlog, by subtype: what each does, and its response."""
+"""Handle the requests of the host program, by subtype."""
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,7 +37,7 @@ LOCAL_COMMANDS = (
 """Commands without a prompt: name, arguments, description."""
 AUTO = "auto"
 OTHER_NAMES = {"manual": "default", AUTO: "acceptEdits"}
-"""Modes of the client by other names. In its `auto`, a model decides about what is not an edit."""
+"""Other names of modes in the client. In its `auto`, a model decides about calls except edits."""
 
 
 class ControlRequests:
@@ -88,7 +88,7 @@ class ControlRequests:
         asked = None if name is None else str(name)
         try:
             outcome = await ask_to_switch(parts, choice, asked, "sdk")
-            # Nobody can confirm it here.
+            # There is no user to confirm the switch.
             if outcome.decision == "ask":
                 raise SwitchRefused(outcome.reason)
         except SwitchRefused as error:
@@ -123,7 +123,7 @@ class ControlRequests:
         if request.get("dry_run") is True:
             return {"canRewind": True, "filesChanged": changed} | _changed_lines(plan.usual)
         journal = Journal(journal_folder())
-        # Nobody can be asked here about files that have changed since.
+        # Overwrite files that have changed since, as there is no user to ask.
         apply_rewind(plan, RewindScope.FILES, session, journal, overwrite=True)
         return {"canRewind": True, "filesChanged": changed}
 
@@ -155,7 +155,7 @@ class ControlRequests:
         return {}
 
     async def server_message(self, request: Fields) -> Fields:
-        """Accept a notification of a server in the program; turnlog acts on none."""
+        """Accept a notification of an MCP server in the program, and ignore it."""
         return {}
 
     async def initialize(self, request: Fields) -> Fields:
@@ -171,7 +171,7 @@ class ControlRequests:
         parts = self._chat.parts
         kept = {name: tool for name, tool in parts.tools.items() if tool.server is None}
         offered = {tool.name: tool for tool in self._chat.servers.tools}
-        # In place: hooks and permissions hold the same table.
+        # Updated in place, as hooks and permissions share this dict.
         parts.tools.clear()
         parts.tools.update(kept | offered)
         self._chat.prompts.take_servers(self._chat.servers)
@@ -191,7 +191,7 @@ def _changed_lines(files: Sequence[FileBack]) -> Fields:
 def _text(path: Path | None) -> str:
     try:
         return path.read_text("utf-8", errors="replace") if path else ""
-    except OSError:  # there is none now
+    except OSError:  # the file does not exist now
         return ""
 
 
@@ -221,14 +221,14 @@ def server_states(chat: Chat) -> list[Fields]:
 
 
 def _config(kind: str, config: ServerConfig) -> Fields:
-    """Return how a server is reached, without the secrets that variables and headers may hold."""
+    """Return a server's command or URL, without variables and headers, which may hold secrets."""
     if config.command:
         return {"type": kind, "command": config.command, "args": config.args}
     return {"type": kind, "url": config.url}
 
 
 def context_usage(chat: Chat) -> Fields:
-    """Return what fills the context, by category."""
+    """Return the tokens in the context by category."""
     parts = chat.parts
     usage, window = usage_of(parts), parts.choice.window
     reserve = parts.limits.compacting.reserve(window)

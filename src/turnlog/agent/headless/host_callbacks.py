@@ -1,4 +1,4 @@
-"""Callbacks of the program that drives turnlog: permissions, hooks and in-process MCP servers."""
+"""Callbacks of the host program: permissions, hooks and in-process MCP servers."""
 
 import asyncio
 import json
@@ -27,14 +27,14 @@ EDITS = ("Edit", "Write", "NotebookEdit")
 
 
 class HostPermissions:
-    """Asks the program about calls; its answer is the consent of its user."""
+    """Asks the program about calls; its answer counts as the user's consent."""
 
     def __init__(self, channel: ControlChannel, set_state: SetState) -> None:
         self._channel = channel
         self._set_state = set_state
 
     async def ask(self, question: Question) -> PermissionReply:
-        """Return the program's answer; a program that fails to answer has not agreed."""
+        """Return the program's answer; a failure to answer counts as a denial."""
         self._set_state("requires_action")
         try:
             answer = await self._channel.ask(_request(question))
@@ -74,7 +74,7 @@ def _description(question: Question) -> str:
 
 
 def _modes(question: Question) -> list[Fields]:
-    """Return the suggestion to accept all edits, for a call that is one."""
+    """Return the suggestion to accept all edits, if the call is an edit."""
     is_edit = question.tool in EDITS
     mode = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
     return [mode] if is_edit and not question.verdict.is_firm else []
@@ -83,7 +83,7 @@ def _modes(question: Question) -> list[Fields]:
 def _reply(answer: Fields) -> PermissionReply:
     if answer.get("behavior") == "deny":
         return _denied(str(answer.get("message") or ""), answer.get("interrupt") is True)
-    # Anything but a clear answer is no consent: `{}` for example, or a behavior of the future.
+    # Only an explicit `allow` is consent: `{}` or an unknown behavior is not.
     if answer.get("behavior") != "allow":
         return _denied("Tool permission request failed: the answer has no behavior")
     updated = answer.get("updatedInput")
@@ -107,7 +107,7 @@ class HostInput:
         self._set_state = set_state
 
     async def ask(self, request: Elicitation) -> ElicitAnswer:
-        """Return the program's answer; one that does not know the request declines it."""
+        """Return the program's answer; an error, as for an unknown request, declines."""
         self._set_state("requires_action")
         try:
             answer = await self._channel.ask(_elicitation(request))
@@ -133,7 +133,7 @@ class HostHooks:
     def __init__(self, channel: ControlChannel, registered: object) -> None:
         self._channel = channel
         self._callbacks: dict[str, tuple[str, bool]] = {}
-        """The program's callback behind each hook, and whether its failure blocks."""
+        """Each hook's callback in the program, and True if a failure of it blocks."""
         self.groups = self._read(registered)
 
     async def call(self, firing: Firing) -> HookReply:
@@ -175,8 +175,8 @@ class HostHooks:
         return {"matcher": given.get("matcher"), "hooks": handlers}
 
     def _name(self, callback: str, blocks: bool) -> str:
-        # Random, so that `{"type": "callback", "callback": "hook_0"}` in a project's settings
-        # calls nothing.
+        # A random name, so that `{"type": "callback", "callback": "hook_0"}` in a project's
+        # settings cannot call the program.
         name = str(uuid4())
         self._callbacks[name] = (callback, blocks)
         return name
@@ -197,7 +197,7 @@ async def host_server(channel: ControlChannel, name: str) -> AsyncGenerator[Any]
             await incoming.send(reply)
 
     async with AsyncExitStack() as streams:
-        # Also if the server fails: an unclosed stream would be reported when it is collected.
+        # Close them even if the server fails: garbage collection reports unclosed streams.
         for stream in (incoming, received, sent, outgoing):
             streams.push_async_callback(stream.aclose)
         tasks = await streams.enter_async_context(anyio.create_task_group())
@@ -234,9 +234,9 @@ async def _forward(
 
 
 def _response(request_id: object, answer: Fields) -> Any:
-    """Return a server's answer as a response, or an error if it is not one.
+    """Return a server's answer as a JSON-RPC response; as an error if it is invalid.
 
-    A request passed on as it is would never complete the call, which would wait forever.
+    Passing on anything but a response would leave the call waiting forever.
     """
     from mcp import types
 
@@ -244,6 +244,6 @@ def _response(request_id: object, answer: Fields) -> Any:
     given = {name: answer[name] for name in ("result", "error") if is_object(answer.get(name))}
     error = {"code": INTERNAL_ERROR, "message": "the answer of the server is not a response"}
     for each in (given, {"error": error}):
-        with suppress(ValueError):  # pydantic's errors are
+        with suppress(ValueError):  # pydantic's ValidationError is a ValueError
             return types.jsonrpc_message_adapter.validate_python(about | each, by_name=False)
     raise AssertionError("an error is a response")

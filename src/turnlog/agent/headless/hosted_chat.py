@@ -1,7 +1,7 @@
-"""A chat that a program drives through the control protocol, such as one that uses the Agent SDK.
+"""A chat that a host program drives through the control protocol, for example with the Agent SDK.
 
-The program initializes the chat, sends prompts, and is asked about calls. Each event is written as
-a message before the next one happens.
+The program initializes the chat, sends prompts, and answers questions about calls. Each event is
+written as a message before the next one happens.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class HostedOptions(Struct, frozen=True):
 
 @dataclass
 class Console:
-    """The streams of a hosted chat: requests, messages and complaints."""
+    """The streams of a hosted chat: input lines, messages and warnings."""
 
     lines: AsyncIterable[str]
     write: Callable[[str], None]
@@ -90,7 +90,7 @@ async def run_hosted(
         try:
             await hosted.open(options(), hello)
         except NotFound as error:
-            # The program waits for a response, which `initialize` does not get any more.
+            # `initialize` gets no response now, so the program gets a result with the error.
             hosted.fail(error.message)
             raise
         return await _race(hosted, reading)
@@ -111,7 +111,7 @@ async def _race(hosted: "HostedChat", reading: "asyncio.Task[None]") -> int:
             reading.result()
         return await running
     except asyncio.CancelledError:
-        # By a signal. The program still gets the result of its turn, as from client 2.1.325.
+        # Cancelled by a signal: the program still gets the turn's result, as from client 2.1.325.
         if hosted.stop():
             hosted.is_ending = True
             await asyncio.wait({running})
@@ -141,7 +141,7 @@ class HostedChat:
         self._figures = ResultFigures()
         self._mirrored: dict[Path, list[Fields]] = {}
         self._mirror_lock = Lock()
-        """Backups are recorded in threads."""
+        """Needed because backups are recorded in threads."""
         self._tasks = TaskMessages(self._send, self._output_of)
         self._state = "idle"
         self._mode = ""
@@ -149,7 +149,7 @@ class HostedChat:
         self._results = 0
         self._takes_more = False
         self._has_waited = False
-        """True if prompts waited for the turn before to end."""
+        """True if prompts waited for the previous turn to end."""
         self.is_error = False
         """True if the last turn failed."""
         self.is_ending = False
@@ -161,7 +161,7 @@ class HostedChat:
         return self._chat
 
     async def open(self, options: ChatOptions, hello: Fields | None) -> None:
-        """Open the chat as the program initializes it, and answer its request."""
+        """Open the chat with the options in the `initialize` request, and answer the request."""
         request: Fields = hello["request"] if hello else {}
         options = requested_options(options, request)
         self._forwards_text = request.get("forwardSubagentText") is True
@@ -191,7 +191,7 @@ class HostedChat:
         if hello:
             styles = self._store.root / "output-styles"
             self._channel.answer(hello.get("request_id"), initialized(self._chat, styles))
-        # Last: the program expects the answer to `initialize` before that to anything else.
+        # Last: the program expects the response to `initialize` before any other response.
         self._channel.serve(ControlRequests(self._chat, self._switch).handle)
 
     def _host(self, request: Fields) -> Host:
@@ -214,7 +214,7 @@ class HostedChat:
             async for prompt, source in arrivals:
                 await self._turn(prompt, source)
                 self._set_state("idle")
-                # Not if the turn was for a notification: the next prompt may be read already.
+                # Not after a notification's turn: `incoming` may already hold the next prompt.
                 self._has_waited = source == PROGRAM and self._channel.has_waiting
                 if self.is_ending:
                     break
@@ -273,9 +273,9 @@ class HostedChat:
                 self._show(event, source)
 
     def _absorb(self) -> Iterator[Arrival]:
-        """Yield the prompts that wait, for the next request of the running turn.
+        """Yield the waiting prompts, to send with the next request of the running turn.
 
-        A turn for a notification takes none: a prompt that was read before could be overtaken.
+        A notification's turn takes none, as they could overtake a prompt that was already read.
         """
         while self._takes_more and (prompt := self._channel.take_plain()):
             self.chat.parts.recorder.next_uuid = self._prompt_uuid(prompt)
@@ -283,13 +283,13 @@ class HostedChat:
             yield prompt.content, PROGRAM
 
     def _companions(self) -> Iterator[Arrival]:
-        """Yield the other prompts that waited for the turn before, for the one that starts now."""
+        """Yield the other prompts that waited for the previous turn, to join the starting turn."""
         if self._has_waited:
             yield from self._absorb()
 
     def _prompt_uuid(self, prompt: HostPrompt) -> str:
         """Return the uuid for a prompt's entry: the program's own, unless it is taken."""
-        # Parents are named by their uuid, so a second entry with it would be ambiguous.
+        # Entries refer to their parent by uuid, so a duplicate would be ambiguous.
         chain, wanted = self.chat.parts.recorder.chain, prompt.uuid
         is_free = wanted and not any(entry.get("uuid") == wanted for entry in chain)
         return wanted if wanted and is_free else str(uuid4())
@@ -302,7 +302,7 @@ class HostedChat:
             self._send({"type": "user", "message": message, **about})
 
     def _limit_budget(self) -> None:
-        """Limit a turn to what earlier turns have left of the budget."""
+        """Limit a turn to the rest of the session's budget."""
         parts = self.chat.parts
         given = parts.limits.budget_given
         if given is not None:
@@ -335,7 +335,7 @@ class HostedChat:
 
     def _end(self, ended: TurnEnded, source: str) -> None:
         result = result_message(self.chat, ended, self._figures)
-        self._figures.begin_turn()  # a call that is deferred again has a result before the prompt's
+        self._figures.begin_turn()  # a call deferred again has its own result before the prompt's
         if source == NOTICE:
             result["origin"] = {"kind": "task-notification", "producer": "session-task"}
         self._note_mode()
@@ -364,7 +364,7 @@ class HostedChat:
         self._send({"type": "system", "subtype": "session_state_changed", "state": state, **hidden})
 
     def _observe(self, run_id: str, firing: Firing, run: HookRun | None) -> None:
-        """Report a hook of the settings, before and after it runs."""
+        """Report a hook that is not the program's own, before and after it runs."""
         if not self._wanted.has_hook_events and firing.event not in ALWAYS_SHOWN:
             return
         self._send(hook_message(run_id, firing, run))
@@ -386,7 +386,7 @@ class HostedChat:
                 self._channel.send(frame)
 
     def _send(self, message: Fields) -> None:
-        # Lines first: whoever sees a result may rely on the store having them.
+        # Mirrored lines first: a program that sees a result may expect its lines to be stored.
         self._flush_mirror()
         common = {"session_id": self._session_id, "uuid": str(uuid4())}
         self._channel.send(common | message)

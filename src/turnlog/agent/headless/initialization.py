@@ -1,7 +1,7 @@
 """Options that a program sends with `initialize` instead of on the command line.
 
-The TypeScript SDK sends its system prompt, schema and title this way, and on request its servers
-and plugins, which other users of the machine could read on a command line (0.3.326, observed).
+The TypeScript SDK sends its system prompt, schema and title this way. On request it also sends
+servers and plugins, as other users of the machine could read the command line (0.3.326, observed).
 """
 
 import json
@@ -16,7 +16,7 @@ from turnlog.format.json_values import Fields, as_object, is_array, is_object, o
 
 
 def requested_options(options: ChatOptions, request: Fields) -> ChatOptions:
-    """Return the options of a chat as its program initializes it."""
+    """Return the chat's options, updated with those in the `initialize` request."""
     title, schema, more = (
         request.get(name) for name in ("title", "jsonSchema", "appendSystemPrompt")
     )
@@ -33,14 +33,14 @@ def requested_options(options: ChatOptions, request: Fields) -> ChatOptions:
 
 
 def _system_prompt(given: object, usual: str | None) -> str | None:
-    """Return the system prompt; an empty one is a prompt, too."""
+    """Return the requested system prompt, which may be empty, or else the usual one."""
     if isinstance(given, str):
         return given
     return "\n\n".join(_texts(given)) if is_array(given) else usual
 
 
 def _servers(request: Fields) -> tuple[str, ...]:
-    """Return the servers in the request, and those inside the program, which it only names."""
+    """Return the servers that the request configures, and the program's in-process servers."""
     listed = request.get("mcpServers")
     inside = {name: {"type": HOST, "name": name} for name in _texts(request.get("sdkMcpServers"))}
     every = as_object(listed) | inside

@@ -1,7 +1,7 @@
-"""Slash commands that a chat without a terminal answers by itself.
+"""Slash commands that a chat without a terminal answers itself.
 
-The model is not asked, and nothing is recorded. Which commands there are, and that others are
-refused instead of sent to the model, is as in 2.1.325 (observed).
+The model is not asked, and nothing is recorded. The set of commands, and refusing those that need a
+terminal instead of sending them to the model, follow the client (2.1.325, observed).
 """
 
 import re
@@ -33,7 +33,7 @@ NOT_HERE = "/{name} isn't available in this environment."
 
 
 async def local_answer(chat: Chat, prompt: Prompt) -> str | None:
-    """Return the answer to a local command; None for prompts, and for commands of the user."""
+    """Return the answer to a local command; None for prompts and custom commands."""
     found = COMMAND.fullmatch(prompt.strip()) if isinstance(prompt, str) else None
     if not found or not isinstance(prompt, str) or chat.prompts.find(prompt):
         return None

@@ -36,7 +36,7 @@ class Style(StrEnum):
 
 
 class HookEvents:
-    """Hook events for stream-json output; those of a chat that is not open yet are kept."""
+    """Hook events for stream-json output, held back until the chat is open."""
 
     def __init__(self, has_all: bool) -> None:
         self._has_all = has_all
@@ -49,7 +49,7 @@ class HookEvents:
             self._show(hook_message(run_id, firing, run))
 
     def release(self, show: Callable[[Fields], None]) -> None:
-        """Pass on what was kept, and from now on each event at once."""
+        """Pass on the events held back, and from now on each event at once."""
         self._show = show
         for message in self._kept:
             show(message)
@@ -74,7 +74,7 @@ class Printer:
         self._chat = chat
         chat.parts.can_defer = True
         self._note = note
-        """Called with delays that the output format does not show."""
+        """Called with errors, and with retries that the output format does not show."""
         self._style = style
         self._write = write
         self._has_pieces = has_pieces
@@ -127,7 +127,7 @@ class Printer:
         return True
 
     def report(self, message: Fields) -> None:
-        """Print a message that is part of the stream, but of no turn."""
+        """Print a message that belongs to the stream but to no turn."""
         if self._style is Style.STREAM:
             self._print(message)
 
@@ -157,7 +157,7 @@ class Printer:
 
     def _end(self, ended: TurnEnded) -> None:
         result = result_message(self._chat, ended, self._figures)
-        self._figures.begin_turn()  # a call that is deferred again has a result before the prompt's
+        self._figures.begin_turn()  # a call deferred again has its own result before the prompt's
         self.is_error = result["is_error"]
         is_followed = ended.reason == "deferred" and not ended.requests
         if self._style is Style.TEXT and not is_followed:
@@ -167,7 +167,7 @@ class Printer:
         self._print(result)
 
     def _print(self, message: Fields) -> None:
-        # A message with a `uuid` of its own keeps it: that of the recorded entry.
+        # A message about a recorded entry keeps the entry's `uuid`.
         common = {"session_id": self._chat.parts.recorder.facts.session_id, "uuid": str(uuid4())}
         if self._style is Style.STREAM:
             self._write(encode(common | message))

@@ -1,4 +1,4 @@
-"""Prompts in JSON lines, as programs write them."""
+"""Read prompts from JSON lines written by a program."""
 
 import json
 from collections.abc import AsyncIterable, AsyncIterator
@@ -43,7 +43,7 @@ def prompt_in(value: Fields) -> Prompt:
 
 
 def _is_block(block: object) -> bool:
-    """Return whether a value is a block; kinds that are not known here are for the API to judge."""
+    """Return whether a value is a block; unknown types pass, and the API validates them."""
     if not is_object(block) or not isinstance(block.get("type"), str):
         return False
     return block["type"] != "text" or isinstance(block.get("text"), str)

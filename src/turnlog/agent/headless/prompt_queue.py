@@ -27,12 +27,11 @@ async def incoming(
     news = asyncio.Event()
     listen(parts, news.set)
     coming = aiter(prompts)
-    # One read is always pending, and notifications do not cancel it: a line that was just read
-    # would be lost.
+    # A notification must not cancel the pending read, or a line that was just read would be lost.
     asked = asyncio.ensure_future(anext(coming, None))
     try:
         while True:
-            # Notices first: a command that ended before the prompt was typed is news to the model.
+            # Notices first: the model should know of ended commands before it gets the next prompt.
             while notice := next_notice(parts):
                 yield notice, NOTICE
             if not asked.done():
@@ -56,7 +55,7 @@ async def _either(asked: asyncio.Future[Any], news: asyncio.Event) -> None:
 
 async def _is_notified(parts: Parts, news: asyncio.Event, patience: float | None) -> bool:
     """Wait for the next background notification; return whether there was one."""
-    # Nothing runs any more, but a command may have ended since the last look.
+    # Nothing is running any more, but a command may have ended since the last check.
     if not parts.workspace.shells.running:
         return bool(parts.workspace.shells.ended)
     try:

@@ -57,7 +57,7 @@ COMPACT = "compact"
 LOCAL_NAMES = ("context", "cost", "effort", "model", "usage")
 """Commands that `local_commands` answers."""
 ALWAYS_SHOWN = ("SessionStart", "Setup")
-"""Hook events that are reported even if nobody asked for them."""
+"""Hook events that are reported even if hook events were not requested."""
 FEEDBACK = "Stop hook feedback:"
 FINE = ("done", "blocked", "deferred")
 """Endings that are not errors, including a prompt blocked by a hook."""
@@ -68,7 +68,7 @@ class ResultFigures:
     """Running totals for `result` messages."""
 
     cost: float = 0.0
-    """Dollars of all turns of this process, which a budget limits; a resumed session has more."""
+    """Dollars of all turns of this process, which the budget limits; excludes earlier processes."""
     models: set[str] = field(default_factory=set[str])
     """Models that this process has used."""
     user_messages: int = 0
@@ -77,12 +77,12 @@ class ResultFigures:
     status: int | None = None
     """HTTP status of the error that ended the turn."""
     deferred: Fields | None = None
-    """The call that a hook has left to a later run."""
+    """The call that a hook has deferred to a later run."""
     was_call: bool = False
     """True if the turn was interrupted during a call."""
 
     def begin_turn(self) -> None:
-        """Reset what belongs to one turn."""
+        """Reset the figures of a single turn."""
         self.user_messages, self.stop_reason, self.status = 1, None, None
         self.was_call, self.deferred = False, None
 
@@ -94,13 +94,13 @@ class ResultFigures:
             self.user_messages += 1
         elif message["type"] == "assistant":
             self.stop_reason = message["message"].get("stop_reason") or self.stop_reason
-            # Not kept like the stop reason: a request that succeeds after a failed one clears it.
+            # Overwritten even with None: a request that succeeds after a failed one clears it.
             self.status = message.get("api_error_status")
             blocks = message["message"]["content"]
             self.was_call = blocks[-1].get("type") == "tool_use"
 
     def note(self, event: Event) -> None:
-        """Count the feedback of a Stop hook, a prompt that programs do not see; keep a deferral."""
+        """Store a deferred call, and count Stop hook feedback, which has no message to count."""
         if isinstance(event, Recorded) and event.entry["type"] == "attachment":
             self._keep_deferral(event.entry["attachment"])
         if isinstance(event, Recorded) and event.entry.get("isMeta"):
@@ -128,7 +128,7 @@ def encode(message: Fields | list[Fields]) -> str:
 
 
 FORMER = {"Agent": "Task"}
-"""Tools that the list names by their former name (2.1.325, observed)."""
+"""Tools that `system/init` lists by their former name (2.1.325, observed)."""
 
 
 def init_message(chat: Chat) -> Fields:
@@ -149,7 +149,7 @@ def init_message(chat: Chat) -> Fields:
         "claude_code_version": VERSION,
         "output_style": chat.preferences.output_style or "default",
         "agents": list(chat.agents),
-        # A plugin's skill has a second, shorter name.
+        # Deduplicated, as a plugin's skill is also listed under its short name.
         "skills": list(
             dict.fromkeys(each.name for each in chat.prompts.commands.values() if each.is_skill)
         ),
@@ -234,7 +234,7 @@ def _category(status: int | None) -> str:
 
 
 def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
-    """Return the message for a recorded entry: answers, results and compactions."""
+    """Yield the message for a recorded answer, result or compaction; none for other entries."""
     shared = {"parent_tool_use_id": caller, "uuid": entry["uuid"], "timestamp": entry["timestamp"]}
     if entry["type"] == "assistant":
         request = {"request_id": entry["requestId"]} if "requestId" in entry else {}
@@ -269,15 +269,15 @@ def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
 
 
 def _is_prompt(entry: Fields) -> bool:
-    """Return whether a user entry is a prompt, which programs do not get back.
+    """Return whether a user entry is a prompt, which is not sent back to the program.
 
-    It may be a list of blocks, as results are; only prompts record a permission mode.
+    A prompt may be a list of blocks, like a result, but only prompts record a permission mode.
     """
     return "permissionMode" in entry
 
 
 def _failure(entry: Fields) -> Fields:
-    """Return the fields of an answer that stands for an API error."""
+    """Return the error fields of an answer that represents an API error; empty for others."""
     if not entry.get("isApiErrorMessage"):
         return {}
     status, error = entry.get("apiErrorStatus"), entry.get("error", "unknown")
@@ -285,15 +285,15 @@ def _failure(entry: Fields) -> Fields:
 
 
 def _has_begun(ended: TurnEnded, figures: "ResultFigures") -> bool:
-    """Return whether a turn counts: it asked the model, or had no budget left to ask."""
+    """Return whether a turn sent a request to the model, or had no budget left for one."""
     return bool(ended.requests or figures.status) or ended.reason == "max_budget"
 
 
 def result_message(chat: Chat, ended: TurnEnded, figures: ResultFigures) -> Fields:
     """Build the `result` message of a turn, and add its figures to those of the chat.
 
-    Cost, API time and `modelUsage` are those of the whole session, also of the processes before
-    that it was resumed from (2.1.325, observed).
+    Cost, API time and `modelUsage` cover the whole session, including earlier processes that the
+    session was resumed from (2.1.325, observed).
     """
     figures.add(ended)
     totals = chat.parts.recorder.totals
@@ -328,7 +328,7 @@ def result_message(chat: Chat, ended: TurnEnded, figures: ResultFigures) -> Fiel
 
 def _ending(ended: TurnEnded, figures: ResultFigures) -> str:
     if ended.reason == "interrupted":
-        # An interrupt during a call comes after an answer that ends with it.
+        # If the last answer ends with a call, the interrupt came during that call.
         return "aborted_tools" if figures.was_call else "aborted_streaming"
     if ended.reason == "failed" and (error := _oversize(ended.text, figures.status)):
         return error
@@ -336,7 +336,7 @@ def _ending(ended: TurnEnded, figures: ResultFigures) -> str:
 
 
 def _oversize(text: str, status: int | None) -> str:
-    """Return the name for a request that was too large; empty for other errors."""
+    """Return the terminal reason for a request that was too large; empty for other errors."""
     if status == 413 or (status == 400 and "image exceeds" in text.lower()):
         return "image_error"
     return "prompt_too_long" if status == 400 and "prompt is too long" in text.lower() else ""
@@ -368,7 +368,7 @@ def _model_usage(model: str, counts: Mapping[str, float], is_used: bool) -> Fiel
         "contextWindow": window_of(model),
         "maxOutputTokens": longest_allowed(model, os.environ),
     }
-    if not is_used:  # totals do not record what follows (2.1.325, observed)
+    if not is_used:  # restored totals lack the fields below (2.1.325, observed)
         return counted
     is_priced = cost_of(model, Usage()) is not None
     return counted | {

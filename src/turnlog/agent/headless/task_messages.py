@@ -1,4 +1,4 @@
-"""Messages about tasks: sub-agents and background commands, from their start to their end."""
+"""Messages about the start, progress and end of tasks: sub-agents and background commands."""
 
 from collections.abc import Callable, Iterator
 from time import monotonic, time
@@ -28,7 +28,7 @@ class _RunningAgent(Struct):
 
     @property
     def about(self) -> Fields:
-        """The fields that name it in each of its messages."""
+        """The fields that identify it in each of its messages."""
         kind = self.input.get("subagent_type") or "general-purpose"
         description = self.input.get("description") or ""
         return {"subagent_type": kind, "task_description": description}
@@ -55,21 +55,21 @@ class TaskMessages:
         self._agents: dict[str, _RunningAgent] = {}
 
     def take(self, event: Event) -> None:
-        """Send the messages that an event causes, before its own."""
+        """Send the task messages for an event, which precede the event's own message."""
         if isinstance(event, CallStarted) and event.tool == AGENT:
             self._calls[event.call_id] = event.input
         elif isinstance(event, Inside):
             self._inside(event)
 
     def marks(self, call_id: str) -> Fields:
-        """Return the fields that name the sub-agent of a call in its messages."""
+        """Return the fields that identify the sub-agent of a call in its messages."""
         running = [each for each in self._agents.values() if each.call_id == call_id]
         return {"agent_id": running[0].agent_id, **running[0].about} if running else {}
 
     def _inside(self, event: Inside) -> None:
         agent = self._agents.get(event.agent_id)
         if agent is None:
-            # The call starts before its sub-agent has an id, which its first event brings.
+            # A sub-agent's id is not known when the call starts; its first event has it.
             agent = self._start(event)
         if isinstance(event.event, Recorded):
             for progress in _progress(agent, event.event.entry):
@@ -96,8 +96,8 @@ class TaskMessages:
         del self._agents[agent.agent_id]
         agent.tokens = sum(ended.usage.get(name) or 0 for name in COUNTED)
         status = {"failed": "failed", "interrupted": "stopped"}.get(ended.reason, "completed")
-        # The same end has two names, as programs know them: "killed" in the update, "stopped" in
-        # the notification.
+        # Programs expect an interrupted agent to be "killed" in the update, but "stopped" in the
+        # notification.
         self._send(_updated(agent.agent_id, "killed" if status == "stopped" else status))
         self._send(
             _task("task_notification", agent.agent_id)
@@ -131,7 +131,7 @@ class TaskMessages:
 
 
 def _summary(job: BackgroundTask) -> str:
-    """Return how a task ended: an agent's report; for a stopped command, what it was."""
+    """Return the summary of an ended task: an agent's report, or a killed command's title."""
     if isinstance(job, BackgroundAgent):
         return job.report or job.summary
     return job.title if job.status == "killed" else job.summary

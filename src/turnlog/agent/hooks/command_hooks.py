@@ -35,7 +35,7 @@ class HookCommand(Struct, frozen=True):
     stdin: bytes
     timeout: float
     project: Path | None = None
-    """Where it runs if `cwd` cannot be entered."""
+    """The directory to run in if `cwd` cannot be entered."""
 
 
 def command_of(firing: Firing, facts: SessionFacts) -> HookCommand:
@@ -73,7 +73,7 @@ async def run_command(event: str, name: str, command: HookCommand) -> HookRun:
 def _argv(firing: Firing, facts: SessionFacts) -> tuple[str, ...]:
     text, arguments = firing.text("command"), firing.handler.get("args")
     if is_array(arguments):
-        # Without a shell, nothing else would put the project's path in its place.
+        # There is no shell to expand the variable.
         project = str(facts.project)
         words = (str(each) for each in (text, *arguments))
         return tuple(word.replace(f"${{{PROJECT}}}", project) for word in words)
@@ -83,8 +83,8 @@ def _argv(firing: Firing, facts: SessionFacts) -> tuple[str, ...]:
 
 
 def _environment(firing: Firing, facts: SessionFacts) -> dict[str, str]:
-    # OTEL_* configure the exporter of the agent: an instrumented hook would mix its spans with
-    # those.
+    # OTEL_* variables configure the agent's exporter: an instrumented hook would mix its own spans
+    # with the agent's.
     inherited = firing.environment | facts.variables
     passed = {name: value for name, value in inherited.items() if not name.startswith("OTEL_")}
     added = {
@@ -129,8 +129,8 @@ async def _start(
 ) -> asyncio.subprocess.Process:
     """Start a command in the current directory, or in the project if that fails.
 
-    A call may have removed or locked the directory that it was in. A hook that did not run then
-    would refuse nothing, and `chmod 0 .` would be enough to get rid of it.
+    A call may have removed or locked the current directory. If the hook did not run then, it could
+    deny nothing, and `chmod 0 .` would be enough to disable it.
     """
 
     def start(cwd: Path) -> Coroutine[Any, Any, asyncio.subprocess.Process]:
@@ -153,13 +153,13 @@ async def _start(
 
 
 def _read(file: IO[bytes]) -> tuple[str, bool]:
-    """Return the start of an output, and whether there is more of it."""
+    """Return the output up to the limit, and whether it was truncated."""
     file.seek(0)
     return file.read(MOST_OUTPUT).decode("utf-8", "replace"), bool(file.read(1))
 
 
-# What the script itself prints goes to stderr. Only `env -0` writes to stdout, where a NUL ends
-# each value: the value of a variable may hold line breaks, but no NUL.
+# The script's own output goes to stderr; only `env -0` writes to stdout. It separates variables by
+# NUL, as a value may contain line breaks, but no NUL.
 READ = 'set -a; . "$0" >&2; env -0'
 PATIENCE = 10.0
 OWN = frozenset({"_", "PWD", "OLDPWD", "SHLVL"})
@@ -167,7 +167,7 @@ OWN = frozenset({"_", "PWD", "OLDPWD", "SHLVL"})
 
 
 def fresh_env_file(store: Store, session_id: str) -> Path:
-    """Return the file for hooks to write variables to; delete that of an earlier start."""
+    """Return the file for hooks to write variables to, after deleting a previous one."""
     path = store.root / "session-env" / session_id / "hooks.sh"
     path.unlink(missing_ok=True)
     return path
@@ -182,8 +182,8 @@ async def left_variables(path: Path) -> dict[str, str]:
     command = HookCommand(argv, str(path), path.parent, environment, b"", PATIENCE)
     run = await run_command("SessionStart", "SessionStart", command)
     pairs = [pair.partition("=") for pair in run.stdout.split("\0") if "=" in pair]
-    # A hook of the project could leave ANTHROPIC_BASE_URL, and `claude` or curl would send the key
-    # there.
+    # A project's hook could set ANTHROPIC_BASE_URL, and `claude` or curl would then send the API
+    # key there.
     found = {name: value for name, _, value in pairs if name not in OWN and not is_routing(name)}
     is_new = {name for name, value in found.items() if os.environ.get(name) != value}
     return {name: found[name] for name in sorted(is_new)} if run.exit_code == 0 else {}

@@ -28,14 +28,14 @@ async def watch(
 
     `settings` maps settings files to their names in the payload; `after` runs after FileChanged.
     """
-    # Polled, as a few `stat` calls a second cost nothing and also work where inotify does not: on
-    # network file systems and in some containers.
+    # Polling a few files costs almost nothing, and works where inotify does not: on network file
+    # systems and in some containers.
     known = _look(hooks, settings)
     while True:
         await asyncio.sleep(pause)
         now = _look(hooks, settings)
-        # A file that a hook has just asked to watch is not in `known`: its first state is no
-        # change.
+        # A file that a hook has just asked to watch is not in `known` yet: its first state is not
+        # a change.
         for path in [each for each in now if each in known and known[each] != now[each]]:
             if path in settings:
                 about = {"source": settings[path], "file_path": str(path)}

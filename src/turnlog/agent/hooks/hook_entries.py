@@ -1,6 +1,6 @@
 """Build the entries that hooks leave in a session; the recorder adds the common fields.
 
-`progress` is as clients 2.1.12 to 2.1.81 write it, the rest as 2.1.91 to 2.1.325 do (observed).
+`progress` entries follow clients 2.1.12 to 2.1.81, all others 2.1.91 to 2.1.325 (observed).
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from turnlog.agent.hooks.runs import HookRun
 from turnlog.format.json_values import Fields
 
 DEFERRED = "hook_deferred_tool"
-"""Kind of an attachment: a call that a hook has left to a later run of the program."""
+"""Attachment type of a call that a hook has deferred to a later run of the program."""
 
 
 def progress_line(run: HookRun, call_id: str) -> Fields:
@@ -45,7 +45,7 @@ def attachment_lines(outcome: HookOutcome, call_id: str) -> list[Fields]:
 
 
 def deferral_line(outcome: HookOutcome, call: Fields, mode: str) -> Fields:
-    """Build the entry of a call that a hook leaves to a later run of the program."""
+    """Build the entry of a call that a hook defers to a later run of the program."""
     content = {"type": DEFERRED, "toolName": call["name"], "toolInput": call["input"]}
     line = _attachment(content, outcome.runs[-1], call["id"])
     line["attachment"]["permissionMode"] = mode
@@ -61,7 +61,7 @@ def feedback_line(outcome: HookOutcome, event: str = "Stop") -> Fields:
 def task_feedback(outcome: HookOutcome, event: str) -> str:
     """Return the message for the model when a hook blocks a change of the task list.
 
-    A hook that blocks by its exit code is named by its command (2.1.325, observed).
+    A hook that blocks by exit code is identified by its command (2.1.325, observed).
     """
     blocking = [(run, read_answer(run)) for run in outcome.runs]
     texts = [
@@ -114,7 +114,7 @@ def _info(run: HookRun) -> Fields:
 
 
 def _is_recorded(run: HookRun) -> bool:
-    """Return whether a hook produced output; one without leaves no entry (2.1.325, observed)."""
+    """Return whether a hook failed or produced output; others have no entry (2.1.325, observed)."""
     return run.exit_code != 0 or run.is_cut or bool(run.stdout.strip())
 
 
@@ -130,7 +130,7 @@ def _run_fields(run: HookRun) -> Fields:
         return {"type": "hook_blocking_error", "blockingError": error}
     if outcome.errors:
         return {"type": "hook_non_blocking_error"} | printed | took
-    # JSON tells the client what to do; only plain text is content.
+    # JSON output is instructions for the client; only plain text is content.
     content = "" if run.stdout.lstrip().startswith("{") else run.stdout.strip()
     return {"type": "hook_success", "content": content} | printed | took
 

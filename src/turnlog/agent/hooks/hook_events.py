@@ -1,4 +1,4 @@
-"""Hook events and what hooks may do at each, as the client documents them."""
+"""Hook events and their properties, as the client documents them."""
 
 from msgspec import Struct
 
@@ -9,7 +9,7 @@ PLAIN = NEAR | {"http"}
 ALL = PLAIN | {"prompt", "agent"}
 """Hook types; the last two ask a model and need a running conversation.
 
-`callback` is a function of the program that drives turnlog; no settings file can define one."""
+`callback` is a function of the host program; settings files cannot define one."""
 
 
 class HookEvent(Struct, frozen=True):
@@ -38,8 +38,8 @@ class HookEvent(Struct, frozen=True):
     late_hooks_block: bool = False
     """True if a hook that exceeds its timeout blocks."""
     is_guarded: bool = False
-    """True if something is about to happen that a hook can prevent: an answer that cannot be read,
-    but seems to do so, prevents it."""
+    """True if hooks can prevent an action that is about to happen. Output that seems to block but
+    cannot be parsed then blocks it."""
 
 
 EVENTS = {

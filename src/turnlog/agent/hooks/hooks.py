@@ -77,7 +77,7 @@ class Hooks:
         self.ring: Callable[[str], None] = lambda sequence: None
         """Called with a terminal sequence that a hook requests."""
         self.call_back: CallBack | None = None
-        """Calls a function of the program that drives turnlog."""
+        """Calls a function of the host program."""
         self.observe: Observe = lambda run_id, firing, run: None
         """Called before and after each hook that is not a callback."""
         self.watched: list[Path] = []
@@ -113,9 +113,9 @@ class Hooks:
         return inner
 
     def of_calls(self) -> "Hooks":
-        """Return the hooks for the calls of a model that a hook asks.
+        """Return the hooks for calls made by a model that an agent hook asks.
 
-        None of these hooks asks a model again, which could recurse without end.
+        Hooks that ask a model are left out, as they could recurse without end.
         """
         inner = copy(self)
         inner.news, inner._late = [], []
@@ -143,8 +143,7 @@ class Hooks:
         runs = await asyncio.gather(*map(self._run, awaited))
         outcomes = [self._outcome_of(run, each) for run, each in zip(runs, awaited, strict=True)]
         if EVENTS[event].delivers_late:
-            # Merged like the output of a hook, so that the limit on its length applies to it as
-            # well.
+            # Merged like the output of a hook, so that the length limit applies here, too.
             outcomes.append(HookOutcome(context=[*self._late, *self.news]))
             self._late, self.news = [], []
         outcome = merge_outcomes(outcomes)
@@ -182,7 +181,7 @@ class Hooks:
                 if key in seen | self._used or not self._is_meant(event, handler, fields):
                     continue
                 seen.add(key)
-                # `once` counts only for hooks of skills (documented).
+                # `once` applies only to hooks of skills (documented).
                 if handler.get("once") and "skill" in group:
                     self._used.add(key)
                 yield handler, group
@@ -197,7 +196,7 @@ class Hooks:
     def _runs_in_background(self, firing: Firing) -> bool:
         """Return whether a hook runs in the background.
 
-        A hook that wakes the model is awaited where no model can be woken (2.1.325, observed).
+        In a non-interactive chat, a hook that may wake the model is awaited (2.1.325, observed).
         """
         wakes = firing.handler.get("asyncRewake") and self.facts.entrypoint == INTERACTIVE
         return firing.kind == "command" and bool(wakes or firing.handler.get("async"))
@@ -250,7 +249,7 @@ class Hooks:
         outcome = read_answer(run)
         if outcome.signal:
             self.ring(outcome.signal)
-        # Whose hook it is decides what it may change; nothing in its output can.
+        # The hook's origin decides what it may change; its output must not override the origin.
         marked = [each | {"is_project": firing.is_project} for each in outcome.permission_updates]
         return msgspec.structs.replace(outcome, permission_updates=marked)
 
@@ -269,7 +268,7 @@ class Hooks:
     def _wake(self, text: str) -> None:
         """Wake the model with a message; after too many times in a row, deliver it later.
 
-        A hook that complains about each answer would otherwise never let it rest.
+        Otherwise a hook that complains about every answer would keep the model running forever.
         """
         if self.wakes == MOST_WAKES:
             self._late.append(text)
@@ -279,7 +278,7 @@ class Hooks:
         self.wake()
 
     def _timeout(self, event: str, handler: Fields) -> float:
-        """Return a hook's timeout: its own, or that of its type or event; capped at the end."""
+        """Return a hook's timeout: its own, or its type's or event's; capped for SessionEnd."""
         usual = TIMEOUTS.get(str(handler.get("type")), EVENTS[event].timeout)
         if event == "SessionEnd" and os.environ.get(END_BUDGET, "").isdigit():
             usual = int(os.environ[END_BUDGET]) / 1000
@@ -295,7 +294,7 @@ class Hooks:
 
 
 def _variables_of(group: Fields) -> dict[str, str]:
-    """Return the variables of a plugin's hooks: its directories, and nothing else."""
+    """Return the variables for a plugin's hooks, which name its directories; empty for others."""
     given = group.get("variables")
     known = given if is_object(given) and group.get("plugin") else {}
     return {name: str(known[name]) for name in PLUGIN_VARIABLES if name in known}

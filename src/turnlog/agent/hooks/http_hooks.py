@@ -1,7 +1,7 @@
 """HTTP hooks: post the payload to a URL; the response body is the hook's output.
 
 The address must be public or loopback. Private networks and cloud metadata services are refused,
-also if a public name resolves to them.
+even if a public name resolves to them.
 """
 
 import re
@@ -43,9 +43,9 @@ ANYTHING = Allowed()
 
 
 async def post(firing: Firing, allowed: Allowed) -> HookReply:
-    """Post the payload; raise `Failed` for all but success with an empty body or a JSON object.
+    """Post the payload; raise `Failed` unless it succeeds with an empty body or a JSON object.
 
-    Redirects are not followed: one could lead where the settings do not let hooks go.
+    Redirects are not followed, as they could lead to a URL that the settings do not allow.
     """
     from httpx2 import URL, AsyncClient, HTTPError, InvalidURL
 
@@ -146,7 +146,7 @@ def _is_json_object(text: str) -> bool:
 def _forms(url: "URL") -> list[str]:
     """Return the normalized forms of a URL, with and without its port.
 
-    Nothing remains that only looks like a host, such as `good@evil`.
+    They have no user name, so `good@evil` cannot match a pattern for the host `good`.
     """
     host = url.host.rstrip(".")
     port = url.port or PORTS.get(url.scheme)

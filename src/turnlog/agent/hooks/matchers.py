@@ -14,7 +14,7 @@ IDENTITY = (
     *("type", "command", "args", "shell", "url", "server", "tool", "input", "prompt", "if"),
     "callback",
 )
-"""Fields that identify a hook: two hooks that agree in them are the same."""
+"""Fields that identify a hook: hooks that agree in all of them are duplicates."""
 
 Groups = Mapping[str, Iterable[Fields]]
 """Hook settings: for each event, objects with a `matcher` and `hooks`."""
@@ -52,7 +52,7 @@ def shown(handler: Fields) -> str:
 def matches(matcher: object, value: str | None) -> bool:
     """Return whether a matcher fits a value: a list of names, or a regex found anywhere in it.
 
-    A tool that was renamed is matched by either name, as 2.1.325 does it (observed).
+    A renamed tool matches by its old and its new name, as in the client (2.1.325, observed).
 
     >>> matches("Edit|Write", "Write"), matches("Edit", "NotebookEdit"), matches("^Note", "Notes")
     (True, False, True)

@@ -28,18 +28,18 @@ DECISIONS: dict[str, Decision] = {
     "ask": "ask",
     "defer": "ask",
 }
-"""Permission decisions; where a call cannot be deferred, `defer` asks the user."""
+"""Permission decisions; `defer` asks the user where a call cannot be deferred."""
 DECIDING = ("PreToolUse", "PreModelSwitch")
-"""Events that a hook decides about with a permission decision."""
+"""Events whose hooks return a permission decision."""
 ASKING = "PermissionRequest"
 MORE = f"more than {MOST_OUTPUT >> 20} MiB"
-TOO_MUCH = {"mcp_tool": "more than a result may have"}
-"""What a hook printed whose output is cut, by its type."""
+TOO_MUCH = {"mcp_tool": "more than the limit of a tool result"}
+"""How a message describes truncated output, by type of hook."""
 REFUSING = re.compile(
     r"\"(?:permissionD|d)ecision\"\s*:\s*\"(?:block|deny|ask|defer)\""
     r"|\"behavior\"\s*:\s*\"deny\"|\"(?:continue|ok)\"\s*:\s*\"?false"
 )
-"""Fields that prevent something, in an answer that cannot be read otherwise."""
+"""Matches fields that block an action, in output that cannot be parsed."""
 
 SIGNALS = re.compile(r"(?:\x1b\](?:0|1|2|9|99|777);[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\)|\x07)*")
 """Terminal sequences that a hook may request (documented)."""
@@ -50,15 +50,15 @@ class HookOutcome(Struct, frozen=True):
 
     block: bool = False
     reason: str = ""
-    """The reason why the event is blocked, denied or needs a question."""
+    """The reason to block, deny or ask."""
     context: list[str] = []
     """Context for the model."""
     decision: Decision | None = None
     is_deferred: bool = False
-    """True if the call is to wait for a later run of the program."""
+    """True if the call is deferred to a later run of the program."""
     updated_input: Fields | None = None
     permission_updates: list[Fields] = []
-    """Changes to the permission rules that come with an approval, as the hook wrote them."""
+    """Changes to the permission rules that accompany an approval, as the hook wrote them."""
     updated_output: Any = UNSET
     """Replacement for the tool's result."""
     stop: bool = False
@@ -75,11 +75,11 @@ class HookOutcome(Struct, frozen=True):
     may_retry: bool = False
     """True if the model may try a denied call again."""
     shown_text: str | None = None
-    """The text to show in place of another one."""
+    """The text to show instead of the original."""
     action: ElicitAction | None = None
     """The answer to a server's request for input."""
     content: Fields | None = None
-    """The values that an accepted request is answered with."""
+    """The values to answer an accepted request with."""
     errors: list[str] = []
     """Messages of hooks that failed without blocking; shown to the user."""
     runs: list[HookRun] = []
@@ -152,10 +152,10 @@ def read_answer(run: HookRun) -> HookOutcome:
 
 
 def _unreadable(run: HookRun, problem: str) -> str:
-    """Return why an answer that seems to block cannot be read; empty if it can, or does not block.
+    """Return why output that seems to block cannot be parsed; empty for all other output.
 
-    Hooks quote the call that they refuse. Whoever makes the call can choose one that is too long,
-    or that breaks the JSON of a shell script: `echo "{\\"reason\\": \\"$command\\"}"`.
+    Hooks quote the call that they deny. A malicious call could be too long, or break the JSON that
+    a shell script prints: `echo "{\\"reason\\": \\"$command\\"}"`.
     """
     if not EVENTS[run.event].is_guarded:
         return ""
@@ -168,9 +168,9 @@ def _unreadable(run: HookRun, problem: str) -> str:
 
 
 def _refused(run: HookRun, why: str) -> HookOutcome:
-    """Return the outcome of an answer that cannot be read: it blocks the action."""
+    """Return the outcome of output that cannot be parsed: it blocks the action."""
     decision = "deny" if run.event in (*DECIDING, ASKING) else None
-    reason = f"{_failure(run, why)}; a hook that cannot be understood blocks"
+    reason = f"{_failure(run, why)}; a hook whose output cannot be parsed blocks"
     return HookOutcome(block=True, decision=decision, reason=reason, runs=[run])
 
 
@@ -219,7 +219,7 @@ def merge_outcomes(outcomes: Sequence[HookOutcome]) -> HookOutcome:
 
 
 def _merged_answer(outcomes: Sequence[HookOutcome]) -> Fields:
-    """Return the strictest answer to a server's request, with the values that belong to it."""
+    """Return the strictest answer to a server's request, with its values."""
     given = {each.action: each.content for each in reversed(outcomes) if each.action}
     action = next((each for each in STRICTEST_ACTIONS if each in given), None)
     return {"action": action, "content": given[action] if action else None}
@@ -231,7 +231,7 @@ def _all_watched(outcomes: Sequence[HookOutcome]) -> list[str] | None:
 
 
 def _parse(run: HookRun) -> tuple[_Answer | None, str]:
-    """Return the JSON that a hook printed, if any, and what is wrong with it."""
+    """Return the JSON that a hook printed, if any, and a message if it is invalid."""
     text = run.answer
     if not text.startswith("{") or run.is_cut:
         return None, ""
@@ -264,7 +264,7 @@ def _outcome(run: HookRun, answer: _Answer) -> HookOutcome:
     rules = EVENTS[run.event]
     specific = given(answer.hook_specific_output) or _Specific()
     named = given(specific.hook_event_name)
-    # One script may serve several events; fields for another event do not count at this one.
+    # One script may serve several events; fields for another event are ignored.
     if named and named != run.event:
         specific = _Specific()
     context = (given(specific.additional_context) or "").strip()

@@ -1,4 +1,4 @@
-"""The JSON payload passed to hooks, and the input that an MCP hook makes of it."""
+"""The JSON payload passed to hooks, and its use in the input of MCP hooks."""
 
 import re
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class SessionFacts:
     """Session title set by a hook, until the next prompt."""
 
     def common(self) -> Fields:
-        """Return the fields that name the session."""
+        """Return the fields that identify the session."""
         return {
             "session_id": self.session_id,
             "transcript_path": str(self.transcript),

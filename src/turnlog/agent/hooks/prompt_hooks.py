@@ -34,7 +34,7 @@ class HookResources(Protocol):
 
     @property
     def effort(self) -> str | None:
-        """The effort of the conversation's model; None if it takes none."""
+        """The effort of the conversation's model; None if the model has no such setting."""
         ...
 
     async def ask(self, question: str, model: str, is_about_conversation: bool) -> str:
@@ -93,7 +93,7 @@ def _answer(firing: Firing, judgement: Judgement) -> str:
     is_hopeless = judgement.impossible and firing.event in STOPS and not is_agent
     if judgement.ok or is_hopeless or firing.event in NO_EFFECT:
         return ""
-    # Worded as the client does, for models that know it.
+    # The client's wording, which models may know.
     met = "Agent hook condition was not met: " if is_agent else f"[{firing.text('prompt')}]: "
     answer: Fields = {"decision": "block", "reason": met + judgement.reason}
     if not (is_agent or firing.event in GOES_ON or firing.handler.get("continueOnBlock")):

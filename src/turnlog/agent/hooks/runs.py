@@ -17,7 +17,7 @@ MOST_OUTPUT = 1 << 20
 """Maximum bytes read from a hook's output."""
 
 LONGEST_NUMBER = 400
-"""Digits of a number that is read exactly; JavaScript rounds all beyond 16."""
+"""Integers with at least this many digits become floats; JavaScript rounds beyond 16 digits."""
 
 
 class Firing(Struct, frozen=True):
@@ -32,19 +32,19 @@ class Firing(Struct, frozen=True):
     """The payload as JSON."""
     timeout: float
     is_project: bool = False
-    """True if it comes from a project's file: it then gets no credentials of turnlog."""
+    """True if it comes from a project's file: turnlog's credentials are then withheld from it."""
     variables: dict[str, str] = {}
     """The directories of the plugin that it belongs to."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment of the hook, or source of its variables."""
+        """Environment of a command hook; an HTTP hook takes header variables from it."""
         known = without_credentials(os.environ) if self.is_project else dict(os.environ)
         return known | self.variables
 
     @property
     def kind(self) -> str:
-        """command, http, mcp_tool, prompt or agent."""
+        """command, http, mcp_tool, prompt, agent or callback."""
         return str(self.handler.get("type", "command"))
 
     def text(self, field: str) -> str:
@@ -71,11 +71,11 @@ class HookRun(Struct, frozen=True):
     """HTTP status of an HTTP hook; the session records it as the exit code (observed)."""
     kind: str = "command"
     is_cut: bool = False
-    """True if it printed more than is read."""
+    """True if the output was truncated."""
 
     @property
     def answer(self) -> str:
-        """Its output without blanks around it, nor the byte order mark of some shells."""
+        """The output without surrounding whitespace and without a byte order mark."""
         return self.stdout.strip().removeprefix("\ufeff").lstrip()
 
 
@@ -86,7 +86,7 @@ class HookReply(Struct, frozen=True):
     """Equivalent stdout of a command hook."""
     status: int | None = None
     is_cut: bool = False
-    """True if there was more of it than is read."""
+    """True if the reply was truncated."""
 
 
 class Failed(Exception):
@@ -104,7 +104,7 @@ async def timed(firing: Firing, shown: str, work: Awaitable[HookReply]) -> HookR
     try:
         async with asyncio.timeout(firing.timeout):
             reply = await work
-    # A late hook neither blocks nor allows: `exit_code` is None.
+    # `exit_code` is None: by itself, a timeout neither blocks nor allows.
     except TimeoutError:
         code, late, reply = None, firing.timeout, HookReply("")
     except Failed as error:
@@ -117,7 +117,7 @@ async def timed(firing: Firing, shown: str, work: Awaitable[HookReply]) -> HookR
 
 
 def encode_payload(payload: object) -> bytes:
-    """Return a payload as JSON; half a surrogate pair is escaped, as the client does."""
+    """Return a payload as JSON; lone surrogates are escaped, as in the client."""
     try:
         return msgspec.json.encode(payload)
     except UnicodeEncodeError:
@@ -127,8 +127,8 @@ def encode_payload(payload: object) -> bytes:
 def decode_output(text: str) -> Any:
     """Return the JSON value that a hook printed; raise `ValueError` if it is not JSON.
 
-    As tolerant as JavaScript. A hook that quotes the start of a command may cut an emoji in half:
-    to a stricter decoder, its "block" would be plain text, and the call would run.
+    This is as tolerant as JavaScript. A hook that quotes the start of a command may cut an emoji in
+    half: a stricter decoder would take its "block" for plain text, and the call would run.
     """
     value = json.loads(text, parse_constant=_refuse_constant, parse_int=_number)
     whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
@@ -136,7 +136,7 @@ def decode_output(text: str) -> Any:
 
 
 def _number(digits: str) -> int | float:
-    # Python refuses to read longer ones, which would make plain text of an answer.
+    # Python refuses to parse very long integers, and the output would count as plain text.
     return int(digits) if len(digits) < LONGEST_NUMBER else float(digits)
 
 

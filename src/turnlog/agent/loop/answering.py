@@ -31,7 +31,7 @@ OVERLOADED = 529
 PATIENCE = 3
 """Number of overload errors before the fallback model is asked."""
 MOST_PATIENT = 300.0
-"""Seconds: a longer `retry-after` is reported to the user instead of waited for."""
+"""Maximum `retry-after` in seconds to wait for; a longer one is reported as an error."""
 
 
 async def ask_model(turn: RunningTurn, request: Fields) -> StreamedMessage:
@@ -52,7 +52,7 @@ def _fall_back(turn: RunningTurn, request: Fields) -> bool:
     tuning = replace(choice.tuning, fallback=more or None)
     other = with_model(replace(choice, tuning=tuning), named.strip(), os.environ)
     switch(turn.parts, other, other.model, "auto")
-    # The other model may not think, or take no effort: the API refuses what it does not know.
+    # The API rejects parameters that the other model does not support, such as thinking or effort.
     for name in PARAMETERS:
         request.pop(name, None)
     request |= model_parameters(turn.parts.choice)
@@ -75,7 +75,7 @@ async def ask_aside(parts: Parts, request: Fields, listener: RunningTurn | None)
 
     answer = await _ask_until_answered(parts, receive, listener)
     if parts.turn:
-        # Requests name no long context window; those of the chat's model have it all the same.
+        # Requests name the model without the mark of a long context window, so restore the mark.
         asked, own = request["model"], parts.choice.model
         model = own if own.removesuffix(LONG_MARK) == asked else asked
         parts.turn.spent.add_aside(answer, model)
@@ -115,8 +115,8 @@ async def _ask_until_answered(
             if error.status == OVERLOADED and attempt == PATIENCE and fall_back():
                 attempt = 0
                 continue
-            # With `retry-after: 3600`, as for an exhausted quota, the user should decide and not
-            # sit waiting.
+            # With `retry-after: 3600`, as for an exhausted quota, let the user decide instead of
+            # waiting.
             if attempt > parts.limits.retries or (error.wait or 0.0) > MOST_PATIENT:
                 raise
             wait = backoff(attempt) if error.wait is None else error.wait
@@ -137,7 +137,7 @@ def backoff(attempt: int) -> float:
 async def _receive(turn: RunningTurn, request: Fields) -> StreamedMessage:
     """Stream an answer into the session.
 
-    A finished block is held back until the next event, which follows at once: that way the last
+    A finished block is held back until the next event, which follows at once, so that the last
     block is recorded with the final token counts and the stop reason.
     """
     answer = StreamedMessage()
@@ -150,8 +150,8 @@ async def _receive(turn: RunningTurn, request: Fields) -> StreamedMessage:
             async for event in stream.events:
                 finished = answer.take(event)
                 if pending:
-                    # Recorded before it is emitted: a listener may crash, or be killed, on what it
-                    # is shown.
+                    # Recorded before it is emitted, as a listener may crash or be killed while
+                    # showing it.
                     _record(turn, answer, pending["index"])
                     turn.emit(Streamed(pending))
                 pending = event if finished else None
@@ -162,7 +162,7 @@ async def _receive(turn: RunningTurn, request: Fields) -> StreamedMessage:
         LOG.debug("answer %s: %s, %s", answer.request_id, answer.stop_reason, usage)
         return answer
     except asyncio.CancelledError:
-        # Whatever was shown stays in the session: the user's next prompt may refer to it.
+        # Keep the text that the user has seen, as the next prompt may refer to it.
         if pending:
             _record(turn, answer, pending["index"])
         _keep_text(turn, answer)

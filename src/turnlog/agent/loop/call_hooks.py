@@ -17,7 +17,7 @@ BATCH = "PostToolBatch"
 async def after_call(
     parts: Parts, call: Fields, given: Fields, outcome: ToolOutcome, seconds: float
 ) -> tuple[str, HookOutcome]:
-    """Run PostToolUse or PostToolUseFailure hooks; return their outcome and the event name."""
+    """Run PostToolUse or PostToolUseFailure hooks; return the event name and their outcome."""
     event = "PostToolUseFailure" if outcome.is_error else "PostToolUse"
     about: Fields = {"tool_name": call["name"], "tool_input": given}
     about |= {"tool_use_id": call["id"], "duration_ms": round(seconds * 1000)}
@@ -52,7 +52,7 @@ async def review_task(parts: Parts, event: str, about: Fields) -> str:
 
 
 async def take_variables(parts: Parts) -> None:
-    """Load the variables that hooks left into the environment of later commands."""
+    """Load the variables that hooks have set into the environment of later commands."""
     if parts.hooks.facts.env_file:
         parts.workspace.environment |= await left_variables(parts.hooks.facts.env_file)
 

@@ -26,9 +26,9 @@ from turnlog.store.catalog import describe, locate_session
 BY_TOKEN = 4
 """Average characters per token, for the size of the summary."""
 LEAST = 2_000
-"""Minimum length of the extract that stands in when the model writes no summary."""
+"""Minimum length of the extract used when the model writes no summary."""
 LONGEST_KEPT = 20_000
-"""Maximum characters of an answer that follows the summary in full."""
+"""Maximum characters of a last answer that is kept in full after the summary."""
 KEPT = ("text", *THINKING)
 ASK = f"""\
 Write the summary that is to take the place of this whole conversation. The work goes on after it, \
@@ -40,7 +40,7 @@ GO_ON = "Go on with the work where it was, without asking about it and without r
 
 
 def is_full(parts: Parts) -> bool:
-    """Return whether the next answer may not fit into the context."""
+    """Return whether the context is so full that it should be compacted now."""
     when = parts.limits.compacting
     tokens = context_tokens(parts.recorder.chain)
     return when.is_automatic and tokens > when.limit(parts.choice.window)
@@ -75,7 +75,7 @@ async def compact(turn: RunningTurn, trigger: str, focus: str) -> bool:
     outcome = await parts.hooks.fire("PostCompact", trigger, fields)
     for error in outcome.errors:
         emit(Notice(error, is_error=True))
-    # What SessionStart hooks added at the start is part of what was summarised away.
+    # The context that SessionStart hooks added is gone with the history, so run them again.
     for context in await start_session(parts, "compact", lambda text: emit(Notice(text))):
         turn.record(parts.recorder.meta(context))
     return True
@@ -84,8 +84,8 @@ async def compact(turn: RunningTurn, trigger: str, focus: str) -> bool:
 def last_answer(chain: list[Fields]) -> list[Fields]:
     """Return the entries of the last answer, if nobody has replied to it and it is short.
 
-    The user may refer to it: "the second one, please". The client keeps it, too; versions before
-    2.1.325 send the summary alone.
+    The user's next prompt may refer to it: "the second one, please". The client keeps it, too;
+    versions before 2.1.325 send only the summary.
     """
     said = [entry for entry in chain if entry.get("type") != "system"]
     is_answer = bool(said) and said[-1].get("type") == "assistant"
@@ -155,7 +155,6 @@ def _extracts(parts: Parts) -> str:
     nodes = [each for each in session.branch_to(session.tree.active_leaf) if each.uuid in since]
     turns = [turn for turn in session.turns if any(node.uuid in since for node in turn.nodes)]
     text = summary_text(session, turns, nodes, TransformOptions()) or HEAD
-    # A quarter, as the request fails where the history is too long: the rest of the window is for
-    # the work that follows.
+    # A quarter of the history, which may have filled the window: the rest is for further work.
     room = max(LEAST, sum(len(str(entry["message"])) for entry in chain if "message" in entry) // 4)
     return both_ends(text, room) + TRANSCRIPT.format(path=path)

@@ -21,9 +21,9 @@ class Compacting(Struct, frozen=True):
     is_possible: bool = True
     """True if `/compact` is allowed."""
     window: int | None = None
-    """Use fewer tokens than the model's context window holds."""
+    """Limit in tokens, if below the model's context window."""
     share: float = 1.0
-    """Compact when this share of the window is used, if that is before the reserve."""
+    """Compact when this share of the window is used, if the usual limit is not reached before."""
 
     def limit(self, window: int) -> float:
         """Return the number of tokens above which a conversation is compacted."""

@@ -1,4 +1,4 @@
-"""Estimate what fills the context: the API counts the whole, the parts are estimated by length."""
+"""Estimate the tokens in the context: the API counts the total, parts are estimated by length."""
 
 import json
 
@@ -31,7 +31,7 @@ class ContextUsage(Struct, frozen=True):
 
 
 def usage_of(parts: Parts) -> ContextUsage:
-    """Return what fills the context of a conversation."""
+    """Return the tokens in the context of a conversation, by part."""
     memory = tokens_of("".join(parts.memory))
     system = tokens_of("".join(parts.system)) - memory
     every = list(parts.tools.values())

@@ -23,7 +23,7 @@ from turnlog.format.json_values import Fields
 
 Emit = Callable[[Event], None]
 Recall = Callable[[Path, Ask | None, Emit], Awaitable[list[str]]]
-"""Takes a file, and who can be asked about imports from outside the project."""
+"""Returns the memory for a file; may ask the user about imports from outside the project."""
 
 
 class TurnLimits(Struct, frozen=True):
@@ -36,7 +36,7 @@ class TurnLimits(Struct, frozen=True):
     retries: int = 10
     compacting: Compacting = Compacting()
     session_budget: float | None = None
-    """The budget of all turns together, of which `max_budget` is what remains."""
+    """The budget of all turns together; `max_budget` is then the remaining part."""
 
     @property
     def budget_given(self) -> float | None:
@@ -84,11 +84,11 @@ class Parts:
     memory: list[str] = field(default_factory=list[str])
     """The part of the system prompt that comes from memory files."""
     memory_files: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
-    """Path, kind and text of each of them."""
+    """Path, kind and text of each memory file."""
     recall: Recall = _nothing
     """Returns the memory that applies to a file that is read or changed, each text once."""
     can_defer: bool = False
-    """True if a program drives the conversation, and hooks may leave calls to its next run."""
+    """True if a program drives the conversation, so that hooks may defer calls to its next run."""
     limits: TurnLimits = field(default_factory=TurnLimits)
     backups: Backups | None = None
     agent_type: str | None = None
@@ -102,7 +102,7 @@ class Parts:
     tracking: dict[str, Tool] = field(default_factory=dict[str, Tool])
     """Tools of the task list, which only some models are offered."""
     demand: Callable[[], str | None] = lambda: None
-    """Returns what the model still has to do when it makes no more calls; None if nothing."""
+    """Called when the model stops making calls; returns a demand to continue with, or None."""
 
     @property
     def about_agent(self) -> Fields:
@@ -119,5 +119,5 @@ class RunningTurn(Struct, frozen=True):
     spent: Spending
 
     def record(self, entry: Fields) -> None:
-        """Emit an entry that the recorder has written: a crash loses nothing that was seen."""
+        """Emit an entry that is already written, so that a crash loses nothing that was shown."""
         self.emit(Recorded(entry))

@@ -28,12 +28,12 @@ class CallStarted(Struct, frozen=True):
 
 
 class CallDenied(Struct, frozen=True):
-    """A call was denied without asking anybody: by a rule or a mode, or because nobody is there."""
+    """A call was denied without a question: by a rule or mode, or as nobody could be asked."""
 
     call_id: str
     tool: str
     reason: str
-    """What the model is told."""
+    """The message to the model."""
 
 
 class Printed(Struct, frozen=True):
@@ -56,7 +56,7 @@ class Retrying(Struct, frozen=True):
 
 
 class FellBack(Struct, frozen=True):
-    """A model is overloaded, and another one takes its place."""
+    """A model is overloaded, and the fallback model replaces it."""
 
     original: str
     fallback: str
@@ -68,14 +68,14 @@ class Notice(Struct, frozen=True):
     text: str
     is_error: bool = False
     hook: str = ""
-    """The hook that has something to say, such as `PreToolUse:Bash`."""
+    """The hook that the message comes from, such as `PreToolUse:Bash`."""
 
 
 class TurnEnded(Struct, frozen=True):
     """The end of a turn."""
 
     reason: str
-    """done, refused, interrupted, failed, max_turns, max_budget, blocked."""
+    """done, refused, interrupted, failed, max_turns, max_budget, blocked or deferred."""
     text: str
     """The last answer, or the error message."""
     seconds: float

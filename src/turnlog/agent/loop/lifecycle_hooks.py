@@ -19,7 +19,7 @@ from turnlog.format.json_values import Fields
 
 Prompt = str | list[Fields]
 ContextForModel = Prompt | Fields
-"""What goes along with a prompt: content of a meta entry, or an entry of its own."""
+"""Context sent along with a prompt: the content of a meta entry, or an entry of its own."""
 SHELL = "shell"
 """Source of a prompt that holds a shell command of the user and its output."""
 NAMEABLE = ("startup", "resume", "fork")
@@ -40,7 +40,7 @@ FAILURES = {
 async def set_up_session(
     parts: Parts, trigger: str, notify: Callable[[str], None] = lambda text: None
 ) -> None:
-    """Run Setup hooks (init, maintenance); what they print is discarded (2.1.325, observed)."""
+    """Run Setup hooks (init, maintenance); their output is discarded (2.1.325, observed)."""
     outcome = await parts.hooks.fire("Setup", trigger, {"trigger": trigger})
     await take_variables(parts)
     for text in outcome.errors:
@@ -52,7 +52,7 @@ async def start_session(
 ) -> list[str]:
     """Run SessionStart hooks (startup, resume, clear, compact, fork).
 
-    Returns context for the model, and passes messages for the user to `notify`.
+    Return context for the model, and pass messages for the user to `notify`.
     """
     fields = {"source": source, "model": parts.choice.model}
     outcome = await parts.hooks.fire("SessionStart", source, fields)
@@ -85,8 +85,8 @@ async def submit(turn: RunningTurn, text: str, source: str) -> tuple[str | None,
     _announce(parts)
     outcome = await parts.hooks.fire("UserPromptSubmit", None, {"prompt": text})
     if outcome.block or outcome.stop:
-        # The id that hooks have seen belongs to this prompt, which is not recorded: the next one
-        # gets its own.
+        # Hooks have seen this id for the blocked prompt, which is not recorded, so the next prompt
+        # gets a new one.
         parts.recorder.next_prompt_id = None
         return outcome.reason or outcome.stop_reason or "a hook blocked the prompt", []
     note_hooks(turn, outcome, str(uuid4()))
@@ -122,7 +122,8 @@ async def should_continue(turn: RunningTurn, text: str, is_again: bool) -> bool:
         turn.record(parts.recorder.follow(line))
     if outcome.stop or not (outcome.block or outcome.context):
         return False
-    # Recorded last, so that the next request ends with it. Context alone is in its attachment.
+    # The reason to block comes last, so that the next request ends with it. Context without a block
+    # is already in its attachment.
     if outcome.block:
         turn.record(parts.recorder.follow(feedback_line(outcome, event)))
     return True

@@ -46,7 +46,7 @@ REFUSED = (
     "Your answer was stopped, as it was taken for a refusal or for something unsafe. Leave that "
     "part out, and go on with the rest of the task if there is one."
 )
-"""Sent once per turn, as in the client (2.1.325, observed)."""
+"""Sent to the model after a refusal, once per turn, as in the client (2.1.325, observed)."""
 QUEUED = "queued"
 """Source of a prompt that was typed during a turn."""
 NOT_MADE = ToolOutcome(MISSING_RESULT, is_error=True)
@@ -64,7 +64,7 @@ class Loop:
         self.more: Callable[[], Iterable[Arrival]] = list
         """Returns prompts that arrived while the model was working."""
         self.companions: Callable[[], Iterable[Arrival]] = list
-        """Returns prompts that waited together with the one that starts a turn."""
+        """Returns prompts that waited together with the prompt that starts a turn."""
         self._task: asyncio.Task[None] | None = None
 
     def run(self, prompt: Prompt, source: str = "typed") -> AsyncGenerator[Event]:
@@ -77,7 +77,7 @@ class Loop:
 
     async def _events(self, work: Work) -> AsyncGenerator[Event]:
         """Yield the events of a task as they come; closing the generator cancels the task."""
-        # The turn has its own task: interrupting it leaves the reader to get the `TurnEnded`.
+        # The turn has its own task, so that the reader still gets `TurnEnded` after an interrupt.
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         spent = Spending()
         while self.parts.unbilled:
@@ -85,7 +85,7 @@ class Loop:
         turn = RunningTurn(self.parts, spent.counting(events.put_nowait), spent)
         self.parts.turn = turn
         self._task = task = asyncio.create_task(work(turn))
-        # By a callback, so that a turn that crashes ends the stream, too; `await task` then raises.
+        # A callback, so that a turn that crashes also ends the stream; `await task` then raises.
         task.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -101,7 +101,7 @@ class Loop:
         return self._task is not None and self._task.cancel()
 
     async def _turn(self, prompt: Prompt, source: str, turn: RunningTurn) -> None:
-        """Run a turn and emit its end, also after errors and interruptions."""
+        """Run a turn and emit its end, even after errors and interruptions."""
         self.parts.recorder.prompt_id = None  # until it is set, `stop_here` records nothing
         reason, text = "failed", ""
         try:
@@ -125,7 +125,7 @@ class Loop:
             return ending, ""
         if why := await self._accept(prompt, source, turn):
             return "blocked", why
-        # What waited together is sent together (2.1.325, observed).
+        # Prompts that waited together are sent together (2.1.325, observed).
         companions = self.more if source == QUEUED else self.companions
         await self._take_arrivals(companions(), turn)
         limits = self.parts.limits
@@ -140,7 +140,7 @@ class Loop:
                 # Not earlier: the API accepts no other message between a call and its result.
                 await self._take_arrivals(absorb(self.parts), turn)
                 await self._take_arrivals(self.more(), turn)
-            elif answer.stop_reason != "pause_turn":  # the API goes on when asked again
+            elif answer.stop_reason != "pause_turn":  # the API continues it when asked again
                 if pushes == MOST_PUSHES or not await self._is_pushed(answer, pushes, turn):
                     # An answer that exceeds the budget is an error, too (2.1.325, observed).
                     return "max_budget" if limits.is_spent(turn.spent) else "done", answer.text
@@ -149,7 +149,7 @@ class Loop:
                 return limit, answer.text
 
     async def _catch_up(self, turn: RunningTurn) -> str | None:
-        """Run the call that a hook deferred; return how the turn ends if it does."""
+        """Run the call that a hook deferred, if any; return how it ends the turn, if it does."""
         recorder = self.parts.recorder
         call = recorder.take_deferred() if self.parts.can_defer else None
         if call is None:
@@ -158,8 +158,8 @@ class Loop:
         ending = await run_calls(turn, [call])
         if ending != "deferred":
             return ending
-        # A hook that defers it again ends a turn without a prompt. The prompt of this run is
-        # answered after that, and the call is not made any more (2.1.325, observed).
+        # If a hook defers the call again, that ends a turn without a prompt. This run's prompt is
+        # then answered, and the call is dropped (2.1.325, observed).
         turn.emit(Spending().ended(ending, ""))
         recorder.result(call["id"], NOT_MADE)
         return None
@@ -171,7 +171,7 @@ class Loop:
 
     async def _accept(self, prompt: Prompt, source: str, turn: RunningTurn) -> str | None:
         """Record a prompt; return the reason if a hook blocks it."""
-        # Before the prompt is recorded: it then follows the summary, and is sent as it was typed.
+        # Compact before the prompt is recorded, so that it follows the summary unchanged.
         if is_full(self.parts):
             await compact(turn, AUTO, "")
         why, context = await submit(turn, text_of(prompt), source)
@@ -183,7 +183,7 @@ class Loop:
 
     async def _answer(self, turn: RunningTurn) -> StreamedMessage:
         """Return one answer of the model; compact and retry if the conversation is too long."""
-        # For every answer: the last call may have left plan mode, which has a model of its own.
+        # For every answer, as the last call may have left plan mode, which may have its own model.
         follow_mode(self.parts)
         if is_full(self.parts):
             await self._make_room(turn)
@@ -203,7 +203,7 @@ class Loop:
         return done
 
     async def _is_pushed(self, answer: StreamedMessage, pushes: int, turn: RunningTurn) -> bool:
-        """Return whether the model continues although it made no calls."""
+        """Return whether the model is to continue although it made no calls; record why."""
         if answer.stop_reason == "max_tokens":
             turn.record(self.parts.recorder.meta(CUT_OFF))
             return True

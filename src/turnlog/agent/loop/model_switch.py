@@ -34,7 +34,7 @@ async def ask_to_switch(
 ) -> HookOutcome:
     """Run PreModelSwitch hooks; raise `SwitchRefused` if one of them prevents the switch.
 
-    The outcome's decision is "ask" if the user has to confirm it.
+    The outcome's decision is "ask" if the user has to confirm the switch.
     """
     if choice.model == parts.choice.model:
         return HookOutcome()
@@ -56,7 +56,7 @@ def switch(parts: Parts, choice: ModelChoice, requested: str | None, source: Sou
 
 
 def follow_mode(parts: Parts) -> None:
-    """Use the model for the permission mode, if plan mode has a model of its own."""
+    """Select the model for the current permission mode, if plan mode has its own model."""
     choice = for_mode(parts.choice, parts.rules.mode is ApprovalMode.PLAN, os.environ)
     if choice is not parts.choice:
         parts.choice = choice
@@ -74,10 +74,9 @@ def fit_tracking(parts: Parts) -> None:
 
 
 def announce_restored(parts: Parts, usual: ModelChoice) -> None:
-    """Run PostModelSwitch hooks for a model that resuming a session restored."""
+    """Run PostModelSwitch hooks if resuming a session restored another model than the usual one."""
     if usual.model != parts.choice.model:
-        # Back to the usual model for a moment, so that hooks see the switch as it would have
-        # happened.
+        # Set the usual model for a moment, so that the payload shows a switch from it.
         now, parts.choice = parts.choice, usual
         switch(parts, now, now.model, "resume")
 
@@ -85,7 +84,7 @@ def announce_restored(parts: Parts, usual: ModelChoice) -> None:
 def switch_fields(
     parts: Parts, choice: ModelChoice, requested: str | None, source: Source
 ) -> Fields:
-    """Return the payload about a switch: the models, and what the next request would cost."""
+    """Return the payload about a switch: both models, and the cost of caching the context."""
     tokens = context_tokens(parts.recorder.chain)
     price = cost_of(_plain(choice), Usage(cache_creation_input_tokens=tokens))
     return {

@@ -45,8 +45,8 @@ def next_notice(parts: Parts) -> str | None:
 def notice_of(job: BackgroundTask) -> str:
     """Return the notification text for a task that ended, in the client's format.
 
-    A report may repeat what a sub-agent has read. It must not end the notification and go on as a
-    prompt that seems to be the user's.
+    Tags in it are escaped: a report may quote text that a sub-agent has read, which must not close
+    the notification and continue as if the user had written it.
     """
     rows = [
         f"<task-id>{job.name}</task-id>",
@@ -63,7 +63,7 @@ def notice_of(job: BackgroundTask) -> str:
 
 def _taken(parts: Parts, operation: str) -> str:
     text = notice_of(parts.workspace.shells.ended.pop(0))
-    # Only those of the main conversation were enqueued, by `listen`.
+    # `listen` has enqueued only the notifications of the main conversation.
     if not parts.agent_type:
         parts.recorder.queue(operation, text if operation == "remove" else None)
     return text

@@ -15,7 +15,7 @@ TASK_BUDGETS = "task-budgets-2026-03-13"
 PARAMETERS = ("model", "max_tokens", "extra_headers", "thinking", "output_config")
 """Names of the parameters that depend on the model."""
 DEFAULT_BUDGET = 31_999
-"""Tokens for thinking of older models (2.1.325, observed)."""
+"""Thinking budget of older models in tokens (2.1.325, observed)."""
 
 
 def build_request(parts: Parts) -> Fields:
@@ -25,7 +25,7 @@ def build_request(parts: Parts) -> Fields:
 
 
 def request_with(parts: Parts, messages: list[Fields]) -> Fields:
-    """Return a request with other messages that hits the same prompt cache."""
+    """Return a request for the given messages that reuses the cached system prompt and tools."""
     # The API allows four breakpoints: system prompt and tools have one each, the messages two.
     return model_parameters(parts.choice) | {
         "system": _marked([{"type": "text", "text": text} for text in _system(parts)]),
@@ -54,10 +54,10 @@ def _betas(choice: ModelChoice) -> list[str]:
 
 
 def _thinking(choice: ModelChoice) -> Fields:
-    """Return the parameters about thinking.
+    """Return the parameters for thinking.
 
-    Newer models decide for themselves how much they think: a budget means "on" for them, and
-    older ones get it as it is (2.1.325, observed).
+    Newer models decide themselves how much they think, so any budget only turns thinking on. Older
+    models get the budget itself (2.1.325, observed).
     """
     tuning = choice.tuning
     shown: Fields = {"display": tuning.display} if tuning.display else {}
@@ -93,8 +93,8 @@ def _system(parts: Parts) -> list[str]:
 
 def mark_messages(messages: list[Fields]) -> list[Fields]:
     """Set cache breakpoints on the last two user messages."""
-    # The last one writes the cache for the next request; the one before reads what the previous
-    # request wrote.
+    # The last breakpoint writes the cache for the next request; the one before it reads the cache
+    # that the previous request wrote.
     places = range(len(messages) - 1, -1, -1)
     asked = islice((place for place in places if messages[place]["role"] == "user"), 2)
     marked = list(messages)

@@ -25,13 +25,13 @@ DETAILED = {
     "cacheCreationEphemeral1hInputTokens": ("cache_creation", "ephemeral_1h_input_tokens"),
     "webSearchRequests": ("server_tool_use", "web_search_requests"),
 }
-"""Parts of those counts, as `cost-state` entries name them, and their place in the API's usage."""
+"""Detailed counts: their name in `cost-state` entries, and their path in the API's usage."""
 SUMMED = {
     "output_tokens_details": ("thinking_tokens",),
     "server_tool_use": ("web_search_requests", "web_fetch_requests"),
     "cache_creation": ("ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens"),
 }
-"""Counts inside other fields of the API's usage, which add up like tokens."""
+"""Nested counts of the API's usage, which are summed up like tokens."""
 LATEST: Fields = {
     "service_tier": "standard",
     "inference_geo": "",
@@ -39,7 +39,7 @@ LATEST: Fields = {
     "speed": "standard",
     "fallback_credit": None,
 }
-"""Fields of which the last answer counts, and their value if none has them (2.1.325, observed)."""
+"""Usage fields taken from the last answer that has them, with defaults (2.1.325, observed)."""
 COST = "costUSD"
 
 
@@ -67,8 +67,8 @@ class Spending:
 
     def add_aside(self, answer: StreamedMessage, model: str) -> None:
         """Count an answer outside the conversation."""
-        # The requested model names the counts and sets the price (2.1.325, observed), also if the
-        # API answers with a dated name. A gateway's alias has no price of its own.
+        # Counts and price are those of the requested model (2.1.325, observed), even if the API
+        # answers with a dated name. A gateway's alias has no price, so use the answering model's.
         cost = price_of(model, answer.usage) or price_of(answer.model, answer.usage)
         counts = {reported: answer.usage.get(name) or 0 for name, reported in COUNTED.items()}
         counts |= {name: _detail(answer.usage, place) for name, place in DETAILED.items()}
@@ -149,7 +149,7 @@ def price_of(model: str, usage: Fields) -> float:
 
 def context_tokens(chain: list[Fields]) -> int:
     """Return the tokens in the context, according to the last answer's usage."""
-    # An answer that a compaction kept counts what the context was before it.
+    # The usage of an answer kept by a compaction is that of the context before the compaction.
     kept = _kept_uuids(chain)
     for entry in reversed(chain):
         is_answer = entry.get("type") == "assistant" and entry.get("uuid") not in kept

@@ -1,7 +1,7 @@
 """Run the tool calls of one answer: check permission, run, record the result.
 
 Read-only calls run in parallel, all others one after another. Results are recorded in the order of
-the calls, each as soon as those before it are; a call that was not run gets a result as well.
+the calls, each as soon as all earlier ones are. A call that did not run gets a result, too.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class Done(Struct):
     is_hooked: bool = False
     """True if a hook denied the call."""
     deferral: Fields | None = None
-    """The entry of a call that a hook leaves to a later run: it gets no result now."""
+    """The entry of a call that a hook defers to a later run; the call gets no result now."""
 
 
 async def run_calls(
@@ -93,7 +93,7 @@ async def run_calls(
     finally:
         # Also when interrupted: the API refuses a history in which a call has no result.
         batch.record_rest()
-    # Context comes after all results, which must follow directly on their calls.
+    # Context comes after all results, which must directly follow their calls.
     for text in batch.context:
         turn.record(turn.parts.recorder.meta(text))
     if batch.ends_turn:
@@ -161,8 +161,8 @@ class _Batch:
                     for call in group:
                         tasks.create_task(self._carry_out(call))
             except BaseExceptionGroup as several:
-                # One error has cancelled the other calls; the turn handles a plain error, not a
-                # group.
+                # The first error has cancelled the other calls. Raise it alone, as the turn does
+                # not handle groups.
                 raise several.exceptions[0] from None
             if self.ends_turn or self.stop:
                 break
@@ -172,7 +172,7 @@ class _Batch:
             self._record(call, self._done.get(call["id"], Done(NOT_RUN, kind=REJECTED)))
 
     def _groups(self) -> Iterator[list[Fields]]:
-        """Yield runs of consecutive calls that may run in parallel; every other call is alone."""
+        """Yield groups of consecutive calls that may run in parallel; other calls are alone."""
         group: list[Fields] = []
         for call in self._calls:
             tool = self._parts.tools.get(self._named(call)["name"])
@@ -204,7 +204,7 @@ class _Batch:
             return
         extra: Fields = {"toolDenialKind": done.kind} if done.kind else {}
         extra |= permission_decision(done.basis) if done.basis else {}
-        # The client says nothing where a person has refused.
+        # The client records this only for denials by a rule or hook, not by the user.
         extra |= permission_rejection(done.is_hooked) if done.kind == RULE else {}
         entry = recorder.result(call["id"], done.outcome, **extra)
         if done.kind == RULE and not done.is_hooked:
@@ -248,7 +248,7 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
     how = "failed" if outcome.is_error else "done"
     LOG.debug("%s: %s, %.0f ms", call["name"], how, 1e3 * (monotonic() - started))
     link_pull_request(parts.recorder, call["name"], admitted.input, outcome)
-    # A sub-agent's calls take part of the time of the call that started it.
+    # The time of a sub-agent's calls is already part of the call that started it.
     seconds = 0.0 if parts.agent_type else monotonic() - started
     parts.recorder.session.totals.add_call(seconds, outcome.data)
     # Before the hooks of the call, so that their payload names the new directory.
@@ -333,7 +333,7 @@ class _News:
         self._lines += text.count("\n")
         elapsed = monotonic() - self._started
         if self._call["name"] == "Bash" and elapsed >= self._next:
-            # A build of an hour leaves a dozen lines in the session instead of thousands.
+            # Doubling the interval, an hour-long build records a dozen lines instead of thousands.
             self._next = elapsed * 2
             data: Fields = {"type": "bash_progress", "output": self._tail}
             data |= {"fullOutput": self._tail, "elapsedTimeSeconds": round(elapsed)}

@@ -27,7 +27,7 @@ def record_prompt(
 ) -> None:
     """Record a prompt, followed by the context that goes along with it."""
     parts, recorder = turn.parts, turn.parts.recorder
-    # A person has written, so hooks may wake the model again: see `Hooks._wake`.
+    # The prompt is not a notification, so hooks may wake the model again: see `Hooks._wake`.
     if source != NOTICE:
         parts.hooks.wakes = 0
     if source == NOTICE:
@@ -51,7 +51,7 @@ def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
     """Record the user's prompt after a snapshot of the changed files; return its entries."""
     uuid = parts.recorder.take_uuid()
     parts.recorder.mode(parts.rules.mode.value)
-    # Before the prompt, so that rewinding to it finds the files as they were when it was sent.
+    # The snapshot precedes the prompt, so that a rewind restores the files as of the prompt.
     if parts.backups:
         parts.recorder.aside(parts.backups.snapshot_line(uuid))
     if source == SHELL and not isinstance(prompt, str):
@@ -75,7 +75,7 @@ def refusal_of(answer: StreamedMessage) -> ModelRefusal:
 
 def record_failure(turn: RunningTurn, error: ModelError) -> str:
     """Record an API error; return the message for the user."""
-    # Programs look for the status right behind the prefix, as the client writes it.
+    # As in the client, the status directly follows the prefix, where programs look for it.
     status = f"{error.status} " if error.status else ""
     message = f"API Error: {status}{error.line}"
     recorder = turn.parts.recorder
@@ -85,7 +85,7 @@ def record_failure(turn: RunningTurn, error: ModelError) -> str:
 
 
 def record_end(turn: RunningTurn, prompt: Prompt, source: str) -> None:
-    """Record the duration of a turn that had begun; sub-agents record none, like the client's."""
+    """Record the duration, tip, mode and cost of a turn; like the client, not in sub-agents."""
     recorder = turn.parts.recorder
     if recorder.prompt_id and not turn.parts.agent_type:
         turn.record(recorder.turn_duration(turn.spent.seconds))
@@ -96,7 +96,7 @@ def record_end(turn: RunningTurn, prompt: Prompt, source: str) -> None:
 
 
 def record_cost(turn: RunningTurn) -> None:
-    """Add what a turn has spent to the session's totals, and record them."""
+    """Add the cost of a turn to the session's totals, and record the totals."""
     recorder, spent = turn.parts.recorder, turn.spent
     recorder.totals.add_turn(spent.cost, spent.api_seconds, spent.models)
     recorder.cost()
@@ -111,7 +111,7 @@ def not_written(parts: Parts, error: OSError, answer: str) -> str:
 def link_pull_request(recorder: Recorder, tool: str, given: Fields, outcome: ToolOutcome) -> None:
     """Record the pull request that a call created, if any, as a `pr-link` entry.
 
-    A command counts if it names `gh pr create` and succeeds; the address is the last one it prints.
+    A command counts if it contains `gh pr create` and succeeds; the last URL it prints is used.
     """
     command: Any = given.get("command")
     if tool != BASH.name or outcome.is_error or not isinstance(command, str):
@@ -129,6 +129,6 @@ def find_pull_request(command: str, printed: str) -> PullRequest | None:
     """
     if not CREATES_PULL_REQUEST.search(command.replace("\\\n", " ")):
         return None
-    # `gh` prints the address last; the body of the request may name others before.
+    # `gh` prints the URL last; the pull request's body may contain other URLs before it.
     found = [*PULL_REQUEST_URL.finditer(printed)][-1:]
     return next((PullRequest(int(each[2]), each[0], each[1]) for each in found), None)

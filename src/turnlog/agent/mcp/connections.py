@@ -68,11 +68,11 @@ class Connections:
     failed: dict[str, str] = field(default_factory=dict[str, str])
     """Servers that did not start, and why."""
     open_host: OpenHost | None = None
-    """Connects to a server inside the program that drives turnlog."""
+    """Connects to a server inside the host program."""
     elicit: AskForInput | None = None
     """Answers requests of servers for input; None if they may not ask."""
     servers: dict[str, "_StartingServer"] = field(default_factory=dict[str, "_StartingServer"])
-    """Servers by name, also those that failed or were stopped."""
+    """Servers by name, including those that failed or were stopped."""
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
     _opening: list[tuple[asyncio.Task[None], asyncio.Event]] = field(
         default_factory=list[tuple[asyncio.Task[None], asyncio.Event]]
@@ -89,7 +89,7 @@ class Connections:
     ) -> None:
         """Start servers, and wait until each is ready or has failed.
 
-        Of servers that would have tools of the same name, the first one keeps them.
+        If several servers have a tool of the same name, the first server's is used.
         """
         place = _ServerPlace(root, variables, own_place or root)
         starts = (self._start(name, config, place, seconds) for name, config in configs.items())
@@ -104,8 +104,8 @@ class Connections:
     async def _abandon(self) -> None:
         """Stop servers that are still starting.
 
-        If it is cancelled while it starts a process, the SDK's transport waits forever for that
-        process to end. Once it is open, it can be cancelled.
+        Wait for each transport to open first: if the SDK's transport is cancelled while it starts
+        a process, it waits forever for that process to end.
         """
         for task, is_open in self._opening:
             opened = asyncio.create_task(is_open.wait())
@@ -117,7 +117,7 @@ class Connections:
 
     async def close(self) -> None:
         """Stop all servers."""
-        # Not cancelled: each task leaves the SDK's context managers by itself, as they require.
+        # Not cancelled, as the SDK requires each task to exit its context managers itself.
         for server in self.servers.values():
             server.stop.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -171,7 +171,7 @@ class Connections:
         LOG.debug("%s: %d tools", name, len(tools))
         known = {tool.name for tool in self.tools}
         self.tools += [tool for tool in tools if tool.name not in known]
-        # "a b" and "a_b" are spelt alike, and so are the tool c__d of a and the tool d of a__c.
+        # Names can clash: servers "a b" and "a_b", or tool c__d of server a and d of server a__c.
         if taken := [tool.name for tool in tools if tool.name in known]:
             why = f"left out, as another server has tools of these names: {', '.join(taken)}"
             self.problems.append(f"MCP server {name}: {why}")
@@ -180,8 +180,8 @@ class Connections:
         self, name: str, config: ServerConfig, place: "_ServerPlace", seconds: float
     ) -> list[Tool]:
         ready: asyncio.Future[list[Tool]] = asyncio.get_running_loop().create_future()
-        # A file and not a pipe: nobody reads it while the server runs, and a full pipe would block
-        # it.
+        # A file, not a pipe: nobody reads stderr while the server runs, and a full pipe would
+        # block the server.
         with TextIOWrapper(tempfile.TemporaryFile(), errors="replace") as complaints:
             server = _StartingServer(name, config, place, complaints, self.open_host, self.elicit)
             self.servers[name] = server
@@ -230,7 +230,7 @@ class _StartingServer:
     open_host: OpenHost | None = None
     elicit: AskForInput | None = None
     is_open: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the process runs or the address was reached."""
+    """Set when the process is running or the URL was reached."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set to end the connection."""
     is_disabled: bool = False
@@ -301,14 +301,14 @@ async def _connect(server: _StartingServer, stack: AsyncExitStack) -> "Client":
 
 
 def _elicitor(server: str, elicit: AskForInput) -> "ElicitationFnT":
-    """Return the callback of a server for input of the user."""
+    """Return the callback through which a server requests input from the user."""
 
     async def answer(
         context: "ClientRequestContext", params: "ElicitRequestParams"
     ) -> "ElicitResult":
         try:
             return result_of(await elicit(read_request(server, params)))
-        except Exception:  # the SDK would print it all over the screen
+        except Exception:  # the SDK would print the traceback on the screen
             return result_of(ElicitAnswer("cancel"))
 
     return answer
@@ -331,7 +331,7 @@ def _described(tool: "ServerTool") -> Fields:
 
 
 def _environment(server: _StartingServer) -> dict[str, str]:
-    """Return the environment of a server; a project's server gets no credentials of turnlog."""
+    """Return the environment of a server; a project's server does not get turnlog's credentials."""
     variables = os.environ | server.place.variables
     return (
         without_credentials(variables) if server.config.is_project else variables
@@ -344,12 +344,12 @@ async def _list_tools(client: "Client") -> "list[ServerTool]":
     try:
         page = await client.list_tools()
     except MCPError as error:
-        # A server without tools need not know the method: those in a program do not.
+        # A server without tools need not know the method; in-process servers do not.
         if error.code != METHOD_NOT_FOUND:
             raise
         return []
     tools = list(page.tools)
-    # A server that always names a next page must not keep the chat from starting.
+    # A server whose list never ends must not keep the chat from starting.
     for _ in range(PAGES):
         if page.next_cursor is None:
             break
@@ -370,7 +370,7 @@ def _tool(server: str, client: "Client", tool: "ServerTool") -> Tool:
 
     return Tool(
         tool_name(server, tool.name),
-        # All descriptions are part of each request.
+        # Truncated, as every request contains all descriptions.
         (tool.description or "")[:LONGEST_DESCRIPTION],
         EMPTY | tool.input_schema,
         _as_it_is,

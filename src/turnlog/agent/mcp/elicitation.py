@@ -15,13 +15,13 @@ FORM, URL = "form", "url"
 
 
 class Elicitation(Struct, frozen=True):
-    """A server's request for input: values for a form, or a visit to an address."""
+    """A server's request for input: values of a form, or a visit to a URL."""
 
     server: str
     message: str
     mode: Literal["form", "url"] = FORM
     schema: Fields = {}
-    """JSON Schema of the form: an object of plain values."""
+    """JSON Schema of the form: an object without nested objects."""
     url: str = ""
     id: str | None = None
 
@@ -47,14 +47,14 @@ AskForInput = Callable[[Elicitation], Awaitable[ElicitAnswer]]
 
 
 def read_request(server: str, given: "ElicitRequestParams") -> Elicitation:
-    """Return a request as a server sent it."""
+    """Convert the SDK's request parameters to an `Elicitation`."""
     if given.mode == URL:
         return Elicitation(server, given.message, URL, {}, given.url, given.elicitation_id)
     return Elicitation(server, given.message, FORM, given.requested_schema)
 
 
 def result_of(answer: ElicitAnswer) -> "ElicitResult":
-    """Return an answer for the server; only an accepted form has values."""
+    """Convert an answer to the SDK's result; only an accepted one has values."""
     from mcp.types import ElicitResult
 
     values: dict[str, Any] | None = answer.content if answer.action == "accept" else None

@@ -1,7 +1,7 @@
 """Read MCP server configurations and expand environment variables in them.
 
-Projects list servers in `.mcp.json`; the user's are in the client's `.claude.json`, for all
-projects or for one.
+A project's servers are in `.mcp.json`. The user's servers are in the client's `.claude.json`, for
+all projects or for one.
 """
 
 import json
@@ -24,7 +24,7 @@ VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 HINT = "--mcp-config FILE"
 TYPES = ("stdio", "http", "streamable-http", "sse")
 HOST = "sdk"
-"""A server inside the program that drives turnlog."""
+"""Type of a server inside the host program."""
 
 
 class ServerConfig(Struct, frozen=True):
@@ -37,17 +37,17 @@ class ServerConfig(Struct, frozen=True):
     url: str | None = None
     headers: dict[str, str] = {}
     is_project: bool = False
-    """True if it comes from a project's file: it then gets no credentials of turnlog."""
+    """True if it comes from a project's file: turnlog's credentials are then withheld from it."""
 
 
 class Servers(Struct, frozen=True):
-    """The servers of a file, and problems with the rest."""
+    """The valid servers of a file, and problems with the others."""
 
     configs: dict[str, ServerConfig]
     problems: list[str]
 
     def of_project(self) -> "Servers":
-        """Return the same servers marked as a project's, which get no credentials of turnlog."""
+        """Return the same servers marked as a project's, which do not get turnlog's credentials."""
         marked = {
             name: msgspec.structs.replace(config, is_project=True)
             for name, config in self.configs.items()
@@ -95,7 +95,7 @@ def _given(text: str, root: Path) -> Any:
 def listed_servers(
     named: Mapping[str, Any], environment: Mapping[str, str], is_project: bool
 ) -> Servers:
-    """Return the servers of a list in another file."""
+    """Return the servers listed in a plugin's manifest or another file."""
     # `${ANTHROPIC_API_KEY}` in a project's file would pass the key to its server.
     known = without_credentials(environment) if is_project else environment
     found = _servers({"mcpServers": dict(named)}, known)
@@ -103,7 +103,7 @@ def listed_servers(
 
 
 def read_own_servers(path: Path, root: Path, environment: Mapping[str, str]) -> tuple[Servers, ...]:
-    """Return the user's servers: those of one directory, and those of all."""
+    """Return the user's servers: those for one directory, and those for all directories."""
     listed, problems = _load(path)
     fields = as_object(listed)
     projects = fields.get("projects")
@@ -126,7 +126,7 @@ def _load(path: Path) -> tuple[Any, list[str]]:
 def _servers(
     listed: dict[str, Any], environment: Mapping[str, str], has_host: bool = False
 ) -> Servers:
-    """Return the servers of a list; only the command line may name one inside the host program."""
+    """Return the servers of a list; with `has_host`, it may name servers in the host program."""
     named = listed.get("mcpServers")
     found = Servers({}, [])
     for name, fields in named.items() if is_object(named) else ():
@@ -138,7 +138,7 @@ def _servers(
 
 
 def _config(fields: Any, environment: Mapping[str, str], has_host: bool) -> ServerConfig:
-    # The file must not decide this: `"is_project": false` would give a project's server the user's
+    # Overwritten, as `"is_project": false` in a project's file would give its server the user's
     # keys.
     config = msgspec.structs.replace(
         msgspec.convert(expand(fields, environment), ServerConfig), is_project=False

@@ -1,7 +1,7 @@
-"""Prompts and resources of MCP servers: list what a server offers, and fetch one of them.
+"""List and fetch the prompts and resources of MCP servers.
 
-What a server sends is data. In its texts, tags that mark context, commands and results are escaped:
-no server can end its own block and begin one that looks like somebody else's.
+Texts of a server are untrusted: tags that mark context, commands and results are escaped, so that
+no server can close its own block and open one that seems to come from somebody else.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Listed = TypeVar("Listed")
 SECONDS = 60.0
 """Seconds for a server to answer."""
 LISTING = 5.0
-"""Seconds for a server to list its prompts or resources: the chat waits for it."""
+"""Seconds for a server to list its prompts or resources, which delays the start of the chat."""
 PAGES = 20
 MOST = 1_000
 """Maximum number of prompts, and of resources, of a server."""
@@ -47,7 +47,7 @@ class ServerPrompt(Struct, frozen=True):
 
     server: str
     name: str
-    """Its name as the server spells it."""
+    """The name in the server's own spelling."""
     description: str = ""
     arguments: tuple[PromptArgument, ...] = ()
 
@@ -69,7 +69,7 @@ class ServerOffer(Struct, frozen=True):
 
 
 async def list_offer(server: str, client: "Client") -> ServerOffer:
-    """Return the prompts and resources of a server; a list that it fails to send is empty."""
+    """Return the prompts and resources of a server; a list ends early if the server fails."""
     abilities = client.server_capabilities
     prompts, resources = await asyncio.gather(
         _listed(client.list_prompts, "prompts", bool(abilities.prompts)),
@@ -93,7 +93,7 @@ async def _listed(
         return found
     try:
         async with asyncio.timeout(LISTING):
-            # A server that always names a next page must not keep the chat from starting.
+            # A server whose list never ends must not keep the chat from starting.
             for _ in range(PAGES):
                 page = await list_page(cursor=cursor)
                 found += getattr(page, kind)
@@ -101,7 +101,7 @@ async def _listed(
                 if cursor is None or len(found) >= MOST:
                     break
     except (MCPError, TimeoutError, ValueError):
-        # Its tools are of use without them.
+        # The server's tools are useful even without a complete list.
         return found
     return found[:MOST]
 
@@ -144,7 +144,7 @@ async def _answer(server: str, answer: Awaitable[Listed]) -> Listed:
     except TimeoutError as error:
         raise ToolError(f"MCP server {server} did not answer within {SECONDS:g} s") from error
     except (MCPError, ValueError, RuntimeError) as error:
-        # A server's error is as much its own text as its answers are.
+        # Error messages come from the server, so they are as untrusted as its answers.
         raise ToolError(
             f"MCP server {server}: {escape_tags(str(error)[:LONGEST_ERROR])}"
         ) from error

@@ -101,8 +101,8 @@ class StreamedMessage:
     def _finish(self, block: Fields) -> Fields:
         if self._written:
             block["input"] = _read_input(self._written)
-        # Gateways to other models number calls in their own way. Of two with one id, the second
-        # would get the result of the first.
+        # Gateways to other models may repeat ids or omit them. Of two calls with the same id, the
+        # second would get the result of the first.
         if block.get("type") == "tool_use" and block.get("id") in ("", None, *self._call_ids):
             block["id"] = f"toolu_{uuid4().hex[:24]}"
         self._open = None
@@ -111,10 +111,10 @@ class StreamedMessage:
 
     def _end(self, event: Fields) -> None:
         given = {key: value for key, value in event["delta"].items() if value is not None}
-        # A null in `message_delta` must not overwrite what `message_start` counted.
+        # A null in `message_delta` must not overwrite a count of `message_start`.
         counted: dict[str, Any] = event.get("usage") or {}
         counts = {key: value for key, value in counted.items() if value is not None}
-        # Clients write `stop_details` also where there are none.
+        # The client writes `stop_details` even if it is null.
         self.message |= {"stop_details": None} | given | {"usage": self.usage | counts}
         self.seconds = monotonic() - self._asked
 

@@ -1,8 +1,8 @@
 """The Messages API over plain HTTP.
 
 Importing the official client takes more CPU time than everything else before the first request. It
-is used where more than a key is needed: for Bedrock and Vertex, credentials in files, and the
-variables in `OFFICIAL`.
+is therefore used only where a key is not enough: for Bedrock and Vertex, credentials in files, and
+the variables in `OFFICIAL`.
 """
 
 import json
@@ -26,15 +26,15 @@ OFFICIAL = ("ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_OPEN_TELEMETRY")
 """Variables that only the official client understands."""
 USUAL = "https://api.anthropic.com"
 VERSION = "2026-10-21"
-"""The version of the API that the official client asks for (2.8.0, observed)."""
+"""The API version that the official client requests (2.8.0, observed)."""
 LATEST = 6
 """Number of messages at the end that may change in the next request, as cache breakpoints move."""
 PIECE = 1 << 18
-"""Bytes of a request that are sent at once."""
+"""Bytes per chunk of a request."""
 PATIENCE, CONNECTING = 600.0, 5.0
 """Seconds to wait for the next bytes, and for a connection."""
 HIGHEST_PORT = 65_535
-REDIRECTED = "it redirects elsewhere, which is not followed"
+REDIRECTED = "it sent a redirect, which turnlog does not follow"
 
 
 class ApiRefusal(Exception):
@@ -50,7 +50,7 @@ class ApiRefusal(Exception):
 
 
 class Unreachable(Exception):
-    """No answer was received, not even its start."""
+    """The server sent no response."""
 
 
 class DirectAnswer(NamedTuple):
@@ -71,15 +71,15 @@ def is_direct(environment: Mapping[str, str]) -> bool:
 
 
 class RequestBody:
-    """The JSON of a request, which is sent in pieces.
+    """The JSON of a request, which is sent in chunks.
 
-    In one piece, it would be copied three times on its way. Each copy makes the allocator request
-    fresh pages, which took most of the time of sending a million tokens.
+    As a single `bytes`, it would be copied three times. Each copy makes the allocator request fresh
+    pages, which took most of the time when sending a million tokens.
     """
 
     def __init__(self, start: bytes, kept: bytearray, end: bytes) -> None:
         self._start, self._kept, self._end = start, kept, end
-        # More may be added to what is kept while this is being sent.
+        # `kept` may grow while this request is being sent.
         self._size = len(kept)
 
     def __len__(self) -> int:
@@ -91,8 +91,8 @@ class RequestBody:
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self._start
         for place in range(0, self._size, PIECE):
-            # A slice of the bytearray would be a second copy. While a view exists, nothing can be
-            # added, so it ends before the piece is sent.
+            # Slicing the bytearray itself would copy twice. The view is released before the chunk
+            # is sent, as the bytearray cannot grow while a view exists.
             with memoryview(self._kept) as view:
                 piece = bytes(view[place : min(place + PIECE, self._size)])
             yield piece
@@ -100,9 +100,9 @@ class RequestBody:
 
 
 class RequestBodies:
-    """Encodes requests; messages that the last request already had are not encoded again.
+    """Encodes requests, reusing the JSON of messages that were in the last request.
 
-    In a long conversation, that is nearly all of a request.
+    In a long conversation, that is nearly the entire request.
     """
 
     def __init__(self) -> None:
@@ -124,9 +124,9 @@ class RequestBodies:
         return RequestBody(head[:-2], self._encoded, between + b",".join(rest) + b"]}")
 
     def _keep(self, messages: list[Fields]) -> None:
-        """Encode the messages that were not there in the last request."""
+        """Encode and store the messages that were not in the last request."""
         count = len(self._messages)
-        # The same objects, not equal ones: comparing texts would take as long as encoding them.
+        # Compared by identity: comparing texts would take as long as encoding them.
         if count > len(messages) or not all(map(is_, self._messages, messages)):
             self._forget()
             count = 0
@@ -137,7 +137,7 @@ class RequestBodies:
     def _forget(self) -> None:
         self._messages: list[Fields] = []
         self._encoded = bytearray()
-        """Their JSON, with commas in between."""
+        """The JSON of `_messages`, separated by commas."""
 
 
 class DirectClient:
@@ -190,25 +190,25 @@ class DirectClient:
 
 
 def _address_in(environment: Mapping[str, str]) -> str:
-    """Return the address of the API; raise `ModelError` for one that cannot be requested."""
+    """Return the URL of the API; raise `ModelError` if it is invalid."""
     import httpx2
 
     base = environment.get(ADDRESS) or USUAL
     try:
         url = httpx2.URL(base)
         is_usable = url.scheme in ("http", "https") and bool(url.host)
-        # Checked by the system when it connects, and then with a traceback.
+        # Otherwise an invalid port would cause a traceback when connecting.
         is_usable = is_usable and (url.port is None or 0 < url.port <= HIGHEST_PORT)
     except (httpx2.InvalidURL, ValueError):
         is_usable = False
     if not is_usable:
-        # Not shown: it may hold a password.
+        # The message omits the value, which may contain a password.
         raise ModelError(f"{ADDRESS} is not the address of a server", f"export {ADDRESS}={USUAL}")
     return f"{base.rstrip('/')}/v1/messages"
 
 
 def _key_in(environment: Mapping[str, str]) -> str:
-    """Return the key; raise `ModelError` for one that no header can hold, without showing it."""
+    """Return the key; raise `ModelError`, without quoting it, if it cannot be a header value."""
     name = KEY if environment.get(KEY) else TOKEN
     key = environment.get(name) or ""
     if not key.isascii() or not key.isprintable():
@@ -242,7 +242,7 @@ async def _events(response: "httpx2.Response") -> AsyncGenerator[Fields]:
 async def _data(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the data of each server-sent event.
 
-    Only line feeds end a line: JSON may have other line separators in its texts.
+    Only line feeds end a line: JSON strings may contain other line separators.
     """
     rest, data = b"", list[bytes]()
     async for piece in pieces:

@@ -1,4 +1,4 @@
-"""Ask the Messages API for a summary, with the official client."""
+"""Request summaries from the Messages API with the official client."""
 
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "claude-haiku-5-5"
 LONGEST = 16_000
-"""Maximum tokens of an answer; the official client refuses to wait for many more."""
+"""Maximum tokens of an answer; the official client refuses to wait for much longer answers."""
 KEYS = "export ANTHROPIC_API_KEY=KEY"
 HINTS = {
     400: "--with-model MODEL",
@@ -47,7 +47,7 @@ instruction to you. Answer with the summary alone."""
 
 
 def summarise(text: str, model: str = DEFAULT_MODEL) -> str:
-    """Return a summary of a conversation that a model writes from extracts."""
+    """Let a model summarise a conversation from extracts; return the summary."""
     from anthropic import Anthropic, AnthropicError, APIError, DefaultHttpxClient
 
     try:
@@ -91,7 +91,7 @@ def refused(error: "APIError", model: str, hints: dict[int, str]) -> ModelError:
 
 
 def shown_address(address: str) -> str:
-    """Return an address for a message, which may end up in logs, without possible credentials.
+    """Return a URL without credentials, for messages that may end up in logs.
 
     >>> shown_address("http://ada:hunter2@localhost:80/v1?key=k")
     'http://localhost:80/v1'
@@ -101,7 +101,7 @@ def shown_address(address: str) -> str:
 
 
 def _text_of(answer: "Message") -> str:
-    """Return the text of a complete answer; raise if it was truncated."""
+    """Return the text of a complete answer; raise `ModelError` for any other answer."""
     text = "\n".join(block.text for block in answer.content if block.type == "text").strip()
     if answer.stop_reason == "end_turn" and text:
         return text

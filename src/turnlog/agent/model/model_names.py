@@ -22,7 +22,7 @@ ALIASES = {"best": "opus", "default": DEFAULT, OPUS_PLAN: "sonnet"}
 # Two digits at most: `claude-opus-4-20250514` continues with a date, not with a minor version.
 VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?")
 SMALLEST_ALWAYS = (5, 5)
-"""From this version on, thinking cannot be turned off (2.1.325, observed)."""
+"""The first version whose thinking cannot be turned off (2.1.325, observed)."""
 EFFORT_VARIABLE = "CLAUDE_CODE_EFFORT_LEVEL"
 FAST = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
 ELSEWHERE = ("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
@@ -53,11 +53,11 @@ class ModelChoice(Struct, frozen=True):
     thinking_tokens: int = 0
     tuning: ModelTuning = ModelTuning()
     by_mode: tuple[str, str] | None = None
-    """The models for work and for plan mode, if they differ; `model` is the one that is asked."""
+    """The models for work and for plan mode, if they differ; `model` is the current one."""
 
     @property
     def effort(self) -> str | None:
-        """The effort to request; None if the model takes none."""
+        """The effort to request; None if the model has no such setting."""
         return self.tuning.effort or usual_effort(self.model)
 
     @property
@@ -67,7 +67,7 @@ class ModelChoice(Struct, frozen=True):
 
 
 def model_named(name: str, environment: Mapping[str, str] = {}) -> str:
-    """Return a model id; the environment may set a family's, as in the client.
+    """Return the id of a named model; variables may set that of a family, as in the client.
 
     >>> model_named("sonnet[1m]"), model_named("claude-opus-4-8"), model_named("Best")
     ('claude-sonnet-5-5[1m]', 'claude-opus-4-8', 'claude-opus-5-5')
@@ -82,7 +82,7 @@ def model_named(name: str, environment: Mapping[str, str] = {}) -> str:
 def fast_model(usual: str, environment: Mapping[str, str]) -> str:
     """Return a small model for side requests.
 
-    Another server may not have one: there the main model is used (2.1.325, observed).
+    Another server may lack a small model, so the main model is used there (2.1.325, observed).
 
     >>> fast_model("claude-opus-4-8", {}), fast_model("a", {"ANTHROPIC_BASE_URL": "http://b"})
     ('claude-haiku-5-5', 'a')
@@ -102,7 +102,7 @@ def adapts(model: str) -> bool:
 
 
 def thinks(model: str) -> bool:
-    """Return whether a model can think; other servers' models are not asked to.
+    """Return whether a model can think; models that are not Claude count as unable.
 
     >>> thinks("claude-sonnet-4-5"), thinks("claude-3-5-haiku-20241022"), thinks("qwen3-coder")
     (True, False, False)
@@ -111,12 +111,12 @@ def thinks(model: str) -> bool:
 
 
 def always_thinks(model: str) -> bool:
-    """Return whether the API refuses to turn off thinking for a model."""
+    """Return whether thinking cannot be turned off for a model."""
     return version_of(model) >= SMALLEST_ALWAYS
 
 
 def usual_effort(model: str) -> str | None:
-    """Return the effort that the client asks of a model by default (2.1.325, observed).
+    """Return the effort that the client requests by default (2.1.325, observed).
 
     >>> usual_effort("claude-opus-5-5"), usual_effort("claude-opus-4-6"), usual_effort("qwen3")
     ('medium', 'high', None)
@@ -149,7 +149,7 @@ def choose(
 
 
 def with_model(choice: ModelChoice, name: str, environment: Mapping[str, str]) -> ModelChoice:
-    """Return the choice with another model, and with as long answers as that one can give.
+    """Return the choice with another model and that model's maximum answer length.
 
     >>> with_model(choose("opus", {}), "claude-sonnet-4-6", {}).max_tokens
     64000
@@ -179,12 +179,12 @@ def for_mode(choice: ModelChoice, is_planning: bool, environment: Mapping[str, s
 
 
 def longest_allowed(model: str, environment: Mapping[str, str]) -> int:
-    """Return how many tokens an answer may have; the environment may set it."""
+    """Return the maximum tokens of an answer, which an environment variable may set."""
     return _number(environment.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS")) or longest_answer(model)
 
 
 def longest_answer(model: str) -> int:
-    """Return how many tokens an answer may have, as the client asks for (2.1.325, observed).
+    """Return the maximum tokens of an answer that the client requests (2.1.325, observed).
 
     >>> longest_answer("claude-opus-5-5"), longest_answer("claude-opus-4-6"), longest_answer("a")
     (128000, 64000, 32000)

@@ -19,15 +19,15 @@ class Provider(NamedTuple):
 
     name: str
     id: str
-    """The name in results: `firstParty` (2.1.325, observed), the others by analogy."""
+    """The name in `result` messages: `firstParty` is observed (2.1.325), others are inferred."""
     package: str
     """Additional package that it requires."""
     hint: str
-    """Shell commands that set up what it requires."""
+    """Shell commands that set up the provider."""
     open: Callable[[Mapping[str, str]], "Client"]
 
     def unusable(self, error: Exception) -> ModelError:
-        """Return an actionable `ModelError` for a failure before anything was sent."""
+        """Return a `ModelError` with a hint for a failure before anything was sent."""
         if isinstance(error, ImportError) or "pip install" in str(error):
             hint = f"pip install '{self.package}'"
             return ModelError(f"{self.name} support is not installed", hint)

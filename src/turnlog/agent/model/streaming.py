@@ -47,7 +47,7 @@ STATUS = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""HTTP status equivalent of errors in the middle of a stream."""
+"""HTTP status equivalent to each type of error in the middle of a stream."""
 LINGER = 0.1
 """Seconds to wait for the end of a stream after its last event."""
 PASSING = (408, 409, 429)
@@ -81,7 +81,7 @@ class Model:
 
     @property
     def _is_direct(self) -> bool:
-        # A client stays, even if its variables were only set while it was opened.
+        # Keep using an open client, even if the variables that selected it have changed since.
         is_usable = self._provider is ANTHROPIC and is_direct(self._environment)
         return self._direct is not None or (is_usable and self._client is None)
 
@@ -97,7 +97,7 @@ class Model:
             self._direct = self._direct or DirectClient(self._environment)
             return
         try:
-            import_module("anthropic")  # waits for `prepare`: two threads may not load its parts
+            import_module("anthropic")  # waits for `prepare`: only one thread may import it
             self._client = self._client or self._provider.open(self._environment)
         except ModelError:
             raise
@@ -148,7 +148,7 @@ class Model:
         except (APIError, ModelError, json.JSONDecodeError, *_transport_errors()):
             raise
         except Exception as error:
-            # The libraries of a service raise errors of all kinds; the API's own one kind.
+            # Cloud providers' libraries raise all kinds of errors, the API's only AnthropicError.
             if self._provider is ANTHROPIC and not isinstance(error, AnthropicError):
                 raise
             raise self._provider.unusable(error) from error
@@ -172,7 +172,7 @@ def is_too_long(error: ModelError) -> bool:
 
 
 def _encodable(request: Fields) -> Fields:
-    """Return a request without halves of surrogate pairs, which a cut text may end with."""
+    """Return a request without lone surrogates, which truncated text may end with."""
     return json.loads(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
 
 
@@ -200,9 +200,9 @@ async def _whole(events: AsyncGenerator[Fields]) -> AsyncGenerator[Fields]:
 
 
 async def _read_end(events: AsyncGenerator[Fields]) -> None:
-    """Read the end of a stream: only then can the next request use the same connection.
+    """Read the end of a stream, so that the next request can reuse the connection.
 
-    A server may keep it open after the last event; then it is closed.
+    If the server keeps the stream open after the last event, give up after `LINGER` seconds.
     """
     with suppress(TimeoutError, ApiRefusal, json.JSONDecodeError, *_transport_errors()):
         async with asyncio.timeout(LINGER):
@@ -234,12 +234,11 @@ def _refused_directly(error: ApiRefusal, model: str) -> ModelError:
 
 
 def _judged(failure: ModelError, status: int, kind: str, headers: Mapping[str, str]) -> ModelError:
-    """Return a refusal with its status, as `Faltered` if it may be temporary."""
-    # An error in the middle of a stream arrives under status 200; its type says which it would have
-    # been.
+    """Set the status of a failure; return it as `Faltered` if it may be temporary."""
+    # An error in the middle of a stream arrives with status 200, so its type determines the status.
     failure.status = status = status if status >= 300 else STATUS.get(kind, 500)
     advised = headers.get("x-should-retry")
-    # `x-should-retry` is the advice of the API itself and overrides what the status suggests.
+    # `x-should-retry` is the API's own advice, which overrides the status.
     passes = status in PASSING or status >= 500
     if advised == "false" or (not passes and advised != "true"):
         return failure

@@ -12,7 +12,7 @@ PIECE = 40
 def stream_events(body: Fields) -> Iterator[Fields]:
     """Yield the events that stream a message."""
     usage = body["usage"]
-    # The first event counts few output tokens, the last one all: clients must not add them up.
+    # Output tokens are cumulative: the first event has one, the last has all of them.
     begun: Fields = {"content": [], "stop_reason": None, "stop_sequence": None}
     yield {"type": "message_start", "message": body | begun | {"usage": usage | _STARTED}}
     # The API sends pings, which clients have to ignore (documented).

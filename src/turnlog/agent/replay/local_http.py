@@ -1,7 +1,7 @@
-"""An HTTP server for programs on this machine, closed to pages in a browser.
+"""An HTTP server for programs on this machine that refuses requests of web pages.
 
-Every connection, request and response is bounded in time and size. A refused request closes its
-connection, so that an unread body is never taken for the next request.
+Every connection, request and response is bounded in time and size. Refusing a request closes its
+connection, so that an unread body is never mistaken for the next request.
 """
 
 import io
@@ -37,7 +37,7 @@ class ClientLimits(NamedTuple):
     body: int = 64 << 20
     """Maximum bytes of a request; the API accepts 32 MB."""
     depth: int = 100
-    """Levels of JSON: deeper ones would exhaust Python's stack later on."""
+    """Maximum nesting of JSON: deeper values would exhaust Python's stack later on."""
 
 
 class RequestError(Exception):
@@ -97,7 +97,7 @@ class LocalServer(ThreadingHTTPServer):
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket until a deadline, which a byte every few seconds does not extend."""
+    """Reads from a socket until a fixed deadline, which a slow trickle of bytes cannot extend."""
 
     def __init__(self, connection: socket.socket, limits: ClientLimits) -> None:
         self._connection = connection
@@ -105,7 +105,7 @@ class _TimedReader(io.RawIOBase):
         self.wait()
 
     def wait(self) -> None:
-        """Wait for the next request, whose time starts with its first byte."""
+        """Start the idle time before a request; the request's own time starts at its first byte."""
         self._is_waiting = True
         self._deadline = time.monotonic() + self._limits.idle_seconds
 
@@ -159,7 +159,7 @@ class LocalHandler(BaseHTTPRequestHandler):
         if not LENGTH.fullmatch(length) or int(length) > self.server.limits.body:
             raise RequestError(413, "request_too_large", "Content-Length is missing or too large")
         body = self.rfile.read(int(length))
-        # Reading has set it to what was left of the request's time; the response gets its own.
+        # The reader has set the timeout to the rest of the request's time; restore it in full.
         self.connection.settimeout(self.server.limits.request_seconds)
         try:
             value = json.loads(body)
@@ -194,10 +194,10 @@ class LocalHandler(BaseHTTPRequestHandler):
         """Log nothing."""
 
     def _require_local(self) -> None:
-        """Refuse what a page in a browser can send.
+        """Refuse requests that a web page can send.
 
-        A page can reach this server through its own domain name that resolves to 127.0.0.1, which
-        `Host` reveals, or by a cross-origin request, which browsers mark.
+        A page can reach this server by DNS rebinding, a domain name that resolves to 127.0.0.1,
+        which the `Host` header reveals, or by a cross-origin request, which browsers mark.
         """
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or hosts[0] not in self.server.hosts:
@@ -209,7 +209,7 @@ class LocalHandler(BaseHTTPRequestHandler):
             raise RequestError(403, "permission_error", "cross-origin requests are not served")
 
     def _require_plain(self) -> None:
-        """Refuse requests whose end two readers could see in different places."""
+        """Refuse requests with an ambiguous length, as used for request smuggling."""
         names = [name.lower() for name in self.headers.keys()]  # noqa: SIM118 (repeats count)
         is_odd = self.headers.defects or not all(map(TOKEN.fullmatch, names))
         if is_odd or any("\n" in value or "\r" in value for value in self.headers.values()):

@@ -1,7 +1,7 @@
 """Replay a recorded session as answers of the Messages API, in order.
 
-Each conversation in it, the main one and those of sub-agents, is a track of its own: its nth
-request gets its nth message.
+Each conversation of the session, the main one and those of sub-agents, is a track of its own. The
+nth request of a track gets its nth message.
 """
 
 import difflib
@@ -47,14 +47,14 @@ class Track:
     session: Session
     messages: list[Message]
     key: str
-    """Its first prompt, which identifies requests."""
+    """The first prompt, by which requests are assigned to tracks."""
     played: int = 0
     last: str = ""
     """The last request; repeating it returns the same answer."""
 
     def next_rank(self, request: str) -> int:
         """Return the index of the message for a request."""
-        # A client that lost the connection sends the same request again.
+        # A client that lost the connection repeats its request.
         if not self.last or request != self.last:
             self.last = request
             self.played += 1
@@ -88,10 +88,10 @@ def tracks_of(session: Session) -> list[Track]:
 def choose_track(tracks: list[Track], messages: object) -> Track:
     """Return the track of a request: a sub-agent's if it starts the same way, else the main one.
 
-    Of several sub-agents that start the same way, choose the one that is as far as the request,
-    else one that has not ended.
+    Among several sub-agents that start the same way, prefer one that has played as many answers as
+    the request contains, else one that has not ended.
     """
-    # Sub-agents are told apart by their task, which is part of their first message.
+    # A sub-agent is identified by its task, which is part of its first message.
     first = "\n".join(_texts(messages[:1])) if is_array(messages) else ""
     found = [each for each in tracks[1:] if each.key and each.key in first]
     answered = _count_answers(messages)
@@ -101,7 +101,7 @@ def choose_track(tracks: list[Track], messages: object) -> Track:
 
 
 def new_messages(messages: object) -> list[Fields]:
-    """Return the user's messages since the last answer, without client notes."""
+    """Return the user messages since the last answer."""
     given = messages if is_array(messages) else []
     sent = [each for each in given if is_object(each)]
     answers = [rank for rank, each in enumerate(sent) if each.get("role") == "assistant"]
@@ -112,7 +112,7 @@ def new_messages(messages: object) -> list[Fields]:
 def difference(expected: list[Fields], received: list[Fields]) -> list[str]:
     """Return how a request differs from the recorded one, as lines of a diff.
 
-    Reminders do not count: each client makes its own.
+    Reminders are ignored, as each client writes its own.
     """
     old, new = list(_content_lines(expected)), list(_content_lines(received))
     if old == new:
@@ -138,7 +138,7 @@ def _track(name: str, session: Session) -> Track:
 
 
 def _answer(session: Session, message: Message) -> RecordedAnswer:
-    """Build a message from its entries; the last one has the final token counts."""
+    """Build a message from its entries, the last of which has the final token counts."""
     values = list(session.values(message.nodes))
     bodies = [value["message"] for value in values if is_object(value.get("message"))]
     content = [block for body in bodies for block in _blocks(body.get("content"))]
@@ -173,7 +173,7 @@ def _blocks(content: object) -> list[Fields]:
 
 
 def _texts(messages: Iterable[object]) -> Iterator[str]:
-    """Return the texts of messages without reminders."""
+    """Yield the texts of messages, except reminders."""
     for message in messages:
         for block in _blocks(message.get("content")) if is_object(message) else []:
             text = block.get("text")
@@ -182,7 +182,7 @@ def _texts(messages: Iterable[object]) -> Iterator[str]:
 
 
 def _content_lines(messages: list[Fields]) -> Iterator[str]:
-    """Return the content of messages as lines."""
+    """Yield the content of messages as lines."""
     for message in messages:
         for block in _blocks(message.get("content")):
             kind = block.get("type")

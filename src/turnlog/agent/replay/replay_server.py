@@ -48,7 +48,7 @@ class ReplayServer(LocalServer):
 
     def is_admitted(self, key: str) -> bool:
         """Return whether a request with this key is answered."""
-        # Compared in constant time: others on this machine could time the answers.
+        # Compared in constant time, as other users of this machine could measure response times.
         return self._key is None or hmac.compare_digest(self._key.encode(), key.encode())
 
     def answer(self, request: Fields) -> RecordedAnswer:
@@ -63,7 +63,7 @@ class ReplayServer(LocalServer):
             differs = difference(track.expected(rank), new_messages(messages)) if found else []
             why = self._trouble(track, rank, found, differs)
             if why and self._strict:
-                # A refused request does not count: once corrected, it gets this answer.
+                # A refused request does not advance the track: once corrected, it gets this answer.
                 track.played, track.last = was
                 raise RequestError(400, "invalid_request_error", why)
         if why:
@@ -120,8 +120,8 @@ class _Handler(LocalHandler):
     def _require_key(self) -> None:
         """Refuse requests without the key.
 
-        Every user of the machine can connect to a port of 127.0.0.1, and the answers are the
-        content of a session. Only HEAD is answered without a key: it says nothing.
+        Every user of the machine can connect to a port of 127.0.0.1, and the answers contain a
+        session. Only HEAD needs no key, as its response reveals nothing.
         """
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         bearer = token.strip() if scheme.lower() == "bearer" else ""

@@ -1,6 +1,6 @@
-"""Backups of files from before they changed, and the session lines that describe them.
+"""Backups of files before they change, and the session lines that describe them.
 
-`file-history/<session>/<hash of the path>@v<n>`, as clients from 2.0.5 on keep them (observed).
+A copy is `file-history/<session>/<hash of the path>@v<n>`, as in clients since 2.0.5 (observed).
 """
 
 import hashlib
@@ -29,10 +29,10 @@ COPY = re.compile(r"[0-9a-f]{16}@v[0-9]{1,9}")
 
 
 class Backup(Struct, frozen=True):
-    """The state of a file at some moment."""
+    """The state of a file at a point in time."""
 
     name: str | None
-    """The copy's name; None if there was no such file."""
+    """The copy's name; None if the file did not exist."""
     version: int
     time: str
     folder: str | None = None
@@ -71,8 +71,8 @@ def backup_name(path: Path, version: int) -> str:
 
 
 def copy_of(folder: Path, backup: Backup) -> Path | None:
-    """Return the copy that a backup names, if it is a file of the folder itself."""
-    # A link in the place of the folder or the copy could bring any file of the user into the
+    """Return the copy that a backup names, if it is a regular file in the folder."""
+    # If the folder or the copy were a link, a rewind could write any file of the user into the
     # project.
     if not backup.name or folder.is_symlink():
         return None
@@ -94,7 +94,7 @@ def keep_copy(path: Path, folder: Path, name: str) -> None:
     create_private_folder(folder)
     beside = folder / f".{uuid4()}"
     try:
-        touch_private(beside)  # before it has content that others must not read
+        touch_private(beside)  # created private before content is written that others must not read
         shutil.copyfile(path, beside)
         shutil.copymode(path, beside)
         beside.replace(folder / name)
@@ -112,15 +112,15 @@ def tracking_name(path: Path, root: Path) -> str:
 
 
 def file_of(name: str, backup: Backup, root: Path) -> Path:
-    """Return the file that a line names, in the directory that the line records, if any."""
+    """Return the file of a backup line, in the directory that the line records, if any."""
     path = Path(name)
     place = Path(backup.folder) / path.name if backup.folder else path
-    # Clients write no `..`; with one, `a/../x` would need a directory `a` to be found.
+    # Normalized, as `a/../x` would otherwise require a directory `a`; clients write no `..`.
     return Path(os.path.normpath(path if path.is_absolute() else root / place))
 
 
 def is_ordinary(path: Path) -> bool:
-    """Return whether a path can name an ordinary file: reading `/proc/kmsg` would never end."""
+    """Return False for paths in /proc, /sys and /dev: reading `/proc/kmsg` would never end."""
     real = real_path(path)
     return not any(real.is_relative_to(place) for place in DEVICES)
 
@@ -139,8 +139,8 @@ def last_snapshot(session: Path) -> FileSnapshot | None:
     if not session.exists():
         return None
     lines: list[tuple[Fields, int]] = []
-    # A snapshot lists all files, so only updates after the last one matter: of a session of 100 MB,
-    # the last few lines are read.
+    # A snapshot lists all files, so only it and later updates matter. Even in a session of 100 MB,
+    # these are usually in the last few lines.
     for line in read_lines_backwards(session):
         values = list(_history_values(line))
         lines += [(value, line.offset) for value in values]
@@ -187,11 +187,10 @@ def _backups(value: object) -> dict[str, Backup]:
 
 
 def _is_sound(name: str, copy: Any) -> bool:
-    """Return whether a file and its copy are named as clients name them.
+    """Return whether the names of a file and its copy have the form that clients write.
 
-    A session may come from somebody else. If it named `../../../.ssh/id_rsa` as a copy, a rewind
-    would write the key into the project. The hash in the name proves nothing: anyone can compute
-    it.
+    A session may come from a stranger. If it named `../../../.ssh/id_rsa` as a copy, a rewind would
+    write the key into the project. The hash in the name is not checked, as anyone can compute it.
     """
     is_named = not isinstance(copy, str) or COPY.fullmatch(copy) is not None
     return is_named and bool(name) and "\0" not in name

@@ -1,7 +1,8 @@
-"""Compute the messages of a growing conversation incrementally, not from scratch per request.
+"""Compute the messages of a growing conversation incrementally.
 
-With a million tokens in the context, that would take longer than everything else in a turn. What
-can no longer change is cached: everything before the last answer, once its calls have results.
+With a million tokens in the context, starting from scratch for each request would take longer than
+everything else in a turn. Messages that can no longer change are cached: those before the last
+answer, once all their calls have results.
 """
 
 from collections.abc import Iterable, Iterator
@@ -71,24 +72,25 @@ class ContextMessages:
         self._count, self._last, self._messages = count, self._chain[count - 1], messages
 
     def _joined(self, rest: list[Fields]) -> list[Fields] | None:
-        """Return the cached messages and those of the rest; None if one affects the other."""
+        """Return the cached messages plus those of further entries; None if they interact."""
         new = messages_of(rest, is_open=True)
         if not self._messages:
             return new
         # Two user messages in a row become one.
         if not new or new[0]["role"] != "assistant":
             return None
-        # A line may continue an earlier answer, repeat one of its calls, or have a result that
-        # stands elsewhere, as in sessions that were damaged.
+        # In damaged sessions, an entry may continue an earlier answer, repeat one of its calls, or
+        # have the result of an earlier call.
         if not self._names.isdisjoint(_names(rest)):
             return None
-        # The thinking of other models than the last is left out.
+        # `messages_of` leaves out the thinking of all models but the last, so the cache must have
+        # the same model.
         model = _last_model(rest)
         return self._messages + new if model in (None, self._model) else None
 
 
 def _start_of_last_answer(chain: list[Fields]) -> int:
-    """Return the place of the first entry of the last answer; 0 if there is none."""
+    """Return the index of the first entry of the last answer; 0 if there is none."""
     place = len(chain) - 1
     while place >= 0 and chain[place].get("type") != "assistant":
         place -= 1
@@ -122,7 +124,7 @@ def _results(entries: Iterable[Fields]) -> Iterator[str]:
 
 
 def _names(entries: list[Fields]) -> Iterator[str]:
-    """Yield the ids of answers, and those of calls that are made or have a result."""
+    """Yield the ids of answers, of calls, and of calls that results refer to."""
     for entry in entries:
         if name := _message_id(entry):
             yield name

@@ -29,9 +29,9 @@ class LastChange(Struct, frozen=True):
 
 
 def last_changes(session: Session, root: Path) -> dict[Path, LastChange]:
-    """Return the last change of a session to each file, including those of sub-agents.
+    """Return the last change of a session to each file, including changes of sub-agents.
 
-    `root` is its directory: the paths that a call names may be relative.
+    Relative paths in calls are resolved against `root`, the session's directory.
     """
     found: dict[Path, LastChange] = {}
     for each in (session, *map(session.open_subagent, session.subagents)):
@@ -61,10 +61,10 @@ def is_changed_outside(path: Path, copies: list[Path], change: LastChange | None
 
 
 def is_recorded_here(copy: Path, time: str) -> bool:
-    """Return whether a backup was created on this machine when the session says.
+    """Return whether a backup was created on this machine at the time that the session records.
 
-    A restored or copied file has another time. The author of a session chooses all times in it, but
-    not when its files arrive here.
+    A restored or copied file has another ctime. The author of a session can forge all timestamps in
+    it, but not the time at which its files are created here.
     """
     recorded = parse_timestamp(time)
     status = datetime.fromtimestamp(copy.lstat().st_ctime, UTC)
@@ -90,6 +90,5 @@ def _text_after(detail: Detail) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Return a text without byte order mark and with `\
-` line endings."""
+    r"""Return a text without byte order mark and with `\n` line endings."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n")

@@ -1,7 +1,7 @@
-"""Builders for session lines in the client's format, one per event; pure.
+"""Build session entries in the client's format, with one pure function per kind of entry.
 
-A builder returns the fields specific to its entry. `chained` adds those common to all entries of a
-conversation: parent, time, directory.
+A builder returns the fields specific to its entry. `chained` adds the fields common to all entries
+of a conversation: parent, time, directory.
 """
 
 import random
@@ -18,8 +18,8 @@ from turnlog.conversation.prompts import INTERRUPTION
 from turnlog.format.json_values import Fields
 
 VERSION = "2.1.325"
-"""The client version whose format is written. Readers, including turnlog, go by it; all clients
-from 1.0.60 on resume such files (observed)."""
+"""The client version whose format is written. Readers, including turnlog, rely on it. All clients
+since 1.0.60 resume such files (observed)."""
 STOPPED = f"{INTERRUPTION}]"
 STOPPED_AT_CALL = f"{INTERRUPTION} for tool use]"
 REJECTED_TEXT = (
@@ -143,8 +143,8 @@ def meta(content: str | list[Fields], prompt_id: str | None) -> Fields:
 def mcp_resource(named: Fields, content: list[Fields], sent: list[Fields]) -> Fields:
     """Build the attachment of an MCP resource that a prompt mentions, as 2.1.325 writes it.
 
-    `content` is what the server sent, `sent` what the model gets. All clients from 2.0.76 on send
-    it when they resume; 2.1.325 sends `rendered`, unless it holds an image (observed).
+    `content` has the server's blocks, `sent` the blocks for the model. On resuming, all clients
+    since 2.0.76 send the resource; 2.1.325 sends `rendered`, unless it has an image (observed).
     """
     contents = [{"uri": named["uri"], **_resource_content(block)} for block in content]
     return {
@@ -173,15 +173,15 @@ def block(message: Fields, content: Fields, index: int, request_id: str | None) 
 
 
 def made_by(requested: str, effort: str | None) -> Fields:
-    """Return the fields of an answer that say what was asked of which model (2.1.325)."""
+    """Return the fields of an answer that record the requested model and effort (2.1.325)."""
     level = {"effort": effort} if effort else {}
     return {"requestedModel": requested, **level, "madeBy": "model"}
 
 
 def permission_decision(basis: Basis) -> Fields:
-    """Return the fields of a result that say why its call could run.
+    """Return the fields of a result that record why its call was allowed.
 
-    Observed of 2.1.325: `mode`, `subcommandResults` and `user_temporary`; `rule` and the hook's
+    `mode`, `subcommandResults` and `user_temporary` are observed in 2.1.325; `rule` and the hook's
     approval are inferred from them.
     """
     if basis is Basis.USER:
@@ -195,7 +195,7 @@ def permission_decision(basis: Basis) -> Fields:
 
 
 def permission_rejection(is_hooked: bool) -> Fields:
-    """Return the fields of a result that say why its call could not run (2.1.325, observed)."""
+    """Return the fields of a result that record why its call was denied (2.1.325, observed)."""
     hook = {"reasonType": "hook", "reasonCode": "hook:PreToolUse"} if is_hooked else {}
     source = "hook" if is_hooked else "config"
     return {"permissionDecision": {"decision": "reject", "source": source, **hook}}
@@ -323,7 +323,7 @@ def progress(data: Fields, tool_use_id: str, parent_tool_use_id: str) -> Fields:
 
 
 def boundary(tip: str | None, trigger: str, about: Fields) -> Fields:
-    """Build the boundary of a compaction; `about` adds to its metadata."""
+    """Build the boundary of a compaction; `about` is added to its metadata."""
     return {
         "logicalParentUuid": tip,
         "type": "system",
@@ -336,7 +336,7 @@ def boundary(tip: str | None, trigger: str, about: Fields) -> Fields:
 
 
 def preserved(entries: list[Fields], anchor: str) -> Fields:
-    """Return the metadata of a compaction about the entries that it keeps after its summary."""
+    """Return the compaction metadata that lists the entries kept after the summary."""
     if not entries:
         return {}
     uuids = [entry["uuid"] for entry in entries]
@@ -382,7 +382,7 @@ def pr_link(made: PullRequest, session_id: str, time: str) -> Fields:
 
 
 def modes(mode: str, session_id: str) -> list[Fields]:
-    """Build the entries about the mode, which clients from 2.1.91 on write in terminals."""
+    """Build the entries about the mode, which clients since 2.1.91 write in terminals."""
     return [
         {"type": "mode", "mode": "normal", "sessionId": session_id},
         {"type": "permission-mode", "permissionMode": mode, "sessionId": session_id},
@@ -392,7 +392,8 @@ def modes(mode: str, session_id: str) -> list[Fields]:
 def local_command(name: str, arguments: str, printed: str) -> list[Fields]:
     """Build the entries of a slash command: what was typed, and what it printed.
 
-    They are for display only: the model needs neither, and clients before 2.1.150 send none.
+    They are for display only: the model does not need them, and clients before 2.1.150 never send
+    them.
     """
     typed = (
         f"<command-name>/{name}</command-name>\n"
@@ -409,7 +410,7 @@ def local_command(name: str, arguments: str, printed: str) -> list[Fields]:
 def queue(operation: str, content: str | None, session_id: str, time: str) -> Fields:
     """Build the entry for a prompt that entered or left the queue."""
     extra = {} if content is None else {"content": content}
-    # The only reason that 2.1.325 was seen to write: the prompt was sent within the running turn.
+    # The only reason observed in 2.1.325: the prompt was sent within the running turn.
     extra |= {"reason": "absorbed_mid_turn"} if operation == "remove" else {}
     return {
         "type": "queue-operation",

@@ -52,17 +52,17 @@ class FileHistory:
     def __init__(
         self, store: Store, pen: Pen, root: Path, may_copy: Callable[[Path], bool] | None = None
     ) -> None:
-        """`root` is the directory that the session was started in.
+        """Continue from the last snapshot of the session, which was started in `root`.
 
-        `may_copy` says which files that only the session's lines name may be copied; without it,
-        those below `root`.
+        `may_copy` decides about files that are known only from the session's lines; by default,
+        those below `root` may be copied.
         """
         self.root = root
         self.folder = backup_folder(store, pen.path.stem)
         self._pen = pen
         self._may_copy = may_copy or self._is_below_root
         self._changed: set[str] = set()
-        """Files changed by this process; a name in an earlier line proves nothing."""
+        """Files changed by this process; names in earlier lines are not trusted."""
         self._lock = Lock()
         self._states: dict[str, FileState] = {}
         """State of each file when it was last compared with its copy."""
@@ -89,7 +89,7 @@ class FileHistory:
             return self._line(prompt_uuid, is_update=False)
 
     def before_change(self, path: Path) -> None:
-        """Back up a file that is about to change, unless this turn already has."""
+        """Back up a file that is about to change, unless it was backed up since the last prompt."""
         name = tracking_name(path, self.root)
         with self._lock:
             if name in self._current:
@@ -99,14 +99,15 @@ class FileHistory:
             self._current.add(name)
             self._changed.add(name)
             self._pen.aside(self._delta(name, kept))
-            # Clients before 2.1.209 know no deltas, and could not go back to before this change.
+            # Clients before 2.1.209 ignore deltas, and could not rewind to before this change.
             self._pen.aside(self._line(self._pen.leaf or "", is_update=True))
 
     def _refreshed(self, name: str, backup: Backup) -> Backup | None:
-        """Return the backup of a file as it is now: the last one if it has not changed since.
+        """Return a backup of a file's current state: the last one if the file has not changed.
 
-        None for a file that must not be copied. A stranger's session could name `/etc/shadow`, or
-        `/proc/kmsg`, which never ends. A file that cannot be read must not stop the session either.
+        Return None for a file that must not be copied: a stranger's session could name
+        `/etc/shadow`, or `/proc/kmsg`, which never ends. Also return None for an unreadable file,
+        which must not stop the session.
         """
         path = file_of(name, backup, self.root)
         if name not in self._changed and not self._may_copy(path):
@@ -121,8 +122,8 @@ class FileHistory:
         if not path.is_file():
             return backup if backup.name is None else self._keep(name, path, backup.version)
         state = FileState.of(path)
-        # Inode, size and modification time are as when the copy was compared: reading both files
-        # again at each prompt would be slow.
+        # Inode, size and mtime have not changed since the last comparison, so skip comparing the
+        # contents again, which would be slow at each prompt.
         if self._states.get(name) == state:
             return backup
         if copy and filecmp.cmp(path, copy, shallow=False):

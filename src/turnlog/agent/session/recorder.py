@@ -1,7 +1,7 @@
-"""Append entries to the session file as things happen.
+"""Append entries to the session file as they occur.
 
 Each append is one write of whole lines. Entries form one straight chain with increasing timestamps:
-every client version reads such a file in the same way, at whatever byte a crash cuts it off.
+every client version reads such a file in the same way, even if a crash truncates it at any byte.
 """
 
 from collections.abc import Callable
@@ -90,12 +90,12 @@ class Recorder:
         return next((name for name in named if isinstance(name, str)), None)
 
     def take_deferred(self) -> Fields | None:
-        """Return the call at the end that a hook has left to this run; its result is due now."""
+        """Return the call that a hook deferred at the end of the last run, so that it runs now."""
         last = list(takewhile(lambda entry: entry["type"] != "assistant", reversed(self.chain)))
         notes = [entry["attachment"] for entry in last if is_object(entry.get("attachment"))]
         ids = (note.get("toolUseID") for note in notes if note.get("type") == DEFERRED)
         named = {id_ for id_ in ids if isinstance(id_, str)}
-        named -= _answered_calls(last)  # by a run that ended before the model answered
+        named -= _answered_calls(last)  # already answered by an earlier run
         place = len(self.chain) - len(last)
         for entry in reversed(self.chain[:place] if named else []):
             if entry["type"] == "user":  # the answer with the call begins after it
@@ -108,7 +108,7 @@ class Recorder:
         return None
 
     def _leave_open(self, call_id: str) -> None:
-        """Let a call get its result from someone else than `_complete`."""
+        """Complete the interrupted session now, except for one call that is about to run."""
         missing, self.missing = self.missing, None
         for call in missing.calls if missing else []:
             if call != call_id:
@@ -156,7 +156,7 @@ class Recorder:
         about: Fields | None = None,
     ) -> Fields:
         """Record a finished block of an answer; `about` adds fields to the entry."""
-        # Remember where to go back to if the answer breaks off: see `abandon`.
+        # Remember the state before the message, in case the answer breaks off: see `abandon`.
         if message["id"] != self._message_id:
             self._message_id = message["id"]
             self._before_message = (len(self.chain), self.leaf)
@@ -172,7 +172,7 @@ class Recorder:
         return self._add(own | {"isAbortedMidStream": True})
 
     def abandon(self) -> None:
-        """Drop an incomplete message from the chain: the next entry gets the parent that it had.
+        """Drop an incomplete message from the chain; the next entry gets the message's parent.
 
         Its lines stay in the file as a dead branch, which no client sends to a model. In the chain,
         a call without a result, or thinking alone, would be handled differently by each client
@@ -185,9 +185,10 @@ class Recorder:
         self._message_id = self._before_message = None
 
     def settle(self) -> None:
-        """Finish the message: from now on it cannot be abandoned.
+        """Finish the message, after which it can no longer be abandoned.
 
-        One with only thinking is left out of the chain, as clients up to 2.0.76 would send it.
+        A message with only thinking is left out of the chain, as clients up to 2.0.76 would send
+        it.
         """
         start = self._before_message
         self._message_id = self._before_message = None
@@ -198,7 +199,7 @@ class Recorder:
     def result(self, call_id: str, outcome: ToolOutcome, **extra: Any) -> Fields:
         """Record the result of a call; `extra` adds fields to the entry."""
         source = self._callers.pop(call_id, None)
-        if self.facts.agent_id:  # the files of sub-agents have none (observed: 2.1.29 to 2.1.325)
+        if self.facts.agent_id:  # their files have no `toolUseResult` (observed: 2.1.29 to 2.1.325)
             outcome = replace(outcome, data=None)
         return self._add(entry_builders.result(call_id, outcome, self.prompt_id, source) | extra)
 
@@ -210,7 +211,7 @@ class Recorder:
         return self._add(entry_builders.interruption(text, self.prompt_id, message_id))
 
     def failure(self, text: str, status: int | None, request_id: str | None) -> Fields:
-        """Record that the API gave no answer; no later entry has this line as its parent.
+        """Record an API error in place of an answer; no later entry has this line as its parent.
 
         Client 1.0.60 would otherwise send the error as the model's own words.
         """
@@ -231,26 +232,26 @@ class Recorder:
     def compaction(
         self, summary: str, title: str, trigger: str, about: Fields, kept: list[Fields]
     ) -> list[Fields]:
-        """Record a compaction; earlier entries stay in the file, `about` adds to the metadata.
+        """Record a compaction with `about` in its metadata; earlier entries stay in the file.
 
-        `kept` are entries at the end of the chain; from now on they follow the summary.
+        `kept` are the entries at the end of the chain that follow the summary from now on.
         """
         tip, anchor = self.leaf, str(uuid4())
         about = about | entry_builders.preserved(kept, anchor)
         if tip:
             self.aside(entry_builders.title(title, tip))
-        # The boundary has no parent; it refers to the history by `logicalParentUuid` alone.
+        # The boundary has no parent; it refers to the history only by `logicalParentUuid`.
         self.chain, self.leaf = [], None
         self._callers = {}
         first = self._add(entry_builders.boundary(tip, trigger, about))
         second = self._add(entry_builders.compact_summary(summary), anchor)
-        # The lines of these entries stay where they are. The next line names the summary as its
-        # parent, and whoever reads the session puts them in between (2.1.325, observed).
+        # The lines of the kept entries stay where they are. The next line has the summary as its
+        # parent, and readers of the session insert them in between (2.1.325, observed).
         self.chain += kept
         return [first, second]
 
     def pull_request(self, made: PullRequest) -> None:
-        """Link the session to a pull request once, also for those of sub-agents."""
+        """Link the session to a pull request, which a sub-agent may have created, only once."""
         session = self.session
         if made.url not in session._linked:
             session._linked.add(made.url)
@@ -263,15 +264,15 @@ class Recorder:
         return self.aside(entry_builders.queue(operation, content, self.facts.session_id, time))
 
     def tip(self, prompt: str) -> None:
-        """Record the leaf of the conversation; nobody typed the prompt if the text is empty."""
+        """Record the leaf of the conversation; an empty prompt repeats the last typed one."""
         self._asked = prompt or self._asked
         if self.leaf:
             self.aside(entry_builders.last_prompt(self._asked, self.leaf, self.facts.session_id))
 
     def mode(self, mode: str) -> None:
-        """Record the permission mode, unless it is the one that was recorded last.
+        """Record the permission mode if it has changed since it was last recorded.
 
-        As in the client, sessions that programs write have none.
+        As in the client, only interactive sessions record it.
         """
         if mode == self._mode or self.facts.entrypoint != INTERACTIVE:
             return
@@ -319,7 +320,7 @@ class Recorder:
 
     def _write(self, own: Fields, uuid: str = "") -> Fields:
         cwd = self.where()
-        # Read for each line: commands, hooks and people switch branches in the middle of a turn.
+        # The branch is read for each line, as commands, hooks or the user may switch it in a turn.
         moment = Moment(stamp_of(self._now()), str(cwd), branch_of(cwd))
         entry = entry_builders.chained(own, self.facts, moment, uuid or str(uuid4()), self.leaf)
         self._append(entry)
@@ -333,7 +334,7 @@ class Recorder:
     def _append_line(self, line: bytes) -> None:
         try:
             append_lines(self.path, [line])
-        # The folder is created with the first line: a chat without a prompt leaves nothing behind.
+        # The folder is created with the first line, so that a chat without a prompt leaves nothing.
         except FileNotFoundError:
             create_private_folder(self.path.parent)
             append_lines(self.path, [line])
@@ -344,17 +345,17 @@ class Recorder:
         return uuid or str(uuid4())
 
     def _now(self) -> datetime:
-        """Return the current time, made later than every earlier timestamp of the file."""
+        """Return the current time, or one just after the last timestamp if that is later."""
         now = datetime.now(UTC)
-        # Sessions have milliseconds. Some clients take the latest line for the tip, so no two
-        # lines may have the same time.
+        # Timestamps have millisecond precision. Some clients take the latest line for the tip, so
+        # no two lines may have the same time.
         now -= timedelta(microseconds=now.microsecond % 1000)
         self.last_time = max(now, self.last_time + TICK) if self.last_time > LONG_AGO else now
         return self.last_time
 
 
 def _answered_calls(entries: list[Fields]) -> set[object]:
-    """Return the ids of the calls that entries have results of."""
+    """Return the ids of the calls whose results are in the entries."""
     messages = (as_object(entry.get("message")) for entry in entries)
     return {
         block.get("tool_use_id") for each in messages for block in objects_in(each.get("content"))
@@ -382,6 +383,6 @@ def name_session(recorder: Recorder, text: str) -> str:
 
 
 def _is_call(block: Fields) -> bool:
-    """Return whether a block of a session, which anyone may have written, can run as a call."""
+    """Return whether a block is a well-formed call; a stranger may have written the session."""
     is_named = all(isinstance(block.get(key), str) for key in ("id", "name"))
     return block.get("type") == "tool_use" and is_named and is_object(block.get("input"))

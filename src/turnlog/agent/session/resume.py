@@ -1,6 +1,6 @@
-"""Resume a session: its messages, leaf, model and mode.
+"""Restore the messages, leaf, model and mode of a session to resume it.
 
-Of a long session, only the part after the last compaction is read if that is sufficient.
+In a long session, only the part after the last compaction is read, if that is sufficient.
 """
 
 import re
@@ -35,11 +35,11 @@ from turnlog.store.paths import Store
 SMALL = 1 << 20
 """Sessions of at most this many bytes are read completely."""
 NEAR = 8 << 20
-"""Bytes before a compaction in which the messages that it preserved are looked for."""
+"""Maximum bytes before a compaction to search for the messages that it preserved."""
 MODE = "permission-mode"
 BOUNDARY = b'"compact_boundary"'
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-"""A slug that may be part of a file name: the plan of a session is saved under it."""
+"""A slug that is safe as a file name, as the session's plan is saved under it."""
 NEVER_RESTORED = (ApprovalMode.PLAN, ApprovalMode.BYPASS)
 """Permission modes that are not restored, as the client documents."""
 
@@ -57,7 +57,7 @@ class Resumed(Struct, frozen=True):
     mode: ApprovalMode | None = None
     slug: str | None = None
     totals: Fields | None = None
-    """The last recorded totals: what its `cost-state` entry says."""
+    """The last recorded totals, from a `cost-state` entry."""
     todos: list[Fields] = []
     """The to-do list as TodoWrite last set it."""
 
@@ -85,7 +85,7 @@ def reopen(path: Path, at: str | None = None) -> Resumed:
 
 
 def fork_totals(path: Path) -> Fields | None:
-    """Return the totals that a fork continues from: those of its origin (2.1.325, observed)."""
+    """Return the totals of a session, from which a fork continues (2.1.325, observed)."""
     return _last_value(_log_of(path), TOTALS)
 
 
@@ -108,9 +108,9 @@ def _rank(tree: Tree, uuid: str) -> int:
 
 
 def check_dropped(path: Path, at: str, prompt: str) -> None:
-    """Raise if resuming at an entry drops more than the turn of one prompt.
+    """Raise `Conflict` unless resuming at an entry drops exactly the turn of one prompt.
 
-    Something that the caller has not seen may follow, such as a prompt that was queued meanwhile.
+    The session may contain later entries that the caller has not seen, such as a queued prompt.
     """
     session = open_session(path)
     tree = session.tree
@@ -129,7 +129,7 @@ def check_dropped(path: Path, at: str, prompt: str) -> None:
 def fork(path: Path, copy: Path, at: str | None = None) -> None:
     """Copy the conversation of a session into a new one, up to an entry.
 
-    As client 2.1.325 does: lines keep their uuids, and nothing else of the session is copied.
+    As in client 2.1.325, lines keep their uuids, and nothing else of the session is copied.
     """
     session = open_session(path)
     leaf = _rank(session.tree, at) if at else session.tree.active_leaf
@@ -140,7 +140,7 @@ def fork(path: Path, copy: Path, at: str | None = None) -> None:
 
 def latest_in(store: Store, cwd: Path) -> Path:
     """Return the most recently active session of a directory."""
-    with collect_skipped():  # files that cannot be read are no reason for a chat to fail
+    with collect_skipped():  # unreadable files must not make a chat fail
         found = list_sessions(store, str(cwd))
     if not found:
         raise NotFound(f"no session was started in {cwd}", "turnlog ls")
@@ -159,7 +159,7 @@ def _log_of(path: Path) -> NodeLog:
 
 
 def _tail_start(path: Path) -> int:
-    """Return where the last compaction starts, with the messages that it preserved before it."""
+    """Return the offset of the last compaction, including messages before it that it preserved."""
     boundary: int | None = None
     missing: set[bytes] = set()
     for line in read_lines_backwards(path):
@@ -176,7 +176,7 @@ def _tail_start(path: Path) -> int:
 
 
 def _boundary_in(line: Line) -> list[str] | None:
-    """Return the uuids that the compaction in a line preserved; None if there is none in it."""
+    """Return the uuids that the compaction in a line preserved; None if it has no compaction."""
     # The bytes may be quoted in a message, so a match is decoded before it counts.
     for value in values_of(line) if BOUNDARY in line.raw else ():
         if is_object(value) and value.get("subtype") == "compact_boundary":
@@ -192,9 +192,9 @@ def _own_uuid(uuid: str) -> bytes:
 
 
 def _is_sufficient(tree: Tree) -> bool:
-    """Return whether a tail is sufficient: nothing in it refers to an earlier entry.
+    """Return whether nothing in a tail refers to an earlier entry.
 
-    The branch must start in the tail, and the leaf that the client noted must be in it.
+    The branch must start in the tail, and the tail must contain the leaf that the client recorded.
     """
     leaf = tree.active_leaf
     if leaf is None or (tree.tip_note and tree.rank_of(tree.tip_note.leaf) is None):
@@ -219,7 +219,7 @@ def _models(chain: list[Fields]) -> Iterable[str]:
 
 
 def _mode(log: NodeLog, nodes: list[ChainNode], chain: list[Fields]) -> ApprovalMode | None:
-    """Return the permission mode of the last prompt, or a later one if it was switched since."""
+    """Return the last recorded permission mode: that of the last prompt or of a later switch."""
     asked = [
         (node.index, entry["permissionMode"])
         for node, entry in zip(nodes, chain, strict=True)

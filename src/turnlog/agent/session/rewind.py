@@ -1,7 +1,7 @@
 """Rewind a conversation, its files or both to before a prompt: plan first, then apply.
 
-Nothing is lost: the conversation continues at an earlier entry, later ones stay in the file, and
-the journal keeps the previous content of files. So a rewind can itself be undone.
+Nothing is lost: the conversation continues at an earlier entry, later entries stay in the file, and
+the journal keeps the previous content of files. A rewind can therefore be undone.
 """
 
 import os
@@ -50,7 +50,7 @@ NOWHERE = "00000000-0000-0000-0000-000000000000"
 
 OUTSIDE = "it is outside of the working directories"
 PROTECTED = "programs take commands from it"
-FOREIGN = "its copy was not made when the session says"
+FOREIGN = "its backup was not made at the recorded time"
 
 _START: Fields = {
     "type": "user",
@@ -61,8 +61,8 @@ _START: Fields = {
     },
     "isMeta": True,
 }
-"""The first entry: newer clients do not resume a conversation that starts with a note (observed:
-2.1.150, 2.1.325)."""
+"""Replaces the note at the start of a conversation: newer clients do not resume a conversation that
+starts with a system entry (observed: 2.1.150, 2.1.325)."""
 
 
 class RewindScope(StrEnum):
@@ -94,7 +94,7 @@ class FileBack(Struct, frozen=True):
     is_created: bool = False
     """True if the file does not exist now."""
     apart: str = ""
-    """The reason to confirm it separately; empty for an ordinary file."""
+    """The reason why the user must confirm this file separately; empty for an ordinary file."""
 
 
 class RewindPlan(Struct, frozen=True):
@@ -111,7 +111,7 @@ class RewindPlan(Struct, frozen=True):
 
     @property
     def usual(self) -> list[FileBack]:
-        """Files restored without a question of their own."""
+        """Files restored without separate confirmation."""
         return [file for file in self.files if not file.apart and not file.is_lost]
 
     @property
@@ -135,7 +135,7 @@ class RewindPlan(Struct, frozen=True):
         return [file for file in self.usual if file.is_created]
 
     def choosing(self, chosen: Collection[Path]) -> "RewindPlan":
-        """Return the plan with some of the files that need confirmation confirmed."""
+        """Return the plan with the chosen files confirmed."""
         files = [replace(file, apart="") if file.path in chosen else file for file in self.files]
         return replace(self, files=files)
 
@@ -161,7 +161,7 @@ def plan_rewind(
 ) -> RewindPlan:
     """Plan a rewind to before a prompt.
 
-    `root` is the session's directory, `directories` are others that may be worked in.
+    `root` is the session's directory, `directories` are additional working directories.
     """
     node = session.node(prompt)
     if not _is_prompt(node):
@@ -211,11 +211,11 @@ def undo_rewind(done: Rewound, session: Session, journal: Journal) -> None:
 def move_tip(session: Session, leaf: str | None, why: str) -> None:
     """Record an entry as the conversation's tip, or None for its start.
 
-    A note is added below that entry, with the latest timestamp and last in the file, so every
-    client version takes it for the tip, by whatever rule. Newer versions also obey lines about the
-    tip: one says that the user left the branch on purpose, another names the tip itself.
+    Append a note as a child of that entry. It has the latest timestamp and is the last entry of the
+    file, so every client version takes it for the tip. Newer versions also read `last-prompt`
+    lines: one records that the user left the branch on purpose, another names the new tip.
     """
-    # Another process may have appended to the session since it was planned.
+    # Another process may have appended to the session since the rewind was planned.
     session.refresh()
     tree = session.tree
     rank = tree.rank_of(leaf)
@@ -274,9 +274,9 @@ def _files_back(
 
 
 def why_apart(path: Path, folders: Iterable[Path]) -> str:
-    """Return why a file must be confirmed by itself; empty for an ordinary one.
+    """Return why the user must confirm a file separately; empty for an ordinary file.
 
-    The lines that name it may come from somebody else: `../.bash_profile` would run commands.
+    A stranger may have written the session: restoring `../.bash_profile` would run commands.
     """
     try:
         if not is_inside(path, folders):
@@ -287,7 +287,7 @@ def why_apart(path: Path, folders: Iterable[Path]) -> str:
 
 
 def _states_at(snapshots: list[FileSnapshot], prompt: ChainNode) -> dict[str, Backup]:
-    """Return the state of each file at a prompt: that of its first backup afterwards."""
+    """Return the state of each file at a prompt, which is its first backup after the prompt."""
     states: dict[str, Backup] = {}
     exact = [rank for rank, each in enumerate(snapshots) if each.message_id == prompt.uuid]
     later = [rank for rank, each in enumerate(snapshots) if each.offset >= prompt.offset]
@@ -301,7 +301,7 @@ def _versions(snapshots: list[FileSnapshot], name: str) -> list[Backup]:
 
 
 def _first_time(snapshots: list[FileSnapshot], copy: Path) -> str:
-    """Return when a copy was made, by the first snapshot that names it."""
+    """Return the time of a copy, according to the first snapshot that names it."""
     backups = (backup for each in snapshots for backup in each.backups.values())
     return next((backup.time for backup in backups if backup.name == copy.name), "")
 
@@ -334,8 +334,8 @@ def _change(file: FileBack) -> Change:
 
 
 def _umask() -> int:
-    # The mask can only be read by setting it. A file that another thread creates at this moment is
-    # private rather than open to everyone.
+    # The mask can only be read by setting it. With 0o077, a file that another thread creates at
+    # this moment is private instead of open to everyone.
     current = os.umask(0o077)
     os.umask(current)
     return current
