@@ -229,7 +229,9 @@ def test_another_file_in_the_place_of_a_part_is_named(machine: NewMachine, dest:
     with pytest.raises(TurnlogError, match=r"part-\w+\.parquet is not a part of the lake"):
         lake_report(LakeSource(dest), ReportRequest("model"))
     new.write_bytes(content)
-    with pytest.raises(TurnlogError, match=r"part-\w+\.parquet does not match the hash in its name"):
+    with pytest.raises(
+        TurnlogError, match=r"part-\w+\.parquet does not match the hash in its name"
+    ):
         lake_report(LakeSource(dest), ReportRequest("model"))
 
 

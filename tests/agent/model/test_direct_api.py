@@ -88,23 +88,25 @@ def test_an_event_that_is_not_complete_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variables", "token"),
+    ("variables", "credential"),
     [
-        ({"ANTHROPIC_API_KEY": "k"}, "Bearer k"),
-        ({"ANTHROPIC_AUTH_TOKEN": "t"}, "Bearer t"),
-        ({"ANTHROPIC_API_KEY": "k", "ANTHROPIC_AUTH_TOKEN": "t"}, "Bearer k"),
+        ({"ANTHROPIC_API_KEY": "k"}, {"x-api-key": "k"}),
+        ({"ANTHROPIC_AUTH_TOKEN": "t"}, {"authorization": "Bearer t"}),
+        ({"ANTHROPIC_API_KEY": "k", "ANTHROPIC_AUTH_TOKEN": "t"}, {"x-api-key": "k"}),
     ],
 )
 def test_the_key_and_the_headers_are_sent(
-    variables: dict[str, str], token: str, api: ScriptedApi
+    variables: dict[str, str], credential: dict[str, str], api: ScriptedApi
 ) -> None:
     events = ask(variables | {"ANTHROPIC_BASE_URL": f"{api.url}/"})
     assert events[-1]["type"] == "message_stop"
     assert "ping" not in [event["type"] for event in events]
     (request,) = api.requests
     assert request.path == "/v1/messages"
-    headers = ("authorization", "anthropic-beta", "content-type")
-    assert [request.headers[name] for name in headers] == [token, "a,b", "application/json"]
+    headers = ("anthropic-beta", "content-type")
+    assert [request.headers[name] for name in headers] == ["a,b", "application/json"]
+    names = ("x-api-key", "authorization")
+    assert {name: request.headers[name] for name in names if name in request.headers} == credential
     assert request.headers["anthropic-version"]
     assert request.body == {
         **{name: REQUEST[name] for name in ("model", "max_tokens")},

@@ -148,7 +148,7 @@ class DirectClient:
 
         self.address = _address_in(environment)
         headers = {
-            "authorization": f"Bearer {_key_in(environment)}",
+            **_credential_in(environment),
             "anthropic-version": VERSION,
             "content-type": "application/json",
             "accept": "application/json",
@@ -207,13 +207,16 @@ def _address_in(environment: Mapping[str, str]) -> str:
     return f"{base.rstrip('/')}/v1/messages"
 
 
-def _key_in(environment: Mapping[str, str]) -> str:
-    """Return the key; raise `ModelError`, without quoting it, if it cannot be a header value."""
+def _credential_in(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the header with the key; raise `ModelError`, without quoting it, if none can hold it.
+
+    Gateways may look for a key only where the client sends it (2.1.325, observed).
+    """
     name = KEY if environment.get(KEY) else TOKEN
     key = environment.get(name) or ""
     if not key.isascii() or not key.isprintable():
         raise ModelError(f"{name} contains characters that no key has", KEYS)
-    return key
+    return {"x-api-key": key} if name == KEY else {"authorization": f"Bearer {key}"}
 
 
 async def _require_success(response: "httpx2.Response") -> None:
