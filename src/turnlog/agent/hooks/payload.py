@@ -56,6 +56,8 @@ def fill_placeholders(given: Any, payload: Fields) -> Any:
 
     >>> fill_placeholders({"path": "${tool_input.file_path}"}, {"tool_input": {"file_path": "/a"}})
     {'path': '/a'}
+    >>> fill_placeholders("${files.1}", {"files": ["/a", "/b"]})
+    '/b'
     """
     if isinstance(given, str):
         return PLACE.sub(lambda found: _text(_part(payload, found[1])), given)
