@@ -247,7 +247,23 @@ def test_a_path_with_the_name_of_a_branch_is_reset(repository: Repository) -> No
     assert repository.verdict("git checkout HEAD app") is VerdictKind.ASK
 
 
-@pytest.mark.parametrize("command", ["git merge --squash --autostash plain", "git rebase --au x"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git merge --into-name x plain", "git merge --aut plain", "git merge -F x plain"),
+        *("git rebase --au plain", "git rebase --unheard-of plain", "git read-tree -u plain"),
+        *("git checkout --pathspec-from-f x", "git checkout-index --prefix=x/ -a"),
+        *("git switch --unheard-of plain", "git reset --ke plain", "git restore --sour plain ."),
+    ],
+)
+def test_options_that_are_not_known_ask(command: str, repository: Repository) -> None:
+    assert repository.verdict("git merge --no-ff -m text plain") is VerdictKind.ALLOW
+    assert repository.verdict(command) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command", ["git merge --squash --autostash plain", "git rebase --autostash x"]
+)
 def test_changes_that_are_put_away_may_not_come_back(command: str, repository: Repository) -> None:
     repository.write("a.txt", "2")
     assert repository.verdict(command, "Edit(/a.txt)") is VerdictKind.ASK

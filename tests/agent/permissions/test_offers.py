@@ -127,7 +127,7 @@ def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project:
         *("git apply --build-fake-ancestor=../x y.patch", "git apply -- * x.patch"),
         *("git stash list --output=../x", "git stash show -p --outp ../x"),
         "git stash list -- --output=../x",
-        *("git add --pathspec-from-file=../x", "git checkout HEAD --pathspec-from-f ../x"),
+        *("git add --pathspec-from-file=../x", "git checkout HEAD --pathspec-from-file ../x"),
         *("git commit -m x --pathspec-from-file ../x", "git stash push --pathspec-from-file=/x"),
         *("git cherry-pick --strategy=x/y side", "git cherry-pick side --strat x/y"),
         *("git log -1 --output=../x", "git diff --outp ../x", "git blame a --output=../x"),

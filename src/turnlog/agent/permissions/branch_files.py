@@ -68,7 +68,7 @@ KEEPING = {
             """.split()
         ),
     ),
-    "checkout-index": frozenset(),
+    "checkout-index": frozenset("-a --all -f --force -q --quiet -u --index".split()),
     "merge": frozenset(
         """
         --allow-unrelated-histories --autostash --cleanup --commit -e --edit --ff --ff-only
@@ -78,15 +78,15 @@ KEEPING = {
         --strategy-option -v --verbose --verify -X
         """.split()
     ),
-    "read-tree": frozenset(),
     "rebase": frozenset(
         """
-        --autosquash --autostash --committer-date-is-author-date --empty -f --force-rebase
+        --autosquash --autostash --committer-date-is-author-date --empty --exec -f --force-rebase
         --gpg-sign -i --ignore-date --interactive --keep-base --keep-empty -m --merge -n
         --no-autosquash --no-autostash --no-ff --no-gpg-sign --no-keep-empty
         --no-reapply-cherry-picks --no-rerere-autoupdate --no-stat --no-update-refs --no-verify
         --onto -q --quiet -r --reapply-cherry-picks --rebase-merges --rerere-autoupdate -s -S
-        --signoff --stat --strategy --strategy-option --update-refs -v --verbose --verify -X
+        --signoff --stat --strategy --strategy-option --update-refs -v --verbose --verify
+        -x -X
         """.split()
     ),
     "reset": frozenset("--hard -q --quiet".split()),
@@ -100,7 +100,8 @@ ones would never be complete.
 DISCARDING = frozenset(
     """
     --conflict -f --force --ignore-other-worktrees --ignore-skip-worktree-bits -m --merge
-    --no-overlay --no-overwrite-ignore --ours --overlay --overwrite-ignore --theirs
+    --no-overlay --no-overwrite-ignore --ours --overlay --overwrite-ignore --pathspec-from-file
+    --theirs
     """.split()
 )
 """Options of `git checkout` with which it may also discard changes."""
@@ -126,7 +127,7 @@ PICKED = re.compile(
 
 They take all of `git log` as well: `-5 --grep=x topic` applies one that nothing names.
 """
-JOINED = re.compile(r"-[qdt]+[A-Za-z]")
+JOINED = re.compile(r"-[adfqt]+[A-Za-z]")
 """Letters of which only the last one may have a value: `git switch -qc new`."""
 CONTINUING = frozenset("--abort --continue --quit --skip".split())
 RESETTING = frozenset("checkout-index read-tree reset restore".split())
@@ -213,10 +214,9 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
         return None
     if _only_stages(subcommand, options):
         return BranchChange(tuple(named), only_stages=True)
-    is_plain = subcommand in PICKING or options <= KEEPING[subcommand]
-    is_known = is_plain or (
-        subcommand == "checkout" and options <= KEEPING[subcommand] | DISCARDING
-    )
+    known = KEEPING.get(subcommand, frozenset())
+    is_plain = subcommand in PICKING or options <= known
+    is_known = is_plain or (subcommand == "checkout" and options <= known | DISCARDING)
     # `git restore -stopic`, `git switch --orphan x`, `git merge --into-name x`
     if not is_known or _is_doubtful(subcommand, texts, options):
         raise UnknownValue(subcommand)
