@@ -31,7 +31,7 @@ class SendPosition(Struct, frozen=True):
 
 
 class SendProgress(Struct):
-    """How much of a session was sent, and how many spans are still unsent."""
+    """The part of a session that was sent, and the number of spans that were not."""
 
     session: str
     path: str

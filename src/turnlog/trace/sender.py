@@ -34,7 +34,7 @@ THREADS = 32
 
 
 class Urgency(NamedTuple):
-    """How long to wait for locks, and whether to ignore retry delays."""
+    """The patience of a send: the time to wait for locks, and whether retry delays count."""
 
     wait: float = 0.0
     """Seconds to wait for another sender."""

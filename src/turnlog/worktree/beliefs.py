@@ -66,7 +66,7 @@ NOTHING = Belief()
 
 
 class WriteRule(StrEnum):
-    """How a client treats line endings when it writes a text."""
+    """The line endings that a client writes."""
 
     VERBATIM = "verbatim"
     """As in the text: 2.1.100 on (observed: 2.1.100, 2.1.150, 2.1.209, 2.1.325)."""

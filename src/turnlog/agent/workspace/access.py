@@ -1,4 +1,4 @@
-"""What permission decisions are based on: modes, accesses, protected files, resolved paths."""
+"""The basis of permission decisions: modes, accesses, protected files, resolved paths."""
 
 import os
 from collections.abc import Iterable
