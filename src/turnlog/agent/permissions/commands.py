@@ -184,7 +184,7 @@ def _to_run(command: ShellCommand) -> str | None:
 
 
 def _listings(command: ShellCommand) -> Iterator[AccessDecision]:
-    """Yield the decisions of deny and ask rules about the directories that patterns list."""
+    """Yield what deny and ask rules decide, in every mode, about directories that patterns list."""
     for part in command.script.parts if command.has_file_rules else ():
         for word in patterns_in(part):
             for place in filter(None, command.places):

@@ -155,7 +155,8 @@ class Consent:
     def mode(self) -> ApprovalMode:
         """The mode; a sub-agent has that of the conversation, unless it has its own.
 
-        Plan mode always applies to sub-agents, even if the user switches to it while they run.
+        Plan mode of the conversation always applies: if the user switches to it while a sub-agent
+        runs, the sub-agent may not write anything either.
         """
         if self._lender is None:
             return self._mode or ApprovalMode.DEFAULT
@@ -267,7 +268,7 @@ class Consent:
                 save_rules(file, change.rules, change.behavior)
 
     def _drop(self, kind: str, source: str, texts: Iterable[str] | None) -> None:
-        """Ignore entries of a list in the settings until the session ends; None for all."""
+        """Ignore entries of a list in the settings until the session ends; all if `texts` is None."""
         self._dropped |= {(kind, source, text) for text in ([None] if texts is None else texts)}
 
     def _change_directories(

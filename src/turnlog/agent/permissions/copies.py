@@ -74,7 +74,10 @@ def guard_copies(
 def guard_trees(
     name: str, words: tuple[Word, ...], place: Path | None, policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Ask like `guard_copies` about a call that is not understood: `cp -rT new .`."""
+    """Do the same as `guard_copies` for a call that is not understood, but never deny it.
+
+    Examples are `cp -rT new .` and `cp -r new/. .`.
+    """
     if name not in TREE_COPIERS:
         return
     try:

@@ -42,7 +42,7 @@ class Displacement:
 
 
 def _sources(name: str, arguments: tuple[str, ...]) -> Iterable[str]:
-    """Return the paths that a program moves or removes; all operands of an unknown call."""
+    """Return the paths that a program moves or removes; all operands if the call is unclear."""
     effect = change_files(name, arguments)
     return effect.removes if effect else [each for each in arguments if not each.startswith("-")]
 

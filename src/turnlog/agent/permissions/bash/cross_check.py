@@ -34,9 +34,10 @@ class NoAnswer(Exception):
 
 
 def find_disagreement(command: str, script: Script, bash: str) -> str | None:
-    """Return why bash's parse of a command may differ from ours; None if nothing suggests that.
+    """Return why bash's parse of a command may differ from ours; None if they agree.
 
-    `script` is our parse of the command. Bash before 5.0 cannot print its parse: always None.
+    `script` is our parse of the command. Also returns None for bash before 5.0, which cannot print
+    its own.
     """
     version = bash_version(bash)
     if version is None:

@@ -82,7 +82,7 @@ def _may_fit(name: str, part: str) -> bool:
 
 
 def _in_home(rest: str) -> str:
-    """Return the home directory followed by the rest of a word."""
+    """Return HOME followed by the rest of a word; `~` alone is `/` if HOME is `/`."""
     return _home() + rest or "/"
 
 
@@ -143,8 +143,8 @@ def _names(folder: Path) -> Iterator[str]:
 def _compiled(part: str) -> tuple[re.Pattern[str], re.Pattern[bytes]]:
     r"""Compile a glob to regular expressions for str and bytes that match without backtracking.
 
-    Each text between two stars is matched at its first occurrence only. With plain
-    `.*`, `*a*a*a*a*a*a*b` takes hours for a name of 200 letters.
+    Each text between two stars is matched at its first occurrence only. With plain `.*`,
+    `*a*a*a*a*a*a*b` takes hours for a name of 200 letters.
 
     >>> bool(_compiled("*a*a*a*a*a*a*b")[0].fullmatch("a" * 200))
     False
