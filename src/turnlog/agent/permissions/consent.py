@@ -268,7 +268,7 @@ class Consent:
                 save_rules(file, change.rules, change.behavior)
 
     def _drop(self, kind: str, source: str, texts: Iterable[str] | None) -> None:
-        """Ignore entries of a list in the settings until the session ends; all if `texts` is None."""
+        """Ignore entries of a list in the settings until the session ends; None means all."""
         self._dropped |= {(kind, source, text) for text in ([None] if texts is None else texts)}
 
     def _change_directories(
