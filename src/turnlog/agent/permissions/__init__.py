@@ -1,4 +1,4 @@
-"""Permissions: what a call would touch, and whether it may."""
+"""Permissions: decide whether a call may run, by the files, commands and addresses it touches."""
 
 from turnlog.agent.permissions.file_verdicts import is_readable
 from turnlog.agent.permissions.policy import Policy, Verdict, VerdictKind

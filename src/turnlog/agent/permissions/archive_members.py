@@ -1,7 +1,7 @@
-"""The files in a tar or zip archive, as every program reads it.
+"""List the files in a tar or zip archive, if every program would unpack the same ones.
 
-Programs repair, skip and rename: tar goes on behind a damaged header, unzip drops control
-characters from names. An archive is understood only if nothing in it leaves them a choice.
+Programs repair, skip and rename members: tar continues after a damaged header, unzip drops control
+characters from names. An archive that leaves room for such choices raises `NotUnderstood`.
 """
 
 import bz2
@@ -14,34 +14,34 @@ from pathlib import PurePosixPath
 from typing import NamedTuple, Protocol
 
 LARGEST_UNPACKED = 64 << 20
-"""Bytes of an archive without its compression."""
+"""Maximum size of a decompressed archive, in bytes."""
 MOST_MEMBERS = 2_000
 BLOCK = 512
 NUMBER = re.compile(rb" *([0-7]{1,11})[ \0]*")
-"""A number in a header of tar; some programs also read `+7`, others `1_0`."""
+"""An octal number in a tar header, read strictly: some programs accept `+7`, others `1_0`."""
 CHECKSUM = slice(148, 156)
 USTAR, GNU = b"ustar\00000", b"ustar  \0"
 FILES, LINKS, FOLDER, HARD_LINK = b"0\0", b"12", b"5", b"1"
 LONG_NAME, LONG_TARGET, RECORDS, SHARED_RECORDS = b"L", b"K", b"x", b"g"
 NAMED, LINKED = "path", "linkpath"
 KNOWN_RECORDS = frozenset("atime ctime gid gname linkpath mtime path uid uname".split())
-"""Records of a pax header that do not change where a file is written, but for its name."""
+"""Pax records that are accepted; only `path` and `linkpath` affect where a file is written."""
 RECORD = re.compile(rb"([1-9][0-9]{0,6}) ([A-Za-z]+)=")
 COMMENT = re.compile(rb"[0-9]+ comment=[0-9a-f]{40,64}\n")
-"""What `git archive` writes for all members: the commit."""
+"""The only global pax record that is accepted: the commit hash that `git archive` writes."""
 ZIP_END = struct.Struct("<4s4H2IH")
 ZIP_MEMBER, ZIP_CONTENT = struct.Struct("<4s6H3I5H2I"), struct.Struct("<4s5H3I2H")
 END_MARK, LOCATOR_MARK = b"PK\5\6", b"PK\6\7"
 MEMBER_MARK, CONTENT_MARK = b"PK\1\2", b"PK\3\4"
 LOCATOR_SIZE = 20
 ZIP_NAME = re.compile(rb"[ !$-)+-.0-9=@A-Z\[\]^_`a-z{}~/]+")
-"""A name that unzip keeps: it cuts off `;1`, and takes a backslash for a slash."""
+"""A name that unzip does not change: it would cut off `;1`, and turn a backslash into a slash."""
 UNICODE_NAME = b"up"
-"""The id of the extra field with another name."""
+"""The ID of the Unicode Path extra field, which gives a member a second name."""
 
 
 class NotUnderstood(Exception):
-    """Arguments, or an archive, that may mean more than is known."""
+    """The arguments or the archive are ambiguous, or use a feature that is not supported here."""
 
 
 class ArchiveMember(NamedTuple):
@@ -51,7 +51,7 @@ class ArchiveMember(NamedTuple):
     is_link: bool = False
     """True for symbolic and hard links."""
     shared: str = ""
-    """The file that a hard link is another name of."""
+    """The target of a hard link; empty for other members."""
 
 
 class _Decompressor(Protocol):
@@ -71,11 +71,11 @@ OTHER_COMPRESSIONS = (
     *(b"\x1f\x9d", b"\x1f\xa0", b"LZIP", b"LRZI", b"GRZipII", b"\x89LZO", b"(\xb5/\xfd", b"]\0\0"),
     *(b'\x04"M\x18', b"\xed\xab\xee\xdb", b"begin"),
 )
-"""The first bytes of what tar programs decompress as well, but that is not looked into here."""
+"""Magic bytes of formats that tar programs also decompress, but this module does not."""
 
 
 def list_members(content: bytes, *, is_zip: bool) -> list[ArchiveMember]:
-    """Return the files in an archive; raise `NotUnderstood` if it may be read in two ways."""
+    """Return the files in an archive; raise `NotUnderstood` if it is ambiguous."""
     found = _zip_members(content) if is_zip else _tar_members(_unpacked(content))
     members: list[ArchiveMember] = []
     for member in found:
@@ -91,7 +91,7 @@ def _unpacked(content: bytes) -> bytes:
         if content.startswith(start) and not _is_signed(content):
             stream = create()
             found = stream.decompress(content, LARGEST_UNPACKED)
-            # Programs also read what follows the first stream, as if it were part of it.
+            # Programs also decompress the streams after the first one, and join the results.
             if not stream.eof or stream.unused_data:
                 raise NotUnderstood
             return _only_tar(found)
@@ -99,9 +99,10 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def _only_tar(content: bytes) -> bytes:
-    """Return a tar file; raise if programs may decompress it, as its first bytes tell them to.
+    """Return a tar file unchanged; raise `NotUnderstood` if a program might decompress it.
 
-    GNU tar does so only without a signature in the header of the first member, bsdtar always.
+    Magic bytes at the start make bsdtar decompress a file in any case, and GNU tar if its first
+    header has no `ustar` signature.
     """
     if not _is_signed(content) or content.startswith((*DECOMPRESSORS, *OTHER_COMPRESSIONS)):
         raise NotUnderstood
@@ -134,13 +135,13 @@ def _tar_members(content: bytes) -> Iterator[ArchiveMember]:
             yield _member(head, kind, size, given)
             given = {}
         is_first = False
-    # Behind a damaged header or an empty block, some programs go on with the next header.
+    # After a damaged header or an empty block, some programs continue with the next header.
     if is_first or given or content[place:].strip(b"\0"):
         raise NotUnderstood
 
 
 def _given_by(kind: bytes, body: bytes) -> dict[str, str]:
-    """Return the name and the target that a header gives the next member, empty if it has none."""
+    """Return the name and link target that an extension header sets for the next member."""
     if kind == RECORDS:
         return _names_in_records(body)
     return {NAMED if kind == LONG_NAME else LINKED: _text(body)}
@@ -148,7 +149,8 @@ def _given_by(kind: bytes, body: bytes) -> dict[str, str]:
 
 def _member(head: bytes, kind: bytes, size: int, given: dict[str, str]) -> ArchiveMember:
     name = given.get(NAMED) or _name_in_head(head)
-    # Some programs take such a file for a directory, and its content for further members.
+    # If a file's name ends with a slash, some programs take the file for a directory, and its
+    # content for further members.
     if size and name.endswith("/"):
         raise NotUnderstood
     target = given.get(LINKED) or _text(head[157:257].partition(b"\0")[0])
@@ -156,7 +158,7 @@ def _member(head: bytes, kind: bytes, size: int, given: dict[str, str]) -> Archi
 
 
 def _kind_and_size(head: bytes) -> tuple[bytes, int]:
-    """Return the kind of a header and the size of what follows; raise if it is not a plain one."""
+    """Return a header's kind and the size of its body; raise `NotUnderstood` if it is unusual."""
     kind = head[156:157]
     known = FILES + LINKS + FOLDER + LONG_NAME + LONG_TARGET + RECORDS + SHARED_RECORDS
     blanked = head[: CHECKSUM.start] + b" " * 8 + head[CHECKSUM.stop :]
@@ -176,14 +178,14 @@ def _number(field: bytes) -> int:
 
 
 def _name_in_head(head: bytes) -> str:
-    # GNU tar keeps times where others have the first part of a long name.
+    # GNU headers have timestamps where others have the prefix of a long name.
     prefix = head[345:500].partition(b"\0")[0] if head[257:265] == USTAR else b""
     name = head[:100].partition(b"\0")[0]
     return _text(prefix + b"/" + name if prefix else name)
 
 
 def _names_in_records(body: bytes) -> dict[str, str]:
-    """Return the name and the target in a pax header, empty if there are none."""
+    """Return the name and link target in a pax header; each is empty if it is missing."""
     found: dict[str, bytes] = {}
     while body:
         start = RECORD.match(body)
@@ -216,7 +218,7 @@ def _zip_members(content: bytes) -> Iterator[ArchiveMember]:
         raise NotUnderstood
     _, disk, first_disk, here, count, size, start, comment = ZIP_END.unpack_from(content, end)
     is_whole = end + ZIP_END.size + comment == len(content) and start + size == end
-    # A second record of the end, for large archives, could name another list of members.
+    # A zip64 end record, for large archives, could point to another central directory.
     is_large = content[max(0, end - LOCATOR_SIZE) :].startswith(LOCATOR_MARK)
     if not is_whole or is_large or disk or first_disk or here != count:
         raise NotUnderstood
@@ -234,7 +236,7 @@ def _zip_members(content: bytes) -> Iterator[ArchiveMember]:
 
 
 def _zip_name(content: bytes, start: int, named: int, extra: int) -> bytes:
-    """Return the name of a member; raise if unzip might give it another one."""
+    """Return a member's name; raise `NotUnderstood` if unzip might use another one."""
     name, more = content[start : start + named], content[start + named : start + named + extra]
     if not ZIP_NAME.fullmatch(name) or UNICODE_NAME in more:
         raise NotUnderstood
@@ -242,7 +244,7 @@ def _zip_name(content: bytes, start: int, named: int, extra: int) -> bytes:
 
 
 def _is_named_alike(content: bytes, place: int, name: bytes) -> bool:
-    """Return whether a member has the same name in front of its content as in the list."""
+    """Return whether a member's local header has the same name as the central directory."""
     if place + ZIP_CONTENT.size > len(content):
         return False
     mark, *_, named, extra = ZIP_CONTENT.unpack_from(content, place)

@@ -1,7 +1,8 @@
-"""Files that an archive is unpacked to, for commands that unpack one.
+"""Check the files that a command would unpack from an archive.
 
-A rule for `tar` names no file: the archive does. It may come from a stranger, and contain
-`.git/hooks/pre-commit`, a file that a rule denies, or a link to a directory and a file below it.
+A rule that allows `tar` does not say which files are written: the archive does. It may come from an
+untrusted source and contain `.git/hooks/pre-commit`, a file that a rule denies, or a link to a
+directory and a file below that link.
 """
 
 import lzma
@@ -25,7 +26,7 @@ from turnlog.agent.permissions.working_directories import arguments_in, path_in
 from turnlog.format.regular_files import read_regular
 
 LARGEST = 8 << 20
-"""Bytes of an archive that is looked at."""
+"""Maximum size of an archive that is inspected, in bytes."""
 MOST_NAMES = 2_000
 TAR = frozenset("bsdtar gtar star tar".split())
 OTHERS = {
@@ -39,14 +40,14 @@ OTHERS = {
     "unar": re.compile(r".*", re.S),
     "uudecode": re.compile(r".*", re.S),
 }
-"""Programs whose archives are not looked at, with the argument that makes them unpack one."""
+"""Programs whose archives are not inspected, with the argument that makes them write members."""
 EXTRACT = re.compile(r"-[^-]*x.*|--(?:e|ex|ext|extr|extra|extrac|extract|g|ge|get)", re.S)
 SHOWING = re.compile(r"-[lvtzZ]+q*")
-"""An option with which unzip only shows what is in an archive."""
+"""An option that makes unzip list or test an archive instead of unpacking it."""
 LISTING = re.compile(r"-?[jJvz]*t[jJvz]*f")
 OLD_STYLE = re.compile(r"[a-zA-Z]+")
 FLAGS = "xvzjJapokmn"
-"""Options of tar without a value, which change no name."""
+"""Options of tar that take no value and do not change file names."""
 STRIP = re.compile(r"--strip-components=[0-9]")
 UNKNOWN_ARCHIVE = AccessDecision(
     VerdictKind.ASK,
@@ -66,7 +67,7 @@ class Unpacking(NamedTuple):
 def guard_archives(
     name: str, words: tuple[Word, ...], place: Path | None, policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Ask about an archive that holds a protected or denied file, or cannot be looked at."""
+    """Ask about an archive that holds a protected or denied file, or cannot be inspected."""
     if not _unpacks(name, words):
         return
     try:
@@ -92,7 +93,7 @@ def find_archive(name: str, words: tuple[Word, ...], place: Path | None) -> list
 
 
 def only_lists(name: str, words: tuple[Word, ...]) -> bool:
-    """Return whether a call shows what is in an archive, as `tar tf x.tar` and `unzip -l x.zip`."""
+    """Return whether a call only lists an archive, such as `tar tf x.tar` or `unzip -l x.zip`."""
     if name == "unzip":
         return not _unpacks(name, words)
     return name in TAR and bool(words) and LISTING.fullmatch(words[0].text) is not None
@@ -114,13 +115,13 @@ def _judge(members: list[ArchiveMember], folder: Path, policy: Policy) -> Iterat
             yield AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
         if is_guarded(path, policy.directories, policy.added_path):
             yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
-        # Under its other name, the file could be read without a question.
+        # Through the hard link, the file could be read without asking.
         if name in shared and judge_read(path, policy).kind is not VerdictKind.ALLOW:
-            yield AccessDecision(VerdictKind.ASK, f"{path} gets another name", is_guarded=True)
+            yield AccessDecision(VerdictKind.ASK, f"it adds a hard link to {path}", is_guarded=True)
 
 
 def _has_hidden_targets(members: list[ArchiveMember]) -> bool:
-    """Return whether a member may land elsewhere: below or in place of a link, or by `..`."""
+    """Return whether a link or `..` may make a member land outside of the path that it names."""
     counts = Counter(member.name for member in members)
     links = {member.name for member in members if member.is_link}
     paths = [PurePosixPath(each) for member in members for each in (member.name, member.shared)]
@@ -130,16 +131,16 @@ def _has_hidden_targets(members: list[ArchiveMember]) -> bool:
 
 
 def _ends(name: str) -> Iterator[str]:
-    """Yield the names that a member may get.
+    """Yield every name under which a member may be unpacked.
 
-    `--strip-components` removes leading directories, and programs do not agree about prefixes.
+    `--strip-components` removes leading directories, and programs strip different prefixes.
     """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     yield from ("/".join(parts[rank:]) for rank in range(len(parts)))
 
 
 def _tar(arguments: tuple[str, ...]) -> Unpacking:
-    """Return what tar unpacks; raise `NotUnderstood` for anything but the plainest options."""
+    """Return the archive that tar unpacks; raise `NotUnderstood` for all but a few options."""
     rest = list(arguments)
     archives: list[str] = []
     if rest and OLD_STYLE.fullmatch(rest[0]):
@@ -157,14 +158,14 @@ def _tar(arguments: tuple[str, ...]) -> Unpacking:
             flags, has_file, value = word[1:].partition("f")
             _require(not flags.strip(FLAGS) and (value or rest or not has_file))
             archives += [value or rest.pop(0)] if has_file else []
-    # With a colon, GNU tar takes it for a file on another machine.
+    # GNU tar takes a name with a colon for a file on another machine.
     _require(len(archives) == 1 and archives[0] not in ("", "-") and ":" not in archives[0])
     return Unpacking(archives[0])
 
 
 def _unzip(arguments: tuple[str, ...]) -> Unpacking:
     options, archive, rest = _split_unzip(arguments)
-    # Without the file of that name, unzip looks for `x.zip`, and it expands patterns by itself.
+    # If `x` does not exist, unzip tries `x.zip`. It also expands patterns itself.
     _require(archive and not any(sign in archive for sign in "*?["))
     _require(all(re.fullmatch(r"-[noq]+", word) for word in options))
     if "-d" not in rest:
@@ -176,7 +177,7 @@ def _unzip(arguments: tuple[str, ...]) -> Unpacking:
 
 
 def _split_unzip(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
-    """Return the options of unzip, the archive, and the arguments behind it: names and `-d`."""
+    """Return the options of unzip, the archive, and the arguments after it: members and `-d`."""
     count = next((n for n, word in enumerate(words) if not word.startswith("-")), len(words))
     return list(words[:count]), next(iter(words[count:]), ""), list(words[count + 1 :])
 
@@ -187,9 +188,9 @@ def _require(is_plain: object) -> None:
 
 
 def _unpacks(name: str, words: tuple[Word, ...]) -> bool:
-    """Return whether a call unpacks an archive; an argument that is only known later may say so."""
+    """Return whether a call may unpack an archive; with an unknown argument, it always may."""
     if name == "unzip":
-        # Behind the archive, `-l` is the name of a file in it, and `--l` takes `-l` back.
+        # After the archive, `-l` is the name of a member; `--l` cancels `-l`.
         options, *_ = _split_unzip([word.text for word in words])
         is_known = all(word.is_known for word in words)
         return not (is_known and options and all(map(SHOWING.fullmatch, options)))

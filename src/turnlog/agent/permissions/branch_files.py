@@ -1,7 +1,7 @@
-"""Files that git brings from another branch, commit or stash, or resets to what was committed.
+"""Find the files that a git command would replace from a branch, commit or stash, or reset.
 
-`git checkout topic` names no file, but may bring another `.claude/settings.json`. Git is asked for
-the names only: the calls here read the index and objects, and run no program of the repository.
+`git checkout topic` names no file, but may replace `.claude/settings.json`. The calls of git here
+only read the index and objects, and run no program that the repository configures.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from turnlog.agent.workspace.shell.git_environment import guard_git
 from turnlog.format.regular_files import read_regular
 
 PATIENCE = 10.0
-"""Seconds for one answer of git; it usually takes 5 ms."""
+"""Maximum seconds for one call of git; it usually takes 5 ms."""
 MOST_NAMES = 2_000
 LARGEST = 1 << 22
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -48,16 +48,16 @@ BRINGING = frozenset(
 )
 """Subcommands that change tracked files without naming them."""
 LIMITED = frozenset("checkout checkout-index reset restore".split())
-"""Subcommands that take what follows `--` for paths; the others merge or switch to it."""
+"""Subcommands whose arguments after `--` are paths; the others merge or switch to them."""
 SHIFTING = re.compile(r"(?:-\w*|--[a-z-]+=)?subtree(?:=.*)?")
-"""A strategy that puts the files of a branch into another directory, or its option."""
+"""The `subtree` strategy or option, which puts the files of a branch into another directory."""
 RECURSION = "--recurse-submodules"
 WHOLE = "--root"
-"""The option of `git rebase` that applies all commits again."""
+"""The option of `git rebase` that replays all commits."""
 STASH = "--autostash"
-"""The option of `git merge` and `git rebase` that puts changes away, which may not come back."""
+"""The option of `git merge` and `git rebase` that stashes changes; restoring them may fail."""
 CREATING = frozenset("-b -B -c -C --create --force-create".split())
-"""Options in front of the name of a new branch."""
+"""Options that are followed by the name of a new branch."""
 KEEPING = {
     **dict.fromkeys(
         ("checkout", "switch"),
@@ -92,10 +92,10 @@ KEEPING = {
     "reset": frozenset("--hard -q --quiet".split()),
     "restore": frozenset("-q --quiet -s --source -S --staged -W --worktree".split()),
 }
-"""Options that bring nothing by themselves, by subcommand; any other one asks.
+"""Allowlist of options that bring no files by themselves, by subcommand; any other option asks.
 
-Git takes any beginning of an option for it, and new versions add options, so a list of dangerous
-ones would never be complete.
+Git accepts abbreviated options, and new versions add options, so a denylist would never be
+complete.
 """
 DISCARDING = frozenset(
     """
@@ -104,36 +104,36 @@ DISCARDING = frozenset(
     --theirs
     """.split()
 )
-"""Options of `git checkout` with which it may also discard changes."""
+"""Options with which `git checkout` may also discard changes."""
 LISTING = frozenset(
     """
     --all --alternate-refs --bisect --branches --exclude --glob --not --reflog --remotes --stdin
     --tags
     """.split()
 )
-"""Options that name commits without spelling them out; git takes no beginnings of these."""
+"""Options that select commits without naming them; git does not accept abbreviations of these."""
 UNSTAGING = {
     "reset": frozenset("--mixed -N -q --quiet --soft".split()),
     "restore": frozenset("-q --quiet -S --staged".split()),
 }
-"""Options with which only the index changes."""
+"""Options with which a subcommand changes only the index."""
 PICKED = re.compile(
     r"-[ensx]+|-[mSX].*|--(?:allow-empty|allow-empty-message|cleanup|commit|edit|ff|gpg-sign"
     r"|keep-redundant-commits|mainline|no-commit|no-edit|no-gpg-sign|no-rerere-autoupdate"
     r"|no-signoff|rerere-autoupdate|signoff|st[a-z-]*)",
     re.S,
 )
-"""Options of `git cherry-pick` and `git revert` that choose no commits.
+"""Options of `git cherry-pick` and `git revert` that do not select commits.
 
-They take all of `git log` as well: `-5 --grep=x topic` applies one that nothing names.
+Both also accept the options of `git log`: `-5 --grep=x topic` applies a commit without naming it.
 """
 JOINED = re.compile(r"-[adfqt]+[A-Za-z]")
-"""Letters of which only the last one may have a value: `git switch -qc new`."""
+"""Combined short options, of which only the last may take a value: `git switch -qc new`."""
 CONTINUING = frozenset("--abort --continue --quit --skip".split())
 RESETTING = frozenset("checkout-index read-tree reset restore".split())
 UPSTREAM, PICKING = frozenset(("merge", "rebase")), frozenset(("cherry-pick", "revert"))
 SEVERAL = ("...", "FETCH_HEAD", "^!", "^@", "^-")
-"""Names of commits that are no single one, or not the one that they start with."""
+"""Parts of a revision that stands for several commits, or not for the commit it starts with."""
 QUIET_STASH = frozenset("clear create drop list show store".split())
 TAKING_STASH = frozenset("apply branch pop".split())
 UNTRACKED = frozenset(("-u", "--include-untracked"))
@@ -150,25 +150,25 @@ class BranchChange(Struct, frozen=True):
     """The files that a call of git may replace."""
 
     revisions: tuple[str, ...] = ()
-    """Texts that may name commits; those that name none are paths or new branches."""
+    """Arguments that may name commits; one that does not is a path or a new branch."""
     paths: tuple[str, ...] = ()
-    """The paths that it is limited to."""
+    """The paths that the call is limited to; empty if it is not."""
     resets: bool = False
-    """True if changes that are not committed are lost."""
+    """True if uncommitted changes may be lost."""
     ranges: tuple[tuple[str, str], ...] = ()
-    """The commits that are applied one by one: those of the second that the first lacks."""
+    """Ranges `first..last` of commits that are applied one by one."""
     picks: bool = False
-    """True if it applies what each commit changes, not only how its files differ from now."""
+    """True if it applies the diff of each commit, as `git cherry-pick` and `git revert` do."""
     unstashes: bool = False
     """True if the revisions are stashes."""
     takes_untracked: bool = False
-    """True if files that are not tracked are put away."""
+    """True if untracked files are stashed."""
     only_stages: bool = False
-    """True if it changes the index alone."""
+    """True if it changes only the index."""
 
 
 def unknown_files(policy: Policy) -> AccessDecision:
-    """Return the finding about a call that may change any file, also one that a rule is about."""
+    """Return the decision about a call that may change any file, even one that a rule restricts."""
     has_rules = any(rule.tool in WRITING for rule in (*policy.deny, *policy.ask))
     return AccessDecision(VerdictKind.ASK, UNKNOWN, is_firm=has_rules, is_guarded=True)
 
@@ -176,7 +176,7 @@ def unknown_files(policy: Policy) -> AccessDecision:
 def guard_branch(
     words: tuple[Word, ...], place: Path, repository: Repository, policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Ask about a call of git that changes a protected file, or one that a rule is about."""
+    """Ask about a call of git that changes a protected file, or one that a rule restricts."""
     if not words[1:] or (words[1].is_known and words[1].text not in BRINGING):
         return
     try:
@@ -198,9 +198,9 @@ def guard_branch(
 
 
 def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
-    """Return what a call may bring, None for calls that bring nothing.
+    """Return the change that a call of git may make; None if it replaces no files.
 
-    Raises `UnknownValue` if that is only known when it runs.
+    Raises `UnknownValue` if the change is only known when git runs.
     """
     subcommand, texts = next(iter(arguments), ""), list(arguments[1:])
     if subcommand not in BRINGING:
@@ -225,7 +225,7 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
     named = [part for text in named for part in (text, *(_ends(text) if ".." in text else ()))]
     if subcommand in UPSTREAM and not named:
         named = ["@{upstream}"]
-    # A rebase stops at a conflict with the files of a commit on the way.
+    # A rebase that stops at a conflict leaves the files of an intermediate commit.
     ranges += _replayed(named) if subcommand == "rebase" else ()
     # With several operands all but the first are paths, even if a branch has the same name.
     has_paths = bool(paths) or (subcommand == "checkout" and len(named) > 1)
@@ -242,7 +242,7 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
 
 
 def _is_doubtful(subcommand: str, texts: list[str], options: set[str]) -> bool:
-    """Return whether a call may bring other commits or files than those that it spells out."""
+    """Return whether a call may bring commits or files that its arguments do not name."""
     if subcommand == "sparse-checkout" or subcommand.startswith("merge-"):
         return True
     if any(SHIFTING.fullmatch(text) for text in texts) and subcommand in UPSTREAM | PICKING:
@@ -258,12 +258,12 @@ def _is_doubtful(subcommand: str, texts: list[str], options: set[str]) -> bool:
 
 
 def _has_beginning(name: str, options: set[str]) -> bool:
-    """Return whether a long option, or any beginning of it, is given."""
+    """Return whether a long option is given, in full or abbreviated."""
     return any(name.startswith(option) for option in options if len(option) > 2)
 
 
 def _replayed(named: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the ranges that a rebase may apply again: `main..HEAD`, or `main..topic`."""
+    """Yield the ranges that a rebase may replay: `main..HEAD`, or `main..topic`."""
     yield from ((text, "HEAD") for text in named)
     if len(named) > 1:
         yield from (("HEAD", text) for text in named)
@@ -278,7 +278,7 @@ def _ends(text: str) -> tuple[str, str]:
 def _read_stash(texts: list[str]) -> BranchChange | None:
     named = [text for text in texts if not text.startswith("-")]
     options = {text.partition("=")[0] for text in texts if text.startswith("-")}
-    # With an option in front, it is `push`: the word in `git stash -m list` is the message.
+    # An option first means `push`: in `git stash -m list`, `list` is the message.
     action = texts[0] if texts and texts[0] in named else "push"
     if action in QUIET_STASH:
         return None
@@ -299,7 +299,7 @@ def _only_stages(subcommand: str, options: set[str]) -> bool:
 
 
 def _operands(subcommand: str, texts: list[str]) -> tuple[list[str], list[str], set[str]]:
-    """Return everything that may be a revision, the paths behind `--`, and the options."""
+    """Return the arguments that may be revisions, the paths after `--`, and the options."""
     end = texts.index("--") if "--" in texts else len(texts)
     # `--` may be the value of an option: `git merge -m -- topic`.
     if subcommand not in LIMITED or any(text.startswith("-") for text in texts[:end][-1:]):
@@ -368,7 +368,7 @@ def _unstashed(text: str, tree: str, git: "_GitReader") -> Iterator[str]:
 def _check_staged(change: BranchChange, git: "_GitReader", policy: Policy) -> None:
     """Raise `UnknownValue` if a denied file may be staged under another name.
 
-    From there it can be checked out, and `git diff` shows it.
+    From the index it can be checked out, and `git diff` shows it.
     """
     if any(rule.tool in READING for rule in (*policy.deny, *policy.ask)):
         for text in change.revisions:
@@ -376,7 +376,7 @@ def _check_staged(change: BranchChange, git: "_GitReader", policy: Policy) -> No
 
 
 class _GitReader:
-    """Asks git about trees and names, without running anything that a repository names."""
+    """Asks git about trees and names, without running programs that the repository configures."""
 
     def __init__(self, place: Path, repository: Repository) -> None:
         self._place, self._top = place, repository.top
@@ -385,17 +385,17 @@ class _GitReader:
         self._environment = known | guard_git("", place, known)
 
     def names_from(self, *arguments: str, given: bytes = b"") -> list[str]:
-        """Return the names that a call prints, each ended by a NUL."""
+        """Run git with `-z` and return the names that it prints."""
         done = self._run(arguments[0], "-z", *arguments[1:], given=given)
         if done.returncode != 0:
             raise ValueError(arguments[0])
         return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
 
     def tree_of(self, revision: str) -> str:
-        """Return the tree of a revision; empty if there is none of that name.
+        """Return the hash of a revision's tree; empty if there is no such revision.
 
-        Raises `UnknownValue` for the tree of a directory, such as `HEAD:config`: the names in it
-        are not those that rules know.
+        Raises `UnknownValue` for the tree of a directory, such as `HEAD:config`: its names are
+        relative to that directory, so rules do not match them.
         """
         # In two steps: `:/text^{tree}` would look for another text.
         found = self._parse(revision)
@@ -411,8 +411,8 @@ class _GitReader:
         return done.stdout.decode().split()[-1] if done.returncode == 0 else ""
 
     def trees_named(self, text: str) -> list[str]:
-        """Return the tree of a revision, or of the remote branches that git would check out."""
-        # If a tag has the same name, `git checkout` takes the branch, and others take the tag.
+        """Return the trees of a revision, or of the remote branches that git may check out."""
+        # If a branch and a tag share a name, `git checkout` takes the branch, other calls the tag.
         found = [self.tree_of(name) for name in (text, f"refs/heads/{text}")]
         if any(found):
             return list(dict.fromkeys(found))
@@ -423,7 +423,7 @@ class _GitReader:
         return [self.tree_of(each) for each in done.stdout.decode().split()]
 
     def _tracking(self, branch: str) -> Iterator[str]:
-        """Yield the refs that a branch of a remote is fetched to: `refs/heads/*:refs/x/*`."""
+        """Yield the local refs that refspecs (`refs/heads/*:refs/x/*`) map a remote branch to."""
         done = self._run("config", "-z", "--get-regexp", r"^remote\..*\.fetch$")
         for line in done.stdout.decode().split("\0"):
             source, _, kept = line.partition("\n")[2].removeprefix("+").partition(":")
@@ -439,7 +439,7 @@ class _GitReader:
         return self.names_from("diff-tree", *options, first, second, "--", *paths)
 
     def touched(self, *revisions: str) -> list[str]:
-        """Return the names that commits change, each compared to every parent."""
+        """Return the names that commits change, compared with each of their parents."""
         listed = self._run("rev-list", *revisions, "--")
         options = ("-r", "-m", "--root", "--no-commit-id", "--name-only", "--no-renames")
         return self.names_from(
@@ -447,14 +447,14 @@ class _GitReader:
         )
 
     def uncommitted(self, head: str, policy: Policy) -> list[str]:
-        """Return staged files, and changed ones that are protected or that a rule is about."""
+        """Return staged files, and modified files that are protected or that a rule restricts."""
         staged = self.names_from("diff-index", "--cached", "--name-only", "--no-renames", head)
         return [*staged, *self._modified(policy)]
 
     def _modified(self, policy: Policy) -> Iterator[str]:
         tops = names_of(self._top)
         starts, single = guarded_places(policy.directories, policy.added_path)
-        # Compared here: git would run filters on the files.
+        # Hashed here, because git would run filters on the files.
         for line in self.names_from("ls-files", "--stage", "--full-name", ":/"):
             about, _, name = line.partition("\t")
             path = f"{self._top}/{name}"

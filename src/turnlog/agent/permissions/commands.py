@@ -1,6 +1,6 @@
 """Decide whether a shell command may run, by its rules, programs and files.
 
-A command runs unprompted only if every word of it is understood. Whatever is not, asks.
+A command runs unprompted only if every word of it is understood; any other command asks.
 """
 
 from collections.abc import Iterator
@@ -55,12 +55,12 @@ class CommandFindings(Struct, frozen=True):
     general: tuple[AccessDecision, ...]
     parts: tuple[PartFindings, ...] = ()
     unclear: tuple[str, ...] = ()
-    """Uncertainties of the parser."""
+    """Reasons why the parser is not certain what would run."""
     to_run: str | None = None
-    """The command with the names that its patterns match; None if it runs as it was written."""
+    """The command with patterns replaced by the names they match; None if it runs as written."""
     footprint: DirectoryUse = DirectoryUse()
     guards_git: bool = False
-    """True if it runs git without a rule that allows that."""
+    """True if it runs git without a rule that allows the call."""
 
     @property
     def all(self) -> list[AccessDecision]:
@@ -69,9 +69,9 @@ class CommandFindings(Struct, frozen=True):
 
 
 def analyze_command(runs: Runs, policy: Policy) -> CommandFindings:
-    """Decide about a shell command, and keep what was decided about each part.
+    """Decide about a shell command as a whole, and about each of its parts.
 
-    One that cannot be analyzed, or not in time, asks in every mode.
+    A command that cannot be analyzed, or not in time, asks in every mode.
     """
     try:
         return _cross_checked(parse_command(runs, policy))
@@ -81,7 +81,7 @@ def analyze_command(runs: Runs, policy: Policy) -> CommandFindings:
 
 
 def _cross_checked(command: ShellCommand) -> CommandFindings:
-    """Analyze a command; what would run unprompted must mean the same to bash."""
+    """Analyze a command; if it would run unprompted, require that bash parses it alike."""
     found, script = _analyze(command), command.script
     if not _lets_pass(found, command.policy):
         return found
@@ -98,7 +98,7 @@ def _cross_checked(command: ShellCommand) -> CommandFindings:
 
 
 def _lets_pass(found: CommandFindings, policy: Policy) -> bool:
-    """Return whether a command would run unprompted, at least confined."""
+    """Return whether a command would run unprompted, possibly confined."""
     if policy.mode is ApprovalMode.BYPASS:
         is_ruled = bool(policy.deny or policy.ask)
         return is_ruled and not any(each.is_firm for each in found.all)
@@ -120,7 +120,7 @@ def _analyze(command: ShellCommand) -> CommandFindings:
         general += guard_repositories(script, command.inner, policy)
     if script.unclear:
         reason = f"the command is unclear: {'; '.join(script.unclear)}"
-        # Rules about files hold in every mode, but compare with what the parser has found.
+        # File rules hold in every mode, but only see files that the parser has found.
         is_firm = script.is_misread and command.has_file_rules
         general.append(AccessDecision(VerdictKind.ASK, reason, is_firm=is_firm))
     is_named = _is_named_whole(command)
@@ -130,8 +130,8 @@ def _analyze(command: ShellCommand) -> CommandFindings:
     )
     if not command.is_open or command.has_file_rules:
         asks = any(found.kind is not VerdictKind.ALLOW for part in parts for found in part.findings)
-        # The user is shown the whole command where a part asks anyway. One more reason, which no
-        # rule can lift, would only keep the offer from them to allow that part from now on.
+        # If a part asks, the user sees the whole command anyway. One more reason, which no rule can
+        # lift, would only suppress the offer to always allow that part.
         general += [each for each in _interference(command) if each.is_firm or not asks]
     general += judge_redirections(command)
     if not is_named and not command.is_open:
@@ -150,7 +150,7 @@ def _analyze(command: ShellCommand) -> CommandFindings:
 
 
 def _interference(command: ShellCommand) -> Iterator[AccessDecision]:
-    """Ask about changes of files that other parts, or other commands, may be reading."""
+    """Ask about changes to files that other parts, or other commands, may be reading."""
 
     def is_ruled(part: SimpleCommand) -> bool:
         return command.is_open or is_named or has_rule(part, command)
@@ -164,7 +164,7 @@ def _interference(command: ShellCommand) -> Iterator[AccessDecision]:
 
 
 def _guards_git(command: ShellCommand) -> bool:
-    """Return whether git, without a rule of its own, runs unconfined beside a ruled part."""
+    """Return whether a part runs git without a rule that allows it."""
     git = [part for part in command.script.parts if _is_git(part)]
     return not command.is_open and not all(has_rule(part, command) for part in git)
 
@@ -174,9 +174,9 @@ def _is_git(part: SimpleCommand) -> bool:
 
 
 def _to_run(command: ShellCommand) -> str | None:
-    """Return the command with names in place of the patterns that were judged.
+    """Return the command with the judged patterns replaced by the names that they match.
 
-    A part that a rule allows runs as it was written. Raises `UnknownValue` if the command gets
+    A part that a rule allows runs as written. Raises `UnknownValue` if the command gets
     too long.
     """
     judged = [part for part in command.script.parts if not has_rule(part, command)]
@@ -184,20 +184,20 @@ def _to_run(command: ShellCommand) -> str | None:
 
 
 def _listings(command: ShellCommand) -> Iterator[AccessDecision]:
-    """Yield the findings of rules about directories that patterns list, in every mode."""
+    """Yield what deny and ask rules decide, in every mode, about directories that patterns list."""
     for part in command.script.parts if command.has_file_rules else ():
         for word in patterns_in(part):
             for place in filter(None, command.places):
                 try:
                     listed = expand_glob(word, place).listed
                 except UnknownValue:
-                    continue  # an operand that is not known is asked about by `guard`
+                    continue  # `guard` asks about unknown operands
                 found = (restricted(folder, command.policy, READING) for folder in listed)
                 yield from filter(None, found)
 
 
 def _restrictions(command: ShellCommand) -> Iterator[AccessDecision]:
-    """Yield the findings of deny and ask rules about everything that would run."""
+    """Yield the decisions of deny and ask rules about everything that would run."""
     policy = command.policy
     for rules, kind, verb in (
         (policy.deny, VerdictKind.DENY, "denies"),

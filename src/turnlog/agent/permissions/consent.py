@@ -1,4 +1,4 @@
-"""The permissions of a session: settings, command line and the user's answers together."""
+"""The permissions of a session: settings, command line and the user's answers combined."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -35,11 +35,11 @@ from turnlog.format.json_values import Fields
 
 COMMAND_LINE = "the command line"
 ANSWER = "an answer in this session"
-COMMAND = "the command that is carried out"
-OWN = "turnlog: what is kept beside the session"
+COMMAND = "the command of this turn"
+OWN = "turnlog: output saved beside the session"
 PLACES = "additionalDirectories"
 Dropped = tuple[str, str, str | None]
-"""A list of the settings, the file it is in, and the text that is taken out; None for all."""
+"""The name of a list in the settings, its file, and the removed entry; None for all entries."""
 
 SANDBOX = "IS_SANDBOX"
 """The variable by which the user declares this machine to be a sandbox."""
@@ -82,7 +82,7 @@ class Rules(Protocol):
         ...
 
     def update(self, updates: Iterable[Fields], workspace: Workspace) -> None:
-        """Apply changes that the user's program sends along with an approval."""
+        """Apply permission changes that the host sends along with an approval."""
         ...
 
     def may_switch(self, mode: ApprovalMode) -> bool:
@@ -90,7 +90,7 @@ class Rules(Protocol):
         ...
 
     def lent(self, mode: ApprovalMode | None, folder: Path | None) -> "Rules":
-        """Return the rules of a sub-agent: another mode, or a directory of its own."""
+        """Return the rules for a sub-agent, with its own mode and folder if given."""
         ...
 
 
@@ -105,7 +105,7 @@ class RuleSettings(Protocol):
     def is_bypass_disabled(self) -> bool: ...
 
     def file_of(self, destination: str) -> Path | None:
-        """Return the file that a change of permissions is saved in."""
+        """Return the file to save changed permissions in; None to change this session only."""
         ...
 
     def policy(
@@ -133,18 +133,18 @@ class Consent:
     ) -> None:
         self._mode: ApprovalMode | None = mode
         self._lender: Consent | None = None
-        """Of a sub-agent's rules: those of the conversation that started it."""
+        """For a sub-agent: the rules of the conversation that started it."""
         self.for_turn: tuple[str, ...] = ()
-        """Rules of the command that is running."""
+        """Rules of the current turn, such as those of a slash command."""
         self._borrowed: tuple[str, ...] = ()
-        """Of a sub-agent's rules: those in front of `for_turn` that the conversation lent."""
+        """For a sub-agent: the first rules of `for_turn`, which come from the conversation."""
         self._settings = settings
         self._allow = self._rules(allow, COMMAND_LINE)
         self._deny = self._rules(deny, COMMAND_LINE)
         self._asked: list[Rule] = []
         self._dropped: set[Dropped] = set()
-        """Rules and directories of settings files that were taken back in this session."""
-        # Only if the chat was started in it: no later message must turn off all questions.
+        """Rules and directories of settings files that were removed in this session."""
+        # Decided when the chat starts: no later message may turn off all questions.
         self._may_bypass = may_bypass or mode is ApprovalMode.BYPASS
         self._folder: Path | None = None
         # Parsing and merging all rules for each of thousands of search results would be slow; the
@@ -153,9 +153,10 @@ class Consent:
 
     @property
     def mode(self) -> ApprovalMode:
-        """The mode; a sub-agent follows the conversation, unless it has a mode of its own.
+        """The mode; a sub-agent has that of the conversation, unless it has its own.
 
-        The user may change the mode while it runs: in plan mode, nobody may write anything.
+        Plan mode of the conversation always applies: if the user switches to it while a sub-agent
+        runs, the sub-agent may not write anything either.
         """
         if self._lender is None:
             return self._mode or ApprovalMode.DEFAULT
@@ -172,7 +173,7 @@ class Consent:
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
         """Return the verdict about a call."""
         verdict = decide(tool, accesses, self.policy(workspace))
-        # A rule in `ask` is firm: it holds for the memory of an agent as well.
+        # An ask rule is firm: it also applies to the memory of a sub-agent.
         is_open = verdict.kind is VerdictKind.ASK and not verdict.is_firm
         if is_open and accesses and all(map(self._is_own, accesses)):
             return Verdict(VerdictKind.ALLOW, "the files of its memory are its own")
@@ -189,8 +190,8 @@ class Consent:
     def _passing(self) -> tuple[str, ...]:
         """Return the rules of the current turn.
 
-        What a command allows ends with its turn, even for an agent that is still running in the
-        background.
+        The rules of a command expire with its turn, even for a sub-agent that is still running in
+        the background.
         """
         if self._lender is None:
             return self.for_turn
@@ -199,7 +200,7 @@ class Consent:
         return self.for_turn if is_lent else self.for_turn[count:]
 
     def _policy_with(self, workspace: Workspace, passing: list[Rule]) -> Policy:
-        # What was too long for the model is kept beside the session: it may be read from there.
+        # Output that was too long for the model is saved beside the session, and may be read there.
         spilled = self._rules([f"Read(/{escaped(workspace.folder)}/**)"], OWN)
         places, allow = tuple(workspace.directories), (*self._allow, *passing, *spilled)
         extra = (tuple(self._deny), tuple(self._asked))
@@ -245,7 +246,7 @@ class Consent:
         if not known or not self.may_switch(known[0]):
             return
         self.mode = known[0]
-        # No session may start without questions because an answer in another one said so.
+        # Never save bypass mode: an answer in one session must not turn off questions in others.
         if file and known[0] is not ApprovalMode.BYPASS:
             change_settings(file, lambda text: with_mode(text, name))
 
@@ -267,7 +268,7 @@ class Consent:
                 save_rules(file, change.rules, change.behavior)
 
     def _drop(self, kind: str, source: str, texts: Iterable[str] | None) -> None:
-        """Ignore rules of a settings file, or all of them if None, for the rest of the session."""
+        """Ignore entries of a list in the settings until the session ends; None means all."""
         self._dropped |= {(kind, source, text) for text in ([None] if texts is None else texts)}
 
     def _change_directories(
@@ -279,7 +280,7 @@ class Consent:
             workspace.directories[:] = [each for each in workspace.directories if each not in paths]
             self._drop(PLACES, "", named)
             if file:
-                # As they were written, and as they are meant.
+                # The paths as written, and the resolved paths.
                 texts = [*change.directories, *named]
                 change_settings(file, lambda text: without_rules(text, texts, PLACES))
             return
@@ -291,7 +292,7 @@ class Consent:
             save_rules(file, map(str, added), PLACES)
 
     def lent(self, mode: ApprovalMode | None, folder: Path | None) -> "Consent":
-        """Return the rules of a sub-agent: another mode unless disabled, or a directory of its own.
+        """Return the rules for a sub-agent, with its own folder and, unless disabled, its own mode.
 
         Rules that the user adds in either conversation apply to both.
         """
@@ -306,7 +307,7 @@ class Consent:
         return other
 
     def _is_own(self, access: Access) -> bool:
-        """Return whether a file lies in the sub-agent's own folder, wherever links lead."""
+        """Return whether a file is in the sub-agent's own folder after resolving links."""
         if not self._folder or not isinstance(access, Reads | Writes):
             return False
         try:
@@ -347,7 +348,7 @@ class Consent:
 def _is_dropped(rule: Rule, change: PermissionChange, source: str) -> bool:
     """Return whether a change removes a rule that was added in this session.
 
-    Rules of the command line that allow something may be taken back as well.
+    A removal that names no settings file also removes allow rules of the command line.
     """
     is_free = change.kind == "removeRules" and change.behavior == "allow" and source == ANSWER
     is_named = change.kind == "replaceRules" or rule.text in change.rules

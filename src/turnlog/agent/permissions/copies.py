@@ -37,9 +37,9 @@ TARGET = re.compile(r"-[^-t]*t(.*)|--t[a-z-]*(?:=(.*))?", re.S)
 def judge_copies(
     effect: ProgramEffect, place: Path | None, policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Check what is below the directories that are copied or moved, where it lands.
+    """Check each file below copied or moved directories, at the path where it would land.
 
-    A relative link leads somewhere else from another directory, so links are asked about.
+    A relative link points elsewhere from another directory, so the user is asked about links.
     """
     target = path_in(effect.writes[-1], place)
     has_rules = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
@@ -63,9 +63,9 @@ def judge_copies(
 def guard_copies(
     effect: ProgramEffect, place: Path | None, policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Yield what a rule for the command does not lift: denied and protected files.
+    """Yield the decisions that no rule for the command lifts: on denied and protected files.
 
-    `cp -r new/docs .` overwrites the files in `docs`, of which the command names none.
+    `cp -r new/docs .` overwrites files in `docs` without naming them.
     """
     found = judge_copies(effect, place, policy)
     return (each for each in found if each.is_firm or each.is_guarded)
@@ -74,24 +74,27 @@ def guard_copies(
 def guard_trees(
     name: str, words: tuple[Word, ...], place: Path | None, policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Do the same for a call that is not understood: `cp -rT new .`, `cp -r new/. .`."""
+    """Do the same as `guard_copies` for a call that is not understood, but never deny it.
+
+    Examples are `cp -rT new .` and `cp -r new/. .`.
+    """
     if name not in TREE_COPIERS:
         return
     try:
         *sources, target = _sources_and_target(name, arguments_in(words, place))
         effect = ProgramEffect(writes=(target,), moved=tuple(sources))
         for found in guard_copies(effect, place, policy):
-            # Where a file lands depends on the options, so that a rule may be about another one.
+            # Where a file lands depends on the options, so a rule may not apply: ask, do not deny.
             yield replace(found, kind=VerdictKind.ASK)
         yield from _guard_entries(effect, place, policy)
-    except (OSError, ValueError):  # no operands, or unknown ones, about which others ask
+    except (OSError, ValueError):  # no operands, or unknown ones: other checks ask
         return
 
 
 def _guard_entries(
     effect: ProgramEffect, place: Path | None, policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Ask if an entry of a source lands in place of a directory that configuration leads to."""
+    """Ask if a direct entry of a source directory would land on a protected path."""
     target = path_in(effect.writes[-1], place)
     folders = [folder for text in effect.moved if is_folder(folder := path_in(text, place))]
     names = sorted({name for folder in folders for name in os.listdir(folder)})

@@ -1,7 +1,7 @@
-"""Commands that move or remove the directories that they, or others, run in.
+"""Decide about commands that move or remove a directory in which they, or others, run.
 
 A shell stays in a directory that is moved: after `mv ../d ../../e`, `..` leads somewhere else than
-the verdict assumed. The same holds for every other command that runs at that time.
+the verdict assumed. The same holds for all other commands that are running.
 """
 
 import os
@@ -28,7 +28,7 @@ class Displacement:
     def __init__(self, inner: Iterable[Inner], places: Places) -> None:
         self.paths: list[Path] = []
         self.is_unknown = False
-        """True if some of it is only known when the command runs."""
+        """True if some of the paths are only known when the command runs."""
         parts = [without_wrappers(each.part.words) for each in inner if not each.part.is_test]
         movers = [words for words in parts if words and name_of(words[0]) in MOVERS]
         for words in movers:
@@ -42,13 +42,13 @@ class Displacement:
 
 
 def _sources(name: str, arguments: tuple[str, ...]) -> Iterable[str]:
-    """Return what a program moves or removes; for a call that is not understood, every operand."""
+    """Return the paths that a program moves or removes; all operands if the call is unclear."""
     effect = change_files(name, arguments)
     return effect.removes if effect else [each for each in arguments if not each.startswith("-")]
 
 
 def footprint_of(displacement: Displacement, places: Places, policy: Policy) -> DirectoryUse:
-    """Return the directories that a command depends on while it runs."""
+    """Return the directories that a command runs in, and those that it moves or removes."""
     used = dict.fromkeys((policy.cwd, *filter(None, places)))
     return DirectoryUse(tuple(used), tuple(dict.fromkeys(displacement.paths)))
 

@@ -1,4 +1,4 @@
-"""Downloads whose arguments do not say which files are read or written."""
+"""Detect downloads whose arguments do not name the files that are read or written."""
 
 import re
 from itertools import pairwise
@@ -6,32 +6,32 @@ from itertools import pairwise
 from turnlog.agent.permissions.bash import Word
 
 SINGLE = "[sSfLkivgGNORIJaBjlpqZn#:0-9]*"
-"""Letters of curl without a value."""
+"""Short options of curl that take no value."""
 DATA = re.compile(
     rf"-{SINGLE}[dHFAbweuXm]"
     r"|--(?:data(?:-(?:ascii|binary|raw|urlencode))?|json|header|form|form-string|user-agent|cookie"
     r"|write-out|referer|user|request|max-time|url-query|variable|proxy-header)"
 )
-"""An option of curl whose value, in the next argument, is no address."""
+"""An option of curl whose value is the next argument and not a URL."""
 JOINED_DATA = re.compile(rf"-{SINGLE}[dHFAbweuXm].")
-"""The same with its value in one argument: `-d'{"a": 1}'`."""
+"""The same option joined with its value: `-d'{"a": 1}'`."""
 ADDRESS_START = re.compile(r"\w+://\[[0-9a-fA-F:.%]+\]")
-"""The start of an address with an IPv6 host, whose brackets are no range."""
+"""The start of a URL with an IPv6 host, whose brackets do not denote a range."""
 COMPLETE = re.compile(
     rf"-{SINGLE}(?:[cdeoryztumwxACbDEFHKPQTUXY].+)?"
     r"|--(?:compressed|fail(?:-early|-with-body)?|get|globoff|head|http[0-9.]+|include|insecure"
     r"|ipv[46]|location|no-[a-z-]+|progress-bar|remote-name|show-error|silent|tlsv[0-9.]+|verbose)",
     re.S,
 )
-"""An option of curl that takes nothing from the next argument."""
+"""An option of curl that does not take the next argument as its value."""
 NO_RANGES = frozenset(("-g", "--globoff"))
 NEXT = re.compile(r"-[A-Za-z0-9#]*:.*|--nex.*|--no-g.*", re.S)
-"""Options of curl that end, or take back, what other options say."""
+"""Options of curl that reset or negate others: `--next`, `--no-globoff`."""
 WRITE_OUT = re.compile(rf"-{SINGLE}w|--wr.*")
-"""The option of curl for a format, which can be in a file and name files: `%output{x}`."""
+"""The option of curl for a format, which may be read from a file and name files: `%output{x}`."""
 CHOOSING = {
     "curl": re.compile(rf"-{SINGLE}(?:[JK].*|w@.*)|-[A-Za-z#]*J|--(?:remote-h|conf).*", re.S),
-    # wget takes any beginning of a name that fits no other option.
+    # wget accepts unambiguous abbreviations of its options.
     "wget": re.compile(
         r"-(?!n)[bcdEFhHkKLNqSvVx46]*[irmpe].*"
         r"|--(?:content-d|tru|inp|rec|mi|pag|exe|conf|use-a|metalink-o).*"
@@ -72,16 +72,17 @@ def is_named_elsewhere(name: str, words: tuple[Word, ...]) -> bool:
         return False
     if name == "wget":
         return any(map(pattern.fullmatch, texts))
-    # Options may be abbreviated: `DATA` does not know `--write-o`, of which `@x` is the value.
+    # `DATA` does not match abbreviated options such as `--write-o`, whose value may be `@x`.
     return any(_is_format_file(option, text) for option, text in pairwise(texts)) or any(
         pattern.fullmatch(text) for text, _ in _without_data(texts)
     )
 
 
 def _without_data(texts: list[str]) -> list[tuple[str, bool]]:
-    """Leave out the values of options for data; tell of each other argument if it is surely none.
+    """Return all arguments but the values of `DATA` options, each with a flag.
 
-    In `curl -A -d x`, the value of `-A` is `-d`, and `x` is an address.
+    The flag is False for an argument that may be the value of another option, or that follows `--`.
+    In `curl -A -d x`, the value of `-A` is `-d`, and `x` is a URL.
     """
     kept: list[tuple[str, bool]] = []
     is_value, is_sure = False, True

@@ -1,4 +1,4 @@
-"""Explain a verdict: the parse of a command, the meaning of each word, and what decided.
+"""Explain a verdict: the parse of a command, the meaning of each word, and the findings.
 
 The same analysis that decides about a call produces the explanation, so the two cannot disagree.
 """
@@ -48,7 +48,7 @@ class PartExplanation(Struct, frozen=True, omit_defaults=True):
 
 
 class Explanation(Struct, frozen=True, omit_defaults=True):
-    """The reason why a command may run or not."""
+    """The verdict about a command, with its parse and all findings."""
 
     command: str
     mode: str
@@ -57,17 +57,17 @@ class Explanation(Struct, frozen=True, omit_defaults=True):
     reason: str
     parts: tuple[PartExplanation, ...]
     unclear: tuple[str, ...] = ()
-    """Uncertainties of the parser."""
+    """Reasons why the parser is not certain what would run."""
     general: tuple[FindingView, ...] = ()
     """Findings about the command as a whole, its redirections and its files."""
     rules_to_allow: tuple[str, ...] = ()
     """Rules that would allow the command from now on."""
     runs: str = ""
-    """The command passed to bash: with names in place of its patterns."""
+    """The command passed to bash, with names in place of its patterns; empty if it is unchanged."""
 
 
 def explain_command(text: str, policy: Policy) -> Explanation:
-    """Explain what is decided about a shell command."""
+    """Explain the verdict about a shell command."""
     with new_verdict():
         return _explain(text, policy)
 
@@ -92,7 +92,7 @@ def _explain(text: str, policy: Policy) -> Explanation:
 
 def _verdict(found: CommandFindings, mode: ApprovalMode) -> Verdict:
     findings = found.all
-    # Bypass mode keeps what applies in every mode: denials, and questions that a rule demands.
+    # In bypass mode, only firm findings count: denials, and questions that a rule demands.
     if mode is ApprovalMode.BYPASS:
         findings = [each for each in findings if each.is_firm]
     return strictest(findings)
@@ -111,7 +111,7 @@ def _explain_part(found: PartFindings, cwd: Path) -> PartExplanation:
     return PartExplanation(
         source=part.source,
         words=tuple(_meanings(part, len(part.words) - len(words), effect, cwd)),
-        # Options behind operands are checked as paths, but hardly any program reads them.
+        # Options after operands are checked as paths, but hardly any program reads them as such.
         reads=tuple(each for each in effect.reads if not OPTION.match(each)) if effect else (),
         writes=effect.writes if effect else (),
         findings=tuple(_views(found.findings)),
@@ -146,8 +146,8 @@ def _meanings(
             meaning = "only known when it runs"
         else:
             meaning = roles.pop(0) if roles else "argument"
-            # A pattern stands for several arguments, each with a role; the word has that of the
-            # first.
+            # A pattern stands for several arguments, each with a role; the word gets the role of
+            # the first.
             del roles[: len(expanded) - 1]
         is_changed = expanded and expanded != (word.source or word.text,)
         yield WordMeaning(_shown(word), meaning, expanded if expanded and is_changed else ())

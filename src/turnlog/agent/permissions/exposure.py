@@ -1,7 +1,8 @@
 """Find variables whose values a command may print without passing them as arguments.
 
-`cat <<< "$KEY"` is understood as reading because it runs with basic variables only. A rule lets a
-whole command run with all variables of the user, so `npm test; cat <<< "$KEY"` would print the key.
+`cat <<< "$KEY"` counts as reading because it runs with basic variables only. A rule for one part
+lets the whole command run with all of the user's variables, so `npm test; cat <<< "$KEY"` would
+print the key.
 `[[ $KEY == a* ]]` and `case $KEY in` would reveal it letter by letter.
 """
 
@@ -14,9 +15,9 @@ from turnlog.agent.workspace.access import Basis
 
 CASE = re.compile(r"\bcase\b.*\besac\b", re.S)
 DOCUMENT = re.compile(r"(?<!<)<<(?!<)-?[ \t]*[^'\"\\\s]")
-"""A here-document in which bash replaces variables: nothing in front of its delimiter is quoted."""
+"""A here-document in which bash expands variables: its delimiter does not start with a quote."""
 EXPANSION = re.compile(r"[$`]")
-REASON = "it may show a variable of yours, such as a key"
+REASON = "it may reveal one of your variables, such as a key"
 
 
 def judge_exposure(
@@ -25,7 +26,7 @@ def judge_exposure(
     findings: Iterable[AccessDecision],
     is_ruled: Callable[[SimpleCommand], bool],
 ) -> Iterator[AccessDecision]:
-    """Ask about a command that needs a rule, and of which other parts may show variables."""
+    """Ask about a command that a rule allows in part and whose other parts may reveal variables."""
     if not _uses_variables(script, text.replace("\\\n", ""), is_ruled):
         return
     if any(each.basis is Basis.RULE for each in findings if each.kind is VerdictKind.ALLOW):

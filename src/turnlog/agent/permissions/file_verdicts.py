@@ -23,7 +23,7 @@ from turnlog.format.regular_files import read_regular
 OPEN_ANYWAY = frozenset(
     map(Path, ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd/1", "/dev/fd/2"))
 )
-"""Files that may be read, as a program reads its input."""
+"""Devices that may always be read, as a program may always read its input."""
 NOTHING = Path("/dev/null")
 READING, WRITING = ("Read",), ("Edit", "Read")
 """Tools whose deny rules count: a file that must not be read must not be written either."""
@@ -40,7 +40,7 @@ def judge_read(path: Path, policy: Policy) -> AccessDecision:
     if found := restricted(path, policy, READING):
         return found
     if rule := _permitting(path, policy, ("Read", "Edit")):
-        # Still understood: the rule widens what may be read, not what may run or be written.
+        # Not `Basis.RULE`: the rule widens what may be read, not what may run or be written.
         return AccessDecision(VerdictKind.ALLOW, f"{rule.text} allows it")
     if is_inside(path, policy.directories):
         return ALLOWED
@@ -100,7 +100,7 @@ def restricted_names(
 
 
 def _quoted_rule(names: tuple[Path, ...], policy: Policy) -> Rule | None:
-    """Return a rule about a file that git quotes in a text of its own.
+    """Return a rule that may cover a file whose content git has copied into a file of its own.
 
     With `commit.verbose`, `.git/COMMIT_EDITMSG` contains the diff of the last commit.
     """
@@ -124,10 +124,10 @@ def _quoted_rule(names: tuple[Path, ...], policy: Policy) -> Rule | None:
 def is_readable(path: Path, policy: Policy, searched: Path | None = None) -> bool:
     """Return whether a search may show a file: no rule denies reading it or asks about it.
 
-    A rule that asks and is also about `searched`, the place where the search started, has been
-    answered: with ask `Read(secrets/**)`, the user was asked about a search in `secrets`.
+    An ask rule that also covers `searched`, where the search started, has already been answered:
+    with ask `Read(secrets/**)`, the user was asked about a search in `secrets`.
     """
-    # Links are cached for the time of one verdict; a search takes longer than that.
+    # Links are cached for the duration of one verdict; a search takes longer.
     ways_of.cache_clear()
     try:
         names = names_of(path)
@@ -146,7 +146,7 @@ def is_readable(path: Path, policy: Policy, searched: Path | None = None) -> boo
 
 
 def _permitting(path: Path, policy: Policy, tools: tuple[str, ...]) -> Rule | None:
-    # `Write(src/**)` forbids what `Edit(src/**)` does, but allows nothing, as in the client.
+    # As in the client, `Write(src/**)` denies what `Edit(src/**)` would, but allows nothing.
     def is_about(rule: Rule) -> bool:
         return rule.text.startswith(rule.tool) and permits(rule, path, policy.root)
 

@@ -1,6 +1,6 @@
-"""Bounds on the work that one verdict may cause, however many words ask for it.
+"""Limits on the work for one verdict, however long the command is.
 
-`decide` resets them. A command that exceeds one is not understood, and asks.
+`decide` resets them. A command that exceeds a limit asks.
 """
 
 from collections.abc import Generator
@@ -16,15 +16,15 @@ MOST_SECONDS = 1.0
 LONGEST_WAIT = 10.0
 """Maximum elapsed seconds of a verdict, for example on a slow network drive."""
 SLICE, PAUSE = 0.02, 0.001
-"""Seconds of work after which a verdict pauses for other threads, and for how long.
+"""Seconds of work after which a verdict pauses for other threads, and seconds of each pause.
 
-A verdict makes many system calls, each of which releases Python's lock for an instant. That wakes
-the thread of the console, which never gets the lock in time: without pauses, the screen froze.
+A verdict makes many system calls, each of which releases the GIL for an instant. That wakes the
+console's thread, which never gets the GIL in time: without pauses, the screen froze.
 """
 
 
 class UnknownValue(ValueError):
-    """Something that is only known when the command runs, or takes too long to find out."""
+    """A value that is only known when the command runs, or that takes too long to compute."""
 
 
 class TooComplex(Exception):
@@ -35,7 +35,7 @@ class TooComplex(Exception):
 
 
 class Clock:
-    """The time that is left for the current verdict; stands still outside of one."""
+    """The time left for the current verdict; outside of one, there is no limit."""
 
     def __init__(self) -> None:
         self._start: tuple[float, float] | None = None
@@ -55,8 +55,8 @@ class Clock:
             return
         computed, started = self._start
         now = monotonic()
-        # Two clocks: computing time, which other processes do not use up, and real time, which also
-        # passes while a network drive does not answer.
+        # Two limits: CPU time, which does not depend on other processes, and elapsed time, which
+        # includes waiting for a network drive.
         if thread_time() - computed > MOST_SECONDS or now - started > LONGEST_WAIT:
             raise TooComplex("too complex to decide about in time")
         if now - self._paused > SLICE:
@@ -65,7 +65,7 @@ class Clock:
 
 
 class Budget:
-    """Work that is left for the current verdict."""
+    """The amount of work left for the current verdict."""
 
     def __init__(self, most: int) -> None:
         self.most = most

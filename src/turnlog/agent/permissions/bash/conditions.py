@@ -1,4 +1,4 @@
-"""The grammar of `[[ … ]]`: whether bash accepts a list of words and operators."""
+"""Check the words and operators in `[[ … ]]` against bash's grammar."""
 
 from turnlog.agent.permissions.bash.syntax import Word
 
@@ -10,7 +10,7 @@ UNARY = frozenset(f"-{letter}" for letter in "abcdefghknoprstuvwxzGLNORS")
 
 
 def is_condition(words: tuple[Word, ...]) -> bool:
-    """Return whether words form a condition.
+    """Return whether words form a valid condition.
 
     >>> texts = ("a == b && ( ! -f c )", "a", "a b", "a &&", "( a")
     >>> [is_condition(tuple(Word(word, source=word) for word in text.split())) for text in texts]
@@ -21,7 +21,7 @@ def is_condition(words: tuple[Word, ...]) -> bool:
 
 
 def _skip_expression(words: list[str], place: int) -> int:
-    """Return the index behind an expression; -1 if none starts here."""
+    """Return the index after the expression that starts at `place`; -1 if there is none."""
     while True:
         place = _skip_term(words, place)
         if place < 0 or words[place : place + 1] not in (["&&"], ["||"]):
@@ -39,7 +39,7 @@ def _skip_term(words: list[str], place: int) -> int:
 
 
 def _skip_test(words: list[str], place: int) -> int:
-    """Return the index behind `-f x`, `a == b` or a single word."""
+    """Return the index after `-f x`, `a == b` or a single word; -1 if there is none."""
     first, second, third = (words[place : place + 3] + [""] * 3)[:3]
     if not first or first in SIGNS:
         return -1

@@ -1,8 +1,8 @@
-"""Compare the parse of a command with that of bash itself.
+"""Compare our parse of a command with bash's own.
 
 `bash --pretty-print` reads commands from its input and prints them as it understood them, without
-running or expanding anything. What is allowed unprompted must mean the same in both readings, so a
-mistake of the parser here makes a command ask, not run.
+running or expanding anything. A command runs unprompted only if both parses agree, so a bug in our
+parser makes a command ask instead of run.
 """
 
 import os
@@ -19,13 +19,13 @@ from turnlog.agent.workspace.shell.command_environment import bash_version
 PRINTING = (5, 0)
 """The first version of bash that documents `--pretty-print`."""
 REPRINTING = (5, 2)
-"""The first version that also prints the commands in `$(…)` anew."""
+"""The first version that also parses and reformats the commands in `$(…)`."""
 LONGEST_WAIT = 5.0
 """Maximum seconds for one answer; it usually takes 5 ms, but a busy machine needs longer."""
 LOCALE = ("LANG", "LC_ALL", "LC_CTYPE")
 """Variables that decide which bytes are letters; bash gets no others."""
 MARK_FROM, MARK_TO = 941, 5_000_000
-"""Descriptors of the redirections that mark words; the second grows with each command."""
+"""Descriptors of the redirections that mark words; the part's index is added to the second."""
 MARK = re.compile(r"5[0-9]{6}")
 
 
@@ -34,9 +34,10 @@ class NoAnswer(Exception):
 
 
 def find_disagreement(command: str, script: Script, bash: str) -> str | None:
-    """Return how bash reads a command differently; None if it does not, or cannot be asked.
+    """Return why bash's parse of a command may differ from ours; None if they agree.
 
-    `script` is our parse of the command. Bash before 5.0 cannot be asked.
+    `script` is our parse of the command. Also returns None for bash before 5.0, which cannot print
+    its own.
     """
     version = bash_version(bash)
     if version is None:
@@ -81,17 +82,17 @@ def _print(commands: tuple[str, ...], bash: str) -> tuple[str, ...]:
     except (OSError, ValueError) as error:
         raise NoAnswer(f"bash cannot parse it: {error}") from error
     printed = os.fsdecode(answer.stdout).split(border)
-    # Messages do not count: bash warns on start if the locale is not installed.
+    # Ignore stderr: bash warns at startup if the locale is not installed.
     if answer.returncode or len(printed) != len(commands) + 1:
         raise NoAnswer("bash does not accept it")
     return tuple(printed[:-1])
 
 
 def _mark(command: str, script: Script) -> str:
-    """Return a command with a redirection behind each word of its programs.
+    """Return a command with a redirection as a mark after each word.
 
-    Bash prints redirections behind the last word of a command. So each one moves there, unless it
-    stands in what bash takes for a quoted text, a comment or another command.
+    Bash prints redirections after the last word of a command. A mark that does not move there is
+    inside of something that bash takes for quoted text, a comment or another command.
     """
     places = [
         (word.start + len(word.source), number)
@@ -124,7 +125,7 @@ def _has_all_marks(script: Script, found: Script) -> bool:
 
 
 def _is_same(script: Script, printed: Script) -> bool:
-    """Return whether our parse equals the parse of bash's output, and is not more certain."""
+    """Return whether our parse equals that of bash's output, which raises no further doubts."""
     is_certain = not printed.is_misread and set(printed.unclear) <= set(script.unclear)
     if not is_certain or len(script.parts) != len(printed.parts):
         return False
@@ -152,7 +153,7 @@ def _shape(part: SimpleCommand) -> tuple[object, ...]:
 
 
 def _words_of(part: SimpleCommand) -> list[Word]:
-    """Return all words of a part; bash adds `-n` to the condition in `[[ x ]]`."""
+    """Return all words of a part, without the `-n` that bash adds in `[[ x ]]`."""
     words = [word for word in part.words if not (part.is_test and word.text == "-n")]
     words += [each.value for each in part.assignments]
     return words + [each.target for each in part.redirects]

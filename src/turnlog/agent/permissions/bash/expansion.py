@@ -27,7 +27,7 @@ class Expansion(Struct, frozen=True):
     arguments: tuple[str, ...]
     """In the order in which the program receives them."""
     listed: tuple[Path, ...]
-    """The directories whose names were compared with the pattern."""
+    """The directories whose entries were compared with the pattern."""
 
 
 def expand(word: Word, place: Path) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def expand(word: Word, place: Path) -> tuple[str, ...]:
 
 @cache
 def expand_glob(word: Word, place: Path) -> Expansion:
-    """Return what a pattern stands for; one without a match stands for itself, as in bash.
+    """Return the names that a pattern matches, or the pattern itself if none does, as in bash.
 
     `decide` clears the cache. Within a verdict the answer must not change: the names that are
     judged are the names that the program receives.
@@ -53,7 +53,7 @@ def expand_glob(word: Word, place: Path) -> Expansion:
         prefix, text, glob = _home(), text[1:], glob[1:]
     search = _Search(Path(prefix or "/") if word.has_tilde else place)
     found = search.matches(glob, prefix)
-    # A file named `-R` is an option to the program that gets its name.
+    # A program would take a file named `-R` for an option.
     if any(name.startswith("-") for name in found):
         raise UnknownValue(word.source)
     listed = tuple(dict.fromkeys(search.listed))
@@ -61,9 +61,9 @@ def expand_glob(word: Word, place: Path) -> Expansion:
 
 
 def find_option(word: Word, place: Path | None) -> str | None:
-    """Return a name that a pattern matches and that a program would take for an option.
+    """Return the name of a file that a pattern matches and a program would take for an option.
 
-    Raises `UnknownValue` if that is not certain, as in a directory that is not known.
+    Raises `UnknownValue` if the directory is not known or cannot be listed.
     """
     first = (word.glob or "").partition("/")[0]
     if not first.startswith(("*", "?", "[", "-")):
@@ -82,12 +82,12 @@ def _may_fit(name: str, part: str) -> bool:
 
 
 def _in_home(rest: str) -> str:
-    """Return what `~` and the rest of a word stand for; `~` alone is `/` where HOME is `/`."""
+    """Return HOME followed by the rest of a word; `~` alone is `/` if HOME is `/`."""
     return _home() + rest or "/"
 
 
 def _home() -> str:
-    """Return the home without a slash at the end: empty where it is the root."""
+    """Return HOME without a trailing slash; empty if it is `/`."""
     home = os.environ.get("HOME", "")
     if not home.startswith("/"):
         raise UnknownValue("~")
@@ -141,10 +141,10 @@ def _names(folder: Path) -> Iterator[str]:
 
 @lru_cache(maxsize=64)
 def _compiled(part: str) -> tuple[re.Pattern[str], re.Pattern[bytes]]:
-    r"""Translate a pattern into one that is matched without backtracking.
+    r"""Compile a glob to regular expressions for str and bytes that match without backtracking.
 
-    Each text between two stars is taken where it first occurs, and never looked for again. With
-    `.*` alone, `*a*a*a*a*a*a*b` takes hours for a name of 200 letters.
+    Each text between two stars is matched at its first occurrence only. With plain `.*`,
+    `*a*a*a*a*a*a*b` takes hours for a name of 200 letters.
 
     >>> bool(_compiled("*a*a*a*a*a*a*b")[0].fullmatch("a" * 200))
     False
@@ -164,7 +164,7 @@ def _compiled(part: str) -> tuple[re.Pattern[str], re.Pattern[bytes]]:
 
 
 def _fits(name: str, part: str) -> bool:
-    """Return whether a name matches by characters or by bytes: in the C locale, `?` is a byte."""
+    """Return whether a name matches as text or as bytes: in the C locale, `?` is one byte."""
     if name.startswith(".") and not part.startswith((".", "\\.")):
         return False
     by_text, by_byte = _compiled(part)

@@ -22,7 +22,7 @@ JOINED = "a word or an operator continues on the next line"
 
 
 class SyntaxFault(Exception):
-    """The command ends, or goes on, where bash's grammar does not allow it."""
+    """The command ends, or continues, where bash's grammar does not allow it."""
 
 
 def has_braces(bare: str) -> bool:
@@ -40,7 +40,7 @@ class WordBuilder:
         self.bare: list[str] = []
         """The unquoted characters, with a quote mark in place of each quoted piece."""
         self.may_split = False
-        """True if an expansion may make several arguments of the word."""
+        """True if an expansion may split the word into several arguments."""
 
     def add(self, char: str) -> None:
         """Add an unquoted character."""
@@ -51,7 +51,7 @@ class WordBuilder:
     def add_quoted(self, text: str) -> None:
         """Add text that is not subject to any expansion."""
         self.text.append(text)
-        # A quoted `*` is a plain character, so the pattern has it with a backslash.
+        # A quoted `*` is a literal character, so it is escaped in the pattern.
         self.pattern.append(re.sub(r"([*?\[\]\\])", r"\\\1", text))
         self.bare.append("'")
 
@@ -67,7 +67,7 @@ class WordBuilder:
         has_tilde = bool(HOME_PREFIX.match(bare))
         # `~user` and `~+` name other directories; `a=~/x` and `a:~/x` expand in some places only.
         is_odd_tilde = (bare.startswith("~") and not has_tilde) or re.search(r"[=:]~", bare)
-        # Not expanded here: a hole makes the command ask, and a mistake in expanding it would not.
+        # Not expanded here: a hole only makes the command ask; a wrong expansion might let it run.
         if has_braces(bare) or is_odd_tilde:
             return Word(HOLE, source=source, start=start, may_split=True)
         # A lone `[` is the test command; with anything next to it, it may open a set.
@@ -77,7 +77,7 @@ class WordBuilder:
 
 
 class Lexer(ABC):
-    """A position in the source of a command, and the functions that read words there."""
+    """A cursor in the source of a command, with methods that read words."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -170,7 +170,7 @@ class Lexer(ABC):
         self.place += 1
 
     def read_quoted(self, word: WordBuilder, end: str = '"') -> None:
-        """Read what follows a double quote, including the closing one."""
+        """Read the rest of a double-quoted string, including the closing quote."""
         word.add_quoted("")
         while not self.take(end):
             if not self.char:
@@ -195,7 +195,7 @@ class Lexer(ABC):
 
     def read_expansion(self, word: WordBuilder, *, is_quoted: bool) -> None:
         """Read an expansion that starts with `$`, a backtick, `<(` or `>(`."""
-        # `"$@"` is several arguments in spite of its quotes.
+        # `"$@"` expands to several arguments despite its quotes.
         is_list = re.compile(r"\$(?:@|\{@|\{\w*\[)").match(self.source, self.place)
         is_text = self.peek("$'") and not is_quoted
         word.may_split |= bool(is_list) or not (is_quoted or is_text)
@@ -205,7 +205,7 @@ class Lexer(ABC):
         elif self.take("<(") or self.take(">("):
             self.script.is_concurrent = True
             if self.char == "(":
-                # Bash takes `<((` for arithmetic at first, where `#` starts no comment.
+                # Bash first tries to read `<((` as arithmetic, where `#` starts no comment.
                 self.misread("a substitution starts with two parentheses")
             self.read_nested(")")
             word.add_hole()
@@ -226,7 +226,7 @@ class Lexer(ABC):
         elif self.take("("):
             self.read_nested(")")
         elif self.peek("["):
-            self.doubt("it calculates")
+            self.doubt("it evaluates arithmetic")
         elif found := SIMPLE_PARAMETER.match(self.source, self.place):
             self.place = found.end()
         elif self.take("{"):
@@ -236,7 +236,7 @@ class Lexer(ABC):
         elif self.char and self.char in SPECIAL_PARAMETERS:
             self.place += 1
         else:
-            # A lone `$`, as in `echo 5$`, is itself.
+            # A lone `$`, as in `echo 5$`, is a literal character.
             word.add_quoted("$")
             return
         word.add_hole()
@@ -254,7 +254,7 @@ class Lexer(ABC):
         self.read_backticks(re.sub(r"\\([$`\\])", r"\1", inner))
 
     def _read_braced(self) -> None:
-        """Read `${x:=word}` and the like, which may assign, calculate or run commands."""
+        """Read `${x:=word}` and the like, which may set variables, calculate or run commands."""
         self.doubt("it has a parameter expansion other than ${name}")
         if self.char and self.char in " \t\n|":
             self.read_nested("}")  # bash 5.3: runs the commands inside of the braces
@@ -269,8 +269,8 @@ class Lexer(ABC):
                 self._read_piece(ignored)
 
     def _read_arithmetic(self) -> None:
-        """Read `((…))`; subscripts in it may run commands."""
-        self.doubt("it calculates")
+        """Read `((…))`; array subscripts in it may run commands."""
+        self.doubt("it evaluates arithmetic")
         self.place += 2
         depth, ignored = 2, WordBuilder()
         while depth:
@@ -283,7 +283,7 @@ class Lexer(ABC):
                 self._read_piece(ignored)
 
     def _read_ansi(self, word: WordBuilder) -> None:
-        """Read `$'…'`; with an escape other than the evident ones, its text is a hole."""
+        """Read `$'…'`; its text is a hole if it has an escape that is not in `ANSI_ESCAPES`."""
         self.place += 2
         text = ""
         while not self.take("'"):

@@ -1,8 +1,8 @@
 """Look up files on disk without mistaking an error for absence.
 
 `os.path.exists`, `islink` and `realpath` say "no" where they cannot look: below a directory without
-permission, or where the absolute path is too long. A program that starts in a deep directory opens
-the same file by a short relative path, so such a path is unknown, not absent.
+permission, or where the absolute path is too long. A program that runs in a deep directory can open
+the same file by a short relative path, so a path that is too long is unknown, not absent.
 """
 
 import errno
@@ -13,12 +13,12 @@ from pathlib import Path
 from turnlog.agent.permissions.bash.budget import UnknownValue
 
 LONGEST_PATH = 4_096
-"""Length of a path, in bytes, from which on the system refuses it."""
+"""The system rejects paths of this many bytes or more."""
 ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 
 class NoPath(UnknownValue):
-    """A text that no program can open as a file, in whichever directory it runs."""
+    """A string that is not a valid path in any directory, for example because it is too long."""
 
 
 def mode_of(path: Path, *, follow: bool = False) -> int | None:

@@ -1,8 +1,8 @@
 """Parse a bash command into the programs that it would run.
 
-A parser of our own, because a permission rests on it: it must read each character as bash does, or
-say that it cannot. General-purpose grammars guess where a command is malformed, and accept words
-that bash splits differently.
+Permissions depend on this parser: it must read each character as bash does, or report that it
+cannot. General-purpose grammars are not enough: they guess where a command is malformed, and accept
+words that bash splits differently.
 """
 
 import re
@@ -81,7 +81,7 @@ def _parse(parser: "Parser") -> Script:
             raise SyntaxFault(UNFINISHED)
     except SyntaxFault as fault:
         parser.misread(str(fault))
-    # Thousands of brackets; bash itself would give up much later.
+    # Thousands of nested brackets; the limit of bash itself is much higher.
     except RecursionError:
         parser.misread("it is nested too deeply")
     return parser.script
@@ -92,12 +92,12 @@ def _is_hidden(char: str) -> bool:
 
 
 class Parser(RedirectReader):
-    """Reads commands, and adds each program to the script."""
+    """Reads commands and adds each program to the script."""
 
     def __init__(self, source: str) -> None:
         super().__init__(source)
         self.is_fed = False
-        """True if what is read next gets its input from a pipe."""
+        """True if the commands that are read next get input from a pipe."""
         self.is_printed = False
         """True if bash printed the text."""
 
@@ -105,7 +105,7 @@ class Parser(RedirectReader):
         outer, self.heredocs = self.heredocs, []
         start, is_fed = self.place, self.is_fed
         self.depth += 1
-        # What `tee >(sh)` prints is the input of the shell.
+        # In `tee >(sh)`, the shell gets the output of `tee` as input.
         self.is_fed |= self.source[start - 2 : start] == ">("
         self.read_list(frozenset((end,)))
         self.is_fed = is_fed
@@ -126,8 +126,8 @@ class Parser(RedirectReader):
         self.expect(")")
 
     def read_backticks(self, inner: str) -> None:
-        # Bash removes one level of backslashes from backticks and reads the rest anew, so it is
-        # parsed anew.
+        # Bash removes one level of backslashes, and parses the text between backticks as a script
+        # of its own.
         nested = parse_script(inner)
         self.script.backticked += [inner, *nested.backticked]
         self.script.parts += [
@@ -145,7 +145,7 @@ class Parser(RedirectReader):
             raise SyntaxFault(UNFINISHED)
 
     def read_list(self, ends: frozenset[str]) -> bool:
-        """Read commands up to what ends the list; return whether there are any."""
+        """Read commands up to a word in `ends`, `)` or `;;`; return whether there are any."""
         outer, is_empty = self.is_fed, True
         while True:
             self._skip_space(newlines=True)
@@ -165,7 +165,7 @@ class Parser(RedirectReader):
         return not is_empty
 
     def _skip_moved_operator(self) -> None:
-        """Move past the here-document that bash has printed before an operator."""
+        """Skip the body of a here-document that bash printed before an operator."""
         if not (self.is_printed and self.heredocs and self.char == "\n"):
             return
         self._read_newline()
@@ -197,7 +197,7 @@ class Parser(RedirectReader):
         return False
 
     def _read_pipeline(self) -> None:
-        """Read one command; `!` and `time` may stand in front of it."""
+        """Read one command with any preceding `!` and `time`."""
         first = len(self.script.parts)
         while self._take_word("!") or self._take_time():
             self._skip_space()
@@ -215,7 +215,7 @@ class Parser(RedirectReader):
             self._read_simple()
             return
         if self._read_trailing_redirects():
-            # The input of a group or a loop is that of everything in it.
+            # All commands in a group or a loop share its input.
             parts = self.script.parts
             parts[first:] = [replace(part, is_fed=True) for part in parts[first:]]
 
@@ -276,7 +276,7 @@ class Parser(RedirectReader):
         )
 
     def _read_assignment(self, words: list[Word], assignments: list[Assignment]) -> bool:
-        """Read `name=value`; an argument of `export` and the like stays a word as well."""
+        """Read `name=value`, if it is next; after `export` and the like, it counts as a word."""
         if SUBSCRIPT.match(self.source, self.place):
             self.doubt("it sets an element of an array")
         found = ASSIGNMENT.match(self.source, self.place)
@@ -330,7 +330,7 @@ class Parser(RedirectReader):
             else:
                 words.append(self.read_word())
                 if self.char == "(":
-                    # `[[ a == @(x #'` goes on to the closing parenthesis, comments included.
+                    # In `[[ a == @(x #'`, bash reads on to `)`: `#` starts no comment.
                     self.doubt("it has an extended pattern")
             if words[-1].source == "=~":
                 self._require_plain_regex()
@@ -340,7 +340,7 @@ class Parser(RedirectReader):
         self.script.parts.append(SimpleCommand(tuple(words), source=source, is_test=True))
 
     def _require_plain_regex(self) -> None:
-        """Doubt a regular expression with parentheses or quotes.
+        """Record a doubt about a regular expression with parentheses, quotes or the like.
 
         Bash reads `(a #'` after `=~` as part of one word, not as a comment.
         """
@@ -350,7 +350,7 @@ class Parser(RedirectReader):
             self.doubt("it has a regular expression with special characters")
 
     def _read_blocks(self, *closing: str) -> None:
-        """Read lists, one up to each of the closing words."""
+        """Read a list of commands up to each closing word in turn."""
         for word in closing:
             self._read_commands(frozenset((word,)))
             self._expect_word(word)

@@ -12,10 +12,10 @@ from turnlog.agent.permissions.bash.tokens import Heredoc, TokenReader
 OPERATORS = ("&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|", "<", ">")
 DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
 LARGE_DESCRIPTOR = re.compile(r"[0-9]{5,}[<>]")
-"""A number that bash passes to the program if it is too large for a descriptor."""
+"""A number that bash passes to the program as an argument if it is too large for a descriptor."""
 NAMED_DESCRIPTOR = re.compile(r"\{\w+\}[<>]")
 DESCRIPTOR_COPY = re.compile(r"[0-9]+-?|-")
-"""The target of `>&` that names an open descriptor; only ASCII digits do."""
+"""A target of `>&` that is a descriptor, not a file name; only ASCII digits count."""
 
 
 class Redirections(Struct):
@@ -23,7 +23,7 @@ class Redirections(Struct):
 
     files: list[Redirect] = field(default_factory=list[Redirect])
     copies: list[Word] = field(default_factory=list[Word])
-    """The targets of those that copy or close a descriptor."""
+    """The targets of redirections that copy or close a descriptor."""
 
 
 class RedirectReader(TokenReader, ABC):
@@ -59,16 +59,16 @@ class RedirectReader(TokenReader, ABC):
         return sign
 
     def _read_copy(self, sign: str, redirects: Redirections) -> str:
-        """Read the target of `>&` or `<&`; return an operator without `<` if it gives no input."""
+        """Read the target of `>&` or `<&`; return `>&` if it closes the descriptor, else `sign`."""
         target = self.read_word()
         if target.source.startswith("-") and target.source != "-":
-            # The dash is a token by itself: `cat 2>&-x` closes a descriptor, and reads x.
+            # The dash is a token by itself: `cat 2>&-x` closes a descriptor and reads x.
             self.misread("a word follows the redirection that closes a file descriptor")
         if DESCRIPTOR_COPY.fullmatch(target.text):
             redirects.copies.append(target)
             return ">&" if target.text == "-" else sign
         if sign == "<&":
-            self.doubt("it copies a file descriptor that is not known before")
+            self.doubt("it copies a file descriptor that is only known when it runs")
         else:
             redirects.files.append(Redirect(target, is_write=True))
         return sign

@@ -1,6 +1,6 @@
 """The syntax tree of a bash command, flattened into the programs that it would run.
 
-A word holds what the program receives; the parts that only the shell can know are a `HOLE`.
+A word holds the text that the program receives, with a `HOLE` for what is only known at run time.
 """
 
 from msgspec import Struct, field
@@ -21,9 +21,9 @@ class Word(Struct, frozen=True):
     source: str = ""
     """The word as it was typed."""
     start: int = -1
-    """Offset of `source` in the command; -1 for a word of a nested text."""
+    """Offset of `source` in the command; -1 for a word in backticks or in a here-document."""
     may_split: bool = False
-    """True if it may become several arguments, or none: `$x` without quotes does."""
+    """True if it may become several arguments, or none, as an unquoted `$x` may."""
 
     @property
     def has_glob(self) -> bool:
@@ -57,7 +57,7 @@ class Redirect(Struct, frozen=True):
 
 
 class SimpleCommand(Struct, frozen=True):
-    """One program with its arguments, or the assignments and redirections that stand alone."""
+    """One program with its arguments, or assignments and redirections without a program."""
 
     words: tuple[Word, ...] = ()
     assignments: tuple[Assignment, ...] = ()
@@ -76,7 +76,7 @@ class Script(Struct):
 
     parts: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
     unclear: list[str] = field(default_factory=list[str])
-    """The reason why the parser is not certain what would run."""
+    """Reasons why the parser is not certain what would run."""
     is_misread: bool = False
     """True if the parts may not be what would run: the parser failed, or bash disagrees."""
     inputs: list[str] = field(default_factory=list[str])
@@ -86,21 +86,21 @@ class Script(Struct):
     has_loop: bool = False
     """True if a part may run more than once."""
     has_background: bool = False
-    """True if a part goes on while the next ones run, behind `&`."""
+    """True if a part runs in the background, by `&`."""
     is_concurrent: bool = False
-    """True if parts may run at the same time: in a pipeline, behind `&` or in `<(…)`."""
+    """True if parts may run at the same time: in a pipeline, in the background or in `<(…)`."""
 
     @property
     def is_ordered(self) -> bool:
         """True if each part ends before the next one starts, in the order of `parts`.
 
-        The body of a function precedes code that runs before it, so an unclear script has no order.
+        An unclear script has no order: the body of a function precedes code that runs before it.
         """
         return not (self.is_concurrent or self.has_loop or self.unclear)
 
 
 def detached(parts: list[SimpleCommand]) -> list[SimpleCommand]:
-    """Return parts without the positions of their words, for a text that is nested in a command."""
+    """Return the parts of a nested text, without word offsets: they do not fit the command."""
     return [
         replace(part, words=tuple(replace(word, start=-1) for word in part.words)) for part in parts
     ]

@@ -22,7 +22,7 @@ class Heredoc(Struct):
 
 
 class TokenReader(Lexer, ABC):
-    """A position in a command, with the here-documents whose bodies are still to come."""
+    """A cursor in a command, with the here-documents whose bodies have not been read yet."""
 
     def __init__(self, source: str) -> None:
         super().__init__(source)
@@ -31,7 +31,7 @@ class TokenReader(Lexer, ABC):
         """Nesting depth of substitutions."""
 
     def _plain_word(self) -> str:
-        """Return the unquoted word that comes next, as a reserved word would have to be."""
+        """Return the next word if it may be a reserved word: without quotes and expansions."""
         found = PLAIN_WORD.match(self.source, self.place)
         if not found or self.source[found.end() : found.end() + 1] in tuple("\\'\"$`"):
             return ""
@@ -47,7 +47,7 @@ class TokenReader(Lexer, ABC):
             raise SyntaxFault(UNFINISHED)
 
     def _skip_space(self, *, newlines: bool = False) -> None:
-        """Skip blanks, joined lines and comments; with `newlines`, also empty lines."""
+        """Skip blanks, line continuations and comments; with `newlines`, also ends of lines."""
         while True:
             if self.char and self.char in " \t":
                 self.place += 1
@@ -63,10 +63,10 @@ class TokenReader(Lexer, ABC):
                 return
 
     def _skip_joined_lines(self) -> None:
-        r"""Skip backslashes at the end of a line, which bash removes before it looks for tokens.
+        r"""Skip line continuations, which bash removes before it looks for tokens.
 
-        Only next to a blank do they certainly stand between two tokens: bash reads `(\<newline>(`
-        as `((`, and `]]\<newline>` as `]]`.
+        A continuation that is not next to a blank may join tokens: bash reads `(\<newline>(` as
+        `((`, and `]]\<newline>` as `]]`.
         """
         before = self.source[max(0, self.place - 1) : self.place]
         while self.take("\\\n"):
@@ -76,16 +76,16 @@ class TokenReader(Lexer, ABC):
             self.misread(JOINED)
 
     def _doubt_in_old_bash(self, what: str) -> None:
-        """Note what bash before 4.4, the one of macOS, misreads inside of `$(…)`.
+        """Record a doubt about syntax in `$(…)` that bash before 4.4, as on macOS, misreads.
 
-        It looks for the closing parenthesis by counting quotes, also in comments and
-        here-documents: `$(ls # '` goes on until the next quote.
+        To find the closing parenthesis, it pairs quotes even in comments and here-documents:
+        `$(ls # '` continues to the next quote.
         """
         if self.depth and not is_modern_bash():
             self.doubt(f"{what} inside of a substitution")
 
     def _read_newline(self) -> None:
-        """Move to the next line, past the here-documents that start there."""
+        """Move to the next line, past the bodies of here-documents that start there."""
         self.place += 1
         waiting, self.heredocs = self.heredocs, []
         for rank, heredoc in enumerate(waiting):
@@ -102,7 +102,7 @@ class TokenReader(Lexer, ABC):
             line = line.lstrip("\t") if heredoc.strips_tabs else line
             if self.depth and line.startswith(heredoc.delimiter) and line != heredoc.delimiter:
                 # Inside of `$(…)`, bash 5.2 also ends the body at `E)`.
-                self.doubt("a here-document has a line that starts as its end")
+                self.doubt("a here-document has a line that starts with its delimiter")
             if line == heredoc.delimiter:
                 # The newline after the delimiter ends the command, as any other does.
                 self.place = stop
@@ -134,7 +134,7 @@ class TokenReader(Lexer, ABC):
         self._adopt_doubts(inner.script)
 
     def _adopt_doubts(self, nested: Script) -> None:
-        """Take over why a text inside of the command is unclear."""
+        """Copy the doubts about a nested script to the script of the whole command."""
         for reason in nested.unclear:
             self.doubt(reason)
         self.script.is_misread |= nested.is_misread
