@@ -38,7 +38,7 @@ SETTLED = frozenset("add branch clone commit init mv rm tag".split())
 ELSEWHERE = re.compile(
     r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|config-env|attr-source|icase-pathspecs)"
 )
-"""Global options that make git use another repository, other programs, or paths in any case."""
+"""Global options that make git use another repository or other programs, or ignore case."""
 ENTERING = re.compile(r"submodule\.", re.IGNORECASE)
 """Settings that make git enter submodules."""
 
@@ -191,7 +191,7 @@ def _guard_reading(
 
 
 def _guard_change(repository: Repository, *, may_grow: bool) -> Iterator[AccessDecision]:
-    """Yield findings for a call that changes something; a rule that allows it also allows hooks."""
+    """Yield findings for a call that may write; a rule that allows it also covers its hooks."""
     if problem := find_problem(repository, GitCall(reads=False, covers_hooks=True)):
         yield _asks(problem.reason)
     # `git add .` and `git stash` run git in submodules, which no rule covers.

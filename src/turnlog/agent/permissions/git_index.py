@@ -1,8 +1,8 @@
 """The names of the files that git tracks, read from the index.
 
 `git diff` without a revision compares these files with the index, and shows no others. Git opens
-whatever the index names. An index that git may read differently
-raises ValueError.
+whatever the index names. Parsing raises ValueError for an index
+that git may read differently.
 """
 
 import hashlib

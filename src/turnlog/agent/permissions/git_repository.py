@@ -48,7 +48,7 @@ INTERRUPTED = {
 }
 """Files of an interrupted operation, and the text in them that names a program to run.
 
-`git cherry-pick --skip` runs the strategy `x/y` as `git-merge-x/y` of the work tree.
+`git cherry-pick --skip` runs the strategy `x/y` as `git-merge-x/y` from the work tree.
 """
 HARMLESS_KEYS = {
     "core": """
@@ -165,7 +165,7 @@ def message_templates(repository: Repository) -> list[Path]:
 def find_problem(repository: Repository, call: GitCall) -> RepositoryProblem | None:
     """Return why git must not run unprompted in a repository; None if it may.
 
-    If there are several, one that confinement does not solve comes first.
+    Of several problems, one that confinement does not solve comes first.
     """
     first = None
     try:

@@ -1,7 +1,7 @@
 """Apply file rules to a command, whatever else allows it.
 
 These findings apply in every mode: paths that a Read or Edit rule denies, protected files, and
-large removals.
+removals of critical directories.
 """
 
 import os
@@ -422,7 +422,7 @@ def _guard_find(call: ProgramCall, place: Path | None, policy: Policy) -> Iterat
 def _guard_removals(
     entries: list[tuple[Path, os.DirEntry[str]]], policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Yield the first denied and the first protected file among files to remove."""
+    """Yield findings about the first restricted and the first protected file to be removed."""
     named = [names_below(folder, entry) for folder, entry in entries]
     checked = (restricted_names(names, policy, WRITING, "Edit") for names in named)
     if found := next(filter(None, checked), None):

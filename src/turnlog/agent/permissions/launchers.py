@@ -21,9 +21,9 @@ class Launcher(Struct, frozen=True):
     """The options and operands of a launcher in front of the program that it runs."""
 
     flags: str = ""
-    """Single letters without a value."""
+    """Single-letter options without a value."""
     valued: str = ""
-    """Single letters with a value."""
+    """Single-letter options with a value."""
     names: tuple[str, ...] = ()
     named_values: tuple[str, ...] = ()
     """Long options with a value."""
@@ -50,7 +50,7 @@ WRAPPERS = {
     "builtin": Launcher(),
     "xargs": Launcher(),
 }
-"""Skipped before rules are compared: they do not change what runs."""
+"""Launchers that are skipped before rules are compared: they do not change what runs."""
 LAUNCHERS = {
     **WRAPPERS,
     "time": Launcher("p", takes_variables=True),
@@ -122,7 +122,7 @@ VERSION = re.compile(r"[-.]?[0-9][0-9.]*\Z")
 GIT_PROGRAM = re.compile(
     r".*/git-[^/]+|git-(?:receive-pack|shell|upload-archive|upload-pack)", re.I
 )
-"""A subcommand as a program: `/usr/lib/git-core/git-log` is `git log`.
+"""A git subcommand called as a program: `/usr/lib/git-core/git-log` is `git log`.
 
 Only some of them are in `PATH`. Others in `PATH`, such as git-lfs, are not part of git.
 """

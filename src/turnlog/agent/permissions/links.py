@@ -100,7 +100,7 @@ def _through(reading: _Reading, link: Path, rest: tuple[str, ...]) -> _Reading:
     # A cycle of links, or a chain that makes the path grow without end.
     if len(links) > MOST_LINKS or len(os.fsencode(whole)) >= LONGEST_PATH:
         raise UnknownValue(str(link))
-    # Not normalised: `..` behind the link is the parent of where the link leads.
+    # Not normalized: `..` after a link is the parent of the link's target.
     place = ROOT if text.startswith("/") else reading.place
     parts = Path(text).parts[1:] if text.startswith("/") else Path(text).parts
     names = (*reading.names, _lexical(link, rest), Path(os.path.normpath(whole)))

@@ -35,7 +35,7 @@ SHORTEST = 2
 
 
 def mentions_rule(rule: Rule, texts: Iterable[str], *, anywhere: bool = False) -> bool:
-    """Return whether a text names a file that a rule covers; `anywhere`: even after letters."""
+    """Return whether a text names a file of a rule; with `anywhere`, even after letters."""
     pattern = _pattern_for(rule.about or "", anywhere=anywhere)
     return pattern is not None and any(pattern.search(each) for each in _forms(texts))
 

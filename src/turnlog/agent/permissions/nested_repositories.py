@@ -64,7 +64,8 @@ def _submodules(repository: Repository, own: tuple[Path, ...]) -> Iterator[Repos
 def _repository_at(place: Path, own: tuple[Path, ...]) -> Repository:
     """Return the repository of a directory that has a `.git`; raise ValueError if in doubt.
 
-    Its git directory must lie in one of the outer repository's `own` directories.
+    If `.git` is a file, it must name a git directory in one of the outer repository's `own`
+    directories, or one that points back, as that of a linked work tree does.
     """
     dot_git = place / ".git"
     if dot_git.is_file() and not dot_git.is_symlink():

@@ -82,7 +82,7 @@ REACHING_LETTERS = {
 }
 """The same options as letters, alone or joined with others: `git grep -nO./x y`."""
 RUNNING = {"bisect": "run", "submodule": "foreach"}
-"""Actions of subcommands that run any command."""
+"""Actions of git subcommands that run any command."""
 PACKING = frozenset(("archive", "format-patch"))
 """Subcommands whose purpose is to write a file."""
 REMOTE = frozenset(("fetch", "pull", "push"))

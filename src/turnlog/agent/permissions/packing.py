@@ -1,4 +1,4 @@
-"""Files that programs pack although no argument of the call names them."""
+"""Detect files that a program packs although no argument names them directly."""
 
 import re
 from collections.abc import Sequence

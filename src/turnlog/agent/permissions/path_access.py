@@ -320,7 +320,7 @@ def linked_starts(base: Path, pattern: str) -> tuple[tuple[Path, str], ...]:
 
 
 def _is_about(pattern: str, roots: tuple[Path, ...], names: Iterable[Path]) -> bool:
-    """Return whether a pattern matches a file's names, ignoring case and Unicode composition."""
+    """Return whether a pattern matches any of the names, ignoring case and Unicode composition."""
     texts, starts = tuple(map(str, names)), tuple(map(str, roots))
     folds = [fold for fold in FOLDS if _is_valid(fold(pattern))]
     if not folds:  # `[A-_]` is a range, `[a-_]` is none

@@ -35,7 +35,7 @@ class Verdict(Struct, frozen=True):
     reasons: tuple[str, ...] = ()
     """The reasons one by one; `reason` joins them."""
     basis: Basis = Basis.UNDERSTOOD
-    """The basis of an approval; it decides how confined the call runs."""
+    """The basis of an approval; it decides how strictly the call is confined."""
     command: str | None = None
     """For an allowed command: its text as it must run, with patterns replaced by their matches."""
     footprint: DirectoryUse = DirectoryUse()
