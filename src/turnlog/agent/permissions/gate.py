@@ -24,12 +24,12 @@ RULE, REJECTED, ANSWERED = "permission-rule", "user-rejected", "permission-promp
 """`toolDenialKind` values of refusals."""
 PATHS = ("file_path", "notebook_path")
 ANSWERS = {"AskUserQuestion": frozenset({"answers", "annotations"})}
-"""Fields that whoever is asked adds to a call: the model must not answer its own questions."""
+"""Input fields that only the user's reply may fill: the model must not answer its own questions."""
 DENIED = "{tool} is not allowed: {why}"
-NOT_ASKED = "{tool} needs permission, and the mode dontAsk denies what would be asked"
+NOT_ASKED = "{tool} needs permission, and the mode dontAsk denies calls instead of asking"
 MAY_RETRY = "The PermissionDenied hook says that you may try this call again."
 DECIDED = ("plan", "auto")
-"""Modes in which calls are denied that would be asked about if anybody could be."""
+"""Modes in which PermissionDenied hooks run if a call is denied because nobody can be asked."""
 NO_TOOL = "Error: No such tool available: {name}"
 
 
@@ -67,11 +67,11 @@ class Refused(Exception):
         self.ends_turn = ends_turn
         """True if the refusal ends the turn like an interruption."""
         self.hook_outcome = hook_outcome
-        """The outcome of hooks that denied it."""
+        """The outcome of the hooks, if they denied the call."""
 
 
 class Deferred(Exception):
-    """A call that a hook leaves to a later run of the program."""
+    """A call that a hook defers to a later run of the program."""
 
     def __init__(self, hook_outcome: HookOutcome) -> None:
         super().__init__(hook_outcome.reason)
@@ -88,7 +88,7 @@ class Admitted(Struct, frozen=True):
     tool: Tool
     input: Fields
     value: Any
-    """The input as the tool reads it."""
+    """The input, parsed by the tool."""
     hook_outcome: HookOutcome
     """The outcome of PreToolUse hooks."""
     grant: Grant
@@ -99,14 +99,14 @@ class _Judged(Struct, frozen=True):
 
     verdict: Verdict
     targets: dict[Path, Path]
-    """Each path of the call, and where it leads."""
+    """Maps each path of the call to the path that it resolves to."""
     directory: DirectoryIdentity | None
-    """The working directory that it is about."""
+    """The working directory that the verdict assumes."""
 
     def grant(self, basis: Basis, call_id: str) -> Grant:
-        """Return the grant of a call that may run on a basis."""
+        """Return the grant for the call, allowed on the given basis."""
         verdict = self.verdict
-        # What a person or a hook agreed to is the command as it was written.
+        # A person or a hook has approved the command as written, with its patterns unexpanded.
         command = verdict.command if basis is verdict.basis else None
         return Grant(
             basis,
@@ -123,7 +123,7 @@ class _Consented(Struct, frozen=True):
     """A call that someone was asked about and allowed."""
 
     input: Fields
-    """As it may run."""
+    """The input to run the call with."""
     basis: Basis
 
 
@@ -147,7 +147,7 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
     judged = await _judge(parts, tool, value)
     verdict = judged.verdict
     basis = verdict.basis if verdict.kind is VerdictKind.ALLOW else Basis.HOOK
-    # A hook may answer for the user, unless the question is firm, as one of an `ask` rule is.
+    # A hook may answer for the user unless the verdict is firm, as that of an `ask` rule is.
     is_lifted = outcome.decision == "allow" and not verdict.is_firm
     if outcome.decision == "ask" or (verdict.kind is VerdictKind.ASK and not is_lifted):
         about = parts.about_agent
@@ -160,15 +160,15 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
         basis = allowed.basis
         if allowed.input is not wanted:
             value, wanted = _read(tool, allowed.input), allowed.input
-            judged = await _judge(parts, tool, value)  # rules may still deny what a hook made of it
+            judged = await _judge(parts, tool, value)  # rules may still deny the changed input
     return Admitted(tool, wanted, value, outcome, judged.grant(basis, call["id"]))
 
 
 async def _judge(parts: Conversation, tool: Tool, value: Any) -> _Judged:
-    """Decide about a call by the rules; raise if they deny it.
+    """Return the rules' verdict about a call; raise `Refused` if they deny it.
 
-    Paths are resolved before the verdict, which covers both the path as named and where it leads.
-    The tool opens only the latter: a symlink that is swapped in later leads nowhere.
+    Paths are resolved first, so that the verdict covers each path as written and its target. The
+    tool opens only the target: a symlink that is swapped in later is not followed.
     """
     directory = parts.workspace.settle()
     accesses = tool.touches(value, parts.workspace)
@@ -183,25 +183,26 @@ async def _judge(parts: Conversation, tool: Tool, value: Any) -> _Judged:
 
 
 async def may_linger(parts: Conversation, runs: Runs) -> bool:
-    """Return whether a running command may go on in the background without a question.
+    """Return whether a running command may continue in the background without asking the user.
 
-    It may use files long after its verdict, when other commands have changed them.
+    In the background, it may use files long after its verdict, when other commands have changed
+    them.
     """
     decided = asyncio.to_thread(parts.rules.decide, COMMANDS, [runs], parts.workspace)
     return (await decided).kind is VerdictKind.ALLOW
 
 
 def plain_input(given: Fields, parts: Conversation) -> Fields:
-    """Return an input for the hook payload, with absolute paths.
+    """Return an input with absolute paths, for the hook payload.
 
-    However the model spells a path, a hook that checks paths cannot be evaded.
+    Otherwise the model could evade a hook that checks paths by spelling a path differently.
     """
     named = {name: given[name] for name in PATHS if isinstance(given.get(name), str)}
     return given | {name: str(parts.workspace.path_of(path)) for name, path in named.items()}
 
 
 async def _ask(parts: Conversation, question: Question) -> _Consented:
-    """Ask whoever can be asked; raise if the answer is no."""
+    """Ask PermissionRequest hooks, then the user; raise `Refused` if the answer is no."""
     tool_input = plain_input(question.input, parts)
     about = {"tool_name": question.tool, "tool_input": tool_input} | parts.about_agent
     if offered := suggestions(question.verdict.remember):
@@ -221,10 +222,10 @@ async def _ask(parts: Conversation, question: Question) -> _Consented:
     async with parts.asking:
         reply = await parts.ask(question)
     if reply.kind == "deny" and reply.is_program:
-        # Its words are the result, as in the client (2.1.325, observed).
+        # The program's message is the result, as in the client (2.1.325, observed).
         raise Refused(reply.feedback, REJECTED if reply.ends_turn else ANSWERED, reply.ends_turn)
     if reply.kind == "deny":
-        # A sub-agent goes on without the call: the user has said nothing about its task.
+        # A sub-agent continues without the call: the user has said nothing about its task.
         ends_turn = not reply.feedback and question.agent_id is None
         raise Refused(reply.feedback, REJECTED, ends_turn)
     if reply.remember:
@@ -235,10 +236,10 @@ async def _ask(parts: Conversation, question: Question) -> _Consented:
 
 
 async def _unasked(parts: Conversation, question: Question, why: str) -> Refused:
-    """Return the refusal of a call that nobody was asked about, after PermissionDenied hooks.
+    """Run PermissionDenied hooks for a call that nobody was asked about, and return its refusal.
 
-    They run in the modes in which the client itself decides (2.1.325, observed): not in `default`
-    and `dontAsk`.
+    The hooks run only in modes in which the client itself decides (2.1.325, observed), so not in
+    `default` and `dontAsk`.
     """
     if parts.rules.mode.value not in DECIDED:
         return Refused(why, RULE)
@@ -249,7 +250,7 @@ async def _unasked(parts: Conversation, question: Question, why: str) -> Refused
 
 
 def _take(parts: Conversation, updates: Sequence[Fields]) -> None:
-    """Apply changes to the permissions that come with an approval."""
+    """Apply the permission changes that come with an approval."""
     if updates:
         parts.rules.update(updates, parts.workspace)
         parts.hooks.facts.permission_mode = parts.rules.mode.value
@@ -261,7 +262,7 @@ def _unanswered(tool: str, given: Fields) -> Fields:
 
 
 async def _check(checking: Awaitable[None]) -> None:
-    """Raise if a call would fail anyway: the user is not asked about it (2.1.325, observed)."""
+    """Raise `Invalid` if a call would fail anyway, before the user is asked (2.1.325, observed)."""
     try:
         await checking
     except ToolError as error:

@@ -1,7 +1,8 @@
-"""Calls of git that rules allow, in repositories whose configuration names programs.
+"""Check git calls that a rule allows: the repository may name programs that git runs.
 
-A rule for `git status` does not cover the programs that `.git/config` makes it run. Such a call
-asks, unless it only reads and the whole command can run confined, without those programs.
+A rule for `git status` does not cover the programs that `.git/config` makes it run. The user is
+asked about such a call, unless it only reads and the whole command can run confined, without those
+programs.
 """
 
 import re
@@ -33,11 +34,11 @@ from turnlog.agent.permissions.working_directories import (
 from turnlog.agent.workspace.access import ApprovalMode, Basis
 
 SETTLED = frozenset("add branch clone commit init mv rm tag".split())
-"""Subcommands that enter no other submodules than those that the index names before."""
+"""Subcommands that enter only submodules that were in the index before the call."""
 ELSEWHERE = re.compile(
     r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|config-env|attr-source|icase-pathspecs)"
 )
-"""Global options that make git use another repository, other programs, or paths in any case."""
+"""Global options that make git use another repository or other programs, or ignore case."""
 ENTERING = re.compile(r"submodule\.", re.IGNORECASE)
 """Settings that make git enter submodules."""
 
@@ -45,7 +46,7 @@ ENTERING = re.compile(r"submodule\.", re.IGNORECASE)
 def guard_repositories(
     script: Script, inner: tuple[Inner, ...], policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Yield findings about calls of git: programs that a repository names, files that it brings."""
+    """Yield findings about git calls: programs the repository names, files that are checked out."""
     cwd = policy.cwd
     given = [without_wrappers(each.part.words) for each in inner if not each.part.is_test]
     parts = list(dict.fromkeys(filter(None, given)))
@@ -54,9 +55,9 @@ def guard_repositories(
     if _sets_repository(inner):
         places = None
     changing = [each for each in inner if not only_reads(each.part, places or (None,))]
-    # In a loop, the second `git add -A` enters what the first one has added.
+    # In a loop, the second `git add -A` enters the submodules that the first one added.
     may_grow = script.has_loop or len(changing) > 1
-    # What another program runs, it may run in another directory; wrappers do not.
+    # Another program may run git in another directory; wrappers run it in the same one.
     direct = {without_wrappers(part.words) for part in script.parts}
     for words in parts:
         if name_of(words[0]) == "git":
@@ -130,7 +131,7 @@ def _guard_place(
         if subcommand:
             yield from _guard_reading(subcommand, repository, is_own=is_own)
         else:
-            # This mode asks only about files that a rule is about.
+            # The bypass mode asks only about files that a rule covers.
             if policy.mode is not ApprovalMode.BYPASS:
                 yield from _guard_change(repository, may_grow=may_grow or not _keeps_links(words))
             called = _without_options(words)
@@ -140,7 +141,7 @@ def _guard_place(
 
 
 def _guard_template(repository: Repository, policy: Policy) -> Iterator[AccessDecision]:
-    """Ask if `commit.template` may make a file elsewhere, or a denied one, a message."""
+    """Ask if `commit.template` may copy a denied file, or one elsewhere, into a commit message."""
     try:
         findings = [judge_read(path, policy) for path in message_templates(repository)]
     except (OSError, ValueError) as error:
@@ -150,7 +151,7 @@ def _guard_template(repository: Repository, policy: Policy) -> Iterator[AccessDe
 
 
 def _without_options(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Leave out the options in front of the subcommand."""
+    """Return a git call without the options in front of its subcommand."""
     waiting = iter(words[1:])
     for word in waiting:
         if word.text in ("-C", "-c"):
@@ -161,7 +162,7 @@ def _without_options(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _is_stale(words: tuple[Word, ...], changing: Iterable[Inner], *, is_ordered: bool) -> bool:
-    """Return whether another part may change what a branch holds: `git fetch && git checkout x`."""
+    """Return whether another part may move the branch first: `git fetch && git checkout x`."""
     if BRINGING.isdisjoint(word.text for word in words[1:]):
         return False
     for each in changing:
@@ -185,23 +186,24 @@ def _guard_reading(
         yield _asks(doubt)
     call = GitCall(enters_submodules=enters_submodules(subcommand))
     if problem := find_problem(repository, call):
-        # Only the repository of the session's own directory is neutralized when git runs.
+        # Settings are overridden only in the repository of the session's own directory.
         yield _asks(problem.reason, is_confinable=problem.is_confinable and is_own)
 
 
 def _guard_change(repository: Repository, *, may_grow: bool) -> Iterator[AccessDecision]:
-    """Yield findings for a call that changes something; a rule that allows it also allows hooks."""
+    """Yield findings for a call that may write; a rule that allows it also covers its hooks."""
     if problem := find_problem(repository, GitCall(reads=False, covers_hooks=True)):
         yield _asks(problem.reason)
-    # `git add .` and `git stash` run git in submodules, which no rule is about.
+    # `git add .` and `git stash` run git in submodules, which no rule covers.
     elif reason := find_nested_problem(repository, may_grow=may_grow):
         yield _asks(reason)
 
 
 def _keeps_links(words: tuple[Word, ...]) -> bool:
-    """Return whether a call runs in no repository that becomes a submodule only by the call.
+    """Return whether a call enters no repository that it turns into a submodule itself.
 
-    `git switch` may: if the branch has a submodule, git enters the directory of that name.
+    `git switch` may enter one: if the branch has a submodule, git enters the directory of that
+    name.
     """
     return len(words) > 1 and words[1].text in SETTLED
 

@@ -1,7 +1,8 @@
 """The names of the files that git tracks, read from the index.
 
 `git diff` without a revision compares these files with the index, and shows no others. Git opens
-whatever the index names. An index that cannot be read with certainty raises ValueError.
+whatever the index names. Parsing raises ValueError for an index
+that git may read differently.
 """
 
 import hashlib
@@ -18,13 +19,13 @@ LARGEST = 1 << 26
 MOST_ENTRIES = 200_000
 HEADER = struct.Struct(">4sII")
 ENTRY = struct.Struct(">24xI12x20xH")
-"""The mode and the flags of an entry; the rest are times, sizes, owners and a SHA-1."""
+"""The mode and the flags of an entry; the skipped bytes are times, sizes, owners and a SHA-1."""
 VERSIONS = (2, 3, 4)
 SHORTENED = 4
-"""The version in which a name starts like the one before it, and entries are not padded."""
+"""The version that compresses names by their common prefix and does not pad entries."""
 EXTENDED = 0x4000
 NAME_LENGTH = 0x0FFF
-"""The bits of the flags that hold the length of a name, or the largest number if it is longer."""
+"""Flag bits that hold the length of the name, capped at this value."""
 JUMPS = (b"EOIE", b"IEOT")
 """Extensions that make git read entries and extensions from other offsets."""
 SHOWING = frozenset(("diff", "grep"))
@@ -33,27 +34,27 @@ ODD_PARTS = frozenset(("", ".", "..", ".git"))
 """Parts of a name that git never writes into an index."""
 CHECKSUM = hashlib.sha1().digest_size
 FILE_TYPES = (0o100000, 0o120000)
-"""Files and links; a submodule or a sparse directory stands for more names than its own."""
+"""Files and symlinks; a submodule or a sparse directory would stand for many files."""
 SUBMODULE = 0o160000
 ANY_TYPE = (*FILE_TYPES, SUBMODULE)
 SUBMODULE_MODE = SUBMODULE.to_bytes(4, "big")
 
 
 def doubt_index(subcommand: str, index: Path, top: Path) -> str | None:
-    """Return why the index may make a subcommand show files outside of the work tree."""
+    """Return why the index may make a subcommand show files outside of the work tree, or None."""
     if subcommand not in SHOWING:
         return None
     try:
         name = _find_way_out(index, top)
     except (OSError, ValueError) as error:
         return f"its index cannot be checked: {error}"
-    return None if name is None else f"its index names {name!r}, which leads elsewhere"
+    return None if name is None else f"its index names {name!r}, which may leave the work tree"
 
 
 def _find_way_out(index: Path, top: Path) -> str | None:
     """Return a tracked name that may lead out of the work tree; None if there is none.
 
-    Git opens whatever the index names: one that was made by hand may contain `../secret`, which
+    Git opens whatever the index names: a handmade index may contain `../secret`, which
     `git diff` shows. `git grep` also follows links on the way to a file.
     """
     if not os.path.lexists(index):
@@ -90,7 +91,7 @@ def may_have_submodules(index: Path) -> bool:
 
 
 def _entries(index: Path, types: tuple[int, ...]) -> Iterator[tuple[str, int]]:
-    """Yield the name and the type of each entry; raise ValueError for any other type."""
+    """Yield the name and the type of each entry; raise ValueError for a type not in `types`."""
     try:
         entries = _parse(read_regular(index, LARGEST))
     except (IndexError, struct.error) as error:
@@ -103,9 +104,9 @@ def _entries(index: Path, types: tuple[int, ...]) -> Iterator[tuple[str, int]]:
 
 @lru_cache(maxsize=2)
 def _parse(data: bytes) -> tuple[tuple[str, int], ...]:
-    """Return the names and types of all entries; one verdict needs them several times."""
+    """Return the names and types of all entries; cached, as one verdict needs them repeatedly."""
     end = len(data) - CHECKSUM
-    # With another hash function, entries have another size, and names would be misread.
+    # With another hash function, entries differ in size, and names would be misread.
     if end < HEADER.size or hashlib.sha1(data[:end]).digest() != data[end:]:
         raise ValueError("the index has no valid checksum")
     kind, version, count = HEADER.unpack_from(data)
@@ -124,7 +125,7 @@ def _parse(data: bytes) -> tuple[tuple[str, int], ...]:
             name = data[start : data.index(b"\0", start)]
             # Entries end with one to eight zeros, so that their length is a multiple of eight.
             place += (start + len(name) - place + 8) // 8 * 8
-        # Git trusts the length: with another one, it finds the next entry elsewhere.
+        # Git trusts the stored length: if it is wrong, git finds the next entry elsewhere.
         if flags & NAME_LENGTH != min(len(name), NAME_LENGTH):
             raise ValueError("the index has a name of the wrong length")
         found.append((os.fsdecode(name), mode & 0o170000))
@@ -133,7 +134,7 @@ def _parse(data: bytes) -> tuple[tuple[str, int], ...]:
 
 
 def _shortened_at(data: bytes, start: int, before: bytes) -> tuple[bytes, int]:
-    """Return a name of which only the end is stored, and where the next entry starts."""
+    """Return a prefix-compressed name, and the offset of the next entry."""
     dropped, start = _number_at(data, start)
     if dropped > len(before):
         raise ValueError("the index has a malformed name")
@@ -142,7 +143,7 @@ def _shortened_at(data: bytes, start: int, before: bytes) -> tuple[bytes, int]:
 
 
 def _number_at(data: bytes, place: int) -> tuple[int, int]:
-    """Return a number of variable length, as packs encode offsets, and where it ends."""
+    """Decode a varint, encoded like offsets in packs; return it and the offset after it."""
     number = data[place] & 0x7F
     while data[place] & 0x80:
         place += 1
@@ -151,9 +152,9 @@ def _number_at(data: bytes, place: int) -> tuple[int, int]:
 
 
 def _require_whole(data: bytes, place: int, end: int) -> None:
-    """Raise ValueError if an extension holds more names, as that of a split index does."""
+    """Raise ValueError if an extension may hold more names, as in a split index."""
     while place < end:
-        # Git must understand an extension whose name starts with a small letter.
+        # A lowercase first letter marks an extension that git must understand.
         if data[place : place + 1].islower() or data[place : place + 4] in JUMPS:
             raise ValueError("the index is split or sparse, or is read in parallel")
         (size,) = struct.unpack_from(">I", data, place + 4)

@@ -1,9 +1,9 @@
-"""Check that git can read a repository without running a program that it names.
+"""Check that git can read a repository without running a program that the repository names.
 
 A repository's own configuration can name programs that even `git status` runs: a file system
 monitor, filters, diff drivers, a pager. A directory inside of a project can pose as a bare
-repository with such a configuration. So the configuration is read as an allowlist: one key that is
-not known to be harmless means that git is not run unprompted.
+repository with such a configuration. So its keys are checked against an allowlist:
+if one is not known to be harmless, git does not run unprompted.
 """
 
 import os
@@ -29,26 +29,26 @@ HARMLESS_SECTIONS = frozenset(
     pack pull push rebase receive tag transfer user versionsort
     """.split()
 )
-"""Sections of which no key makes a reading command run a program."""
+"""Sections in which no key makes a read-only command run a program."""
 RUNNING_SECTIONS = frozenset("alias gc http init maintenance rebase".split())
-"""The sections among them that make other commands run a program, or write any file.
+"""Those HARMLESS_SECTIONS that can make other commands run a program, or write any file.
 
 `git cherry-pick --strategy=x` runs the alias `merge-x`; `rebase.instructionFormat` may contain a
 line `exec x`, which `git pull` runs; with `http.saveCookies`, `git fetch` writes `http.cookieFile`.
 """
 RUNNING_KEYS = frozenset((("branch", "mergeoptions"),))
-"""Keys of other harmless sections that such commands must not obey.
+"""Keys of the other HARMLESS_SECTIONS that are dangerous unless a command only reads.
 
-With `branch.main.mergeOptions = -F /x`, `git pull` makes a file of the user a commit message.
+With `branch.main.mergeOptions = -F /x`, `git pull` copies any file into a commit message.
 """
 INTERRUPTED = {
     "sequencer/opts": re.compile(r"strategy(?!-)", re.I),
     "rebase-merge/strategy": re.compile(r""),
     "rebase-merge/git-rebase-todo": re.compile(r"^\s*(?:x|exec)\b", re.M),
 }
-"""Files of an interrupted operation, and what in them makes git run a program to continue it.
+"""Files of an interrupted operation, and the text in them that names a program to run.
 
-`git cherry-pick --skip` runs the strategy `x/y` as `git-merge-x/y` of the work tree.
+`git cherry-pick --skip` runs the strategy `x/y` as `git-merge-x/y` from the work tree.
 """
 HARMLESS_KEYS = {
     "core": """
@@ -72,7 +72,7 @@ HARMLESS_KEYS = {
     "submodule": "active url",
 }
 UNUSED_SECTIONS = frozenset("credential difftool gpg mergetool pager protocol sequence url".split())
-"""Sections that have no effect on a reading command whose settings are overridden."""
+"""Sections that have no effect on a read-only command whose settings are overridden."""
 PLAIN_PATH = re.compile(r"[\w./-]+")
 """A path without characters that git would unquote."""
 PLAIN_VALUE = re.compile(r'"([^"\\]+)"|([^\s"#;\\]+)')
@@ -81,11 +81,11 @@ HOOKS_PATH = ("core", "hookspath")
 TEMPLATE = ("commit", "template")
 HEAD = re.compile(r"ref: refs/\S+\n?|[0-9a-f]{40}\n?|[0-9a-f]{64}\n?")
 UNREAD = ("hooks", "lfs", "annex")
-"""Directories that reading commands do not look into, except for the hooks below."""
+"""Directories that read-only commands do not open, except to run `HOOKS`."""
 MOST_ENTRIES = 200_000
 """Maximum number of entries of a git directory to examine; with more, the user is asked."""
 HOOKS = ("post-index-change",)
-"""Hooks that reading commands run, because they refresh the index."""
+"""Hooks that read-only commands run, because they refresh the index."""
 
 
 class Repository(Struct, frozen=True):
@@ -100,7 +100,7 @@ class RepositoryProblem(Struct, frozen=True):
 
     reason: str
     is_confinable: bool = False
-    """True if a reading command is safe once `guard_git` has overridden the settings."""
+    """True if a read-only command is safe once `guard_git` has overridden the settings."""
 
 
 class GitCall(Struct, frozen=True):
@@ -110,7 +110,7 @@ class GitCall(Struct, frozen=True):
     """True if it only reads."""
     enters_submodules: bool = False
     covers_hooks: bool = False
-    """True if a rule for the call is also about the hooks of the repository."""
+    """True if the rule that allows the call also covers the repository's hooks."""
     top: Path | None = None
     """The work tree that `core.worktree` of a submodule may lie in."""
 
@@ -128,7 +128,7 @@ def find_repository(place: Path) -> Repository | None:
     """Find the repository that git would use in a directory; raise ValueError if in doubt."""
     found = _find_repository(real_path(place))
     if found and real_path(found.directory) != found.top / ".git":
-        # A linked work tree is named by its repository; any other directory may be somebody else's.
+        # The repository of a linked work tree points back to it; others may be somebody else's.
         back = _named_in(found.directory / "gitdir")
         if real_path(found.directory / back) != found.top / ".git":
             raise ValueError(f"{found.top / '.git'} leads to a repository elsewhere")
@@ -136,7 +136,7 @@ def find_repository(place: Path) -> Repository | None:
 
 
 def hook_directories(top: Path) -> list[Path]:
-    """Return the directories that the repository of a work tree has its hooks in."""
+    """Return the hook directories of a work tree's repository."""
     try:
         repository = find_repository(top)
         if repository is None:
@@ -158,14 +158,14 @@ def message_templates(repository: Repository) -> list[Path]:
     settings = [each for config in configs for each in _settings_in(config)]
     values = [each.value for each in settings if (each.section, each.key) == TEMPLATE]
     if not all(map(PLAIN_PATH.fullmatch, values)):
-        raise ValueError("commit.template is no plain path")
+        raise ValueError("commit.template is not a plain path")
     return [repository.top / value for value in values]
 
 
 def find_problem(repository: Repository, call: GitCall) -> RepositoryProblem | None:
     """Return why git must not run unprompted in a repository; None if it may.
 
-    A problem that cannot be confined comes before one that can.
+    Of several problems, one that confinement does not solve comes first.
     """
     first = None
     try:
@@ -188,7 +188,7 @@ def _find_repository(place: Path) -> Repository | None:
             return Repository(folder, folder / named_directory(dot_git))
         if is_there(dot_git):
             raise ValueError(f"{dot_git} is neither a file nor a directory")
-        # Git takes a directory with these entries for a bare repository, wherever it lies.
+        # Git treats any directory with these entries as a bare repository.
         inside = [name for name in ("objects", "refs", "commondir") if is_there(folder / name)]
         if is_there(folder / "HEAD") and inside:
             raise ValueError(f"{folder} looks like a bare repository")
@@ -201,7 +201,7 @@ def named_directory(dot_git: Path) -> str:
 
 
 def _named_in(file: Path, prefix: str = "") -> str:
-    # Git takes blanks for a part of the path: `gitdir:  x` names the directory " x".
+    # Git keeps blanks as a part of the path: `gitdir:  x` names the directory " x".
     text = read_regular(file, LARGEST_CONFIG).decode().rstrip("\r\n")
     path = text.removeprefix(prefix)
     if not text.startswith(prefix) or path != path.strip() or not path or "\n" in path:
@@ -271,8 +271,8 @@ def common_directory(directory: Path) -> Path:
     pointer = directory / "commondir"
     if not is_there(pointer):
         return directory
-    # A project writes its own `.git` and what that leads to, and can name any repository there.
-    # Only the repository itself can have made `worktrees/x` inside of its own directory.
+    # A project controls its own `.git` and the files it points to, so it can name any repository.
+    # Only the repository itself can have created `worktrees/x` in its own directory.
     common = real_path(directory / _named_in(pointer))
     if directory.name == ".git" or real_path(directory).parent != common / "worktrees":
         raise ValueError(f"{pointer} leads to another repository")
@@ -295,7 +295,7 @@ def _unknown_settings(config: Path, call: GitCall) -> Iterator[RepositoryProblem
             each.section in RUNNING_SECTIONS or (each.section, each.key) in RUNNING_KEYS
         )
         if is_running or not (_is_harmless(each) or _is_own_worktree(each, config, call.top)):
-            # `blame.ignoreRevsFile` names a file that git quotes in an error message.
+            # Others stay harmful: git quotes the file in `blame.ignoreRevsFile` in its errors.
             is_confinable = each.section in UNUSED_SECTIONS or is_overridden(
                 each.section, each.subsection, each.key
             )
@@ -330,7 +330,7 @@ def _is_harmless(setting: Setting) -> bool:
 
 
 def _is_own_worktree(setting: Setting, config: Path, top: Path | None) -> bool:
-    """Return whether a setting is the `core.worktree` that git gives each submodule."""
+    """Return whether a setting is the `core.worktree` that git writes for each submodule."""
     if top is None or (setting.section, setting.key) != ("core", "worktree"):
         return False
     if not PLAIN_PATH.fullmatch(setting.value):

@@ -1,4 +1,4 @@
-"""Permissions that a hook or a program grants for the user, in the client's format."""
+"""Permissions that a hook or a program grants on behalf of the user, in the client's format."""
 
 import re
 from collections.abc import Iterable
@@ -9,17 +9,17 @@ from turnlog.format.json_values import Fields, is_array, objects_in
 
 RULE = re.compile(r"(?s)([^()]+)(?:\((.*)\))?")
 OF_PROJECT = "is_project"
-"""Marks the changes of a hook that a project defines; `Hooks` sets it, never the hook."""
+"""The key that marks changes from a project's hook; `Hooks` sets it, never the hook itself."""
 RULES = ("addRules", "replaceRules", "removeRules")
 DIRECTORIES = ("addDirectories", "removeDirectories")
 USER = "userSettings"
 WIDEST = "bypassPermissions"
 MODES = {"manual": "default"}
-"""Other names of modes."""
+"""Aliases of modes."""
 
 
 def suggestions(rules: Iterable[str]) -> list[Fields]:
-    """Return the offered rules for the hook payload.
+    """Return the rules offered to the user as `permission_suggestions` for the hook payload.
 
     >>> suggestions(["Bash(npm test:*)"])[0]["rules"]
     [{'toolName': 'Bash', 'ruleContent': 'npm test:*'}]
@@ -44,19 +44,19 @@ class PermissionChange(Struct, frozen=True):
     destination: str = "session"
     """The place to save it: session, localSettings, projectSettings or userSettings."""
     behavior: str = "allow"
-    """The list of rules that it is about: allow, deny or ask."""
+    """The list of rules to change: allow, deny or ask."""
     rules: tuple[str, ...] = ()
     mode: str = ""
     directories: tuple[str, ...] = ()
     is_project: bool = False
-    """True if a hook of the project wants it."""
+    """True if a hook of the project requested it."""
 
     @property
     def is_entitled(self) -> bool:
-        """True if whoever wants it may have it.
+        """True if its sender may make this change.
 
-        A trusted project speaks for itself only: its changes must not affect other projects, lift a
-        denial, or turn off all questions.
+        A trusted project may decide only for itself: its changes must not affect other projects,
+        lift a denial, or turn off all prompts.
         """
         lifts = self.kind in ("replaceRules", "removeRules") and self.behavior != "allow"
         is_wide = self.destination == USER or self.mode == WIDEST

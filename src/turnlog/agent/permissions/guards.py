@@ -1,7 +1,7 @@
 """Apply file rules to a command, whatever else allows it.
 
 These findings apply in every mode: paths that a Read or Edit rule denies, protected files, and
-large removals.
+removals of critical directories.
 """
 
 import os
@@ -62,9 +62,9 @@ from turnlog.agent.permissions.working_directories import arguments_in, entries_
 from turnlog.agent.workspace.access import AMBIGUOUS_NAMES
 
 MOST_GUESSES = 100
-"""Maximum number of texts of one call that are looked up as paths."""
+"""Maximum number of strings in one call that are tried as paths."""
 TAKING_ALL = frozenset("mv rm shred".split())
-"""Programs that change everything below a directory that they are given."""
+"""Programs that change everything below a directory argument."""
 
 
 def guard(
@@ -73,7 +73,7 @@ def guard(
     """Yield the findings of file rules, and of checks for dangerous removals, about a program.
 
     `text` is the whole command: an interpreter may get the name of a file from any part of it.
-    `is_still` if nothing changes files between the verdict and the end of the command.
+    `is_still` is true if nothing changes files between the verdict and the end of the command.
     """
     words = without_wrappers(part.words)
     if evaluates(part) and _has_rules(policy, "Read", "Edit"):
@@ -82,8 +82,8 @@ def guard(
         return
     name = name_of(words[0])
     if takes_much(words, places, policy.directories):
-        yield AccessDecision(VerdictKind.ASK, "it removes what much depends on", is_firm=True)
-    # The name alone says what a program does; which files it touches depends on its arguments.
+        yield AccessDecision(VerdictKind.ASK, "it may remove a critical directory", is_firm=True)
+    # The name tells what a program does; its arguments tell which files it touches.
     call = call_of(part, words, text)
     if call.is_known and name in PATHLESS:
         return
@@ -142,7 +142,7 @@ def _guard_content(
     """Ask about git if it may show the content of a denied file."""
     # Naming a file limits nothing: it may have been a directory, or have had another name, in the
     # revisions that `git log -p -- old` and `git log -p --follow` show. Without a revision, only
-    # tracked files are shown; another command may track more, so none may run at the same time.
+    # tracked files are shown; another command may add more, so none may run at the same time.
     if not effect.shows_content or not _has_rules(policy, "Read"):
         return
     if not (is_still and effect.shows_tracked and _tracks_nothing_denied(effect, place, policy)):
@@ -150,7 +150,7 @@ def _guard_content(
 
 
 def _tracks_nothing_denied(effect: ProgramEffect, place: Path | None, policy: Policy) -> bool:
-    """Return whether no rule is about any file in the index of the repository that git uses."""
+    """Return whether no rule covers a tracked file of the repository that git uses."""
     try:
         paths = [path_in(text, place) for text in effect.reads]
         repository = find_repository(place) if place and all(map(is_there, paths)) else None
@@ -207,9 +207,9 @@ def restrictions_below(
     *,
     are_folders: bool = False,
 ) -> Iterator[AccessDecision]:
-    """Yield a finding for each directory that contains a file a rule is about.
+    """Yield a finding for each directory that contains a file that a rule covers.
 
-    With `endings`, only files with such a name count; with `are_folders`, only directories.
+    With `endings`, only names that end like that count; with `are_folders`, only directories.
     """
     for folder in filter(_may_be_folder, folders):
         try:
@@ -231,14 +231,14 @@ def _is_own_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 def _is_chosen(entry: "os.DirEntry[str]", folder: Path, endings: tuple[str, ...]) -> bool:
-    """Return whether something below a directory is read by a search for files with certain names.
+    """Return whether a search for files with certain endings reads an entry below a directory.
 
-    Every name on the way counts, because some programs compare the whole path.
+    Each part of the path is compared, because some programs compare the whole path.
     """
     if not endings:
         return True
     if entry.is_dir(follow_symlinks=False):
-        return False  # what is in it is looked at by itself
+        return False  # its entries are checked one by one
     parts = Path(entry.path).relative_to(folder).parts
     wanted = tuple(map(_folded, endings))
     return any(_folded(part).endswith(wanted) for part in (folder.name, *parts))
@@ -257,7 +257,7 @@ def _may_be_folder(path: Path) -> bool:
 
 
 def written_paths(effect: ProgramEffect, place: Path | None) -> list[Path]:
-    """Return what a program writes, including where sources land in a directory."""
+    """Return the paths that a program writes; `cp x dir` also writes `dir/x`."""
     writes = [path_in(text, place) for text in effect.writes]
     if not effect.moved:
         return writes
@@ -268,7 +268,7 @@ def written_paths(effect: ProgramEffect, place: Path | None) -> list[Path]:
 def _guard_unknown(
     call: ProgramCall, place: Path | None, policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Check a call that is not understood: what it names, and what it may name when it runs."""
+    """Check a call that is not understood: all paths that its arguments name, or may name."""
     texts, is_complete = _known_texts(call.words, place)
     guesses = list(dict.fromkeys([*texts, *(each for text in texts for each in guess_paths(text))]))
     is_complete &= len(guesses) <= MOST_GUESSES and not expands_addresses(call.name, call.words)
@@ -279,7 +279,8 @@ def _guard_unknown(
         except NoPath:
             continue
         except UnknownValue:
-            # Without a directory, every argument is unknown; then only those count that are files.
+            # Without a known directory, no relative path can be resolved. That leaves a doubt only
+            # for programs that open their operands as files.
             is_complete &= place is None and not text.startswith("/") and not call.opens_files
             continue
         yield from _guard_guess(call, path, text in texts, policy)
@@ -303,14 +304,13 @@ def _guard_trees(call: ProgramCall, place: Path | None, policy: Policy) -> Itera
     try:
         folders = [path_in(text, place) for text in arguments_in(call.changed_trees, place)]
     except UnknownValue:
-        # Which directory is only known when it runs, so it may be any of those that the chat works
-        # in.
+        # The directory is only known when the command runs: it may be any working directory.
         folders = list(policy.places)
     yield from restrictions_below(folders, policy, WRITING, "Edit")
 
 
 def _known_texts(words: tuple[Word, ...], place: Path | None) -> tuple[list[str], bool]:
-    """Return the arguments that are known, and whether those are all."""
+    """Return the known arguments, and whether all are known."""
     texts, is_complete = list[str](), True
     for word in words:
         try:
@@ -324,7 +324,7 @@ def _known_texts(words: tuple[Word, ...], place: Path | None) -> tuple[list[str]
 def _guard_guess(
     call: ProgramCall, path: Path, is_named: bool, policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Check something that looks like a path; `is_named` if it is a whole argument."""
+    """Check a text that looks like a path; `is_named` is true if it is a whole argument."""
     if found := restricted(path, policy, READING):
         is_sure = is_named and (call.name in CONTENT_READERS or call.name in WRITERS)
         yield found if is_sure else AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
@@ -340,7 +340,7 @@ def _guard_guess(
 
 
 def _guard_packing(path: Path, policy: Policy) -> Iterator[AccessDecision]:
-    """Check everything that a program copies or packs with a directory."""
+    """Check all files that a program copies or packs along with a directory."""
     try:
         folders = list(_with_linked(path)) if _may_be_folder(path) else []
     except UnknownValue:
@@ -350,7 +350,7 @@ def _guard_packing(path: Path, policy: Policy) -> Iterator[AccessDecision]:
 
 
 def _with_linked(folder: Path) -> Iterator[Path]:
-    """Yield a directory, and those that links below it lead to.
+    """Yield a directory, and each directory that a symlink below it leads to.
 
     `zip -r`, `tar -h` and `cp -rL` follow them: with `src/top -> ..`, they pack all of the project.
     """
@@ -358,7 +358,7 @@ def _with_linked(folder: Path) -> Iterator[Path]:
     while pending:
         place = pending.pop()
         real = real_path(place)
-        # Links may lead in circles, or to what was looked at already.
+        # Links may form a cycle, or lead into a directory that was already visited.
         if any(map(real.is_relative_to, seen)):
             continue
         seen.append(real)
@@ -368,7 +368,7 @@ def _with_linked(folder: Path) -> Iterator[Path]:
 
 
 def _guard_mentions(call: ProgramCall, policy: Policy) -> Iterator[AccessDecision]:
-    """Look for the names of denied files inside of the arguments, and around an interpreter."""
+    """Ask if an argument, or the command around an interpreter, names a denied file."""
     for rule in (*policy.deny, *policy.ask):
         is_about = rule.tool == "Read" or rule.tool in call.tools
         if is_about and (
@@ -380,7 +380,7 @@ def _guard_mentions(call: ProgramCall, policy: Policy) -> Iterator[AccessDecisio
 def _guard_protected(
     call: ProgramCall, place: Path | None, policy: Policy, *, is_complete: bool
 ) -> Iterator[AccessDecision]:
-    """Ask if a call may write a protected file: by name, or by an argument that is not known."""
+    """Ask if a call may write a protected file that it names, or that an unknown argument names."""
     if not call.may_write:
         return
     if (not is_complete and call.is_writer) or is_named_elsewhere(call.name, call.words):
@@ -394,7 +394,7 @@ def _guard_protected(
                 yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
             if text in texts and call.name in TAKING_ALL:
                 yield from _protected_below([path])
-    # `for f in .envrc; do any-program "$f"; done` names it elsewhere, and so may a program's input.
+    # `for f in .envrc; do any-program "$f"; done` names it outside of the call; input may too.
     around = [call.around] if call.is_instructed or not is_complete else []
     written = replace(call, words=call.written, around="")
     if mentions_protected([*around, *written.texts]) or mentions_protected(
@@ -422,7 +422,7 @@ def _guard_find(call: ProgramCall, place: Path | None, policy: Policy) -> Iterat
 def _guard_removals(
     entries: list[tuple[Path, os.DirEntry[str]]], policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Yield the first finding of each kind about files below directories."""
+    """Yield findings about the first restricted and the first protected file to be removed."""
     named = [names_below(folder, entry) for folder, entry in entries]
     checked = (restricted_names(names, policy, WRITING, "Edit") for names in named)
     if found := next(filter(None, checked), None):
@@ -447,7 +447,7 @@ def _has_rules(policy: Policy, *tools: str) -> bool:
 UNKNOWN_TARGET = AccessDecision(
     VerdictKind.ASK, "which file it writes is only known when it runs", is_guarded=True
 )
-"""It may be a protected one."""
+"""The file may be a protected one."""
 
 
 def _doubt(policy: Policy, *tools: str) -> AccessDecision:

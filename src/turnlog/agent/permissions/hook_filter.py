@@ -12,11 +12,11 @@ from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 
 UNKNOWN = re.compile(r"`|\$[({A-Za-z_]")
-"""Placeholder in a command for text that only the shell knows."""
+"""The start of an expansion: only the shell knows the text that replaces it."""
 
 
 def rule_filter(tools: Mapping[str, Tool], workspace: Workspace) -> Applies:
-    """Return the filter for hooks with an `if` rule; in doubt a hook runs: it may block a call."""
+    """Return the filter for hooks with an `if` rule; in doubt, a hook runs, as it may block."""
 
     def applies(written: str, call: Fields) -> bool:
         tool = tools.get(call["tool_name"])
@@ -30,7 +30,7 @@ def rule_filter(tools: Mapping[str, Tool], workspace: Workspace) -> Applies:
         if _may_become(rule, touched):
             return True
         places = (workspace.root, *workspace.directories)
-        # A rule that forbids looks into all parts of a command; nothing else stops it here.
+        # A deny rule is compared with every part of a command; no other rule interferes here.
         policy = Policy((rule,), (), (), ApprovalMode.BYPASS, workspace.cwd, places)
         return decide(tool.name, touched, policy).kind is not VerdictKind.ALLOW
 
@@ -38,7 +38,7 @@ def rule_filter(tools: Mapping[str, Tool], workspace: Workspace) -> Applies:
 
 
 def _may_become(rule: Rule, touched: Sequence[Access]) -> bool:
-    """Return whether a rule needs more of a command than is known before it runs (documented)."""
+    """Return whether a rule covers words that a command gets only when it runs (documented)."""
     words = (rule.about or "").removesuffix("*").rstrip(" :").split()
     commands = [access.command for access in touched if isinstance(access, Runs)]
     is_long = rule.tool == "Bash" and len(words) > 1

@@ -1,4 +1,4 @@
-"""Commands of which one part may change what another one reads.
+"""Detect commands in which one part may change files that another part reads.
 
 A verdict looks at the disk before anything runs. In `git checkout evil && cat notes.txt` the first
 part may turn `notes.txt` into a link, so the verdict about the second would be about another file.
@@ -36,26 +36,26 @@ from turnlog.agent.permissions.working_directories import MOVES, arguments_in, p
 
 NOT_FILES = frozenset(("/dev/null",))
 STATUS = re.compile(r"\"?[\w .,:=()%/-]*\$\?[\w .,:=()%/-]*\"?", re.ASCII)
-"""A text with the exit code of the last command, which echo may print."""
+"""An argument of echo that contains `$?` and is otherwise fixed."""
 LINKLESS = frozenset("cp mkdir rm rmdir tee touch".split())
 """Programs that make and remove files and directories, but make no links."""
 STAGING_OPTIONS = frozenset("-A -f -u -v --all --force --update --verbose --".split())
 RECURSIVE = re.compile(r"-[^-]*[aRrPd].*|--(?:recursive|archive|no-dereference)")
-REASON = "one part changes what another one reads"
+REASON = "one part may change files that another part uses"
 
 
 class FileRole(Struct, frozen=True):
-    """The file use of a part of a command."""
+    """How a part of a command uses files."""
 
     changes: bool
     """True if it may create, change or remove files."""
     only_adds: bool
     """True if it creates no links: afterwards, paths lead where they led before.
 
-    It may also remove files: nothing but files and directories can take their place.
+    It may also remove files, because only files and directories can take their place.
     """
     touches: bool
-    """True if a verdict depends on its files."""
+    """True if the verdict depends on the files that it uses."""
     paths: tuple[Path, ...]
     is_move: bool = False
     is_finished: bool = True
@@ -99,7 +99,7 @@ def _is_safe(roles: list[FileRole], policy: Policy, script: Script) -> bool:
         if role.changes and not role.only_adds and any(each.touches for each in others):
             return False
     known = {link for folder in policy.directories for link in links_on(folder)}
-    # A link in front of `cd` decides where everything behind it runs.
+    # A link in the path of a `cd` decides where all later parts run.
     checked = [*later, *(role for role in roles if role.is_move)]
     touched = [path for role in checked if role.touches for path in role.paths]
     return all(links_on(path) <= known for path in touched)
@@ -112,13 +112,13 @@ def _unsettled(roles: list[FileRole], script: Script) -> list[FileRole]:
     if script.is_ordered:
         first = next(rank for rank, role in enumerate(roles) if role.changes)
         return [*(each for each in roles[:first] if not each.is_finished), *roles[first:]]
-    # What `cd` in front of everything else meant is settled before anything changes.
+    # A leading `cd` has taken effect before anything changes.
     first = next((rank for rank, role in enumerate(roles) if not role.is_move), len(roles))
     return roles[first:]
 
 
 def _role_of(part: SimpleCommand, places: Places, *, is_free: bool) -> FileRole:
-    """Return the role of a part; one that a rule allows is free to use any file by itself."""
+    """Return the role of a part; with `is_free`, the verdict does not depend on files it names."""
     words = without_wrappers(part.words)
     targets = [each.target for each in part.redirects if each.target.text not in NOT_FILES]
     redirected = tuple(path for place in places for path in _paths(targets, place))
@@ -144,7 +144,7 @@ def _only_adds(words: tuple[Word, ...], place: Path | None) -> bool:
     if effect is None:
         return False
     if name == "mv":
-        # A directory may hold relative links, which lead elsewhere from where it lands.
+        # A moved directory may hold relative links, which then lead elsewhere.
         sources = [path_in(text, place) for text in effect.removes]
         return not any(is_folder(path) or is_link(path) for path in sources)
     return name in LINKLESS or not effect.writes
@@ -158,7 +158,7 @@ def _is_plain_git(words: tuple[Word, ...]) -> bool:
 
 
 def _is_staging(words: tuple[Word, ...]) -> bool:
-    """Return whether a part is `git add`, which stores links and refuses `link/x`."""
+    """Return whether a part is `git add`, which stores a symlink as such and refuses `link/x`."""
     if not _is_plain_git(words) or words[1].text != "add":
         return False
     return all(word.is_known for word in words) and all(
@@ -180,14 +180,14 @@ def _effect_of(words: tuple[Word, ...], place: Path | None) -> ProgramEffect | N
 
 
 def _named(words: tuple[Word, ...], place: Path | None) -> list[Path]:
-    """Return the paths that a program gets; if it is not understood, what looks like one."""
+    """Return the paths that a program uses; if it is unknown, arguments that look like paths."""
     if _is_staging(words):
         return []
     if effect := _effect_of(words, place):
         paths = [path_in(text, place) for text in (*effect.reads, *effect.writes)]
-        # Wherever the current directory is moved, `ls` lists the same one.
+        # Even if another part moves the current directory, `ls` lists the same one.
         return [path for path in paths if effect.is_recursive or path != place]
-    # What is not known here is asked about where a rule may be about it.
+    # Unknown arguments are left to `guards`, which asks if a rule may cover them.
     given = without_messages(words[0].text, words[1:])
     texts = [word.text for word in given if word.is_known and not word.is_option]
     is_file = words[0].text in WRITERS | CONTENT_READERS
@@ -199,7 +199,7 @@ def _paths(words: "list[Word] | tuple[Word, ...]", place: Path | None) -> list[P
 
 
 def only_reads(part: SimpleCommand, places: Places) -> bool:
-    """Return whether a part is understood as one that changes no files."""
+    """Return whether a part is known to change no files."""
     words = without_wrappers(part.words)
     if may_write(part) or not words:
         return not may_write(part)
@@ -219,14 +219,14 @@ def is_still(inner: Iterable[SimpleCommand], places: Places) -> bool:
 
 
 def waits(part: SimpleCommand) -> bool:
-    """Return whether a part goes on, or lets others start, long after the verdict."""
+    """Return whether a part keeps running, or delays later parts, long after the verdict."""
     words = [word.text for word in without_wrappers(part.words)]
     follows = any(re.match(r"-\w*[fF]|--(?:follow|retry)", text) for text in words[1:])
     return words[:1] == ["sleep"] or (words[:1] == ["tail"] and follows)
 
 
 def may_write(part: SimpleCommand) -> bool:
-    """Return whether a part writes files by a redirection, or runs a program that is known to."""
+    """Return whether a part redirects output to a file, or runs a program known to write files."""
     words = without_wrappers(part.words)
     targets = {each.target.text for each in part.redirects if each.is_write}
     if targets - NOT_FILES or not words:
@@ -237,7 +237,7 @@ def may_write(part: SimpleCommand) -> bool:
 
 
 def without_status(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the arguments of a program; for echo, without those that only contain `$?`."""
+    """Return the arguments of a program; for echo, without those that match `STATUS`."""
     if words[0].text != "echo":
         return words[1:]
     return tuple(word for word in words[1:] if not STATUS.fullmatch(word.source))

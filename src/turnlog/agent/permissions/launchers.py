@@ -1,4 +1,4 @@
-"""Find the programs that launchers such as `env` or `xargs` run, as far as arguments show."""
+"""Find the programs that launchers such as `env` or `xargs` run, as far as their arguments show."""
 
 import re
 from collections.abc import Iterator
@@ -18,17 +18,17 @@ NUMBER = re.compile(r"[0-9]+")
 
 
 class Launcher(Struct, frozen=True):
-    """The arguments that may stand between a program and the one that it runs."""
+    """The options and operands of a launcher in front of the program that it runs."""
 
     flags: str = ""
-    """Single letters without a value."""
+    """Single-letter options without a value."""
     valued: str = ""
-    """Single letters with a value."""
+    """Single-letter options with a value."""
     names: tuple[str, ...] = ()
     named_values: tuple[str, ...] = ()
     """Long options with a value."""
     operands: int = 0
-    """Arguments before the program."""
+    """Number of operands before the program."""
     takes_variables: bool = False
     takes_numbers: bool = False
     """True if a number may be an option, as in `nice -10`."""
@@ -50,7 +50,7 @@ WRAPPERS = {
     "builtin": Launcher(),
     "xargs": Launcher(),
 }
-"""Skipped before rules are compared: they do not change what runs."""
+"""Launchers that are skipped before rules are compared: they do not change what runs."""
 LAUNCHERS = {
     **WRAPPERS,
     "time": Launcher("p", takes_variables=True),
@@ -96,7 +96,7 @@ OTHERS = frozenset(
     capsh runcon screen start-stop-daemon tmux
     """.split()
 )
-"""Programs that may run any of their arguments; which ones is not analyzed."""
+"""Programs that may run any of their arguments; their options are not analyzed."""
 STARTING_SHELLS = frozenset("linux32 linux64 setarch unshare sudo su chroot nsenter".split())
 """Launchers that start a shell when no program is given."""
 SHELLS = frozenset("bash sh zsh dash ksh ash fish csh tcsh mksh rbash".split())
@@ -110,7 +110,7 @@ INTERPRETERS = frozenset(
     runghc runhaskell sbcl scala scheme swift tclsh ts-node tsx wish xonsh
     """.split()
 )
-"""Programs that run a text from a file, an argument or their input; without version numbers."""
+"""Programs, named without version, that run code from a file, an argument or their input."""
 CONSOLES = frozenset(
     """
     at batch bc crontab dc ed emacs ex ftp isql mongo mongosh mysql mariadb nvim psql
@@ -122,14 +122,14 @@ VERSION = re.compile(r"[-.]?[0-9][0-9.]*\Z")
 GIT_PROGRAM = re.compile(
     r".*/git-[^/]+|git-(?:receive-pack|shell|upload-archive|upload-pack)", re.I
 )
-"""A subcommand as a program: `/usr/lib/git-core/git-log` is `git log`.
+"""A git subcommand called as a program: `/usr/lib/git-core/git-log` is `git log`.
 
-Only some are in `PATH`; others that are, such as git-lfs, are no part of git.
+Only some of them are in `PATH`. Others in `PATH`, such as git-lfs, are not part of git.
 """
 RESERVED = frozenset("! { if then elif else while until do".split())
-"""Reserved words that a command follows."""
+"""Reserved words that are followed by a command."""
 UNBOUND = frozenset("watch setsid ionice flock".split())
-"""Only a rule that names the whole command allows these."""
+"""Launchers that only a rule for the whole command allows."""
 RUNNERS = LAUNCHERS.keys() | OTHERS | SHELLS | READERS | INTERPRETERS | CONSOLES
 ACTIONS = frozenset("-exec -execdir -ok -okdir".split())
 CHANGES = ACTIONS | frozenset("-delete -fprint -fprint0 -fprintf -fls".split())
@@ -139,9 +139,11 @@ PLAIN_TEXT = re.compile(
     r"|\$\(git (?:branch --show-current|rev-parse (?:--abbrev-ref |--short )?HEAD"
     r"|symbolic-ref --short HEAD|describe --tags(?: --abbrev=0)?)\))+"
 )
-"""A word whose variables no other part of a command sets, and names of branches, tags, commits.
+"""A word that no other part of a command can turn into an option.
 
-`[[ --exec=x =~ .* ]]` sets BASH_REMATCH, and `: --exec=x` sets `$_`.
+It may contain variables, and substitutions that print the name of a branch, tag or commit.
+Variables that bash sets itself are excluded: `[[ --exec=x =~ .* ]]` sets BASH_REMATCH, and
+`: --exec=x` sets `$_`.
 """
 
 
@@ -150,7 +152,7 @@ class Inner(Struct, frozen=True):
 
     part: SimpleCommand
     is_sure: bool = True
-    """True if it would run; otherwise it may."""
+    """True if it would run; False if it might."""
 
 
 def name_of(word: Word) -> str:
@@ -184,7 +186,7 @@ def needs_whole_rule(words: tuple[Word, ...]) -> bool:
     if name in UNBOUND or (name == "find" and any(word.text in CHANGES for word in words)):
         return True
     if name in ("sed", "gsed"):
-        # A pattern may match a file whose name is such a script.
+        # A glob may match a file whose name is a script that runs a program.
         return may_run_program(tuple("e" if each.has_glob else each.text for each in words[1:]))
     if name not in PROGRAM_OPTIONS:
         return False
@@ -195,15 +197,15 @@ def needs_whole_rule(words: tuple[Word, ...]) -> bool:
 def may_become_option(word: Word) -> bool:
     """Return whether a command can turn a word into an option: `rg $(echo --pre=./x) y`.
 
-    Words that xargs adds have no source text. A variable that the user has set is no option, and a
-    part of the command that sets one asks anyway.
+    Words that xargs adds have no source text, so they count. A variable in the user's environment
+    is trusted not to hold an option; if a part of the command sets it, the user is asked anyway.
     """
     may_be_option = word.may_split or word.text.startswith(HOLE)
     return may_be_option and not PLAIN_TEXT.fullmatch(word.source)
 
 
 def commands_in(part: SimpleCommand, depth: int = 0) -> Iterator[Inner]:
-    """Yield a part, and everything that it runs in turn."""
+    """Yield a part and, recursively, all commands that it runs."""
     yield Inner(part)
     if not part.words or part.is_test:
         return
@@ -211,7 +213,7 @@ def commands_in(part: SimpleCommand, depth: int = 0) -> Iterator[Inner]:
         raise RecursionError("it nests too many launchers such as env or xargs")
     for inner in _direct(part.words):
         if not inner.is_sure:
-            # Every argument counts as a command already: what it runs in turn is among them.
+            # Every argument already counts as the start of a command, so no recursion is needed.
             yield inner
             continue
         for deeper in commands_in(inner.part, depth + 1):
@@ -304,7 +306,7 @@ def _behind(words: tuple[Word, ...], launcher: Launcher) -> tuple[Word, ...] | N
         else:
             break
     own, inner = words[1 : rank + operands], words[rank + operands :]
-    # `timeout $x ls` runs something else than ls if `$x` holds two words, and `flock x -c ls` has
+    # `timeout $x ls` runs something other than ls if `$x` holds two words, and `flock x -c ls` has
     # options after its operand.
     is_plain = inner and not inner[0].is_option and all(word.is_known for word in own)
     return inner if is_plain else None
@@ -363,5 +365,5 @@ def _of_find(words: tuple[Word, ...]) -> Iterator[Inner]:
 
 
 def _filled(word: Word) -> Word:
-    """Replace `{}` in a word that find runs by a hole for the name it found."""
+    """Replace `{}` in a word of find's `-exec` with a hole for the file name."""
     return Word(word.text.replace("{}", HOLE), word.glob, word.has_tilde)

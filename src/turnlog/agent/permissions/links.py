@@ -1,8 +1,8 @@
-"""Symbolic links on the way to a file: where they lead, and where they might lead.
+"""Resolve symbolic links in a path: where they lead now, and where they might lead.
 
-The kernel takes `hop/..` for the parent of the directory that the link `hop` leads to. Once
+To the kernel, `hop/..` is the parent of the directory that the link `hop` leads to. Once
 `rm hop && mkdir hop` has replaced the link, the same text means the directory that holds `hop`. A
-verdict must hold in both cases, so a path has a reading for each link: followed, or a directory.
+verdict must hold in both cases, so each link has two readings: followed, or as a directory.
 """
 
 import os
@@ -19,7 +19,7 @@ MOST_LINKS = 40
 MOST_READINGS = 64
 ROOT = Path("/")
 PROCESS = ("/proc/", "/dev/fd")
-"""Places that mean something else to each process."""
+"""Places that differ from process to process."""
 
 
 class Way(Struct, frozen=True):
@@ -46,10 +46,10 @@ class _Reading(Struct, frozen=True):
 
 @lru_cache(maxsize=4_096)
 def ways_of(path: Path) -> tuple[Way, ...]:
-    """Return every reading of a path, first the one that holds now.
+    """Return every reading of a path, starting with the current one.
 
-    Raises `UnknownValue` on errors and if there are too many links. The cache holds for one
-    verdict, because links change.
+    Raises `UnknownValue` on errors and if there are too many links. The cache is
+    cleared before each verdict, because links change.
     """
     parts = path.absolute().parts[1:]
     pending, found = [_Reading(ROOT, parts)], list[Way]()
@@ -67,12 +67,12 @@ def real_path(path: Path) -> Path:
 
 
 def links_on(path: Path) -> set[Path]:
-    """Return all symbolic links on the way, in every reading."""
+    """Return all symbolic links in a path, in every reading."""
     return {link for way in ways_of(path) for link in way.links}
 
 
 def _follow(reading: _Reading, others: list[_Reading]) -> Way:
-    """Follow a reading to its end; add those that arise at its links to `others`."""
+    """Follow a reading to its end; add the alternative readings of its links to `others`."""
     while reading.rest:
         name, rest = reading.rest[0], reading.rest[1:]
         if name == "..":
@@ -97,10 +97,10 @@ def _through(reading: _Reading, link: Path, rest: tuple[str, ...]) -> _Reading:
         raise UnknownValue(str(link)) from error
     links = (*reading.links, link)
     whole = reading.place.joinpath(text, *rest)
-    # Links in a circle, or a chain that grows the path without end.
+    # A cycle of links, or a chain that makes the path grow without end.
     if len(links) > MOST_LINKS or len(os.fsencode(whole)) >= LONGEST_PATH:
         raise UnknownValue(str(link))
-    # Not normalised: `..` behind the link is the parent of where the link leads.
+    # Not normalized: `..` after a link is the parent of the link's target.
     place = ROOT if text.startswith("/") else reading.place
     parts = Path(text).parts[1:] if text.startswith("/") else Path(text).parts
     names = (*reading.names, _lexical(link, rest), Path(os.path.normpath(whole)))

@@ -1,7 +1,7 @@
-"""Denied and protected files that a text names, wherever in it they stand.
+"""Find the names of denied and protected files anywhere in a text.
 
-A program that is not known may take a file name out of any text: `f=@.env;type=x` of curl, `1r.env`
-of sed, `open(".env")` of an interpreter.
+An unknown program may extract a file name from any text: curl from `f=@.env;type=x`, sed from
+`1r.env`, an interpreter from `open(".env")`.
 """
 
 import re
@@ -18,7 +18,7 @@ from turnlog.agent.workspace.access import (
     PROTECTED_FOLDERS,
 )
 
-# At most one letter may precede a name, because sed takes `1r.env` for the command `r`. With two
+# At most one letter may precede a name, because sed reads `1r.env` as the command `r`. With two,
 # it is another name: `repo.git`, `process.env`.
 START = r"(?<![^\W\d_][^\W\d_])"
 END = r"(?![\w-]|\.\w)"
@@ -35,7 +35,7 @@ SHORTEST = 2
 
 
 def mentions_rule(rule: Rule, texts: Iterable[str], *, anywhere: bool = False) -> bool:
-    """Return whether a text names a file that a rule is about; `anywhere`, also behind letters."""
+    """Return whether a text names a file of a rule; with `anywhere`, even after letters."""
     pattern = _pattern_for(rule.about or "", anywhere=anywhere)
     return pattern is not None and any(pattern.search(each) for each in _forms(texts))
 
@@ -51,7 +51,7 @@ _PROTECTED_NAMES = FILES | {f"{name}/" for name in PROTECTED_FOLDERS | SETTINGS}
 
 
 def _forms(texts: Iterable[str]) -> Iterable[str]:
-    """Yield each text as a program may read it: also with decoded `%2e`, as in an address."""
+    """Yield each text with its case folded, and also percent-decoded, as in a URL."""
     for text in texts:
         folded = normalize("NFC", text).casefold()
         yield folded
@@ -61,9 +61,10 @@ def _forms(texts: Iterable[str]) -> Iterable[str]:
 
 @lru_cache(maxsize=512)
 def _pattern_for(about: str, *, anywhere: bool) -> re.Pattern[str] | None:
-    """Return an expression for the last name in a rule; None if it has none.
+    """Return a regex for the last name in a rule's pattern; None if it has none.
 
-    The name is a part of `secret*` and `*.pem`, and all of `.env`, `./.env` and `secrets/**`.
+    For `secret*` and `*.pem`, it matches a part of a name; for `.env`, `./.env` and `secrets/**`, a
+    whole name.
     """
     parts = about.split("/")
     while parts and not _longest(parts[-1]):

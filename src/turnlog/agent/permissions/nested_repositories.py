@@ -1,8 +1,8 @@
-"""Repositories inside of a work tree, which git enters when it does more than read.
+"""Check repositories inside of a work tree, which git enters when it does more than read.
 
 `git commit -a` runs `git status` in each submodule, under the submodule's own configuration, and
-`git add -A` makes a submodule of any repository that it finds. So each of them must be as harmless
-as the repository itself.
+`git add -A` turns any repository that it finds into a submodule. So each of them must be as
+harmless as the outer repository.
 """
 
 import os
@@ -24,13 +24,13 @@ from turnlog.agent.permissions.links import real_path
 MOST_ENTRIES = 200_000
 """Maximum number of entries of a work tree to examine; with more, the user is asked."""
 MODULES = "modules"
-"""The directory inside of `.git` that the git directories of submodules lie in."""
+"""The directory inside of `.git` that holds the git directories of submodules."""
 
 
 def find_nested_problem(repository: Repository, *, may_grow: bool) -> str | None:
     """Return why git must not enter the repositories inside of a work tree; None if it may.
 
-    `may_grow` if the command may turn any repository in the work tree into a submodule.
+    `may_grow` is true if the command may turn any repository in the work tree into a submodule.
     """
     try:
         own = (repository.top, real_path(common_directory(repository.directory)))
@@ -46,7 +46,7 @@ def find_nested_problem(repository: Repository, *, may_grow: bool) -> str | None
 
 
 def _submodules(repository: Repository, own: tuple[Path, ...]) -> Iterator[Repository]:
-    """Yield the submodules that the index names, and those inside of them."""
+    """Yield the submodules that the index names and, recursively, their submodules."""
     pending, seen = [repository], {repository}
     while pending:
         outer = pending.pop()
@@ -64,12 +64,13 @@ def _submodules(repository: Repository, own: tuple[Path, ...]) -> Iterator[Repos
 def _repository_at(place: Path, own: tuple[Path, ...]) -> Repository:
     """Return the repository of a directory that has a `.git`; raise ValueError if in doubt.
 
-    Its git directory must lie in one of the outer repository's `own` directories.
+    If `.git` is a file, it must name a git directory in one of the outer repository's `own`
+    directories, or one that points back, as that of a linked work tree does.
     """
     dot_git = place / ".git"
     if dot_git.is_file() and not dot_git.is_symlink():
         directory = real_path(place / named_directory(dot_git))
-        # Unlike that of a linked work tree, a submodule's git directory does not lead back.
+        # A submodule's git directory does not point back, unlike that of a linked work tree.
         if any(map(directory.is_relative_to, own)) and not is_there(directory / "commondir"):
             return Repository(place, directory)
     found = find_repository(place)
@@ -96,7 +97,7 @@ def _repositories_below(top: Path, own: tuple[Path, ...]) -> Iterator[Repository
 
 
 def _kept_modules(modules: Path) -> Iterator[Repository]:
-    """Yield the git directories of submodules, of which some may not be checked out now."""
+    """Yield the git directories of all submodules, including those that are not checked out."""
     pending = [modules] if is_folder(modules) else []
     while pending:
         folder = pending.pop()

@@ -36,7 +36,7 @@ STEERED = {
 }
 """Subcommands with an option that runs a program: `npm test --script-shell=./x`.
 
-A rule is offered for one command, or for everything that follows `--`, which the script gets.
+The offered rule allows one exact command, or any arguments after `--`, which go to the script.
 """
 WITHOUT_SCRIPT = frozenset("check clippy doc fmt".split())
 """STEERED subcommands that pass what follows `--` to a tool: `cargo clippy -- -C linker=./x`."""
@@ -48,7 +48,7 @@ STEERING = frozenset(
     use-node-version use-yarnrc userconfig viewer
     """.split()
 )
-"""Options of those programs that name a program, or a place where they find one."""
+"""Options of STEERED programs that name a program, or a place to find one."""
 STEERING_LETTERS = ("-c", "-C", "-r", "-Z")
 OUTSIDE = {
     "apply": ("build-fake-ancestor", "unsafe-paths"),
@@ -68,10 +68,10 @@ REACHING = (
     *("exec", "extcmd", "open-files-in-pager", "receive-pack", "upload-pack"),
     *("output", "pathspec-from-file"),
 )
-"""Options of many subcommands. The first ones run a program: `git fetch --upload-pack=./x .`.
+"""Options of many git subcommands that run a program, or that use any file.
 
-`git log --output=../x` writes any file; of the file in `--pathspec-from-file`, which may be any
-as well, git quotes lines in its errors.
+`git fetch --upload-pack=./x .` runs `./x`, and `git log --output=../x` writes a file elsewhere.
+With `--pathspec-from-file`, git quotes lines of the file in its errors.
 """
 REACHING_LETTERS = {
     "clone": re.compile(r"-[^-bjo]*[cu].*", re.S),
@@ -82,9 +82,9 @@ REACHING_LETTERS = {
 }
 """The same options as letters, alone or joined with others: `git grep -nO./x y`."""
 RUNNING = {"bisect": "run", "submodule": "foreach"}
-"""Actions of subcommands that run any command."""
+"""Actions of git subcommands that run any command."""
 PACKING = frozenset(("archive", "format-patch"))
-"""Subcommands that are there to write a file."""
+"""Subcommands whose purpose is to write a file."""
 REMOTE = frozenset(("fetch", "pull", "push"))
 SCRIPTS = frozenset("run run-script".split())
 """Subcommands whose next argument names the script."""
@@ -99,7 +99,7 @@ NEVER = frozenset("sudo doas su eval exec".split())
 
 
 def offers_for(part: SimpleCommand) -> tuple[str, ...]:
-    """Return the rules that would let a part pass; none where a rule would let too much pass."""
+    """Return rules that would allow a part; none if a rule would allow too much."""
     words = without_wrappers(part.words)
     if not words or words[0].text in NEVER or not words[0].is_known:
         return ()
@@ -128,14 +128,14 @@ def is_program_input(part: SimpleCommand) -> bool:
 def _names_its_program(words: tuple[Word, ...]) -> bool:
     """Return whether the first interpreter in a command is given a file to run.
 
-    `python3 x.py` and `npm exec node x.js` are; `python3`, `sh -s`, `node -e …` and `sqlite3 x.db`
-    take their program from somewhere else.
+    True for `python3 x.py` and `npm exec node x.js`. False for `python3`, `sh -s`, `node -e …` and
+    `sqlite3 x.db`, which get their program from somewhere else.
     """
     name = name_of(words[0])
     if name not in TOOLS and not runs_given_text(name):
         return True
     for rank, word in enumerate(words):
-        # Every word is looked at, as launchers nest: `npm exec -- node -e …`.
+        # Every word is checked, because launchers nest: `npm exec -- node -e …`.
         name, behind = name_of(word), next(iter(words[rank + 1 :]), None)
         if _is_console(name):
             return False
@@ -156,7 +156,7 @@ def _is_console(name: str) -> bool:
 def is_steered(words: tuple[Word, ...]) -> bool:
     """Return whether an option may make a script run another program, or git use files elsewhere.
 
-    A rule for all uses of the subcommand does not allow that.
+    A rule for all uses of the subcommand does not allow such a call.
     """
     if words[0].text == "git":
         return _reaches_outside(words[1:])
@@ -171,9 +171,9 @@ def is_steered(words: tuple[Word, ...]) -> bool:
 
 
 def _reaches_outside(words: tuple[Word, ...]) -> bool:
-    """Return whether an option makes a subcommand of git use files elsewhere, or run one.
+    """Return whether an option makes a git subcommand use files elsewhere, or run a program.
 
-    Where an argument is only known when it runs, `guard` asks about most subcommands.
+    For most subcommands, `guard` asks about arguments that are only known when they run.
     """
     subcommand = " ".join(word.text for word in words[:1])
     options = [*REACHING, *OUTSIDE.get(subcommand, ())]
@@ -190,7 +190,7 @@ def _reaches_outside(words: tuple[Word, ...]) -> bool:
 
 
 def _may_be_option(word: Word, option: str) -> bool:
-    """Return whether a word is a long option or an abbreviation of it; a pattern may match one."""
+    """Return whether a word is, or may expand to, a long option or an abbreviation of it."""
     spellings = [f"--{option[:length]}" for length in range(1, len(option) + 1)]
     # `git apply --unsafe-p*` becomes the option if a file has that name.
     if word.has_glob:
@@ -199,7 +199,7 @@ def _may_be_option(word: Word, option: str) -> bool:
 
 
 def _is_steering(text: str) -> bool:
-    """Return whether an option names a program; npm takes any number of dashes, and abbreviations.
+    """Return whether an option names a program; npm accepts any number of dashes, and prefixes.
 
     >>> [_is_steering(each) for each in ("--script-shell=x", "-script-sh=x", "--fix", "-s")]
     [True, True, False, False]
@@ -211,7 +211,7 @@ def _is_steering(text: str) -> bool:
 
 
 def _wide_offer(words: tuple[Word, ...]) -> str | None:
-    """Return a rule that is about more than one command, or about one without its wrapper."""
+    """Return a rule for several commands, or for one without its wrappers; None if unsafe."""
     name, subcommand = words[0].text, words[1].text if len(words) > 1 else ""
     width = 3 if subcommand in SCRIPTS else 2
     start, rest = words[:width], words[width:]
@@ -237,5 +237,5 @@ def _is_simple(word: Word) -> bool:
 
 
 def _is_writable(source: str) -> bool:
-    """Return whether a text fits into a rule: one line, and nothing that reads as a pattern."""
+    """Return whether a rule can contain a text: one line, without pattern characters."""
     return not any(char in source for char in f"*\n{HOLE}") and not source.endswith(":")

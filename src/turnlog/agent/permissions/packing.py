@@ -1,18 +1,18 @@
-"""Files that programs pack although no argument of the call names them."""
+"""Detect files that a program packs although no argument names them directly."""
 
 import re
 from collections.abc import Sequence
 
 OLD_STYLE = frozenset("bsdtar gtar star tar".split())
 LIST_LETTER = re.compile(r"[a-zA-Z]*T[a-zA-Z]*")
-"""Letters without a dash, one of which says that a list has the names: `tar cfT x.tar list`."""
+"""Options without a dash that contain `T`, which reads names from a list: `tar cfT x.tar list`."""
 PATTERNED = frozenset("7z 7za 7zr 7zz 7zzs rar zip".split())
 """Programs that expand patterns by themselves: `zip x.zip '.e?v'`."""
 PATTERN = re.compile(r"[*?\[]")
 CHOOSING = re.compile(r"-[ix].*|--(?:exc|inc).*", re.S)
-"""Options in front of patterns that leave files out, or choose among those that are named."""
+"""Options whose patterns only exclude files, or select among those that are named."""
 VALUE = re.compile(r"--(?!ex)[a-z-]+=(.+)", re.S)
-"""A long option with a value, but for those that leave files out."""
+"""A long option with a value, except those that exclude files."""
 
 
 def packs_more(name: str, arguments: Sequence[str]) -> bool:
@@ -36,7 +36,7 @@ def packs_more(name: str, arguments: Sequence[str]) -> bool:
 
 
 def named_by_options(arguments: Sequence[str]) -> list[str]:
-    """Return what long options name: `..` in `tar cf x.tar --direc=.. shop`.
+    """Return the values of long options, possibly paths: `..` in `tar cf x.tar --direc=.. shop`.
 
     >>> named_by_options(["cf", "x.tar", "--add-file=.", "--exclude=docs"])
     ['.']

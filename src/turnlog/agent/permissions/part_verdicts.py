@@ -60,7 +60,7 @@ Judge = Callable[[Path, Policy], AccessDecision]
 
 
 def judge_part(part: SimpleCommand, command: ShellCommand) -> Iterator[AccessDecision]:
-    # If a rule allows all commands, only guards and deny rules are left, which are judged
+    # If a rule allows all commands, only guards and deny rules still apply; they are checked
     # elsewhere.
     if command.is_open or not (part.words or part.assignments):
         return
@@ -78,7 +78,7 @@ def judge_part(part: SimpleCommand, command: ShellCommand) -> Iterator[AccessDec
 def _judge_quoted(
     part: SimpleCommand, rule: Rule, command: ShellCommand
 ) -> Iterator[AccessDecision]:
-    """Decide about files that git copies into a message: a rule for `git commit` names none."""
+    """Decide about files that git copies into a message: a rule for `git commit` covers none."""
     words = without_wrappers(part.words)
     if rule.is_exact or len(words) < 2 or words[0].text != "git" or not _names_start(rule, words):
         return
@@ -94,9 +94,10 @@ def _judge_quoted(
 def _judge_names(
     part: SimpleCommand, rule: Rule, command: ShellCommand
 ) -> Iterator[AccessDecision]:
-    """Ask if a pattern matches a file whose name is an option: a project may bring `--pre=sh`.
+    """Ask if a glob matches a file whose name is an option.
 
-    With it, `rg foo *` runs each file; a rule for `rg` says nothing about that.
+    If a project has a file `--pre=sh`, `rg foo *` runs each file, which a rule for `rg` does not
+    cover.
     """
     patterns = () if rule.is_exact else patterns_in(part)
     for word, place in product(patterns, command.places):
@@ -112,12 +113,12 @@ def _judge_names(
 
 
 def _unsafe_variables(part: SimpleCommand) -> list[str]:
-    # Without a program, a variable counts for the rest of the command, and for bash itself.
+    # Without a program, an assignment affects the rest of the command, and bash itself.
     return [each.name for each in part.assignments if not (part.words and is_safe_assignment(each))]
 
 
 def _allowing(part: SimpleCommand, is_unsafe: bool, policy: Policy) -> Rule | None:
-    """Return the rule that allows a part, if each word that decides what runs is plain."""
+    """Return the rule that allows a part; None if none does, or if the program is unknown."""
     words = without_wrappers(part.words)
     if policy.mode is ApprovalMode.PLAN or not words or not words[0].is_known or part.is_test:
         return None
@@ -143,7 +144,7 @@ def _allowing(part: SimpleCommand, is_unsafe: bool, policy: Policy) -> Rule | No
 
 
 def _names_start(rule: Rule, words: tuple[Word, ...]) -> bool:
-    """Return whether a rule is about a subcommand; `Bash(npm *)` is about all that npm can do."""
+    """Return whether a rule names the subcommand; `Bash(npm *)` covers all of npm instead."""
     return f"{words[0].text} {words[1].text}" in rule.patterns[0]
 
 
@@ -186,7 +187,7 @@ def _effect(name: str, arguments: tuple[str, ...], mode: ApprovalMode) -> Progra
     """Return what a program does, if it may do that unprompted in some directory."""
     if effect := read_files(name, arguments):
         return effect
-    # Whatever the mode, what tee writes is decided like any other file that is written.
+    # In every mode, files that tee writes are judged like any other written file.
     return (
         change_files(name, arguments)
         if mode is ApprovalMode.ACCEPT_EDITS or name == "tee"
@@ -259,7 +260,7 @@ def _judge_effect(
 def _depends_on_time(effect: ProgramEffect, command: ShellCommand) -> bool:
     """Return whether other commands may change what a program does before it runs.
 
-    What it copies may have grown a file that a rule is about; git may find another repository.
+    A directory may then contain a file that a rule covers; git may find another repository.
     """
     is_searched = effect.is_recursive and command.has_file_rules
     return bool(effect.writes or effect.uses_git or is_searched)
@@ -317,7 +318,7 @@ def _judge_target(target: Word, judge: Judge, command: ShellCommand) -> Iterator
                     yield AccessDecision(VerdictKind.ASK, reason, is_guarded=True)
                 yield judge(path_in(text, place), command.policy)
         except UnknownValue:
-            reason = f"which file {target.source} is, is only known when it runs"
+            reason = f"which file {target.source} names is only known when it runs"
             has_rule = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
             # It may be a protected file, or one that a rule denies.
             yield AccessDecision(

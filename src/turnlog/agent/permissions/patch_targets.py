@@ -1,4 +1,4 @@
-"""Files that a patch changes, for commands that apply one.
+"""Find the files that a command changes by applying a patch.
 
 A rule for `git apply` names no file: the patch does. It may come from a stranger, or have been
 written by the model a moment ago, and name `.claude/settings.json` or a file that a rule denies.
@@ -19,26 +19,26 @@ from turnlog.format.regular_files import read_regular
 
 LARGEST = 1 << 20
 MOST_NAMES = 1_000
-"""Maximum number of names in a patch, with those that are left if `-p` strips directories."""
+"""Maximum number of names in a patch, including the shorter ones that `-p` may produce."""
 HEADER = re.compile(
     r"^(?:[ \t>X]|- )*(?:(?:diff|---|\+\+\+|\*\*\*|rename|copy)[ \t]|Index:).*", re.M
 )
 """A line that names a file; in a mail, patches may be indented, quoted or start with a dash."""
 MAIL_HEADER = re.compile(r"^content-.*(?:\n[ \t].*)*", re.I | re.M)
-"""A header, with the lines that continue it, that says how the rest of a mail is encoded."""
+"""A header of a mail, with its continuation lines, that says how the body is encoded."""
 PLAIN_HEADER = re.compile(
     r"content-transfer-encoding: [78]bit\r?"
     r"|content-type: text/plain; *charset=\"?(?:utf-8|us-ascii)\"?\r?|content-language: [\w-]+\r?",
     re.I,
 )
 SERIES = re.compile(r"\s*#(?! HG changeset patch)")
-"""The start of a list of patches, which `git am` reads as well."""
+"""The start of a series file: a list of patches, which `git am` also accepts."""
 ESCAPED = re.compile(r"\".*\\")
 """A name with escapes: `"b/\\056envrc"` is `.envrc`."""
 APPLYING = frozenset(("am", "apply"))
 THREE_WAY = frozenset(("-3", "--3way"))
 BINARY = re.compile(r"^(?:[ \t>X]|- )*(?:GIT binary patch|(?:Binary f|F)iles )", re.M)
-"""A patch for which git takes the new content from any object that the line `index` names."""
+"""A binary patch: git takes the new content from any object that its `index` line names."""
 SHARED_OPTION = r"-[3q]|-[pC][0-9]+|--(?:3way|ignore-whitespace|quiet|whitespace=[a-z-]+)"
 PLAIN_OPTIONS = {
     "am": re.compile(
@@ -55,10 +55,10 @@ PLAIN_OPTIONS = {
         re.S,
     ),
 }
-"""Options that name no file, or the input of `patch`, and that no other option takes back.
+"""Options with a known effect: they name no file, except for the input of `patch`.
 
-Git also knows `--no-stat` and `--appl`, and takes what follows `--exclude` for a name, whatever it
-looks like: with any other option, what a call does is not known."""
+With any other option, the effect of a call is unknown: `--no-stat` cancels an option, `--appl`
+abbreviates one, and `--exclude` takes the next word as a name, whatever it looks like."""
 ONLY_SHOWING = frozenset("--check --numstat --stat --summary".split())
 CONTINUING = frozenset("--abort --continue --quit --resolved --retry --skip -r".split())
 """Options of `git am` that continue an earlier patch instead of reading one."""
@@ -70,7 +70,7 @@ UNKNOWN_PATCH = AccessDecision(
 def guard_patches(
     name: str, words: tuple[Word, ...], part: SimpleCommand, place: Path | None, policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Ask about a patch that changes a protected or denied file, or cannot be looked at."""
+    """Ask about a patch that changes a protected or denied file, or that cannot be read."""
     if _patches(name, words) is None:
         return
     try:
@@ -92,9 +92,9 @@ def guard_patches(
 def _judge_objects(
     words: tuple[Word, ...], texts: list[str], policy: Policy
 ) -> Iterator[AccessDecision]:
-    """Ask about a patch that may copy a denied file which git has stored, by its hash.
+    """Ask about a patch that may copy a denied file from git's object store, by its hash.
 
-    Git takes the content of a binary patch from there, and merges with it for `--3way`.
+    A binary patch takes its content from there, and `--3way` merges with it.
     """
     is_merge = any(word.text in THREE_WAY for word in words)
     rules = [rule for rule in (*policy.deny, *policy.ask) if rule.tool == "Read"]
@@ -127,14 +127,14 @@ def _judge_names(
 ) -> Iterator[AccessDecision]:
     """Decide about the files that headers name, in the directory where the patch is applied.
 
-    How many directories are stripped from a name depends on options, so each of its ends counts.
+    Options decide how many leading directories are stripped, so every tail of a name counts.
     """
     # `Index:file` needs no blank; the first word of a header is its keyword, never a name.
     words = {text for line in headers for text in line.replace("Index:", "Index: ").split()[1:]}
     parts = [text.strip('"').split("/") for text in words]
     ends = {"/".join(each[rank:]) for each in parts for rank in range(len(each))}
-    # A patch of a hundred thousand names would hold up the chat: each end is compared with each
-    # rule.
+    # A patch of a hundred thousand names would hold up the chat: each tail is compared with
+    # each rule.
     if len(ends) > MOST_NAMES:
         yield UNKNOWN_PATCH
         return
@@ -160,7 +160,7 @@ def _judge(path: Path, text: str, headers: list[str], policy: Policy) -> Iterato
 
 
 def _is_encoded(text: str) -> bool:
-    """Return whether a mail may have to be decoded, or is a list of others."""
+    """Return whether a patch may be an encoded mail, or is a series file."""
     found = MAIL_HEADER.findall(text)
     return bool(SERIES.match(text)) or not all(map(PLAIN_HEADER.fullmatch, found))
 

@@ -1,4 +1,7 @@
-"""Paths under all their names: as written, and where links lead. Looks at the disk."""
+"""Check paths against rules and protected places under all their names.
+
+The names of a path are the path as written, and all paths that links turn it into.
+"""
 
 import os
 import re
@@ -37,7 +40,7 @@ SESSION_DATA = frozenset(
 """Directories of `.claude` with thousands of files that nothing runs."""
 SPECIAL = "*?[]!#\\"
 EVERYTHING = ("", "/", "**", "/**", "*", "/*")
-"""Patterns for all that is below the place where they start."""
+"""Patterns that match everything below the directory that they are relative to."""
 BETWEEN_STARS = re.compile(
     r"\[\^/\]\*((?:\\.|\[(?:\\.|[^\]\\])+\]|[^\[\]()/*+?\\|^$])+?)(?=\[\^/\]\*)"
 )
@@ -52,10 +55,10 @@ CODE = ("scripts", "purelib", "platlib", "stdlib", "platstdlib")
 
 
 def names_of(path: Path) -> tuple[Path, ...]:
-    """Return all names of a path: as written, at each link on the way, and in the end.
+    """Return all names of a path: as written, at each link on the way, and resolved.
 
     Links count both as what they lead to now and as directories that may replace them. Raises
-    `Unknown` if an error keeps the links from being followed.
+    `UnknownValue` if the links cannot be followed.
     """
     written = Path(os.path.normpath(path))
     ways = (*ways_of(path), *ways_of(written))
@@ -63,7 +66,7 @@ def names_of(path: Path) -> tuple[Path, ...]:
 
 
 def names_below(folder: Path, entry: "os.DirEntry[str]") -> tuple[Path, ...]:
-    """Return all names of something below a directory, without resolving each step again."""
+    """Return all names of an entry below a directory, reusing the names of the directory."""
     if entry.is_symlink():
         return names_of(Path(entry.path))
     below = Path(entry.path).relative_to(folder)
@@ -87,15 +90,15 @@ def is_inside(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def is_protected(path: Path) -> bool:
-    """Return whether changing a path always asks the user, in every mode and whatever rules say.
+    """Return whether the user is asked about every change to a path, whatever the mode and rules.
 
-    Upper and lower case are the same here, as they are on some file systems.
+    Case is ignored, as on some file systems.
     """
     return any(has_protected_part(name) for name in names_of(path))
 
 
 def is_guarded(path: Path, folders: Iterable[Path], added_path: str = "") -> bool:
-    """Return whether a path is protected by its names, or because of what leads to it."""
+    """Return whether a path is protected, or reached from configuration, or shadows a program."""
     places = tuple(folders)
     return (
         is_protected(path)
@@ -107,10 +110,9 @@ def is_guarded(path: Path, folders: Iterable[Path], added_path: str = "") -> boo
 def guarded_places(
     folders: tuple[Path, ...], added_path: str = ""
 ) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return how paths start that may be protected because of what leads to them, and single paths.
+    """Return prefixes of paths, and single paths, that may be guarded despite harmless names.
 
-    For thousands of files, about which `is_guarded` takes too long: it decides about those that
-    remain.
+    They narrow down thousands of files, for each of which `is_guarded` would take too long.
     """
     ends = config_targets(folders)
     starts = tuple(f"{each}/" for each in (*ends, *search_directories(folders, added_path)[0]))
@@ -130,7 +132,7 @@ def shadows_program(name: Path, folders: tuple[Path, ...], added_path: str = "")
 def search_directories(
     folders: tuple[Path, ...], added_path: str
 ) -> tuple[frozenset[Path], tuple[Path, ...]]:
-    """Return the directories of `PATH` in some folders, by all their names, and all others."""
+    """Return the directories of `PATH` in some folders, as written and resolved, and the others."""
     named = [*search_path().split(os.pathsep), *added_path.split(os.pathsep)]
     entries = [Path(os.path.normpath(entry)) for entry in named if Path(entry).is_absolute()]
     inside = [entry for entry in entries if any(_is_below(entry, each) for each in folders)]
@@ -146,7 +148,7 @@ def _is_below(path: Path, folder: Path) -> bool:
 
 
 def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
-    """Return whether a link in a project's configuration leads to a path, above or below it.
+    """Return whether a path contains, or lies in, the target of a link in the configuration.
 
     With `.claude/skills -> ../.agents/skills`, writing `.agents/skills/x/SKILL.md` adds hooks. The
     user's own configuration may lead into a project as well: `~/.claude/agents -> ~/dotfiles/a`.
@@ -160,18 +162,18 @@ def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
 
 @lru_cache(maxsize=8)
 def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
-    """Return where links in the configuration of some directories, and of the user, lead.
+    """Return the targets of links in the configuration of some directories, and of the user.
 
-    The directories of git's hooks count as well, startup files in the home, turnlog's own code, and
-    the user's configuration itself where it has another name than `.claude`. The cache holds for
-    one verdict.
+    Also returns git's hook directories, linked startup files in the home, turnlog's own code, and
+    directories with the user's configuration that have no protected name. The cache is cleared
+    before each verdict.
     """
     owners = {each for folder in folders for each in definition_directories(real_path(folder))}
     root = open_store().root
     places = {owner / CONFIG for owner in owners} | {root}
     links = [owner / SERVERS for owner in owners if (owner / SERVERS).is_symlink()]
     links += [link for place in places for link in _config_links(place)]
-    # Which projects are trusted, and where traces go, is kept in directories of turnlog's own.
+    # turnlog's own directories store which projects are trusted, and where traces go.
     own = (root, Path(data_directory(os.environ)), Path(config_directory(os.environ)))
     links += [place for place in own if not has_protected_part(place)]
     links += _startup_links(real_path(Path.home()))
@@ -183,8 +185,8 @@ def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
 def _own_code(folders: tuple[Path, ...]) -> Iterator[Path]:
     """Yield the places in some folders from which turnlog itself runs programs or imports modules.
 
-    Installed in a project's `.venv`, it runs `.venv/bin/rg` for a search, and imports packages when
-    a file of some kind is first read.
+    Installed in a project's `.venv`, it runs `.venv/bin/rg` for a search, and imports some
+    packages only when it first needs them.
     """
     schemes = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
     named = {sysconfig.get_path(kind, scheme) for scheme in schemes for kind in CODE}
@@ -195,7 +197,7 @@ def _own_code(folders: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _startup_links(home: Path) -> Iterator[Path]:
-    """Yield the protected files of the home that links lead to, as managers of dotfiles make them.
+    """Yield the protected files in the home that are symlinks, as dotfile managers create them.
 
     With `~/.bashrc -> ~/dotfiles/bashrc`, the file is in the project under a harmless name.
     """
@@ -203,7 +205,7 @@ def _startup_links(home: Path) -> Iterator[Path]:
         path for path in _listed(home / SETTINGS) if has_protected_name(path.name, SETTINGS)
     ]
     protected = [path for path in _listed(home) if has_protected_name(path.name)] + settings
-    # One level of `~/.ssh` or `~/.config/fish`: extensions of editors lie deeper.
+    # Only one level of `~/.ssh` or `~/.config/fish`: deeper ones hold extensions of editors.
     inner = [path for folder in protected for path in _listed(folder) if path.is_symlink()]
     for path in (*protected, *inner):
         with suppress(UnknownValue):  # a circle of links leads to no file
@@ -219,9 +221,9 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def _config_links(folder: Path) -> Iterator[Path]:
-    """Yield a configuration directory and everything in it that is a symlink.
+    """Yield the symlinks in a configuration directory, or the directory if it is one itself.
 
-    All of it counts, not only what turnlog loads: hooks often run `.claude/hooks/x.sh`.
+    All files count, not only those that turnlog loads: hooks often run `.claude/hooks/x.sh`.
     """
     if folder.is_symlink():
         yield folder
@@ -252,7 +254,7 @@ def has_protected_part(path: Path) -> bool:
 
 
 def has_protected_name(name: str, folder: str = "") -> bool:
-    """Return whether a file or directory of this name is protected in a folder of that name."""
+    """Return whether `name` is protected in a directory that is called `folder`."""
     folded = name.casefold()
     is_setting = folder.casefold() == SETTINGS and folded in PROTECTED_CONFIG
     return folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES or is_setting
@@ -265,7 +267,7 @@ def is_critical(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def critical_paths(folders: Iterable[Path]) -> set[Path]:
-    """Return the home, some directories, and everything above them."""
+    """Return the home, the given directories, and all their parents."""
     above = [each for folder in folders for root in _both(folder) for each in (root, *root.parents)]
     home = Path.home()
     return {*above, home, *home.parents, *_both(home)}
@@ -285,13 +287,13 @@ def permits(rule: Rule, path: Path, root: Path) -> bool:
 def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bool:
     """Return whether a deny or ask rule covers a file under any of its names.
 
-    Names count in every form that a file system may take for the same: upper and lower case,
-    composed and decomposed letters. A newline in a name defeats patterns, so it always counts.
+    Case and Unicode composition are ignored, as on some file systems. A newline in a name defeats
+    patterns, so every rule covers such a name.
     """
     if rule.about is None:
         return True
-    # The settings of a repository's root are for it all: there, `Read(app/.env)` is about the
-    # same file for a session that was started in `app`.
+    # Settings in a repository's root apply to all of it: their `Read(app/.env)` means the same
+    # file in a session that was started in `app`.
     written = dict.fromkeys(_anchored(rule, place) for place in (*places, rule.base))
     starts = [(base, _wide(pattern)) for base, pattern in written]
     starts += [linked for start in starts for linked in linked_starts(*start)]
@@ -302,10 +304,10 @@ def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bo
 
 @lru_cache(maxsize=4_096)
 def linked_starts(base: Path, pattern: str) -> tuple[tuple[Path, str], ...]:
-    """Return where else a pattern starts, because what it names is a link.
+    """Return the pattern relative to further directories, if its fixed part leads through a link.
 
     With `~/.ssh -> ~/dotfiles/ssh`, a rule about `~/.ssh` is also about `~/dotfiles/ssh`: the files
-    are the same. The cache holds for one verdict, and for the search that follows it.
+    are the same. The cache lives for one verdict and the search that follows.
     """
     parts = pattern.strip("/").split("/")
     fixed = list(takewhile(lambda part: part and not set(part) & set(SPECIAL), parts))
@@ -318,13 +320,13 @@ def linked_starts(base: Path, pattern: str) -> tuple[tuple[Path, str], ...]:
 
 
 def _is_about(pattern: str, roots: tuple[Path, ...], names: Iterable[Path]) -> bool:
-    """Return whether a pattern is about any of a file's names, however the letters are written."""
+    """Return whether a pattern matches any of the names, ignoring case and Unicode composition."""
     texts, starts = tuple(map(str, names)), tuple(map(str, roots))
     folds = [fold for fold in FOLDS if _is_valid(fold(pattern))]
     if not folds:  # `[A-_]` is a range, `[a-_]` is none
         return any(_is_listed(pattern, starts, text) for text in texts)
     is_plain = pattern.isascii() and all(each.isascii() for each in (*texts, *starts))
-    # Thousands of files are compared in a search, and letters of ASCII fold in one way only.
+    # A search compares thousands of files; for ASCII, all folds are the same.
     for fold in folds[:1] if is_plain else folds:
         wanted, folded = fold(pattern), tuple(map(fold, starts))
         if any(_is_listed(wanted, folded, fold(text)) for text in texts):
@@ -344,7 +346,7 @@ def _is_valid(pattern: str) -> bool:
 
 
 def escaped(path: Path) -> str:
-    """Return a path as a pattern that means it alone.
+    """Return a pattern that matches only this path.
 
     >>> escaped(Path("/home/ada/[new]"))
     '/home/ada/\\\\[new\\\\]'
@@ -353,7 +355,7 @@ def escaped(path: Path) -> str:
 
 
 def _anchored(rule: Rule, root: Path) -> tuple[Path, str]:
-    """Return the directory that a pattern is relative to, and the rest of the pattern."""
+    """Return the directory that a pattern is relative to, and the pattern without it."""
     about = rule.about or ""
     if about.startswith("//"):
         return Path("/"), about[1:]
@@ -385,7 +387,7 @@ def _wide(pattern: str) -> str:
 
 
 def _is_listed(pattern: str, roots: tuple[str, ...], name: str) -> bool:
-    """Return whether a pattern is about a name that is in one of the places where it starts."""
+    """Return whether a pattern, relative to one of the roots, matches a name."""
     for root in roots:
         inner = _below(name, root)
         if inner is not None:
@@ -394,7 +396,7 @@ def _is_listed(pattern: str, roots: tuple[str, ...], name: str) -> bool:
 
 
 def _below(name: str, root: str) -> str | None:
-    """Return a path relative to one above it; None if it is not below. Paths are normalized.
+    """Return a path relative to a root; None if it is not below. Both must be normalized.
 
     >>> _below("/a/b/c", "/a"), _below("/a", "/a"), _below("/ab", "/a"), _below("//a", "/")
     ('b/c', '', None, None)
@@ -457,6 +459,6 @@ FOLDS: tuple[Callable[[str], str], ...] = (
 
 
 def _both(folder: Path) -> tuple[Path, ...]:
-    """Return a folder by the name it was given, and by those of the links that lead to it."""
+    """Return the names of a folder: as written, at each link on the way, and resolved."""
     written = Path(os.path.normpath(folder))
     return tuple(dict.fromkeys((written, *ways_of(written)[0].names)))

@@ -1,4 +1,4 @@
-"""Replace glob patterns in a command by the names that permission was decided for.
+"""Replace glob patterns in a command with the file names that the verdict covers.
 
 If bash expanded them again, it would find files that were created in the meantime, and sort names
 by the locale: in `sed *`, the first name is the script that sed runs.
@@ -15,12 +15,12 @@ LONGEST = 100_000
 
 
 def patterns_in(part: SimpleCommand) -> list[Word]:
-    """Return the words that bash would replace by names; in `[[ … ]]` it replaces none."""
+    """Return the words that bash would expand to file names; in `[[ … ]]` it expands none."""
     return [] if part.is_test else [word for word in part.words if word.has_glob]
 
 
 def names_for(word: Word, places: Places) -> tuple[str, ...]:
-    """Return the names that take the place of a pattern.
+    """Return the file names to replace a pattern with.
 
     Raises `UnknownValue` if they depend on where the part runs, or if the word cannot be replaced.
     """
@@ -35,7 +35,7 @@ def names_for(word: Word, places: Places) -> tuple[str, ...]:
 def with_names(text: str, parts: Iterable[SimpleCommand], places: Places) -> str:
     """Return a command with the patterns of some parts replaced by names.
 
-    Raises `UnknownValue` if that makes it too long.
+    Raises `UnknownValue` if the command becomes too long.
     """
     words = [word for part in parts for word in patterns_in(part)]
     for word in sorted(words, key=lambda word: word.start, reverse=True):
@@ -47,5 +47,5 @@ def with_names(text: str, parts: Iterable[SimpleCommand], places: Places) -> str
 
 
 def _quoted(name: str) -> str:
-    """Quote a name; also one of digits, which would be a descriptor in `cat ?>out.txt`."""
+    """Quote a name, even one of digits: `cat ?>out.txt` would make it a file descriptor."""
     return f"'{name}'" if name.isdecimal() else shlex.quote(name)

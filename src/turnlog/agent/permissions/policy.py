@@ -13,7 +13,7 @@ from turnlog.format.json_values import Fields
 
 
 class VerdictKind(StrEnum):
-    """The kinds of verdicts."""
+    """A decision: run the call, ask the user, or refuse the call."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -35,7 +35,7 @@ class Verdict(Struct, frozen=True):
     reasons: tuple[str, ...] = ()
     """The reasons one by one; `reason` joins them."""
     basis: Basis = Basis.UNDERSTOOD
-    """The basis of an approval; it decides how confined the call runs."""
+    """The basis of an approval; it decides how strictly the call is confined."""
     command: str | None = None
     """For an allowed command: its text as it must run, with patterns replaced by their matches."""
     footprint: DirectoryUse = DirectoryUse()
@@ -45,7 +45,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Policy(Struct, frozen=True):
-    """The rules and directories that calls are decided by."""
+    """The rules, mode and directories that decide about calls."""
 
     deny: tuple[Rule, ...]
     ask: tuple[Rule, ...]
@@ -82,7 +82,7 @@ class AccessDecision(Struct, frozen=True):
     basis: Basis = Basis.UNDERSTOOD
     """The basis of an approval; the default is the one that confines a command most."""
     is_confinable: bool = False
-    """True if a rule that allows the command overrides it, provided that it is sandboxed."""
+    """True if a rule may allow the command despite this, provided that it runs sandboxed."""
 
 
 ALLOWED = AccessDecision(VerdictKind.ALLOW, "")
@@ -92,22 +92,22 @@ def strictest(findings: list[AccessDecision]) -> Verdict:
     """Return the verdict about a call: the strictest decision about its accesses."""
     for kind in (VerdictKind.DENY, VerdictKind.ASK):
         if found := [finding for finding in findings if finding.kind is kind]:
-            # A rule cannot let pass what asks for another reason than the lack of one.
+            # Saving a rule helps only if each finding asks because no rule allows the access.
             offers = [each.remember for each in found] if kind is VerdictKind.ASK else []
             rules = tuple(dict.fromkeys(rule for offer in offers for rule in offer))
-            # All reasons, however many: a part that is left out runs without having been shown.
+            # Keep all reasons: otherwise the user approves a part without having seen it.
             reasons = tuple(dict.fromkeys(each.reason for each in found))
             offered = rules if all(offers) else ()
             is_firm = any(each.is_firm for each in found)
             return Verdict(kind, "; ".join(reasons), offered, is_firm, reasons)
     reason = next((each.reason for each in findings if each.reason), "")
-    # `git status && npm test` runs as one command, so it needs what its widest part needs.
+    # `git status && npm test` runs as one command, so it needs the basis of its widest part.
     widest = max((each.basis for each in findings), key=WIDTH.__getitem__, default=Basis.UNDERSTOOD)
     return Verdict(VerdictKind.ALLOW, reason, basis=widest)
 
 
 class Question(Struct, frozen=True):
-    """A call that nothing allows and nothing forbids."""
+    """A call that the user must decide about."""
 
     call_id: str
     tool: str
