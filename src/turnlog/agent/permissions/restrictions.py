@@ -234,7 +234,7 @@ def _names_variable(words: tuple[Word, ...]) -> bool:
 
 
 def _calculates(left: Word, operator: Word, right: Word) -> bool:
-    """Return whether `[[` compares anything but literals and variables like `$?` as numbers."""
+    """Return whether `[[` compares numbers other than literals and plain values such as `$?`."""
     return operator.text in NUMERIC and not all(
         PLAIN_NUMBER.fullmatch(word.source) for word in (left, right)
     )
