@@ -1,4 +1,4 @@
-"""Calls of programs that are not understood: what they may do with their arguments."""
+"""Program calls that the allowlist does not cover, and the files that they may read or write."""
 
 import re
 from itertools import zip_longest
@@ -23,9 +23,9 @@ from turnlog.agent.permissions.programs import (
 from turnlog.agent.permissions.restrictions import takes_data
 
 SYSTEM = frozenset(("", "/bin", "/usr/bin"))
-"""Directories whose programs are what their names say."""
+"""Directories in which a program's name identifies it; empty for a name without a directory."""
 SCRIPTED = frozenset("ed ex gsed sed vi vim".split())
-"""Programs with commands of single letters that a file name follows: `s/a/b/gw.env`."""
+"""Programs with single-letter commands directly followed by a file name: `s/a/b/gw.env`."""
 CREATING = frozenset("awk curl find gawk mawk nawk openssl perl sort uniq wget".split())
 """Programs that write some of the files that their arguments name."""
 HARMLESS_GIT = frozenset(
@@ -34,19 +34,19 @@ HARMLESS_GIT = frozenset(
     shortlog show status tag
     """.split()
 )
-"""Subcommands that write no file that an argument names, unless an option says so."""
+"""Git subcommands that write to a file named by an argument only if an option says so."""
 TREE_CHANGES = frozenset("checkout clean mv restore rm".split())
-"""Subcommands that change or remove everything below a directory that they are given."""
+"""Git subcommands that change or remove everything below a directory argument."""
 UNSTAGING, IN_WORK_TREE = frozenset(("-S", "--st")), frozenset(("-W", "--w", "--wo"))
-"""Options of `git restore` for the index and for the work tree, as they start."""
+"""Options of `git restore` for the index and for the work tree, cut to four characters."""
 PATHSPEC = re.compile(r":.*|.*[*?\[\\].*", re.S)
-"""A path that git expands by itself: `:/`, `:(glob)**/x`, `'docs/*'`."""
+"""A pathspec that git expands itself: `:/`, `:(glob)**/x`, `'docs/*'`."""
 PATH_LIST = "--path"
-"""How the option starts that names a file with paths; git takes any beginning of it."""
+"""Prefix of `--pathspec-from-file`, which git also accepts abbreviated."""
 EXCLUDING = re.compile(r"-[A-Za-z]*e|--e[a-z]*")
-"""An option of `git clean` that a pattern follows."""
+"""The option of `git clean` that is followed by an exclude pattern."""
 SHOWING_GIT = frozenset("blame diff log shortlog show".split())
-"""The subset with an option that names an output file."""
+"""The subset of `HARMLESS_GIT` with an option that names an output file."""
 OUTPUT = re.compile(r"-[A-Za-z]*[oO]|--?out|--o")
 """An option whose value is a file to write, in most programs."""
 LISTED = re.compile(r"-[^-]*[T@].*|--\w*-from.*|@.*")
@@ -55,22 +55,21 @@ RESPONSES = re.compile(
     r"(?:.+-)?(?:addr2line|ar|as|c\+\+|c\+\+filt|c89|c99|cc|clang(?:\+\+)?|cpp|g\+\+|gcc|java|javac|javadoc"
     r"|ld|nm|objcopy|objdump|ranlib|readelf|rustc|size|strings|strip)(?:-[0-9.]+)?"
 )
-"""Programs that replace `@list` by what stands in the file `list`."""
+"""Programs that read response files: `@list` stands for the arguments in the file `list`."""
 LISTING = frozenset(
     "ack ag cpio cscope ctags ctags-universal etags gtags pax pt rga rgrep sift ug ugrep".split()
 )
-"""Programs that take the names of files from their input, or search where they are started."""
+"""Programs that read file names from stdin, or search the current directory by default."""
 GREP_WRAPPER = re.compile(r"\w+grep")
 RECURSIVE = re.compile(r"-[^-]*[dRr].*|--(?:de|di|r).*")
-"""Options that such programs pass on to grep: `bzgrep -r x a.bz2` searches the current directory.
-"""
+"""Options that wrappers pass on to grep: `bzgrep -r x a.bz2` searches the current directory."""
 FINDERS = frozenset(("fd", "fdfind"))
 FOUND = re.compile(r"-[^-]*[xX].*|--exec.*")
-"""An option of these that runs a program for each file they find."""
+"""An option of fd that runs a program for each file found."""
 SCRIPT = re.compile(r"[\w./~][\w./~+-]*")
-"""The path of a script; not the text of one, as awk takes it."""
+"""The path of a script, as opposed to script text such as the first argument of awk."""
 MESSAGE = re.compile(r"-[aqsv]*m|--message")
-"""The option of `git commit` and `git tag` that a message follows, alone or joined with others."""
+"""The option of `git commit` and `git tag` that a message follows: `-m`, or clustered as `-am`."""
 LONE = re.compile(
     r"-[aefinopqsvz]+|-S.*|--[a-z-]+=.*|--(?:all|allow-empty|allow-empty-message|amend|annotate"
     r"|branch|create-reflog|dry-run|edit|force|gpg-sign|include|long|no-edit|no-gpg-sign"
@@ -78,7 +77,7 @@ LONE = re.compile(
     r"|reset-author|short|sign|signoff|status|verbose|verify)",
     re.S,
 )
-"""Options of these that take nothing from the next argument; any other one may."""
+"""Options of `git commit` and `git tag` that do not take the next argument; others may."""
 
 FILE_OPTIONS = {
     "commit": ("--file", "--template"),
@@ -86,47 +85,50 @@ FILE_OPTIONS = {
 }
 """Options of git subcommands whose value is a file with the message."""
 FILE_LETTER = re.compile(r"-[A-Za-ln-z]*?[Ft](.*)", re.S)
-"""The same as a letter, alone or joined with others, with its value; `-m` takes all behind it."""
+"""The short options `-F` and `-t`, possibly clustered; the group is an attached value.
+
+No `m` may precede them, because the text after `-m` is the message.
+"""
 
 
 class ProgramCall(Struct, frozen=True):
-    """A program that may do more with its arguments than is known."""
+    """A call of a program whose use of its arguments is not fully known."""
 
     name: str
     words: tuple[Word, ...]
     """The arguments."""
     is_known: bool = True
-    """True if the program is the one of that name: `./cat` may be any."""
+    """True if the name identifies the program; `./cat` may be any program."""
     around: str = ""
-    """The whole command, if any part of it may control this program."""
+    """The text of the whole command; empty if the program is known not to run its arguments."""
     is_fed: bool = False
-    """True if something gives it input."""
+    """True if its input is a pipe, a file or a here-document."""
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The kinds of rules that may be about what it does."""
+        """The tools whose rules may apply to the call."""
         return ("Read", "Edit") if self.can_write else ("Read",)
 
     @property
     def texts(self) -> list[str]:
-        """Everything that may hold the name of a file."""
+        """All texts that may contain a file name."""
         return [self.around, *_texts_of(self.words)]
 
     @property
     def joined_texts(self) -> list[str]:
-        """Arguments in which a file name may follow other letters."""
+        """Arguments in which a file name may directly follow other characters: `-f.env`."""
         words = self.words if self.name in SCRIPTED else filter(lambda w: w.is_option, self.words)
         return list(_texts_of(tuple(words)))
 
     @property
     def written(self) -> tuple[Word, ...]:
-        """The arguments that may name a file to write; a script to run is not one."""
+        """The arguments that may name a file to write, without the script of an interpreter."""
         is_script = self.words and SCRIPT.fullmatch(self.words[0].text)
         return self.words[1:] if is_script and _runs_scripts(self.name) else self.words
 
     @property
     def is_instructed(self) -> bool:
-        """True if its input may be a program that writes files."""
+        """True if it may run its input as code."""
         return self.is_fed and runs_given_text(self.name)
 
     @property
@@ -136,7 +138,7 @@ class ProgramCall(Struct, frozen=True):
 
     @property
     def lists_files(self) -> bool:
-        """True if it takes the names of files from a list that is not known."""
+        """True if it may open files that no argument names, such as those in a list file."""
         has_list = any(LISTED.fullmatch(word.text) for word in self.words)
         runs_found = any(FOUND.fullmatch(word.text) for word in self.words)
         is_finder = self.name in FINDERS and runs_found
@@ -146,7 +148,7 @@ class ProgramCall(Struct, frozen=True):
 
     @property
     def changed_trees(self) -> tuple[Word, ...]:
-        """Paths that git changes or removes recursively; unknown if git expands them."""
+        """Paths that git changes or removes recursively; `UNKNOWN` if only git can tell them."""
         rank = next((n for n, word in enumerate(self.words) if word.text in TREE_CHANGES), None)
         if self.name != "git" or rank is None or (rank and not self.words[0].is_option):
             return ()
@@ -158,12 +160,12 @@ class ProgramCall(Struct, frozen=True):
             return (UNKNOWN,)
         named = tuple(word for word in given if not word.is_option)
         named = named[:-1] if name == "mv" else named
-        # The only word may be what `-e` excludes: all else is removed then.
+        # The only operand may be the pattern of `-e`; git then removes everything else.
         is_whole = name == "clean" and (
             not named or any(EXCLUDING.fullmatch(w.text) for w in given)
         )
         named += (Word("."),) * is_whole
-        # `git -C dir rm x` means another `x`.
+        # `git -C dir rm x` removes `dir/x`.
         is_plain = rank == 0 and not any(PATHSPEC.fullmatch(word.text) for word in named)
         return named if is_plain or not named else (UNKNOWN,)
 
@@ -181,7 +183,7 @@ class ProgramCall(Struct, frozen=True):
 
     @property
     def is_writer(self) -> bool:
-        """True if an argument that is not known is likely to be a file that it writes."""
+        """True if an unknown argument is likely to be a file that it writes."""
         if self.name == "git":
             return self.may_write
         return self.name in WRITERS or self.name in CREATING or self._has_output
@@ -209,17 +211,20 @@ class ProgramCall(Struct, frozen=True):
 
 
 def call_of(part: SimpleCommand, words: tuple[Word, ...], text: str) -> ProgramCall:
-    """Return the call that a part makes behind its wrappers; `text` is the whole command."""
+    """Return the program call of a part.
+
+    `words` is the part without wrappers such as `env`; `text` is the whole command.
+    """
     name = name_of(words[0])
     is_known = words[0].text.rpartition("/")[0] in SYSTEM
     around = "" if takes_data(part) else text
-    # A program that is only known when it runs may bring arguments: `$x` is `cat .env`.
+    # An unknown program name may expand to arguments as well: `$x` may be `cat .env`.
     given = words if HOLE in words[0].text else without_messages(name, words[1:])
     return ProgramCall(name, given, is_known, around, part.is_fed)
 
 
 def without_messages(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Leave out the message of a commit: `git commit -m 'ignore .env'` opens no `.env`."""
+    """Drop commit and tag messages: `git commit -m 'ignore .env'` does not open `.env`."""
     if name != "git" or not words or words[0].text not in ("commit", "tag"):
         return words
     kept: list[Word] = []
@@ -238,10 +243,10 @@ def without_messages(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def files_quoted(words: tuple[Word, ...]) -> list[Word]:
-    """Return the files that a call of git copies to where everybody may read them.
+    """Return the files whose content a git call copies into the repository.
 
-    After `git commit -F ../x`, `git log` shows that file; `git am ../x` puts it into `.git`. A word
-    that may be such an option is unknown.
+    After `git commit -F ../x`, `git log` shows that file; `git am ../x` copies it into `.git`. For
+    a word that may expand to such an option, the result contains `UNKNOWN`.
     """
     subcommand, *given = without_messages("git", words[1:])
     if subcommand.text == "am":
@@ -253,7 +258,7 @@ def files_quoted(words: tuple[Word, ...]) -> list[Word]:
 
 
 def _file_in(word: Word, behind: Word, names: tuple[str, ...]) -> Word | None:
-    """Return the file that an option names, joined to it or in the next word."""
+    """Return the file that an option names, attached to it or in the next word; None if none."""
     if word.may_split or word.text.startswith(HOLE):
         return UNKNOWN
     name, has_value, value = word.text.partition("=")

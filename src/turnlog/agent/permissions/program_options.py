@@ -1,7 +1,7 @@
 """Options by which programs that copy, pack, search or compare run another program.
 
-A rule for `tar` or `rsync` is about files. `tar --to-command=./x` and `rsync -e ./x` run a program
-of the project, which such a rule does not name.
+A rule for `tar` or `rsync` is meant to allow copying files, but `tar --to-command=./x` and
+`rsync -e ./x` run a program of the project.
 """
 
 import re
@@ -12,14 +12,17 @@ from msgspec import Struct
 
 
 class ProgramOptions(Struct, frozen=True):
-    """Options of a program that name another one; long ones may be abbreviated."""
+    """Regexes for the options that make a program run another one, also abbreviated ones."""
 
     running: str = r"(?!)"
-    """Options that do so whatever their value is."""
+    """Options that run a program whatever their value is."""
     valued: str = r"(?!)"
-    """Options that depend on their value: in the last group, or in the next argument."""
+    """Options that run a program unless their value is harmless.
+
+    The value is in a group or, if that is empty, in the next argument.
+    """
     harmless: str = ""
-    """Values of these that need no question."""
+    """Values of the `valued` options for which the user need not be asked."""
 
 
 PACKER = (
@@ -33,7 +36,7 @@ SETTING = (
     r"|preferredauthentications|serveralivecountmax|serveraliveinterval|stricthostkeychecking"
     r"|tcpkeepalive|user|userknownhostsfile)[ =].*"
 )
-"""Settings of ssh that name no program; `ProxyCommand` and `Include` do."""
+"""Settings of ssh that cannot run a program, unlike `ProxyCommand` and `Include`."""
 PAGER = ProgramOptions(r"--pager.*")
 FINDER = ProgramOptions(r"-[^-cdeEjoStT]*[xX].*|--exec.*")
 MERGER = ProgramOptions(r"--d.*")
@@ -65,11 +68,11 @@ PROGRAM_OPTIONS = {
     "zip": ProgramOptions(r"-[^-]*TT.*|--unz.*"),
 }
 LETTERS = re.compile(r"[A-Za-z]*[FI][A-Za-z]*")
-"""Letters of tar without a dash, one of which takes a program from a later argument."""
+"""Clustered options of tar without a dash; `F` and `I` take a program from a later argument."""
 
 
 def names_program(name: str, arguments: Sequence[str]) -> bool:
-    """Return whether an option makes one of these programs run another one.
+    """Return whether an option makes the program `name` run another one.
 
     >>> names_program("rsync", ["-ae", "./x", "a", "h:b"])
     True

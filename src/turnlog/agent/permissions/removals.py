@@ -1,4 +1,4 @@
-"""Detect destructive removals: of a home, a working directory, or a directory above one."""
+"""Detect removals of critical directories: a home, a working directory, or a parent of one."""
 
 import re
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ Places = tuple[Path | None, ...]
 RECURSIVE = re.compile(r"-[^-]*[rR].*|--r.*")
 GLOB = re.compile(r"[*?\[]")
 BEHIND = re.compile(rf".*{HOLE}((?:/[^/*?\[]+)+)", re.S)
-"""A word of which only the start is unknown; the group is the rest."""
+"""A word that ends with a known path after an unknown start; the group is that path."""
 
 
 def removed_by(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the arguments that a program removes; for find, where it starts."""
+    """Return the paths that a program removes; for `find -delete`, its starting points."""
     if name in REMOVERS:
         return tuple(word for word in words if not word.is_option)
     if name == "find" and any(word.text == "-delete" for word in words):
@@ -30,10 +30,10 @@ def removed_by(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def name_pattern(words: tuple[Word, ...]) -> str:
-    """Return the pattern, in lower case, for the names of all files that find may remove."""
+    """Return a lowercase pattern that matches the names of all files that find may remove."""
     texts = [word.text for word in words]
     given = [value for test, value in pairwise(texts) if test in ("-name", "-iname")]
-    # Behind `-o` or `!`, a test does not limit what comes later.
+    # With `-o` or `!`, find may remove files that fail the test.
     is_plain = len(given) == 1 and not {"!", "-not", "-o", "-or", ","} & set(texts)
     is_known = is_plain and not re.search(rf"[\[\\{HOLE}]", given[0])
     return given[0].casefold() if is_known else "*"
@@ -57,7 +57,7 @@ def takes_much(call: tuple[Word, ...], places: Places, folders: tuple[Path, ...]
 def _is_recursive(name: str, words: tuple[Word, ...]) -> bool:
     """Return whether directories are, or may be, removed recursively.
 
-    `$x` without quotes may hold the option, and so may one of two arguments that are not known.
+    An unquoted `$x` may contain the option; of two unknown arguments, one may be the option.
     """
     unknown = [word for word in words if HOLE in word.text]
     has_option = any(RECURSIVE.fullmatch(word.text) for word in words)
@@ -66,17 +66,17 @@ def _is_recursive(name: str, words: tuple[Word, ...]) -> bool:
 
 
 def _is_critical(word: Word, places: Places, roots: tuple[Path, ...]) -> bool:
-    """Return whether a word names something critical, or all that is in it."""
+    """Return whether a word names a critical directory, or everything in one."""
     if re.search(rf"{HOLE}/[*./]*$", word.text):
         return True
     return any(is_critical(path, roots) for path in _known_paths(_start(word), places))
 
 
 def _start(word: Word) -> Word:
-    """Replace a pattern for everything in a directory by the directory."""
+    """Replace a glob that matches everything in a directory with the directory itself."""
     parts = word.text.split("/")
     first = next((n for n, part in enumerate(parts) if GLOB.search(part)), len(parts))
-    # `~/*/` and `~/*/*` leave as little of the home as `~/*` does.
+    # `~/*/` and `~/*/*` destroy as much of the home as `~/*` does.
     is_everything = all(GLOB.search(part) or not part.strip(".") for part in parts[first:])
     if not word.has_glob or not is_everything or first == len(parts):
         return word
@@ -93,7 +93,7 @@ def _known_paths(word: Word, places: Places) -> Iterator[Path]:
 
 
 def _may_be_critical(word: Word, places: Places, roots: tuple[Path, ...]) -> bool:
-    """Return whether a word that is not known may turn out to name something critical."""
+    """Return whether an unknown word may expand to a critical directory."""
     if HOLE not in word.text:
         try:
             for place in places:
@@ -104,8 +104,8 @@ def _may_be_critical(word: Word, places: Places, roots: tuple[Path, ...]) -> boo
     behind = BEHIND.fullmatch(word.text)
     if word.may_split or not behind or ".." in behind[1].split("/"):
         return True
-    # Whatever `"$x"/build` is, its name is build, so it is no home and no working directory unless
-    # that is the name of one. If `$x` is empty, it is `/build`.
+    # `"$x"/build` always ends in `build`, so it can only be a critical directory that does, too.
+    # If `$x` is empty, it is `/build`.
     names = PurePath(behind[1]).parts[1:]
     is_top = len(names) == 1 and _may_be_there(Path(behind[1]))
     return is_top or any(path.parts[-len(names) :] == names for path in critical_paths(roots))

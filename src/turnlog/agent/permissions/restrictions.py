@@ -1,7 +1,7 @@
 """Match a command against deny and ask rules for Bash, however it is spelled.
 
-A rule for `curl` is also about `sudo curl`, `bash -c 'curl x'` and `/usr/bin/curl`. Where it is
-not certain whether the program would run, the rule counts as `Match.MAYBE`, and the call asks.
+A rule for `curl` also covers `sudo curl`, `bash -c 'curl x'` and `/usr/bin/curl`. If it is
+uncertain whether the program would run, the result is `Match.MAYBE`, and the user is asked.
 """
 
 import re
@@ -22,14 +22,14 @@ SAFE_VARIABLE = re.compile(
 PLAIN_VALUE = re.compile(r"[\w.,:/@+=*-]*", re.ASCII)
 LOCALE = re.compile(r"LANG|LC_[A-Z]+")
 PLAIN_LOCALE = re.compile(r"C|POSIX|(?:C|[a-z]{2,3}_[A-Z]{2})\.(?:UTF-8|utf8)")
-"""In other character sets, the last byte of a letter may be a backslash to bash."""
+"""In other encodings, bash may take the last byte of a character for a backslash."""
 STEERING_VARIABLE = re.compile(
     r"""PATH|CDPATH|IFS|ENV|BASH\w*|SHELLOPTS|PROMPT_COMMAND|PS[0-4]|GLOBIGNORE|LD_\w+|DYLD_\w+
     |GIT_\w+|\w*PAGER|\w*EDITOR|VISUAL|BROWSER|LESS\w*|\w*OPTS?|\w*OPTIONS|\w*SHELL|\w*COMMAND
     |PYTHON\w*|PERL\w*|RUBY\w*|NODE_\w+|HOME|HISTFILE""",
     re.X,
 )
-"""Variables that make a program run others."""
+"""Variables that can make a program run other programs."""
 DATA_SUBCOMMANDS = {
     "git": frozenset(
         """
@@ -51,7 +51,7 @@ DATA_SUBCOMMANDS = {
 
 SCRIPT_RUNNERS = frozenset("npm pnpm yarn".split())
 SHELL_TEXT = re.compile(r"\$\(|`|\\(?:\"|\Z)")
-"""Text that a shell runs inside of double quotes, or that ends them.
+"""Text that a shell runs even inside double quotes, or that closes the quotes.
 
 Some versions of npm (6 to 8.5) and pnpm (7, 8) append arguments to a script in double quotes, so
 `npm test -- '$(id)'` runs `id`.
@@ -62,7 +62,7 @@ PLAIN_OPTIONS = frozenset(
     --force --hard --no-edit --oneline --quiet --short --soft --stat --verbose
     """.split()
 )
-"""Options of those subcommands that take no program."""
+"""Options of the `DATA_SUBCOMMANDS` that cannot name a program to run."""
 SHORT_NAME = 3
 """Program names up to this length also occur inside many words."""
 EVALUATORS = frozenset(
@@ -75,13 +75,13 @@ EVALUATORS = frozenset(
 DECLARATIONS = frozenset("declare local readonly typeset".split())
 CONDITIONS = frozenset("[ [[ test".split())
 NAMING = frozenset("getopts mapfile read readarray unset wait".split())
-"""The subset whose arguments are names of variables."""
+"""The subset of `EVALUATORS` whose arguments are names of variables."""
 NUMERIC = frozenset("-eq -ne -lt -le -gt -ge".split())
 PLAIN_NUMBER = re.compile(r"\"?(?:-?[0-9]+|\$[?#!$]|\$\{#\w+\})\"?")
 
 
 def reach(rule: Rule, text: str, script: Script, inner: tuple[Inner, ...]) -> Match:
-    """Return whether a rule is about anything that a command would run."""
+    """Return how certainly a rule matches anything that a command would run."""
     if rule.tool != COMMANDS:
         return Match.NO
     if rule.about is None or text == rule.about:
@@ -110,7 +110,7 @@ def _match(rule: Rule, inner: Inner) -> Match:
 
 
 def _spellings(part: SimpleCommand) -> Iterator[str]:
-    """Yield every text under which a rule may know a command."""
+    """Yield every spelling of a command that a rule may match."""
     words = part.words
     if not words or part.is_test:
         return
@@ -125,15 +125,15 @@ def _spellings(part: SimpleCommand) -> Iterator[str]:
 
 
 def _with_holes(word: Word) -> Word:
-    """Replace the glob characters of a word by holes: they may match anything."""
+    """Replace the glob characters of a word with holes: they may match anything."""
     return Word(re.sub(r"[*?\[\]]", HOLE, word.text)) if word.has_glob else word
 
 
 def _mentions(rule: Rule, part: SimpleCommand) -> bool:
     """Return whether a rule's program is named where an unknown program could run it.
 
-    No list of launchers is complete (`setpriv curl x`, `perf stat curl x`), so every argument of a
-    program counts that is not known to treat its arguments as data.
+    No list of launchers is complete (`setpriv curl x`, `perf stat curl x`), so all arguments are
+    searched unless the program is known to treat them as data.
     """
     if any(STEERING_VARIABLE.fullmatch(each.name) for each in part.assignments):
         return True
@@ -162,11 +162,11 @@ def _programs_of(rule: Rule) -> set[str]:
 
 
 def _names_program(text: str, name: str) -> bool:
-    r"""Return whether a text names a program, also with quotes that a second evaluation removes.
+    r"""Return whether a text names a program, even with quotes that a second evaluation removes.
 
-    A longer name counts wherever it stands. A short one is part of many words (`rm` is in
-    `form`), so at most one letter may precede it: sed runs `rm` for `1erm x`. Any other character
-    may, because interpreters take any for a quote: perl runs `rm` for `qx.rm x.`.
+    A long name counts anywhere. A short one is part of many words (`rm` is in `form`), so at most
+    one letter may precede it: sed runs `rm` for `1erm x`. Any character but a letter may precede
+    it, because some interpreters accept any as a quote: perl runs `rm` for `qx.rm x.`.
 
     >>> _names_program("1ecurl", "curl"), _names_program("-c/bin/rm x", "rm")
     (True, True)
@@ -190,7 +190,7 @@ def _names_program(text: str, name: str) -> bool:
 def evaluates(part: SimpleCommand) -> bool:
     """Return whether a builtin evaluates an argument, such as the subscript in `let 'a[$(x)]'`.
 
-    A variable may hold such a text, also where bash calculates: `[[ -v $y ]]`, `let x=y`.
+    The subscript may also be in a variable: `[[ -v $y ]]`, `let x=y`.
     """
     if not part.words:
         return False
@@ -226,7 +226,7 @@ def _evaluates_variable(name: str, words: tuple[Word, ...]) -> bool:
 
 
 def _names_variable(words: tuple[Word, ...]) -> bool:
-    """Return whether a condition asks for a variable whose name is not known, or may do so."""
+    """Return whether a condition may test a variable of unknown name: `-v $x`, `$x $y`."""
     return any(
         HOLE in after.text and (before.text in ("-v", "-R") or before.text.startswith(HOLE))
         for before, after in pairwise(words)
@@ -234,7 +234,7 @@ def _names_variable(words: tuple[Word, ...]) -> bool:
 
 
 def _calculates(left: Word, operator: Word, right: Word) -> bool:
-    """Return whether `[[` compares numbers that are neither literal nor, as `$?`, always plain."""
+    """Return whether `[[` compares numbers other than literals and plain values such as `$?`."""
     return operator.text in NUMERIC and not all(
         PLAIN_NUMBER.fullmatch(word.source) for word in (left, right)
     )
@@ -265,7 +265,7 @@ def _hides_subcommand(pattern: str, part: SimpleCommand) -> bool:
 
 
 def _is_same_file(pattern: str, part: SimpleCommand) -> bool:
-    """Return whether a command runs a file of the name that a rule gives with a directory.
+    """Return whether a command runs a file with the same base name as a path in a rule.
 
     `././deploy.sh` and `/abs/deploy.sh` may be the `./deploy.sh` that a rule denies.
     """
@@ -279,11 +279,11 @@ def _is_same_file(pattern: str, part: SimpleCommand) -> bool:
 def _is_in_text(rule: Rule, text: str, inner: tuple[Inner, ...]) -> bool:
     """Return whether a rule's program is named anywhere in a command that runs an unknown program.
 
-    There are many ways from a text to an interpreter: a pipe, a here-document, a file that the
-    command writes, a loop variable, `$_`. So the whole command counts.
+    Text can reach an interpreter in many ways: by a pipe, a here-document, a file that the command
+    writes, a loop variable, `$_`. So the whole command is searched.
     """
     parts = [each.part for each in inner if each.part.words]
-    # What the command writes may be what a tool then runs: a script in package.json, a git hook.
+    # A tool may run a file that the command wrote: a script in package.json, a git hook.
     writes = any(each.is_write for part in parts for each in part.redirects)
     has_tools = any(part.words[0].text in DATA_SUBCOMMANDS for part in parts)
     if all(map(takes_data, parts)) and not (writes and has_tools):

@@ -1,6 +1,7 @@
 """Find permission rules that cannot match any call, or that another rule overrides.
 
-Such a rule looks like protection or permission, but has no effect. Only certain cases are reported.
+Such a rule looks like protection or permission, but has no effect. Rules that might have one are
+not reported.
 """
 
 from collections.abc import Collection, Iterator
@@ -14,11 +15,11 @@ from turnlog.format.tools import KNOWN_TOOLS, RENAMED
 
 FETCHING = "WebFetch"
 NAMING = {"Agent": "agent", "Skill": "skill"}
-"""Tools whose rules name one of a list."""
+"""Tools whose rules name an agent or a skill, with the word for it in messages."""
 
 
 class RuleNames(Struct, frozen=True):
-    """The names that rules of a session can be about."""
+    """The names that rules can refer to in a session."""
 
     tools: Collection[str]
     servers: Collection[str]
@@ -67,12 +68,15 @@ def _unknown_server(named: str, known: RuleNames) -> str:
 
 
 def _misplaced(pattern: str, base: Path) -> str:
-    """Return whether a path looks like one from `/`, which rules write with two slashes."""
+    """Return what is wrong with a pattern that is probably meant as an absolute path; else empty.
+
+    Rules write absolute paths with two slashes.
+    """
     if not pattern.startswith("/") or pattern.startswith("//"):
         return ""
     first = Path(pattern).parts[1:2]
     # `/etc/hosts` in a rule means `etc/hosts` below the project. Report it only if the project has
-    # no such directory and the machine has.
+    # no such directory and the machine does.
     is_elsewhere = bool(first) and not any(mark in first[0] for mark in "*?[")
     if is_elsewhere and not (base / first[0]).exists() and Path("/", first[0]).exists():
         return f"it is about {base}{pattern}; a path from the root is written //{pattern[1:]}"
@@ -80,7 +84,7 @@ def _misplaced(pattern: str, base: Path) -> str:
 
 
 def _why_overridden(rule: Rule, stricter: tuple[Rule, ...]) -> str:
-    """Return which of the rules checked earlier always matches; empty if none does."""
+    """Return which stricter rule matches every call that a rule covers; empty if none does."""
     for other in stricter:
         if other.tool == rule.tool and other.about in (None, rule.about):
             return f"{other.text} in {other.source} comes first"

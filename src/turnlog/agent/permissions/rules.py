@@ -1,4 +1,4 @@
-"""Parse permission rules and match them with calls; `verdict` decides which rule wins."""
+"""Parse permission rules and match calls against them; `verdict` decides which rule wins."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -17,9 +17,9 @@ from turnlog.format.tools import RENAMED
 
 WRITTEN = re.compile(r"(?P<tool>(?:[A-Z*]|mcp__)[^\s()]*)(?:\((?P<about>.*\S.*)\))?", re.S)
 EDITING = ("Write", "MultiEdit", "NotebookEdit")
-"""Tools whose paths `Edit(…)` is about: a rule that names one of them by a path means that."""
+"""Tools whose paths `Edit(…)` rules cover: `Write(path)` is read as `Edit(path)`."""
 SEARCHING = ("Grep", "Glob", "LS")
-"""Tools whose paths `Read(…)` is about."""
+"""Tools whose paths `Read(…)` rules cover."""
 FILES = ("Read", "Edit")
 COMMANDS = "Bash"
 TOOLS = "mcp__"
@@ -28,7 +28,7 @@ DOMAIN = "domain:"
 HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 """A host name or address. Nothing else is accepted: `*` would be a pattern in a rule."""
 NOT_DENIED = ", so it does NOT deny any call"
-"""The effect of skipping a rule that forbids."""
+"""Ends the message about a deny rule that is skipped."""
 
 
 class Match(Enum):
@@ -36,15 +36,16 @@ class Match(Enum):
 
     NO = 0
     MAYBE = 1
-    """It depends on what only the shell will know."""
+    """It depends on a value that is only known when the command runs."""
     YES = 2
 
 
 class Rule(Struct, frozen=True):
-    """A tool, and the uses of it that the rule covers; empty covers all of them."""
+    """A permission rule for a tool, or for some uses of it."""
 
     tool: str
     about: str | None
+    """The text in parentheses, such as `git diff:*`; None covers all uses of the tool."""
     base: Path
     """The directory that a leading slash in a path pattern refers to."""
     text: str
@@ -55,12 +56,12 @@ class Rule(Struct, frozen=True):
 
     @property
     def is_exact(self) -> bool:
-        """True if it names one command."""
+        """True if it has no wildcard, and so names one command."""
         return self.about is not None and "*" not in self.about
 
 
 def parse_rule(text: str, base: Path, source: str) -> Rule:
-    """Return a rule as it is written: `Tool`, or `Tool(what it is about)`.
+    """Parse a rule that is written as `Tool` or `Tool(pattern)`.
 
     >>> rule = parse_rule("Bash(git diff:*)", Path("/work"), "settings.json")
     >>> rule.tool, rule.about
@@ -73,11 +74,11 @@ def parse_rule(text: str, base: Path, source: str) -> Rule:
     tool = _spelt(RENAMED.get(found["tool"], found["tool"]))
     wide = about == "*" or (tool == COMMANDS and about == ":*")
     if tool in SEARCHING and not wide:
-        # Taken silently, `deny Grep(.env)` would look like protection and be none.
+        # Accepted silently, `deny Grep(.env)` would look like protection but have no effect.
         raise UsageError(f"{source}: {text!r} has no effect", f"Read({about})")
     tool = "Edit" if tool in EDITING and not wide else tool
     if tool in FILES and not wide and (why := _why_senseless(about)):
-        # Left to each decision, one bad rule would keep every file from being read.
+        # If this error came up later, in a decision, one bad rule would block every read.
         raise UsageError(f"{source}: {text!r} {why}", f"{tool}(src/**)")
     patterns = pattern_of(about) if tool == COMMANDS and not wide else ()
     return Rule(tool, None if wide else about, base, text.strip(), source, patterns)
@@ -90,7 +91,7 @@ def _why_senseless(pattern: str) -> str:
     from pathspec import GitIgnoreSpec
 
     if pattern.startswith("!"):
-        return "has no effect: it only takes back what another pattern matches"
+        return "has no effect: a pattern with ! only excludes files from another pattern"
     try:
         found = GitIgnoreSpec.from_lines([pattern])
     except (ValueError, re.error) as error:  # `x\\`, `[z-a]`
@@ -121,11 +122,11 @@ def skipped_rules(texts: Iterable[str], base: Path, source: str, effect: str = "
 
 
 def names_tool(rule: Rule, tool: str, *, server: str | None = None, allows: bool = False) -> bool:
-    """Return whether a rule concerns a tool; `server` is its MCP server, as tool names spell it."""
+    """Return whether a rule is for a tool; `server` is its MCP server, as tool names spell it."""
     tool = RENAMED.get(tool, tool)
     owner = f"{TOOLS}{server}" if server else server_in(tool)
     if "*" not in rule.tool:
-        # Where the server is not known, a rule that forbids counts for each that it may be.
+        # If the server is ambiguous, deny and ask rules for every possible server match.
         is_wide = not allows and owner is None and rule.tool.startswith(TOOLS)
         return rule.tool in (tool, owner) or (is_wide and tool.startswith(f"{rule.tool}__"))
     if not allows:
@@ -135,7 +136,7 @@ def names_tool(rule: Rule, tool: str, *, server: str | None = None, allows: bool
 
 
 def server_in(tool: str) -> str | None:
-    """Return the server in a tool's name as rules spell it; None if that is ambiguous.
+    """Return the server in a tool's name as rules spell it; None if absent or ambiguous.
 
     >>> server_in("mcp__git__log"), server_in("mcp__git__evil__log"), server_in("Bash")
     ('mcp__git', None, None)
@@ -145,7 +146,7 @@ def server_in(tool: str) -> str | None:
 
 
 def matches_command(rule: Rule, command: str) -> Match:
-    """Return whether a rule matches a command, whose holes may be anything."""
+    """Return how certainly a rule matches a command; a hole may stand for any text."""
     if rule.tool != COMMANDS:
         return Match.NO
     if rule.about is None or any(fits(pattern, command) for pattern in rule.patterns):
@@ -156,14 +157,14 @@ def matches_command(rule: Rule, command: str) -> Match:
 
 
 def matches_use(rule: Rule, what: str | None) -> bool:
-    """Return whether a rule is about an agent or a skill."""
+    """Return whether a rule covers the agent or skill named `what`."""
     if rule.about is None:
         return True
     return what is not None and any(fits(each, what) for each in pattern_of(rule.about))
 
 
 def matches_address(rule: Rule, url: str) -> bool:
-    """Return whether a rule is about an address on the web, by the name of its host."""
+    """Return whether a rule covers the host of a URL."""
     if rule.about is None:
         return True
     host = host_of(url)
@@ -173,7 +174,7 @@ def matches_address(rule: Rule, url: str) -> bool:
 
 
 def host_of(url: str) -> str | None:
-    """Return the name of the host, unless the address can be read in more than one way."""
+    """Return the host of a URL; None if parsers may disagree about it."""
     if re.search(r"[\\\s\x00-\x20\x7f]", url):
         return None
     try:

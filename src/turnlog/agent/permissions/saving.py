@@ -1,4 +1,4 @@
-"""Save "don't ask again" rules in the settings of a project."""
+"""Edit settings files, such as to save "don't ask again" rules; the user's formatting is kept."""
 
 import json
 from collections.abc import Callable, Collection, Iterable
@@ -17,7 +17,7 @@ EMPTY = "{\n}\n"
 
 
 def edit_command(path: Path) -> str:
-    """Return the command to open a file in the user's editor, as a hint."""
+    """Return a command that opens a file in the user's editor, to use as a hint."""
     return f"$EDITOR {quote(str(path))}"
 
 
@@ -53,7 +53,7 @@ def change_settings(path: Path, change: Callable[[str], str]) -> bool:
 
 
 def save_value(path: Path, key: str, value: object) -> bool:
-    """Set or remove a value of the user's own settings; return False if nothing changes.
+    """Set a value in the user's own settings, or remove it if None; return False if unchanged.
 
     A key with a dot names a value within an object: `permissions.defaultMode`.
     """
@@ -90,7 +90,7 @@ def with_rules(text: str, rules: Iterable[str], behavior: str = "allow") -> str:
 
 
 def without_rules(text: str, rules: Collection[str] | None, behavior: str = "allow") -> str:
-    r"""Return settings without some rules, or without any of them if None.
+    r"""Return settings without the given rules; None removes all rules of that behavior.
 
     >>> without_rules('{"permissions": {"allow": ["Bash(ls)", "WebSearch"]}}', ["Bash(ls)"])
     '{"permissions": {"allow": ["WebSearch"]}}'
@@ -105,7 +105,7 @@ def without_rules(text: str, rules: Collection[str] | None, behavior: str = "all
 
 
 def with_mode(text: str, mode: str) -> str:
-    """Return settings with another mode that sessions start in.
+    """Return settings with `mode` as the permission mode that sessions start in.
 
     >>> with_mode('{"permissions": {"defaultMode": "plan"}}', "acceptEdits")
     '{"permissions": {"defaultMode": "acceptEdits"}}'
@@ -122,7 +122,7 @@ def with_mode(text: str, mode: str) -> str:
 
 
 def with_name(text: str, key: str, name: str) -> str:
-    r"""Return settings with another name in a list.
+    r"""Return settings with a name added to the list under `key`.
 
     >>> with_name('{"model": "opus"}', "enabledMcpjsonServers", "db")
     '{"model": "opus", "enabledMcpjsonServers": ["db"]}'
@@ -137,7 +137,7 @@ def with_name(text: str, key: str, name: str) -> str:
 
 
 def with_value(text: str, key: str, value: object) -> str:
-    """Return settings with another value for a key; None removes it.
+    """Return settings with a key set to a value; None removes the key.
 
     >>> with_value('{"model": "opus", "a": 1}', "model", "haiku")
     '{"a": 1, "model": "haiku"}'
@@ -152,7 +152,7 @@ def with_value(text: str, key: str, value: object) -> str:
 
 
 def with_inner_value(text: str, outer: str, key: str, value: object) -> str:
-    """Return settings with another value within an object; None removes it.
+    """Return settings with a key of the object `outer` set to a value; None removes the key.
 
     >>> with_inner_value('{"permissions": {"allow": []}}', "permissions", "defaultMode", "plan")
     '{"permissions": {"allow": [], "defaultMode": "plan"}}'

@@ -1,7 +1,7 @@
 """Decide which MCP servers a chat may start: the user's own, and approved ones of a project.
 
-A server is a program, and a project's `.mcp.json` comes with its files: what a repository brings
-along can forbid its servers, but never approve them.
+A server may run any program, and a project's `.mcp.json` comes with its repository. So files of the
+repository can refuse its servers, but never approve them.
 """
 
 import json
@@ -32,17 +32,17 @@ ENABLED, DISABLED = "enabledMcpjsonServers", "disabledMcpjsonServers"
 NOT_TRACKED = 1
 """The exit code of `git ls-files --error-unmatch` for a file that is not tracked."""
 PATIENCE = 10.0
-"""Seconds that git may take."""
+"""Timeout of git in seconds."""
 SAFE_GIT = (
     "safe.bareRepository=explicit",
     "core.fsmonitor=false",
     f"core.hooksPath={os.devnull}",
 )
-"""A directory made to look like a repository must not have git run its programs."""
+"""Settings that keep git from running programs of a directory that poses as a repository."""
 
 
 class ServerChoice(Struct, frozen=True):
-    """A settings file's approvals of the servers in `.mcp.json`."""
+    """The servers of `.mcp.json` that a settings file approves and refuses."""
 
     path: Path
     is_project: bool
@@ -52,7 +52,7 @@ class ServerChoice(Struct, frozen=True):
 
 
 class ServerSettings(Protocol):
-    """The part of the settings that approval depends on."""
+    """The settings that approval depends on."""
 
     @property
     def root(self) -> Path: ...
@@ -102,7 +102,7 @@ def find_servers(
     pending = {
         name: each for name, each in asked.items() if name not in {**granted, **local.configs}
     }
-    # The user's servers come first: where two names make the same tool names, they keep theirs.
+    # The user's servers come first, so they keep their tool names if a project's server clashes.
     own = {name: each for name, each in everywhere.configs.items() if name not in granted}
     project_only = {name: each for name, each in granted.items() if name not in local.configs}
     problems = [*local.problems, *project.problems, *everywhere.problems]
@@ -115,7 +115,7 @@ def _project_servers(root: Path, environment: Mapping[str, str]) -> Servers:
 
 
 def with_given(found: Approved, given: Servers) -> Approved:
-    """Add the servers of the command line, which take precedence and need no approval."""
+    """Add servers given on the command line, which take precedence and need no approval."""
     pending = {name: each for name, each in found.pending.items() if name not in given.configs}
     problems = [*found.problems, *given.problems]
     return Approved(found.configs | given.configs, pending, problems, found.ignored)
@@ -124,7 +124,7 @@ def with_given(found: Approved, given: Servers) -> Approved:
 async def ask_for(found: Approved, settings: ServerSettings, approve: Ask | None) -> Approved:
     """Ask the user once about each pending server, and save the answers.
 
-    Where nobody can be asked they do not start, and a line says so.
+    If nobody can be asked, pending servers do not start, and a problem reports them.
     """
     if approve is None:
         problems = found.problems + _note(found.pending)
@@ -152,10 +152,10 @@ def _question(name: str, config: ServerConfig) -> Question:
 
 
 def _described(config: ServerConfig) -> str:
-    """Show everything that a server is started with, as a command line.
+    """Return the command line and variables of a server, or its URL and headers.
 
-    Variables are part of it: `NODE_OPTIONS=--require=./x.js node server.js` runs x.js. They and
-    headers may hold keys of the user's environment, so secrets are masked.
+    Variables are shown because they can run code: `NODE_OPTIONS=--require=./x.js node server.js`
+    runs x.js. Values may contain keys from the user's environment, so secrets are masked.
     """
     named = config.env if config.command else config.headers
     values = (f"{name}={mask_named(name, value)}" for name, value in named.items())
@@ -178,14 +178,14 @@ def _granted(
 
 
 def _may_approve(choice: ServerChoice) -> bool:
-    """Return whether a settings file may approve: the system's, or one only the user writes."""
+    """Return whether a settings file may approve servers: no repository can have written it."""
     if not choice.is_project:
         return True
     return choice.path.name == LOCAL_SETTINGS.name and _is_untracked(choice.path)
 
 
 def _record(path: Path, name: str) -> None:
-    """Record that the user approved a server, where no repository can have written it."""
+    """Record the user's approval of a server in a file that no repository contains."""
     file, key = servers_file(), str(real_path(path))
     known = read_object(file)
     names = known.get(key)
@@ -194,17 +194,17 @@ def _record(path: Path, name: str) -> None:
 
 
 def _recorded(choice: ServerChoice) -> set[str]:
-    """Return the servers that a file approves because the user said so in a chat.
+    """Return the servers that a settings file approves and that the user approved in a chat.
 
-    The file itself proves nothing where git does not know it: an unpacked archive may bring it.
+    The settings file alone proves nothing: git may track it, or it may come from an archive.
     """
     names = read_object(servers_file()).get(str(real_path(choice.path)))
     return {name for name in choice.enabled if is_array(names) and name in names}
 
 
 def _is_untracked(path: Path) -> bool:
-    """Return whether a file lies in a repository and is provably not part of it."""
-    # Not one that the project brings, such as `node_modules/.bin/git`: it could say anything.
+    """Return whether a file is in a repository's work tree and provably not tracked."""
+    # Not a git of the project, such as `node_modules/.bin/git`: it could give any answer.
     git = find_program("git", [project_root(path.parent.parent)])
     if not git or repository_of(path.parent) is None:
         return False
@@ -221,5 +221,5 @@ def _is_untracked(path: Path) -> bool:
         )
     except subprocess.TimeoutExpired:  # `.git/HEAD` may be a FIFO, for which git waits forever
         return False
-    # Any other failure, as in a repository of another owner, proves nothing.
+    # Any other error, as in a repository that another user owns, proves nothing.
     return done.returncode == NOT_TRACKED

@@ -1,4 +1,4 @@
-"""A shell command as the analysis sees it: its parse, its parts and where each of them runs."""
+"""A parsed shell command: the programs it would run, and the directories they may run in."""
 
 import re
 from collections.abc import Iterator
@@ -38,12 +38,12 @@ from turnlog.agent.workspace.access import ApprovalMode, Runs
 MOST_WORDS = 500
 """Maximum number of words and of parts; longer commands are not analyzed part by part."""
 CHANGES_DIRECTORY = frozenset("env find git make sudo tar".split())
-"""Programs with an option that makes another directory the current one."""
+"""Programs with an option that changes the working directory."""
 DIRECTORY_OPTION = re.compile(r"-C.*|-D.*|--chdir.*|--directory.*|-execdir|-okdir")
 
 
 class ShellCommand(Struct, frozen=True):
-    """A command, with what the analysis of all its parts needs."""
+    """A parsed command, with the context for analyzing its parts."""
 
     text: str
     script: Script
@@ -53,7 +53,7 @@ class ShellCommand(Struct, frozen=True):
     """Directories in which its parts may run."""
     policy: Policy
     runs: Runs
-    """The command with what else runs at the same time."""
+    """The command as the call gives it, with other commands that run at the same time."""
 
     @property
     def is_open(self) -> bool:
@@ -78,19 +78,19 @@ class ShellCommand(Struct, frozen=True):
 
     @property
     def is_still(self) -> bool:
-        """True if it runs at once and alone, and changes nothing."""
+        """True if it runs immediately, with no other command, and changes nothing."""
         is_busy = self.is_delayed or self.runs.running or self.script.unclear
         return not is_busy and is_still((inner.part for inner in self.inner), self.places)
 
     @property
     def has_file_rules(self) -> bool:
-        """True if a rule denies or asks for files."""
+        """True if there is a deny or ask rule for files."""
         return any(r.tool in FILE_RULES for r in (*self.policy.deny, *self.policy.ask))
 
 
 def parse_command(runs: Runs, policy: Policy) -> ShellCommand:
     script = parse_script(runs.command)
-    # Analysing parts against each other takes quadratic time.
+    # Every part is compared with every other one, which takes quadratic time.
     if sum(1 + len(part.words) for part in script.parts) > MOST_WORDS:
         script = Script(unclear=[f"it has more than {MOST_WORDS:,} words"], is_misread=True)
     try:
@@ -110,16 +110,16 @@ def _inner_commands(part: SimpleCommand) -> Iterator[Inner]:
 
 
 def _places(script: Script, inner: tuple[Inner, ...], cwd: Path) -> Places:
-    """Return where parts may run; in a loop, `cd ..` leads further up each time."""
+    """Return the directories that parts may run in; `(None,)` if they cannot be determined."""
     parts = [without_wrappers(each.part.words) for each in inner if each.part.words]
     moves = any(words[0].text in MOVES for words in parts)
-    # Unknown, so that relative paths are not resolved anywhere.
+    # In a loop, each `cd ..` leads further up. With None, relative paths stay unresolved.
     if (script.has_loop and moves) or any(map(_changes_directory, parts)):
         return (None,)
     return possible_directories(parts, cwd) or (None,)
 
 
 def _changes_directory(words: tuple[Word, ...]) -> bool:
-    """Return whether a program runs another in a directory of its own, as `env -C dir` does."""
+    """Return whether a program changes to another directory by an option, as `env -C dir` does."""
     options = [word.text for word in words[1:]]
     return words[0].text in CHANGES_DIRECTORY and any(map(DIRECTORY_OPTION.fullmatch, options))

@@ -1,7 +1,7 @@
-"""Archives and patches that may be replaced between the verdict and their use.
+"""Detect archives and patches that may be replaced between the verdict and their use.
 
-A verdict looks into the file before anything runs. In `cp evil.tar x.tar && tar xf x.tar` the
-verdict would be about another archive than the one that is unpacked.
+A verdict depends on the file's content before anything runs. For
+`cp evil.tar x.tar && tar xf x.tar`, it would inspect the old `x.tar`, but tar unpacks the new one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from turnlog.agent.permissions.shell_command import ShellCommand
 from turnlog.agent.permissions.working_directories import MOVES, arguments_in, path_in
 
 REPLACED = AccessDecision(
-    VerdictKind.ASK, "the archive or patch may be another one when it is read", is_guarded=True
+    VerdictKind.ASK, "the archive or patch may be replaced before it is read", is_guarded=True
 )
 
 
@@ -32,18 +32,18 @@ def judge_inputs(command: ShellCommand) -> Iterator[AccessDecision]:
         files = [path for place in places for path in _inputs(part, place)]
         if not files:
             continue
-        # In `a; b` only what stands before can interfere. Pipes and `&` run parts at the same time,
-        # so there what follows counts as well.
+        # In `a; b`, only earlier parts can interfere. Pipes and `&` run parts at the same time, so
+        # there, later parts count as well.
         others = [*script.parts[:rank], *(() if script.is_ordered else script.parts[rank + 1 :])]
-        # A command that still runs in the background, or an earlier round of a loop, may write the
-        # file too.
+        # A command that still runs in the background, or an earlier iteration of a loop, may write
+        # the file, too.
         is_exposed = command.is_delayed or bool(command.runs.running) or script.has_loop
         if is_exposed or any(_may_change(each, files, places) for each in others):
             yield REPLACED
 
 
 def _inputs(part: SimpleCommand, place: Path | None) -> Iterator[Path]:
-    """Yield the archives and patches that a part reads; `guard` asks about unknown ones."""
+    """Yield the archives and patches that a part reads; `guards` asks about unknown ones."""
     for inner in commands_in(part):
         words = without_wrappers(inner.part.words)
         if not words:
@@ -60,7 +60,7 @@ def _inputs(part: SimpleCommand, place: Path | None) -> Iterator[Path]:
 
 
 def _may_change(part: SimpleCommand, files: Iterable[Path], places: Places) -> bool:
-    """Return whether a part may write one of some files, or a directory that it is in."""
+    """Return whether a part may write one of the files, or replace a directory above one."""
     if only_reads(part, places) or _only_looks(part):
         return False
     try:
@@ -87,7 +87,7 @@ def _written(part: SimpleCommand, place: Path | None) -> Iterator[Path]:
     if not words or words[0].text in MOVES or only_reads(part, (place,)):
         return
     effect = change_files(words[0].text, arguments_in(words[1:], place))
-    # An unknown program may write anywhere, so it counts as one that does.
+    # An unknown program may write anywhere, so the caller must assume that it does.
     if effect is None:
         raise UnknownValue("what it writes")
     yield from written_paths(effect, place)

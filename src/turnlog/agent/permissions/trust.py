@@ -23,25 +23,25 @@ from turnlog.format.regular_files import read_object
 from turnlog.store.paths import Store, imports_file, real_path, trust_file
 
 TRUST = "Trust"
-"""Pseudo tool name of the question."""
+"""Pseudo tool name of the question about trust."""
 IMPORTS = "Imports"
 APPROVED, ASKED = "hasClaudeMdExternalIncludesApproved", "hasClaudeMdExternalIncludesWarningShown"
 APPROVED_HERE, REFUSED_HERE = "approved", "refused"
 ACCEPTED = "hasTrustDialogAccepted"
 WITHOUT = "turnlog chat --setting-sources user"
-"""Starts a chat that uses nothing of the project's configuration."""
+"""The command that starts a chat without the project's configuration."""
 
 
 class Trust(Struct, frozen=True):
-    """The directories that configuration is loaded from, trusted and not."""
+    """The trusted and the untrusted directories that configuration is loaded from."""
 
     trusted: tuple[ConfigDirectory, ...] = ()
     untrusted: tuple[ConfigDirectory, ...] = ()
 
     def covers(self, path: Path) -> bool:
-        """Return whether a file of the project is configuration that may be used.
+        """Return whether a configuration file of the project may be used.
 
-        A file in a directory that the user was not asked about is not, even below a trusted one.
+        Trust is not inherited: a directory below a trusted one needs the user's consent as well.
         """
         return any(directory.holds(path) for directory in self.trusted)
 
@@ -59,7 +59,7 @@ async def establish_trust(
 ) -> Trust:
     """Ask about the directories that are not known to be trusted; refusing ends the chat.
 
-    Where nobody can be asked, they stay untrusted.
+    If nobody can be asked, they stay untrusted.
     """
     unknown = [each for each in directories if not is_trusted(store, each, environment)]
     # Nobody to ask: the chat goes on, and untrusted configuration can only restrict it.
@@ -80,17 +80,17 @@ async def establish_trust(
 def is_trusted(
     store: Store, directory: ConfigDirectory, environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Return whether the user trusts a directory, and each place outside that its links lead to.
+    """Return whether the user trusts a directory, and every target of its links outside of it.
 
-    Trust in a directory above does not count: a checkout further down is somebody else's.
+    Trust in a parent directory does not count: a checkout below it may be somebody else's.
     """
     known = _trusted_here(trust_file(environment))
     projects = _client_projects(store, environment)
     # turnlog records the resolved path; the client may have recorded it unresolved.
     names = {str(directory.path), str(directory.path.resolve())}
     is_known = any(name in known or _is_accepted(projects.get(name)) for name in names)
-    # The client asks about the directory only: where links lead outside, its answer covers none of
-    # them.
+    # The client asks only about the directory, so its answer does not cover links that lead
+    # outside.
     return is_known and all(str(link) in known for link in directory.links)
 
 
@@ -126,15 +126,15 @@ async def ask_for_imports(
 ) -> None:
     """Ask whether memory files may import files from outside the project, unless answered before.
 
-    The answer is about the files that the question names: a `@~/.ssh/id_rsa` that a `git pull`
-    adds is another question.
+    The answer covers only the files that the question names: if `git pull` adds
+    `@~/.ssh/id_rsa`, the user is asked again.
     """
     choices = import_choices(store, root, environment)
     unknown = dict.fromkeys(real_path(path) for path in outside if not choices.is_known(path))
     if not unknown:
         return
     named = ", ".join(map(str, unknown))
-    reason = "they are not of this project, and the model would be shown them"
+    reason = "they are outside this project, and the model would see their content"
     reply = await ask(
         Question(IMPORTS, IMPORTS, {"description": named}, Verdict(VerdictKind.ASK, reason))
     )
@@ -168,7 +168,7 @@ def import_choices(
 
 
 def _lists(held: Any) -> dict[str, list[str]]:
-    """Return the answers of a project; an old answer for all files, without names, is ignored."""
+    """Return the user's answers for a project; ignore an older format that names no files."""
     value: dict[str, Any] = as_object(held)
     lists = {name: value.get(name) for name in (APPROVED_HERE, REFUSED_HERE)}
     return {
@@ -186,7 +186,7 @@ def _is_accepted(project: Any) -> bool:
 
 
 def _trusted_here(path: Path) -> list[str]:
-    # A damaged file trusts nothing.
+    # If the file is damaged, nothing is trusted.
     with suppress(OSError, ValueError):
         names = json.loads(path.read_bytes())
         return [each for each in names if isinstance(each, str)] if is_array(names) else []

@@ -1,4 +1,7 @@
-"""Decide whether a call may run: deny before ask before allow, however specific a rule is."""
+"""Decide whether a call may run.
+
+Deny rules override ask rules, which override allow rules, however specific each rule is.
+"""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -71,7 +74,7 @@ class Judged(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """The strictest finding, with how an allowed command must run."""
+        """The verdict of the strictest finding, with details on how to run an allowed command."""
         verdict = strictest(self.findings)
         command = self.command
         return replace(
@@ -82,7 +85,7 @@ class Judged(NamedTuple):
         )
 
     def without(self, dropped: Callable[[AccessDecision], bool]) -> "Judged":
-        """Leave some findings out."""
+        """Return a copy without the findings for which `dropped` returns True."""
         return self._replace(findings=[each for each in self.findings if not dropped(each)])
 
 
@@ -93,19 +96,19 @@ Matches = Callable[[Rule], bool]
 def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     """Return the verdict on a call from everything it would touch, with the basis of an approval.
 
-    Verdicts are given one at a time: threads share the budgets and what is cached about the disk.
+    Verdicts are computed one at a time, because threads share the budgets and file-system caches.
     """
     with new_verdict():
         try:
             return _decide(tool, accesses, policy)
         except TooComplex as error:
-            # Firm, so that no rule or mode allows it: what could not be analysed may be anything.
+            # Firm, so that no rule or mode allows it: a call that was not analyzed may do anything.
             return strictest([AccessDecision(VerdictKind.ASK, str(error), is_firm=True)])
 
 
 @contextmanager
 def new_verdict() -> Generator[None]:
-    """Drop what an earlier verdict cached about the disk, and start with full budgets."""
+    """Clear the file-system caches and reset the budgets for one verdict."""
     with LOCK, fresh_budgets():
         # The disk changes between verdicts: a directory may be a link by now.
         for cached in (ways_of, linked_starts, config_targets, search_directories, expand_glob):
@@ -121,8 +124,8 @@ def _decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     if verdict.kind is not VerdictKind.ALLOW:
         return verdict
     if policy.mode is ApprovalMode.BYPASS:
-        # The command as written: in this mode nobody relies on the analysis, which may have
-        # replaced its patterns by names.
+        # Run the command as written: this mode does not rely on the analysis, which may have
+        # expanded its globs.
         return replace(verdict, basis=Basis.BYPASS, command=None)
     return _narrowed(verdict, tool, accesses, policy)
 
@@ -130,8 +133,8 @@ def _decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
 def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     """Apply a rule for commands only if the command needs it.
 
-    With `Bash(git:*)`, `git status` still runs as confined as without the rule; `git commit` runs
-    by the rule.
+    With `Bash(git:*)`, `git status` still runs as confined as without the rule, because only
+    `git commit` needs the rule.
     """
     if not _is_ruled(tool, accesses, policy):
         return verdict
@@ -142,10 +145,10 @@ def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: P
 
 
 def _confined(judged: Judged, tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
-    """Allow what a rule allows in a repository that names programs, if those would not run.
+    """Allow a command in a repository whose configuration names programs, if those would not run.
 
-    They do not run in a command that needs the rule for nothing else, because such a command runs
-    confined: `git status`, but not `git status && npm test`.
+    They do not run if the command is allowed even without the rule, because it then runs confined:
+    `git status`, but not `git status && npm test`.
     """
     allowed = judged.without(_is_lifted_by_rule).verdict
     without = _without_rules(tool, accesses, policy)
@@ -153,7 +156,7 @@ def _confined(judged: Judged, tool: str, accesses: Sequence[Access], policy: Pol
 
 
 def _is_ruled(tool: str, accesses: Sequence[Access], policy: Policy) -> bool:
-    """Return whether a rule for commands may be what allows a call."""
+    """Return whether a call runs a command and there are allow rules for commands."""
     is_command = any(isinstance(access, Runs) for access in accesses)
     return is_command and any(rule.tool == COMMANDS for rule in policy.allow)
 
@@ -181,7 +184,7 @@ def _judge_all(tool: str, accesses: Sequence[Access], policy: Policy) -> Judged:
         else:
             findings.append(_judge_known(named, access, policy))
     if policy.mode is ApprovalMode.BYPASS:
-        # Deny and ask rules hold in every mode; only what merely lacks a rule is let through.
+        # Deny and ask rules apply in every mode; calls that merely lack an allow rule may run.
         findings = [each for each in findings if each.is_firm]
     return Judged(findings, command)
 
@@ -191,7 +194,7 @@ def _server_of(accesses: Sequence[Access]) -> str | None:
 
 
 def _is_general(rule: Rule) -> bool:
-    """Return whether a rule is about all uses of its tool."""
+    """Return whether a rule covers all uses of its tool."""
     return rule.about is None
 
 
@@ -222,7 +225,7 @@ def _judge(
 
 
 def _unless_named(finding: AccessDecision, tool: CalledTool, policy: Policy) -> AccessDecision:
-    """Return the decision about a file; a rule for the tool as a whole may allow it."""
+    """Return the decision about a file, but do not ask if a rule allows all uses of the tool."""
     # `Edit` alone allows edits, but not of protected files such as `.git/config`.
     if finding.kind is not VerdictKind.ASK or finding.is_firm or finding.is_guarded:
         return finding
@@ -237,8 +240,8 @@ def _judge_address(tool: CalledTool, url: str, policy: Policy) -> AccessDecision
         return found
     host = host_of(url)
     if host is None:
-        # `https://evil@good/` has two readings: where a rule denies hosts, bypassing must not
-        # choose one.
+        # Parsers disagree about the host of `https://evil\@good/`. If a rule denies hosts, bypass
+        # mode must not let the call through.
         is_ruled = any(names_tool(rule, tool.name) for rule in policy.deny)
         return AccessDecision(VerdictKind.ASK, f"the host of {url!r} is unclear", is_firm=is_ruled)
     if found := _allowed(tool, policy, matches):
@@ -258,7 +261,7 @@ def _judge_use(tool: CalledTool, what: str | None, policy: Policy) -> AccessDeci
         return ALLOWED
     if tool.name in QUESTIONS:
         return AccessDecision(VerdictKind.ASK, "it is a question to you", is_firm=True)
-    # In plan mode a server's tool asks each time: what it changes is unknown.
+    # In plan mode, an MCP tool asks each time, because its effects are unknown.
     may_change = policy.mode is ApprovalMode.PLAN and tool.name.startswith("mcp__")
     if not may_change and (found := _allowed(tool, policy, matches)):
         return found
@@ -271,7 +274,7 @@ def _judge_use(tool: CalledTool, what: str | None, policy: Policy) -> AccessDeci
 
 
 def _forbidden(tool: CalledTool, policy: Policy, matches: Matches) -> AccessDecision | None:
-    """Return the decision of the deny and ask rules about a tool's use."""
+    """Return the decision of the deny and ask rules about a tool's use; None if none matches."""
     if rule := _about(policy.deny, tool, matches):
         return AccessDecision(VerdictKind.DENY, f"{rule.text} denies it", is_firm=True)
     if rule := _about(policy.ask, tool, matches):

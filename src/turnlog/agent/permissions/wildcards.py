@@ -1,4 +1,4 @@
-"""Patterns of commands, and commands that are only partly known."""
+"""Match commands, which may be only partly known, against the patterns of rules."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from turnlog.agent.permissions.bash import HOLE, Word
 ANY = "\x01"
 """In a pattern: any characters."""
 BLANK = "\x1f"
-"""In a pattern or a command: a space inside of a word."""
+"""In a pattern or a command: whitespace inside a word."""
 TOKEN = re.compile(
     r"""\\(?P<escaped>.)|'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<char>.)""", re.S
 )
@@ -40,9 +40,9 @@ def fits(pattern: str, text: str, *, in_holes: bool = False) -> bool:
 
 
 class _Machine:
-    """A pattern as a state machine; each bit of a state is a place in the pattern.
+    """A pattern as a nondeterministic automaton; each bit of a state is a position in the pattern.
 
-    All places advance at once, so the time grows with the text, not with the number of stars.
+    All positions advance at once, so there is no backtracking, however many wildcards there are.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -56,29 +56,29 @@ class _Machine:
                 self._places[char] = self._places.get(char, 0) | 1 << place
 
     def spread(self, state: int) -> int:
-        """Add the places behind each `ANY`, which may stand for nothing."""
+        """Add the position after each `ANY`, which may match the empty string."""
         return state | (state & self.any) << 1
 
     def step(self, state: int, char: str) -> int:
-        """Return the places after one more character."""
+        """Return the positions after one more character."""
         return self.spread((state & self._places.get(char, 0)) << 1 | state & self.any)
 
     def all_from(self, state: int) -> int:
-        """Return the places after a hole: every one from the first on."""
+        """Return the positions after a hole: the first active one and all that follow it."""
         first = (state & -state).bit_length() - 1
         return (1 << (self.length + 1)) - (1 << first)
 
 
 @lru_cache(maxsize=512)
 def _machine(pattern: str) -> _Machine:
-    # One star means the same as several, and `spread` then has to look at one place only.
+    # Adjacent wildcards mean the same as one; `spread` relies on there being only one.
     return _Machine(re.sub(f"{ANY}+", ANY, pattern))
 
 
 def pattern_of(written: str) -> tuple[str, ...]:
-    """Return the patterns that a rule for commands stands for: words are unquoted, `*` is anything.
+    """Return the patterns of a rule for commands, with words unquoted and `*` replaced by `ANY`.
 
-    A last `*` after a space, or after a colon, may also stand for nothing at all.
+    A trailing ` *` or `:*` also matches the command without further arguments.
 
     >>> [each.replace(ANY, "*") for each in pattern_of("npm  run:*")]
     ['npm run', 'npm run *']
@@ -106,7 +106,7 @@ def _unquoted(written: str) -> Iterator[str]:
 
 
 def joined(word: str) -> str:
-    """Return a word without spaces, so that the words of a command stay distinct."""
+    """Replace whitespace in a word with `BLANK`, so that the words of a command stay distinct."""
     return word.replace(" ", BLANK).replace("\n", BLANK).replace("\t", BLANK)
 
 

@@ -19,19 +19,19 @@ from turnlog.agent.permissions.path_access import leads_through_process, names_o
 
 MOST_PLACES = 16
 ELSEWHERE = re.compile(r"/+(?:proc/.*/(?:cwd|root|fd|exe|map_files)|dev/fd)(?:/|\Z)")
-"""Paths that mean something else to the program than to turnlog."""
+"""Paths that depend on the process that opens them."""
 CONNECTION = re.compile(r"/+dev/+(?:tcp|udp)(?:/|\Z)")
-"""Names for which bash opens a connection in place of a file: `echo x > /dev/tcp/host/80`."""
+"""Names for which bash opens a connection instead of a file: `echo x > /dev/tcp/host/80`."""
 MOVES = frozenset("cd pushd popd chdir".split())
 
 
 def possible_directories(
     commands: Iterable[tuple[Word, ...]], cwd: Path
 ) -> tuple[Path, ...] | None:
-    """Return every directory that a part may run in; None if one of them is not known.
+    """Return every directory that a part may run in; None if one of them is unknown.
 
-    `cd a; cat x` reads `x` in either directory, because `cd` may fail. Bash removes `link/..` from
-    a path before it looks where the link leads, other programs do not: both count.
+    `cd a; cat x` may read `x` in either directory, because `cd` may fail. Bash removes `link/..`
+    from a path before it resolves links, other programs do not: both results count.
     """
     places = (cwd,)
     for words in commands:
@@ -59,7 +59,7 @@ def _targets(words: tuple[Word, ...], place: Path) -> Iterator[Path]:
 
 
 def arguments_in(words: tuple[Word, ...], place: Path | None) -> tuple[str, ...]:
-    """Return the arguments of a program; raise `UnknownValue` if they are not certain."""
+    """Return the expanded arguments of a program; raise `UnknownValue` if one is unknown."""
     # Which names a pattern expands to depends on the directory.
     if place is None and any(word.has_glob for word in words):
         raise UnknownValue("directory")
@@ -84,7 +84,7 @@ def path_in(text: str, place: Path | None) -> Path:
 def entries_below(folder: Path, budget: Budget = COMPARISONS) -> Iterator[os.DirEntry[str]]:
     """Yield everything below a directory without following links.
 
-    Raises `UnknownValue` if there is too much to check, or something cannot be looked at.
+    Raises `UnknownValue` if there are too many entries, or a directory cannot be read.
     """
     pending = [os.fspath(folder)]
     while pending:

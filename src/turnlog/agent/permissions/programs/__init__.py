@@ -1,4 +1,4 @@
-"""The effects of known programs, as far as they are certain."""
+"""Known programs and their effects on files."""
 
 from turnlog.agent.permissions.programs.analysis import (
     CONTENT_READERS,

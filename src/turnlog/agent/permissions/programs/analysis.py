@@ -1,4 +1,4 @@
-"""The effect of a program that only reads, and the paths that any other program may mean."""
+"""Determine what read-only programs read, and guess which paths other programs may open."""
 
 import re
 from itertools import pairwise
@@ -38,9 +38,9 @@ CONTENT_READERS = (FILES.keys() - set("df du ls readlink realpath stat tree".spl
     xz xzcat yq zcat zgrep
     """.split(),
 }
-"""Programs that show, or copy, what is in the files they are given."""
+"""Programs that print or copy the content of the files they are given."""
 READERS = FILES.keys() | TEXTS.keys() | EXPRESSIONS.keys()
-"""Programs that only read with some of their options, apart from git."""
+"""Programs other than git that are allowed to run with read-only options."""
 QUIET_GIT = frozenset(
     """
     add am apply branch check-attr check-ignore checkout cherry cherry-pick clean clone commit
@@ -50,11 +50,12 @@ QUIET_GIT = frozenset(
     submodule switch symbolic-ref tag update-ref version worktree
     """.split()
 )
-"""Subcommands of git that show no content of files, unless an option says so.
+"""Subcommands of git that show no file content, except with `SHOWING_OPTIONS`.
 
-An allowlist, because many others do: `git fast-export`, `git reflog -p`, `git bundle create -`.
-Some show content under another name: after `git update-index --cacheinfo 100644,…,x`, with the
-object of an old `.env`, `git diff` shows that file as `x`.
+This is an allowlist because many other subcommands show content: `git fast-export`,
+`git reflog -p`, `git bundle create -`. Some show it under another name: after
+`git update-index --cacheinfo 100644,…,x` with the object of an old `.env`, `git diff` shows that
+file as `x`.
 """
 SHOWING_OPTIONS = {
     "add": re.compile(r"-[^-]*[eip].*|--(?:ed|inter|patc).*"),
@@ -64,36 +65,36 @@ SHOWING_OPTIONS = {
     ),
     **dict.fromkeys(("cherry-pick", "revert"), re.compile(r"-[^-mSX]*e.*|--e.*")),
     "commit": re.compile(r"-[^-mFCctSu]*[cepv].*|--(?:dr|e|inter|lo|patc|ree|sq|verb).*"),
-    # It prints any object that looks like a configuration file.
+    # `--blob` prints any object that looks like a configuration file.
     "config": re.compile(r"--b.*"),
     "fsck": re.compile(r"--l.*"),
     "rebase": re.compile(r"--sh.*"),
     "status": re.compile(r"-[^-u]*v.*|--v.*"),
 }
-"""Options of those subcommands that show content: `git status -vv`, `git add -p`.
+"""Options that make a `QUIET_GIT` subcommand show content: `git status -vv`, `git add -p`.
 
-With `commit.verbose`, which may be set anywhere, a dry run prints what would be committed, and the
-text for the editor, which stays in `.git/COMMIT_EDITMSG`, contains it.
+`git commit` also shows the diff if `commit.verbose` is set in any configuration file: a dry run
+prints it, and the editor's text, which stays in `.git/COMMIT_EDITMSG`, contains it.
 """
 COPYING_GIT = re.compile(
     r"worktree add\b.*|submodule .*\badd\b.*"
     r"|(?:cherry-pick|merge|pull|rebase|revert) .*-\S*[ =]?subtree.*",
     re.S,
 )
-"""Calls that put tracked files elsewhere in the work tree, where no rule knows them.
+"""Calls that copy tracked files to other paths, which rules for the original paths do not match.
 
-After `git worktree add x`, a file that `Read(/config/key)` denies is also `x/config/key`.
+After `git worktree add x`, a file that `Read(/config/key)` denies is also at `x/config/key`.
 """
 REMOTE_SOURCE = re.compile(r"(?!file:)(?:[a-z+]+://|[\w.-]+@)[\w.@:~/%+-]+", re.I)
-"""An address on another machine."""
+"""The address of a repository on another machine."""
 CLONE_VALUES = frozenset("-b --branch --depth -j --jobs -o --origin".split())
 """Options of `git clone` with a value in the next argument."""
 MESSAGE = re.compile(r"-[^-CFSUctu]*[mFC].*|--(?:fi[lx]|m|no-ed|reu).*")
-"""Options of `git commit` without which it opens an editor."""
+"""Options of `git commit` that supply a message, so that it opens no editor."""
 VALUED = re.compile(r"-[^-]*t|--t[^=]*")
-"""Options of it whose value, in the next argument, may look like one of them."""
+"""Options of `git commit` whose value, in the next argument, may look like a message option."""
 GLOBAL_GIT = frozenset("-p -P --bare --no-optional-locks --no-pager --paginate".split())
-"""Options in front of the subcommand that take no value, and change nothing that git shows."""
+"""Global options of git that take no value and do not affect which content it shows."""
 
 PATHLESS = TEXTS.keys() | frozenset(
     """
@@ -101,7 +102,7 @@ PATHLESS = TEXTS.keys() | frozenset(
     typeset ulimit umask unset wait
     """.split()
 )
-"""Programs that open no file that an argument names, whatever their arguments are."""
+"""Programs that never open a file named by an argument."""
 NEVER_WRITING = PATHLESS | frozenset(
     """
     cat cmp cut df du egrep fgrep grep head ls md5sum nl readlink realpath rev sha1sum sha256sum
@@ -110,13 +111,13 @@ NEVER_WRITING = PATHLESS | frozenset(
 )
 """Programs without an option that writes a file."""
 CLUSTER = re.compile(r"-[A-Za-z0-9]{1,16}")
-"""Joined options; a path may follow any of them."""
+"""Clustered short options; a path may follow any letter."""
 PIECE = re.compile(r"[^\s=@:;,'\"<>(){}|&!`$\\]+")
 """A possible path inside a longer text: `f=@.env;type=x` has three."""
 MARKED = re.compile(r"[@<]\"?([^;,\"]+)")
-"""The same behind a sign, with any blanks: `f=@a b.txt;type=x`."""
+"""A possible path after `@` or `<`, which may contain spaces: `f=@a b.txt;type=x`."""
 ADDRESS = re.compile(r"file:(?://[^/]*)?(/[^?#]*)", re.I)
-"""The address of a file; the group is its path."""
+"""A `file:` URL; the group is its path."""
 
 
 def read_files(name: str, arguments: tuple[str, ...]) -> ProgramEffect | None:
@@ -130,9 +131,9 @@ def read_files(name: str, arguments: tuple[str, ...]) -> ProgramEffect | None:
 
 
 def shows_files(name: str, arguments: tuple[str, ...], *, is_known: bool) -> bool:
-    """Return whether a call that is not understood may show the content of files.
+    """Return whether a call that the allowlist does not cover may show file content.
 
-    Arguments that are not known contain a hole, or a pattern.
+    `is_known` is False if an argument is only known when the command runs, as in `cat $x`.
     """
     if name == "git":
         return _git_shows_files(arguments)
@@ -182,7 +183,7 @@ def _copies_tracked_files(name: str, rest: list[str]) -> bool:
 
 
 def _has_message(options: list[str]) -> bool:
-    """Return whether `git commit` is given its message, and so opens no editor.
+    """Return whether the options of `git commit` supply a message, so that it opens no editor.
 
     >>> _has_message(["-am", "x"]), _has_message(["-a", "--trailer", "-mx"])
     (True, False)

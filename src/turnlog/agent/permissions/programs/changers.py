@@ -1,4 +1,4 @@
-"""Programs that change files and have no other effect: what `acceptEdits` lets run."""
+"""Programs that only change files: in the mode `acceptEdits`, they run without asking."""
 
 from turnlog.agent.permissions.programs.sed import parse_sed
 from turnlog.agent.permissions.programs.usage import ProgramEffect, ProgramUsage, parse_arguments
@@ -27,13 +27,13 @@ DOTS = frozenset(("", ".", ".."))
 
 
 def change_files(name: str, arguments: tuple[str, ...]) -> ProgramEffect | None:
-    """Return what a program changes; None if it is not listed or might do more."""
+    """Return what a program changes; None if it is not listed or might have other effects."""
     if name == "sed":
         found = parse_sed(arguments)
         return ProgramEffect(writes=found.paths) if found and found.in_place else None
     usage = CHANGERS.get(name)
     parsed = parse_arguments(arguments, usage) if usage else None
-    # Without GNU's permutation, an option behind an operand is a file: `mkdir a -m ../b` makes two.
+    # Only GNU programs accept options after operands: elsewhere, `mkdir a -m ../b` creates `../b`.
     if not parsed or parsed.late_options:
         return None
     paths = tuple(parsed.operands)

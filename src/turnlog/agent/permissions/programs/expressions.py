@@ -28,9 +28,9 @@ FIND_TESTS = {
         0,
     ),
 }
-"""The tests and actions of find that only read, with the number of their values."""
-# `%n` stores a number in the variable that the argument names, `%*d` and `%(…)T` are left out
-# because nothing needs them.
+"""The tests and actions of find that only read, mapped to the number of arguments they take."""
+# Not `%n`, which stores a number in the variable that the argument names. `%*d` and `%(…)T` are
+# left out because nothing needs them.
 PRINTF_FORMAT = re.compile(
     r"(?:[^%\\]|\\[abefnrtvx0-7\\'\"?]|%%"
     r"|%[-+ 0#]*(?:[1-9][0-9]*)?(?:\.[0-9]+)?[bcdeEfFgGiosuxXq])*",
@@ -68,7 +68,7 @@ def read_find(arguments: tuple[str, ...]) -> ProgramEffect | None:
 
 
 def read_cd(arguments: tuple[str, ...]) -> ProgramEffect | None:
-    """Accept one directory; `cd -` and options are not followed."""
+    """Accept one directory, but neither `cd -` nor options."""
     is_plain = len(arguments) == 1 and arguments[0] and not arguments[0].startswith("-")
     return ProgramEffect(reads=arguments, roles=("path",)) if is_plain else None
 
@@ -91,7 +91,7 @@ def read_echo(arguments: tuple[str, ...]) -> ProgramEffect | None:
 
 
 def read_exit(arguments: tuple[str, ...]) -> ProgramEffect | None:
-    """Accept a literal exit code; bash would calculate with anything else."""
+    """Accept a literal exit code, or none."""
     is_plain = not arguments or (len(arguments) == 1 and EXIT_CODE.fullmatch(arguments[0]))
     return ProgramEffect(roles=("exit code",) * len(arguments)) if is_plain else None
 
@@ -116,10 +116,10 @@ def read_bracket(arguments: tuple[str, ...]) -> ProgramEffect | None:
 
 
 def is_plain_condition(words: tuple[str, ...]) -> bool:
-    """Return whether a condition only compares text and looks at files.
+    """Return whether a condition only compares text or literal numbers, and tests files.
 
     `-v` and, inside of `[[`, the numeric operators evaluate array subscripts, which can run
-    commands: `[[ 'a[$(id)]' -eq 0 ]]`. Numbers are compared only if both are literal.
+    commands: `[[ 'a[$(id)]' -eq 0 ]]`. So both operands of a numeric comparison must be literal.
 
     >>> is_plain_condition(("-f", "x", "-a", "a", "=", "b")), is_plain_condition(("-v", "x"))
     (True, False)

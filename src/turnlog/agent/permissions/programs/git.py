@@ -1,4 +1,4 @@
-"""Calls of git that only read, and which of them show the content of files."""
+"""Read-only calls of git, and which of them show file content."""
 
 import re
 
@@ -19,17 +19,17 @@ PATCH = frozenset(
 )
 """Options that make git log show the content of files."""
 PICKAXE = frozenset(("-G", "-S"))
-"""Options that select by content. They reveal a value without showing a patch, letter by letter:
-`git log -G '^KEY=a'`."""
+"""Options that select commits by content. Even without a patch, they allow guessing a secret letter
+by letter: `git log -G '^KEY=a'`."""
 SUMMARY = frozenset(
     """
     -s --dirstat --name-only --name-status --no-patch --numstat --quiet --raw --shortstat --stat
     --summary
     """.split()
 )
-"""Options that make git diff show names only."""
-# Not --output, which writes, --ext-diff and --textconv, which run programs, or -O, which reads
-# another file.
+"""Options that make git diff show names or statistics instead of content."""
+# Left out: --output writes a file, --ext-diff and --textconv run programs, and -O reads another
+# file.
 REVISIONS = ProgramUsage(
     "abBcCDgimMpPqrRstuvwWzE",
     "GLnS",
@@ -62,22 +62,25 @@ WORKTREE_OPTIONS = frozenset(
 )
 """Options with which git diff still compares the work tree with the index; not `--cached`."""
 PLAIN_PATH = re.compile(r"(?!.*(?:\A|/)\.\.(?:/|\Z))[\w.][\w./-]*")
-"""A relative path without `..`. With two paths, one of them outside, git compares any two files."""
+"""A relative path without `..`.
+
+Given two paths of which one is outside the repository, git diff compares any two files.
+"""
 PLAIN_VALUE = re.compile(r"[0-9]+(?:,\+?[0-9]+)?", re.ASCII)
-"""The values that may stand in an argument of their own: those of `-n 5` and `-L 10,+5`."""
+"""Values that are accepted as a separate argument, as in `-n 5` and `-L 10,+5`."""
 SIGNATURE = re.compile(r"%[-+ ]?G|signature")
 """Placeholders for which git runs gpg, which creates files in the home directory."""
 OBJECT_CONTENT = re.compile(r"%\(\*?(?:raw|contents|body|subject)")
-"""Placeholders that show an object, which a tag may make of any file."""
+"""Placeholders that show the content of an object; a tag can point to the content of any file."""
 
 
 class Subcommand(Struct, frozen=True):
-    """The understood forms of a git subcommand."""
+    """The accepted usage of a git subcommand."""
 
     usage: ProgramUsage
     content: str = "never"
-    """True if it shows the content of files: never, always, with a patch option, or unless a
-    summary option is given."""
+    """When it shows file content: `never`, `always`, `patch` (only with a patch option) or `unless
+    summary` (unless a summary option is given)."""
     checks_worktree: bool = False
     """True if it compares files with the index, for which git enters submodules."""
 
@@ -255,9 +258,9 @@ def find_subcommand(arguments: tuple[str, ...]) -> tuple[str, tuple[str, ...]] |
 
 
 def read_git(arguments: tuple[str, ...]) -> ProgramEffect | None:
-    """Return what a call reads; None for a call that might do more.
+    """Return what a call reads; None if it might have other effects.
 
-    A revision counts as a path. That does no harm: it is a name below the directory git runs in.
+    A revision counts as a path, which is harmless: it names a path below git's working directory.
     """
     found = find_subcommand(arguments)
     if not found:
@@ -272,7 +275,7 @@ def read_git(arguments: tuple[str, ...]) -> ProgramEffect | None:
     # Checking a signature runs gpg, which the repository may configure.
     if any(SIGNATURE.search(each) or OBJECT_CONTENT.search(each) for each in rest):
         return None
-    # On the command line, it comes before the settings that keep git out of submodules.
+    # This option would override the settings that keep git out of submodules.
     if any(re.match(r"--ignore-submodules=(?!all\Z)", each) for each in rest):
         return None
     if name == "remote get-url" and len(parsed.operands) > 1:
@@ -289,7 +292,7 @@ def read_git(arguments: tuple[str, ...]) -> ProgramEffect | None:
 
 
 def _is_certain(name: str, parsed: Arguments) -> bool:
-    """Return whether git cannot take an argument for another thing than it looks like.
+    """Return whether git is certain to parse every argument as what it looks like.
 
     Subcommands parse their arguments in several passes, and each pass may drop or reorder some:
     `git stash list -- --output=x` drops the `--`, `git stash show` moves all options to one side,
@@ -324,7 +327,7 @@ def _shows_content(subcommand: Subcommand, options: set[str]) -> bool:
 def _is_of_worktree(parsed: Arguments, rest: tuple[str, ...]) -> bool:
     """Return whether git diff compares the work tree with the index, if its operands are files.
 
-    Git refuses a word that is both a revision and a file, unless it stands in front of `--`.
+    Git rejects an operand that is both a revision and a file, unless it precedes `--`.
     """
     front = rest[: rest.index("--")] if "--" in rest else ()
     return (

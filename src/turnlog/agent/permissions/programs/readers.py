@@ -1,7 +1,7 @@
-"""Programs that only read: the calls of each that have no other effect.
+"""Allowlist of programs that only read, with the options and operands accepted for each.
 
-This table is the allowlist, and the documentation is generated from it. An option is listed only
-if it neither writes, nor runs a program, nor reads a file that is not an operand.
+The documentation is generated from these tables. An option is listed only if it neither writes,
+nor runs a program, nor reads a file that is not an operand.
 """
 
 from turnlog.agent.permissions.programs.usage import ProgramUsage
@@ -24,7 +24,7 @@ GREP = ProgramUsage(
     takes_numbers=True,
     recursive=frozenset(("-r", "--recursive")),
     selecting="include",
-    unselecting="exclude",  # a file that neither names is searched if this one comes first
+    unselecting="exclude",  # if this comes first, files that match neither are searched
 )
 DIGEST = ProgramUsage("btz", long="binary tag text zero")
 FILES: dict[str, ProgramUsage] = {
@@ -63,7 +63,7 @@ FILES: dict[str, ProgramUsage] = {
         """,
         "exclude ignore-matching-lines label width",
         operands="path path",
-        needs_files=True,  # in directories it follows links, and reads what both have in common
+        needs_files=True,  # given directories, it follows links and reads files in both
     ),
     "du": ProgramUsage(
         "0abchHklmsSx",
@@ -182,7 +182,7 @@ TEXTS: dict[str, ProgramUsage] = {
     "dirname": ProgramUsage("z", long="zero", operands="text..."),
     "false": ProgramUsage(operands="text..."),
     "free": ProgramUsage("bghkmtw", long="giga human kilo mega total wide", operands=""),
-    "hostname": ProgramUsage(operands=""),  # a name sets it, and options look it up elsewhere
+    "hostname": ProgramUsage(operands=""),  # an operand sets the name, and options may query DNS
     "id": ProgramUsage("Ggnruz", long="group groups name real user zero", operands="user"),
     "nproc": ProgramUsage(long="all", long_values="ignore", operands=""),
     "pwd": ProgramUsage("LP", operands=""),

@@ -1,9 +1,9 @@
-"""Calls of sed whose scripts every version of sed reads in the same way.
+"""Calls of sed whose scripts every version of sed parses the same way.
 
-GNU sed 4.9 takes `/[/]x/` for one regular expression; a reader that does not skip sets ends it at
-the second slash. So a set counts only if it contains neither a delimiter, nor a backslash, nor
-another bracket: then it does not matter who skips it. `/[/s|]/e id;#|x|` runs `id`, but without
-regard to sets it is a substitution.
+Parsers disagree on delimiters inside brackets: GNU sed 4.9 takes `/[/]x/` for one regular
+expression; a parser that ignores brackets ends it at the second slash. GNU sed runs `id` for
+`/[/s|]/e id;#|x|`, which looks like a substitution to the other parser. So brackets are accepted
+only if they contain neither a delimiter, nor a backslash, nor another bracket.
 """
 
 import re
@@ -15,12 +15,12 @@ from turnlog.agent.permissions.programs.usage import ProgramEffect
 
 DELIMITERS = "/|#,:@"
 PLAIN = r"\t -~"
-"""ASCII only: in some character sets, the last byte of a letter may be a delimiter."""
+"""ASCII only: in some encodings, the last byte of a character may equal a delimiter."""
 FLAGS = re.compile(r"-[nErsuz]+")
 
 
 def _text_up_to(sign: str) -> str:
-    """Return an expression for a regular expression or a replacement, with its end."""
+    """Return a pattern for a regular expression or a replacement, including its end delimiter."""
     end = re.escape(sign)
     classes = "" if sign == ":" else r"\[:[a-z]+:\]|"
     inside = rf"(?:{classes}(?![]\[\\^{sign}])[{PLAIN}])"
@@ -65,7 +65,7 @@ class SedCall(Struct, frozen=True):
 
 
 def parse_sed(arguments: tuple[str, ...]) -> SedCall | None:
-    """Parse a call of sed; return None unless each script is a plain one."""
+    """Parse a call of sed; return None if an option or a script is not known to be safe."""
     scripts: list[str] = []
     paths: list[str] = []
     in_place, waiting = False, iter(arguments)
@@ -73,7 +73,7 @@ def parse_sed(arguments: tuple[str, ...]) -> SedCall | None:
         if not argument.startswith("-") or argument == "-":
             paths.append(argument)
         elif paths:
-            # Versions that stop at the first operand take it for the script: `sed 'w x' -e p`.
+            # Versions that accept no options after an operand run `w x` in `sed 'w x' -e p`.
             return None
         elif argument in ("-e", "--expression"):
             scripts.append(next(waiting, ""))
@@ -99,7 +99,7 @@ def is_plain_script(script: str) -> bool:
 
 
 def read_sed(arguments: tuple[str, ...]) -> ProgramEffect | None:
-    """Return what a call reads; None if it might do more."""
+    """Return what a call reads; None if it might have other effects."""
     found = parse_sed(arguments)
     return ProgramEffect(reads=found.paths) if found and not found.in_place else None
 
@@ -121,11 +121,11 @@ def may_run_program(arguments: tuple[str, ...]) -> bool:
         elif WIDTH.fullmatch(argument):
             next(waiting, None)
         elif operands or not (found := SCRIPT.fullmatch(argument)):
-            # A file with a script, or `sed '1e ./x' -e p`: versions that stop at the first operand
-            # take it for the script.
+            # A script file, or `sed '1e ./x' -e p`: versions that accept no options after an
+            # operand run `1e ./x`.
             return True
         else:
             scripts.append(found["joined"] or next(waiting, ""))
-    # Together they are one script: in `-e 's/a/b\\' -e 'a/;e ./x'`, a newline is replaced.
+    # sed joins scripts with newlines: in `-e 's/a/b\\' -e 'a/;e ./x'`, one command spans both.
     script = "\n".join(scripts or operands[:1])
     return "e" in script and not RUNS_NOTHING.fullmatch(script)

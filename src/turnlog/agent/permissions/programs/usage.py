@@ -1,7 +1,7 @@
-"""Understood calls of programs: an allowlist of options and operands.
+"""Parse the arguments of a program against an allowlist of options and operands.
 
-Arguments are parsed as getopt does, from the exact list that bash passes. One option that is not
-listed makes the whole call unknown.
+Arguments are parsed as getopt does, from the exact list that bash passes. A single unlisted option
+makes the whole call unknown.
 """
 
 import re
@@ -10,9 +10,9 @@ from msgspec import Struct, field
 
 NUMBER = re.compile(r"[-+][0-9]+", re.ASCII)
 DASHED_VALUE = re.compile(r"-(?:[0-9].*)?", re.ASCII)
-"""Values such as those in `head -n -5`, `cut -f -3` and `cut -d -`, which look like no option."""
+"""Values with a dash that cannot be options, as in `head -n -5`, `cut -f -3` and `cut -d -`."""
 PATTERN_OPTIONS = frozenset(("-e", "--regexp"))
-"""Options of grep and rg that exist for values that start with a dash."""
+"""Options of grep and rg whose value may start with a dash."""
 PLAIN_PATTERN = re.compile(r"\*?[\w.-]+")
 
 
@@ -20,42 +20,45 @@ class ProgramEffect(Struct, frozen=True):
     """The effect of a program call on files."""
 
     reads: tuple[str, ...] = ()
-    """Files and directories whose content, or whose list of names, is read."""
+    """Files and directories that are read or listed."""
     writes: tuple[str, ...] = ()
     """Files and directories that are created, changed or removed."""
     moved: tuple[str, ...] = ()
-    """Sources that keep their name where they land, if the last of `writes` is a directory."""
+    """Sources of a copy or move.
+
+    They keep their names if the last path in `writes` is a directory.
+    """
     is_recursive: bool = False
     """True if everything below a directory is read or written as well."""
     lists_below: bool = False
     """True if the names of everything below a directory are listed."""
     needs_files: bool = False
-    """True if the effect is only known if no path is a directory."""
+    """True if the effect is known only for files, not for directories."""
     removes: tuple[str, ...] = ()
     """The subset of `writes` that is removed, with everything below."""
     shows_content: bool = False
-    """True if it shows files that git tracks, also under names that are not given."""
+    """True if it shows the content of tracked files, including files that no argument names."""
     shows_tracked: bool = False
-    """True if the files that it shows are those in the index, provided that all paths exist."""
+    """True if it shows only files in the index, provided that all paths exist."""
     uses_git: str = ""
-    """The subcommand that runs in a repository, whose configuration may name programs."""
+    """The git subcommand, if any; the repository's configuration may make it run programs."""
     endings: tuple[str, ...] = ()
-    """If given, how the name of a file must end to be read below a directory."""
+    """If given, only files whose names end with one of these are read below a directory."""
     roles: tuple[str, ...] = ()
-    """Meaning of each argument, for the explanation of a verdict."""
+    """The role of each argument, to explain a verdict."""
 
 
 class ProgramUsage(Struct, frozen=True):
-    """The options and operands of a program that are understood."""
+    """The accepted options and operands of a program."""
 
     flags: str = ""
-    """Single letters without a value."""
+    """Short options without a value, one letter each."""
     values: str = ""
-    """Single letters with a value that is not a path."""
+    """Short options with a value that is not a path, one letter each."""
     long: str = ""
-    """Names without a value, or with an optional one after `=`."""
+    """Long options without a value, or with an optional one after `=`."""
     long_values: str = ""
-    """Names with a required value that is not a path."""
+    """Long options with a required value that is not a path."""
     operands: str = "path..."
     """Names of the operands, such as `pattern` and `path`; `...` repeats the last one."""
     optional_first: frozenset[str] = frozenset()
@@ -69,17 +72,18 @@ class ProgramUsage(Struct, frozen=True):
     is_recursive: bool = False
     """True if it always reads everything below a directory."""
     listing: frozenset[str] | None = None
-    """Options that make it list everything below a directory, or empty if it always does."""
+    """Options that make it list everything below a directory: empty if it always does, None if it
+    never does."""
     needs_files: bool = False
     """True if a directory as an operand makes the call unknown."""
     values_stand_alone: bool = False
-    """True if a letter with a value cannot be joined with others: tree's `-Po x y` writes `y`."""
+    """True if a short option with a value must not be clustered: `tree -Po x y` writes `y`."""
     selecting: str = ""
-    """The long option whose values are patterns for the names of files below a directory."""
+    """The long option that limits a recursive search to file names matching a pattern."""
     unselecting: str = ""
-    """The long option that makes files count again which those patterns leave out."""
+    """The long option that may cancel this limit: grep's `--exclude` does if it comes first."""
     attached: str = ""
-    """Single letters whose value, if any, follows in the same argument."""
+    """Short options with an optional value in the same argument, as in `-uno`."""
 
 
 class Arguments(Struct):
@@ -89,11 +93,11 @@ class Arguments(Struct):
     options: set[str] = field(default_factory=set[str])
     roles: list[str] = field(default_factory=list[str])
     separate_values: list[str] = field(default_factory=list[str])
-    """Values that another version of the program may take for operands."""
+    """Values that another version of the program may parse as operands."""
     given: list[str] = field(default_factory=list[str])
     """The options as they were written, without separate values."""
     separated: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """Options with a value in the next argument."""
+    """Pairs of an option and its value in the next argument."""
     late_options: list[str] = field(default_factory=list[str])
     """Options that follow an operand: GNU programs accept them, others read them as paths."""
 
@@ -132,10 +136,10 @@ def parse_arguments(arguments: tuple[str, ...], usage: ProgramUsage) -> Argument
 
 
 def _is_value(text: str, option: str) -> bool:
-    """Return whether every parser takes an argument for the value of the option in front of it.
+    """Return whether every parser treats `text` as the value of the preceding option.
 
-    What looks like an option may be one: git's `--skip -q --skip --output=x` writes `x`, because a
-    first pass takes `-q` away.
+    A value that looks like an option may be parsed as one: git's `--skip -q --skip --output=x`
+    writes `x`, because a first pass removes `-q`.
     """
     is_dashed = text.startswith("-") and not DASHED_VALUE.fullmatch(text)
     return not is_dashed or option in PATTERN_OPTIONS
@@ -148,7 +152,7 @@ def _parse_option(argument: str, usage: ProgramUsage, given: set[str]) -> bool |
         given.add(f"--{name}")
         if name in usage.long_values.split():
             return not has_value
-        # Abbreviations are not listed on purpose: what `--out` stands for depends on the version.
+        # Abbreviations are rejected on purpose: what `--out` stands for depends on the version.
         return False if name in usage.long.split() else None
     if usage.takes_numbers and NUMBER.fullmatch(argument):
         return False
@@ -167,7 +171,7 @@ def _parse_option(argument: str, usage: ProgramUsage, given: set[str]) -> bool |
 
 
 def effect_of(arguments: tuple[str, ...], usage: ProgramUsage) -> ProgramEffect | None:
-    """Return what a program reads; None if an option or the number of operands is not known."""
+    """Return what a program reads; None if `usage` does not accept the arguments."""
     found = parse_arguments(arguments, usage)
     if found is None:
         return None
@@ -198,9 +202,9 @@ def _lists_below(found: Arguments, usage: ProgramUsage) -> bool:
 
 
 def _endings(found: Arguments, usage: ProgramUsage) -> tuple[str, ...]:
-    """Return the endings of the names of searched files; empty if any file may be searched.
+    """Return the suffixes that a search limits file names to; empty if it may read any file.
 
-    Only patterns that mean the same in every version of a program count: `*.py`, `go.mod`.
+    Every pattern must mean the same in every version of a program: `*.py`, `go.mod`.
     """
     option = f"--{usage.selecting}"
     if option not in found.options or f"--{usage.unselecting}" in found.options:
@@ -212,17 +216,17 @@ def _endings(found: Arguments, usage: ProgramUsage) -> tuple[str, ...]:
 
 
 def _doubtful(found: Arguments) -> tuple[str, ...]:
-    """Arguments that other versions read as paths.
+    """Return arguments that other versions of the program may read as paths.
 
-    With `--context x y`, BSD's grep reads `y`. Behind an operand, an option may be a path as well:
-    `cut x -d/../../y`, where a directory is named `-d`.
+    With `--context x y`, BSD's grep reads `y`. An option after an operand may be a path as well:
+    `cut x -d/../../y`, if there is a directory named `-d`.
     """
     late = tuple(found.late_options)
     return (*found.separate_values, *found.operands, *late) if found.separate_values else late
 
 
 def assign_operands(count: int, names: list[str]) -> list[str] | None:
-    """Return what each operand is; None if there are more than the program may have.
+    """Return the name of each operand; None if there are too many.
 
     >>> assign_operands(3, ["pattern", "path..."]), assign_operands(2, ["path"])
     (['pattern', 'path', 'path'], None)
