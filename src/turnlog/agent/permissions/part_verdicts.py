@@ -127,7 +127,7 @@ def _allowing(part: SimpleCommand, is_unsafe: bool, policy: Policy) -> Rule | No
     for rule in policy.allow:
         if rule.tool != COMMANDS or rule.about is None:
             continue
-        # `Bash(bash *)` would allow everything. Interpreters need a rule that names the whole
+        # `Bash(watch *)` would allow everything. Such launchers need a rule that names the whole
         # command.
         if (needs_whole_rule(words) or is_unsafe) and not _names(rule, set_first):
             continue

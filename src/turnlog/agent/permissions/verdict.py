@@ -136,7 +136,7 @@ def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: P
     With `Bash(git:*)`, `git status` still runs as confined as without the rule, because only
     `git commit` needs the rule.
     """
-    if not _is_ruled(tool, accesses, policy):
+    if not _is_ruled(accesses, policy):
         return verdict
     without = _without_rules(tool, accesses, policy)
     if without.kind is VerdictKind.ALLOW:
@@ -155,7 +155,7 @@ def _confined(judged: Judged, tool: str, accesses: Sequence[Access], policy: Pol
     return allowed if VerdictKind.ALLOW is allowed.kind is without.kind else judged.verdict
 
 
-def _is_ruled(tool: str, accesses: Sequence[Access], policy: Policy) -> bool:
+def _is_ruled(accesses: Sequence[Access], policy: Policy) -> bool:
     """Return whether a call runs a command and there are allow rules for commands."""
     is_command = any(isinstance(access, Runs) for access in accesses)
     return is_command and any(rule.tool == COMMANDS for rule in policy.allow)
