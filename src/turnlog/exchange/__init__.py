@@ -1,4 +1,4 @@
-"""Exchange sessions with other machines through a shared place."""
+"""Sync sessions with other machines through a shared destination (DEST)."""
 
 from turnlog.exchange.options import Exchanged, ExchangeOptions
 from turnlog.exchange.run import sync_with

@@ -1,4 +1,7 @@
-"""Write merged sessions to the store: through the journal, in batches, each all or none."""
+"""Write merged sessions to the store in batches.
+
+Each batch is one change in the journal: it is applied completely or not at all.
+"""
 
 import hashlib
 import os
@@ -22,11 +25,11 @@ from turnlog.store.paths import Store
 
 MOST_FILES = 2000
 MOST_BYTES = 256 << 20
-"""Limits of a batch, and so of one change in the journal."""
+"""A batch ends when it reaches either limit; each batch is one change in the journal."""
 
 
 class Writing(NamedTuple):
-    """A file to be written for a session."""
+    """A pending write: one file of a session."""
 
     own: OwnSession
     file: OwnFile
@@ -38,7 +41,7 @@ class Writing(NamedTuple):
 
 
 class Applier:
-    """Writes sessions, and remembers the state of the files written."""
+    """Writes sessions and records the state of each written file."""
 
     def __init__(
         self,
@@ -50,12 +53,12 @@ class Applier:
         self.receiver, self.journal = receiver, journal
         self.report: Exchanged = receiver.report
         self.failed: set[int] = set()
-        """Identities of sessions that could not be written."""
+        """The `id()` of each `OwnSession` that could not be written."""
         self._title = f"sync with {dest}"
         self._seen = seen
 
     def apply(self, owns: Iterable[OwnSession], progress: Callable[[int], None]) -> None:
-        """Write everything that changed."""
+        """Write changed files, and other machines' versions of conflicting documents."""
         for batch in self._batches(owns):
             self._apply_batch(batch)
             progress(len({id(each.own) for each in batch}))
@@ -97,16 +100,20 @@ class Applier:
         except TurnlogError as error:
             self._fail(own, error)
             return []
-        # The session's own log comes last: a client lists a session as soon as that exists, and
-        # must not open it before its sub-agents and tool results are there.
+        # The session's own log comes last: a client lists a session as soon as its log exists,
+        # and must not open it before its sub-agents and tool results are there.
         return sorted(changed, key=lambda each: each.is_main)
 
     def _is_taken(self, each: Writing) -> bool:
-        """Return whether a document already exists, because its session was removed without it."""
+        """Return whether a new document's path is taken; if so, drop it from the session.
+
+        This happens if a session was removed without its documents. If the existing file has other
+        content, the received version is set aside.
+        """
         version = each.file.version
         if not each.file.is_new or version.is_log or not os.path.lexists(each.path):
             return False
-        # The next sync reads it, as it belongs to a session again.
+        # The next sync reads the existing file, because its session is back.
         del each.own.files[version.role]
         if not _has_content(each.path, version):
             self.receiver.asides[set_aside(each.path, version.digest)] = version
@@ -120,12 +127,12 @@ class Applier:
             if len(owns) == 1:
                 self._fail(batch[0].own, error)
                 return
-            # One session that changed meanwhile must not keep the others from being written.
+            # A session that changed in the meantime must not block the others.
             for key in owns:
                 self._apply_batch([each for each in batch if id(each.own) == key])
 
     def _write(self, batch: list[Writing]) -> None:
-        # Here: most syncs of a scheduled job find nothing to write, and have no use for it.
+        # Imported here, because most scheduled syncs find nothing to write.
         from turnlog.edit.apply import Change, apply_changes
 
         targets = {each.path: self._targets(each) for each in batch}
@@ -150,15 +157,15 @@ class Applier:
         return RewindTargets(each.file, self.receiver.places)
 
     def _note(self, each: Writing) -> None:
-        """Remember the state of a file, so that the next sync need not read it."""
+        """Record the state of a written file, so that the next sync need not read it."""
         file, path = each.file, each.path
-        # The client deletes sessions by age, and `swap_in` keeps the old time.
+        # `swap_in` keeps the old modification time, by which the client deletes old sessions.
         with suppress(OSError):
             os.utime(path)
         file.path, file.state = path, FileState.of(path)
         file.base, file.segments = file.version.pieces, None
         name = str(path.relative_to(self.receiver.root))
-        # If a client appended in this very moment, the file is read by the next sync.
+        # If a client has just appended to the file, the next sync must read it.
         if file.state.size == file.version.size + len(file.tail):
             self._seen[name] = SeenFile(*file.state, file.state.mtime_ns + UNSETTLED + 1)
         else:
@@ -191,12 +198,12 @@ class Applier:
 
 
 def _is_shared(each: Writing) -> bool:
-    """Return whether every client appends to a file: the prompt history."""
+    """Return whether a file is the prompt history, to which every client appends."""
     return not each.own.session and each.file.version.is_log
 
 
 def _has_content(path: Path, version: FileVersion) -> bool:
-    """Return whether a regular file equals a version of a document."""
+    """Return whether a path is a regular file with the content of a version."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size != version.size:
         return False
     with open_regular(path) as file:

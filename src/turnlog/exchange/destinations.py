@@ -1,4 +1,4 @@
-"""Find the transport for a DEST as the user writes it."""
+"""Parse DEST, open its transport and check that it is initialized."""
 
 import re
 from pathlib import Path
@@ -16,11 +16,11 @@ from turnlog.store.worktrees import root_of
 
 HOST = re.compile(r"[\w.@-]{2,}:", re.ASCII)
 JUNK = frozenset({"lost+found", "System Volume Information", "$RECYCLE.BIN"})
-"""Entries in the root of a new file system; hidden files except `.git` do not count either."""
+"""Entries of an empty file system. Like hidden files except `.git`, they are ignored."""
 
 
 def open_transport(dest: str, folder: Path) -> Transport:
-    """Return the transport for DEST; `folder` is for its own files, such as a clone."""
+    """Return the transport for DEST; `folder` holds its local files, such as a clone."""
     kind, _, rest = dest.partition(":")
     if kind == "ssh" and not rest.startswith("//"):
         return SshTransport(*_host_and_path(dest, rest))
@@ -29,14 +29,14 @@ def open_transport(dest: str, folder: Path) -> Transport:
     if kind == "git" and not rest.startswith("//"):
         return GitTransport(_url(dest, rest), folder / "git")
     path = _local_path(dest)
-    # A bare repository is also a directory; files next to its objects would be in no commit.
+    # A bare repository is also a directory, but files copied into it would be in no commit.
     if "://" in dest or dest.endswith(".git") or _is_bare_repository(path):
         return GitTransport(_url(dest, dest if "://" in dest else str(path)), folder / "git")
     return DirectoryTransport(path)
 
 
 def initialize(transport: Transport, dest: str, may_start: bool) -> list[str]:
-    """Require turnlog's files at DEST, or permission to start there; return notes for the user."""
+    """Raise an error if DEST is new and `may_start` is False; return notes for the user."""
     if transport.list():
         return []
     shown = quote(mask(dest))
@@ -62,7 +62,7 @@ def initialize(transport: Transport, dest: str, may_start: bool) -> list[str]:
 
 
 def _require_unused(root: Path) -> None:
-    """Raise `Conflict` for a directory with other files."""
+    """Raise `Conflict` if a directory contains files that are not turnlog's."""
     entries = [entry.name for entry in root.iterdir()] if root.is_dir() else []
     other = {name for name in entries if name == ".git" or not name.startswith(".")}
     if other - JUNK - set(FOLDERS):
@@ -74,7 +74,8 @@ def _local_path(dest: str) -> Path:
     if not dest:
         raise UsageError("DEST is empty", "turnlog sync-with DIR")
     path = expand_user(dest).absolute()
-    # `desk:sessions` is a host for scp and rsync: a directory of that name would reach nobody.
+    # scp and rsync read `desk:sessions` as a host and a path; a new directory of that name would
+    # be a DEST that no other machine reaches.
     if "://" not in dest and HOST.match(dest) and not path.exists():
         raise UsageError(f"{dest!r} is not a directory", f"turnlog sync-with ssh:{dest}")
     return path

@@ -14,7 +14,7 @@ from turnlog.store.descriptors import read_below
 
 
 class DirectoryTransport:
-    """Files in a directory; a file is written next to its place and renamed."""
+    """Files in a directory, written atomically."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -25,7 +25,7 @@ class DirectoryTransport:
         found: dict[str, int] = {}
         for folder in FOLDERS:
             with suppress(FileNotFoundError, NotADirectoryError):
-                # As in `write`: whoever can write to DEST must not choose what this machine reads.
+                # No links, as in `write`: whoever can write to DEST must not choose what we read.
                 if not (self.root / folder).is_symlink():
                     self._list(folder, found)
         return found
@@ -39,7 +39,7 @@ class DirectoryTransport:
 
     def write(self, name: str, content: bytes) -> None:
         path = self.root / name
-        # A link at DEST would make this machine write wherever its author likes.
+        # A link at DEST would let its author choose where this machine writes.
         if path.parent.is_symlink():
             raise Damaged(f"{path.parent} is a symbolic link")
         write_atomic(path, content)

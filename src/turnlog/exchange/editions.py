@@ -1,4 +1,4 @@
-"""The sessions of this machine while they are merged: editions, their labels and their forks."""
+"""This machine's sessions during a merge: editions, their labels and their forks."""
 
 import hashlib
 import uuid
@@ -19,33 +19,33 @@ from turnlog.format.regular_files import open_regular
 MAIN = "projects/{id}.jsonl"
 """The role of a session's own log."""
 MOST_LEVELS = 3
-"""Attempts to derive a free id for a fork."""
+"""Number of fork ids recognized per edition: if an id is taken, the next is derived from it."""
 
 
 @dataclass
 class OwnFile:
-    """A file of this machine, with everything that was merged into it."""
+    """A file of this machine, including the lines merged into it so far."""
 
     version: FileVersion
     path: Path | None = None
-    """None if this machine does not have it (any more)."""
+    """None if this machine does not have the file, or no longer has it."""
     state: FileState | None = None
     """Its state when it was read."""
     base: list[Piece] = field(default_factory=list[Piece])
     """The pieces of the file on disk."""
     segments: list[Segment] | None = None
-    """All lines, once a merge needed them."""
+    """All lines of the log; None until a merge needs them."""
     tail: bytes = b""
-    """A torn last line."""
+    """A torn last line, which stays at the end of the file and is not exchanged."""
     added: int = 0
-    """Number of lines that were merged in, if the file existed."""
+    """Number of lines merged into an existing file."""
     is_diverged: bool = False
     is_replaced: bool = False
-    """True for a document of which another machine has a newer version."""
+    """True for a document that is replaced by another machine's newer version."""
     left_out: frozenset[bytes] = frozenset()
     """Lines that were removed here and stay removed."""
     original: FileVersion | None = None
-    """Its version before anything was merged; None if this machine never had it."""
+    """The version before the merge; None if this machine never had the file."""
     is_left: bool = False
     """True for a file that was removed here and is not restored."""
 
@@ -63,7 +63,7 @@ class OwnFile:
             found: list[Segment] = []
             if self.path is not None and self.state is not None:
                 found = self._load_base(self.path)
-            # The pieces behind those on disk were merged in this sync.
+            # The pieces after those on disk were merged in this sync.
             rest = self.version.ranked()[len(found) :]
             self.segments = found + read_segments(rest, fetch)
         return self.segments
@@ -111,7 +111,7 @@ class OwnSession:
     is_new: bool = False
     """True if this machine did not know the edition before."""
     is_former: bool = False
-    """True for a former edition that got an id here in this sync."""
+    """True for a former edition that was assigned an id here in this sync."""
 
     @property
     def is_here(self) -> bool:
@@ -123,7 +123,7 @@ class OwnSession:
 
     @property
     def has_gaps(self) -> bool:
-        """True if the machine had more of it before."""
+        """True if files or lines that this machine had before are missing."""
         return any(file.is_new or file.version.former for file in self.files.values())
 
     def as_version(self) -> SessionVersion:
@@ -131,12 +131,12 @@ class OwnSession:
         return SessionVersion(self.session, self.label, files, self.local, self.is_deleted)
 
     def role_of(self, role: str) -> str:
-        """Return the role that a file has here: a fork has its sub-agents in its own folder."""
+        """Return a file's role in this session: a fork has all sub-agents in its own folder."""
         is_fork = self.local not in (None, self.session)
         return nested_role(role) if is_fork and is_loose(role) else role
 
     def leave(self) -> None:
-        """Skip the session in this sync; what it had before stays listed."""
+        """Discard what this sync merged into the session; keep listing its previous versions."""
         for role, file in list(self.files.items()):
             if file.original is None:
                 del self.files[role]
@@ -151,17 +151,17 @@ class OwnSession:
                     is_diverged=False,
                     is_replaced=False,
                 )
-        # Otherwise it would seem to have been here, and to be removed.
+        # If it kept the id, the next sync would take it for a session that was removed here.
         self.local = None if self.is_former else self.local
 
     def forget(self) -> None:
-        """Record that the files of the session are gone."""
+        """Mark all files of the session as removed."""
         for file in self.files.values():
             file.path, file.state, file.is_left = None, None, True
 
 
 def own_version(version: FileVersion) -> FileVersion:
-    """Return a copy of a version that can be changed."""
+    """Return a copy of a version that is safe to modify."""
     copied = copy(version)
     copied.former = list(version.former)
     return copied
@@ -172,7 +172,7 @@ def read_log_piece(piece: Piece, fetch: Fetch) -> list[bytes]:
     raw = fetch(*piece)
     # Without its newline, the last line of a hostile piece would join with one of ours.
     if not raw.endswith(b"\n"):
-        raise Damaged(f"piece {piece.hash.hex()} does not end with a line")
+        raise Damaged(f"piece {piece.hash.hex()} does not end with a newline")
     return split_lines(raw)
 
 
@@ -192,9 +192,9 @@ def fork_id(session: str, label: str) -> str:
 
 
 def contested_label(session: str, label: str, uuid: str, line: bytes) -> str:
-    """Return the label of the edition that has this line for an entry.
+    """Return the label of the edition in which the entry `uuid` is this line.
 
-    It depends on contents only, so machines that never met compute the same label.
+    The label depends only on content, so machines that never met compute the same label.
     """
     digest = hashlib.sha256(f"{session}\0{label}\0{uuid}\0".encode(errors="surrogatepass"))
     digest.update(line)
@@ -202,9 +202,10 @@ def contested_label(session: str, label: str, uuid: str, line: bytes) -> str:
 
 
 def split_editions(version: SessionVersion, fetch: Fetch) -> Iterator[SessionVersion]:
-    """Yield a version without former versions of its logs that conflict with it, and those.
+    """Yield each conflicting former version as an edition, then the version without them.
 
-    A machine that could not read a former version lists it, though it may be another edition.
+    A machine that cannot read a former version of a log keeps listing it, although it may belong
+    to another edition.
     """
     files = {file.role: file for file in version.files}
     for role, file in list(files.items()):
@@ -227,11 +228,11 @@ def split_editions(version: SessionVersion, fetch: Fetch) -> Iterator[SessionVer
 
 
 def fork_aliases(versions: Iterable[SessionVersion]) -> dict[str, tuple[str, str]]:
-    """Return the editions by the ids that their forks may have; empty if there are no forks."""
+    """Return a mapping from possible fork ids to editions; empty if there are no forks."""
     known = list(versions)
     names = {version.session for version in known} | {version.local or "" for version in known}
     forks: dict[str, tuple[str, str]] = {}
-    # Ids of forks are of version 5, those of the client are random (version 4).
+    # Fork ids are UUIDs of version 5; those of the client are random (version 4).
     if any(name[14:15] == "5" for name in names):
         for session, label in {version.key for version in known if version.session}:
             name = session

@@ -1,7 +1,7 @@
 """DEST as a branch of a git repository, without a work tree.
 
 Nothing is checked out, so links, filters, hooks and attributes in the repository have no effect.
-Machines only add files of their own, so a rejected push is repeated on top of what others pushed.
+Machines never change each other's files, so a rejected push can be retried on top of the new tip.
 """
 
 import os
@@ -29,7 +29,7 @@ SETTINGS = ("-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "core.fsy
 
 
 class GitTransport:
-    """The files of a branch; what is written becomes one commit."""
+    """The files of a branch; all writes up to `finish` become one commit."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self._url, self._folder = url, folder
@@ -57,8 +57,7 @@ class GitTransport:
         return self._git("cat-file", "blob", digest)
 
     def write(self, name: str, content: bytes) -> None:
-        # Written to the local clone at once: a push takes it from there, however often it is
-        # repeated.
+        # Stored in the local clone at once, so that a retried push need not write it again.
         digest = self._git("hash-object", "-w", "--stdin", given=content).decode().strip()
         self._written[name] = digest, len(content)
 
@@ -66,7 +65,7 @@ class GitTransport:
         self._removed |= set(names)
 
     def finish(self) -> None:
-        """Commit and push; if another machine was faster, on top of its commit."""
+        """Commit and push; if another machine pushed first, retry on top of its commit."""
         if not self._written and not self._removed:
             return
         for attempt in range(ATTEMPTS):
@@ -77,12 +76,12 @@ class GitTransport:
             except Unavailable:
                 before = self._tip
                 self._fetch()
-                # Nobody else has pushed, so the push itself fails: the network, the rights, or the
-                # server.
+                # Nobody else has pushed, so retrying cannot help: the network, the permissions or
+                # the server are at fault.
                 if self._tip == before and attempt > 2:
                     raise
         else:
-            raise Unavailable(f"{self._shown}: other machines push all the time", "sleep 60")
+            raise Unavailable(f"{self._shown}: other machines keep pushing", "sleep 60")
         self._git("update-ref", TIP, commit)
         self._written, self._removed = {}, set()
         self._look()
@@ -95,12 +94,12 @@ class GitTransport:
         if self._git("ls-remote", "--", self._url, BRANCH).strip():
             self._git("fetch", "-q", "--no-tags", "--", self._url, f"+{BRANCH}:{TIP}")
         else:
-            # The repository was emptied: the copy of its branch says nothing any more.
+            # The remote has no such branch (any more), so a local copy of it is stale.
             self._git("update-ref", "-d", TIP)
         self._look()
 
     def _look(self) -> None:
-        """Find the tip and its files."""
+        """Read the tip and its list of files from the local clone."""
         found = self._git("for-each-ref", "--format=%(objectname)", TIP).decode().strip()
         self._tip = found or None
         listed = self._git("ls-tree", "-r", "-l", found).decode(errors="replace") if found else ""
@@ -110,7 +109,7 @@ class GitTransport:
     def _commit(self) -> str:
         tip = self._tip
         index = self._folder / "turnlog-index"
-        # A killed sync may have left it behind, with files that were never pushed.
+        # A killed sync may have left an index with files that were never pushed.
         index.unlink(missing_ok=True)
         self._git("read-tree", tip or "--empty", index=index)
         gone = [f"0 {'0' * 40}\t{name}\n" for name in sorted(self._removed)]
@@ -122,7 +121,8 @@ class GitTransport:
         return self._git("commit-tree", tree, *parents, "-m", "turnlog sync").decode().strip()
 
     def _git(self, *arguments: str, given: bytes = b"", index: Path | None = None) -> bytes:
-        # A hook's environment names another repository; `ext::` URLs run programs.
+        # Inside a git hook, `GIT_DIR` and others point to another repository, so they are dropped.
+        # Protocols are limited because `ext::` URLs run programs.
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
         kept = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_CONFIG_GLOBAL")
         environment |= {name: os.environ[name] for name in kept if name in os.environ}

@@ -1,7 +1,8 @@
-"""Merge two versions of a log: all lines of both, each after those that its writer had before.
+"""Merge two versions of a log into one that has all lines of both.
 
-The order of our lines never changes. Lines are compared byte for byte; the order of lines that
-occur more than once (`mode`, titles) means nothing, so only unique lines are used as anchors.
+Each line of theirs is inserted after all lines that its writer had at the time; the order of our
+lines never changes. Lines are compared byte for byte. Only unique lines serve as anchors, because
+the order of repeated lines (`mode`, titles) means nothing.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ class Segment(NamedTuple):
     piece: Piece | None
     """The piece that consists of exactly these lines, if there is one."""
     rank: int = 0
-    """When the lines were added to their log, relative to others."""
+    """A count that grows with each addition to the log: lines of a higher rank came later."""
 
 
 class Merged(NamedTuple):
@@ -33,13 +34,13 @@ class Merged(NamedTuple):
 
     segments: list[Segment]
     added: int
-    """Number of lines that ours lacked."""
+    """Number of lines inserted into ours."""
     contest: "Contest | None" = None
-    """Set if the versions have different lines with one uuid; `segments` is ours, unchanged."""
+    """Set if the versions have different lines for one uuid; then `segments` is ours, unchanged."""
 
 
 class Contest(NamedTuple):
-    """Two versions of one entry, which cannot be in the same edition."""
+    """Two different lines for the same entry, which cannot be in one edition."""
 
     uuid: str
     ours: bytes
@@ -47,7 +48,7 @@ class Contest(NamedTuple):
 
     @property
     def is_ours_first(self) -> bool:
-        """The side that keeps the label, by a rule that both machines apply alike."""
+        """True if ours keeps the label; decided by hash, so that both machines agree."""
         return hashlib.sha256(self.ours).digest() <= hashlib.sha256(self.theirs).digest()
 
 
@@ -56,7 +57,7 @@ class _Identified(msgspec.Struct):
 
 
 Position = tuple[int, int]
-"""The number of a segment, and of a line in it."""
+"""The index of a segment, and of a line in it."""
 START: Position = (-1, 0)
 DECODER = msgspec.json.Decoder(_Identified)
 
@@ -64,7 +65,7 @@ DECODER = msgspec.json.Decoder(_Identified)
 def merge(
     ours: list[Segment], theirs: Sequence[Segment], left_out: frozenset[bytes] = frozenset()
 ) -> Merged:
-    """Insert the lines that ours lacks, except those to leave out."""
+    """Return ours with the lines of theirs that it lacks, except those in `left_out`."""
     counts = Counter(line for segment in ours for line in segment.lines)
     their_counts = Counter(line for segment in theirs for line in segment.lines)
     if contest := find_contest(counts.keys(), their_counts.keys()):
@@ -80,11 +81,12 @@ def merge(
 
 
 def is_forward(ours: list[Piece], theirs: Ranked) -> bool:
-    """Return whether theirs only adds pieces, after it had all of ours."""
+    """Return whether theirs is ours followed by pieces that were added later (fast-forward)."""
     count = len(ours)
     if [piece for piece, _ in theirs[:count]] != ours:
         return False
-    # A piece behind ours that was added before one of ours belongs in between: that is a merge.
+    # A piece that follows ours but has a lower rank was there before one of ours was inserted. Its
+    # lines may belong between ours, which takes a merge.
     had = max((rank for _, rank in theirs[:count]), default=0)
     return all(rank >= had for _, rank in theirs[count:])
 
@@ -92,7 +94,7 @@ def is_forward(ours: list[Piece], theirs: Ranked) -> bool:
 def _positions(
     ours: Sequence[Segment], counts: Mapping[bytes, int], their_counts: Mapping[bytes, int]
 ) -> dict[bytes, Position]:
-    """Return where the lines are that occur once in each version."""
+    """Return the position in ours of each line that occurs exactly once in both versions."""
     return {
         line: (number, index)
         for number, segment in enumerate(ours)
@@ -104,10 +106,10 @@ def _positions(
 def _anchored(
     theirs: Iterable[Segment], positions: Mapping[bytes, Position]
 ) -> Iterator[tuple[Position, Segment]]:
-    """Yield runs of their lines, each with the line of ours that it belongs after.
+    """Yield runs of their lines, each with its anchor: the position in ours to insert it after.
 
-    That line is the last one that precedes the run and was there when the run was added. The
-    maximum counts, because machines may have common lines in a different order.
+    Candidates are the common lines that precede the run in theirs and were there when the run was
+    added. The furthest position in ours wins, because machines may order common lines differently.
     """
     reached = ReachedPositions()
     highest, furthest = -1, START
@@ -128,9 +130,10 @@ def _anchored(
 
 
 class ReachedPositions:
-    """The furthest position by rank: each rank kept has a position beyond those of lower ones.
+    """The furthest position reached up to each rank.
 
-    Searched by bisection, because a manifest may name a million pieces with falling ranks.
+    Both lists are strictly increasing, so that they can be bisected: a manifest may name a million
+    pieces with falling ranks.
     """
 
     def __init__(self) -> None:
@@ -161,7 +164,7 @@ def _missing(segment: Segment, counts: Mapping[bytes, int], left_out: Set[bytes]
 def _reranked(
     ours: Sequence[Segment], found: list[tuple[Position, Segment]]
 ) -> dict[Position, list[Segment]]:
-    """Return new segments by anchor, ranked after all of ours, in their own order."""
+    """Return new segments by anchor, ranked above all of ours but in the same relative order."""
     highest = max((segment.rank for segment in ours), default=-1)
     order = sorted({segment.rank for _, segment in found})
     ranks = {rank: highest + 1 + at for at, rank in enumerate(order)}
@@ -173,9 +176,9 @@ def _reranked(
 
 
 def find_contest(ours: Iterable[bytes], theirs: Iterable[bytes]) -> Contest | None:
-    """Return the first entry, by uuid, of which each version has a line that the other lacks.
+    """Return a conflict: an entry of which each version has a line that the other lacks.
 
-    A version that has both lines contests nothing: there, the later one counts.
+    If one version has both lines, there is no conflict: the later line counts.
     """
     our_lines, their_lines = set(ours), set(theirs)
     our_own = _by_uuid(our_lines - their_lines)
@@ -189,7 +192,7 @@ def find_contest(ours: Iterable[bytes], theirs: Iterable[bytes]) -> Contest | No
 
 
 def _by_uuid(lines: Iterable[bytes]) -> dict[str, bytes]:
-    """Return a line for each uuid: always the same one, if there are several."""
+    """Return one line for each uuid: the smallest, so that all machines choose the same one."""
     found: dict[str, bytes] = {}
     for line in lines:
         if uuid := uuid_of(line):
@@ -199,7 +202,7 @@ def _by_uuid(lines: Iterable[bytes]) -> dict[str, bytes]:
 
 def uuid_of(line: bytes) -> str | None:
     """Return the uuid of an entry; None if the line has none or is not an entry."""
-    # Cheaper than decoding lines that have none.
+    # A cheap check that avoids decoding most lines without a uuid.
     if b'"uuid"' not in line:
         return None
     try:
@@ -235,7 +238,7 @@ def _inserted(ours: list[Segment], insertions: dict[Position, list[Segment]]) ->
 
 
 def _part(segment: Segment, start: int, end: int) -> list[Segment]:
-    """Return some lines of a segment; all of them keep their piece."""
+    """Return a slice of a segment; only the whole segment keeps its piece."""
     if start == 0 and end == len(segment.lines):
         return [segment]
     return [Segment(segment.lines[start:end], None, segment.rank)] if start < end else []

@@ -1,4 +1,4 @@
-"""Read the local store into versions; files that did not change are not read again."""
+"""Read the files of the local store as versions, skipping those unchanged since the last sync."""
 
 import hashlib
 import os
@@ -29,7 +29,7 @@ from turnlog.store.paths import Store
 from turnlog.store.symlinks import find_link
 
 PIECE = 1 << 20
-"""Bytes after which a piece of a log ends at the next line."""
+"""Approximate size of a piece of a log, in bytes; a piece ends at the end of a line."""
 SMALL = PIECE // 16
 FEW = 16
 """If a log ends with more small pieces than this, they are merged into one."""
@@ -44,7 +44,7 @@ class LocalFile:
     version: FileVersion
     state: FileState
     lost: list[Piece] = field(default_factory=list[Piece])
-    """The pieces of the last version, if some of them are no longer there."""
+    """The pieces of the last version, if the file no longer starts with them; otherwise empty."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class LocalSession:
     files: dict[str, LocalFile] = field(default_factory=dict[str, LocalFile])
     """By role."""
     projects: dict[str, str] = field(default_factory=dict[str, str])
-    """The directories of its projects as all machines name them, by folder."""
+    """The shared names of its projects, by their folders on this machine."""
 
     @property
     def is_rewritten(self) -> bool:
@@ -70,7 +70,7 @@ class Scan:
         self.problems: list[NotExchanged] = []
         self._state, self._places, self._writer = state, places, writer
         self._directories: list[str] = []
-        """The directories that the last file read names."""
+        """The values of `cwd` in the file that was read last."""
         self._known: dict[str, dict[str, FileVersion]] = {
             version.local: {file.role: file for file in version.files}
             for version in state.sessions
@@ -84,7 +84,7 @@ class Scan:
         }
 
     def read(self, progress: Progress) -> dict[str, LocalSession]:
-        """Return all sessions by their local ids; files of no session have an empty id."""
+        """Return all sessions by local id; the empty id has the files that belong to no session."""
         found = files_by_session(self.store, self._owners)
         found[""] = self._shared_files()
         total = sum(file.state.size for files in found.values() for file in files.values())
@@ -137,14 +137,14 @@ class Scan:
             self.problems.append(NotExchanged(path, str(error)))
             return
         if folder:
-            # The session's own log comes first, and its entries name the directory of all files.
+            # The session's own log is read first; the directory in its entries holds for all files.
             project = session.projects.get(folder) or file.version.project
             project = project or self._places.shared_project(folder, self._directories)
             session.projects.setdefault(folder, project)
             file.version.project = project
 
     def _file(self, path: str, role: str, known: FileVersion | None) -> LocalFile:
-        # Before reading: a change during the read must not look settled.
+        # Taken before reading, so that a change during the read does not look settled.
         now = time.time_ns()
         with open_regular(self.store.root / path) as file:
             status = os.fstat(file.fileno())
@@ -179,12 +179,12 @@ class Scan:
         return all(piece.hash in self._writer.known for piece in pieces)
 
     def _read_log(self, file: BinaryIO, local: LocalFile, known: FileVersion | None) -> None:
-        """Find the pieces of a log, keeping the leading ones that are unchanged."""
+        """Cut a log into pieces, reusing the unchanged ones at the start of the last version."""
         kept, ranks = local.version.pieces, local.version.ranks
         for piece, rank in known.ranked() if known else ():
             raw = file.read(piece.size)
             if len(raw) == piece.size - 1:
-                raw += b"\n"  # the last line has none, see `cut_lines`
+                raw += b"\n"  # the last line may lack its newline, see `cut_lines`
             if hashlib.sha256(raw).digest() != piece.hash:
                 local.lost = known.pieces if known else []
                 break
@@ -217,7 +217,7 @@ class Scan:
 def cut_lines(file: BinaryIO) -> Iterator[bytes]:
     """Yield the whole lines of a file as pieces of about 1 MiB; a torn last line is left out.
 
-    A last line that lacks nothing but its newline, as some programs write it, gets one.
+    If the last line is complete except for its newline, as some programs write it, add one.
     """
     rest = b""
     while chunk := file.read(PIECE):
@@ -226,7 +226,7 @@ def cut_lines(file: BinaryIO) -> Iterator[bytes]:
         if len(rest) >= PIECE and end:
             yield rest[:end]
             rest = rest[end:]
-        # A piece is at least one line, and other machines refuse larger pieces.
+        # A piece has at least one line, and other machines refuse pieces above this limit.
         if len(rest) > LARGEST_PIECE:
             raise ValueError(f"has a line of more than {LARGEST_PIECE:,} bytes")
     end = rest.rfind(b"\n") + 1
@@ -245,7 +245,7 @@ def is_entry(raw: bytes) -> bool:
 
 
 def _take_over(new: FileVersion, known: FileVersion) -> None:
-    """Copy to a version what the last one records about earlier versions."""
+    """Copy the history of the last version (`former`, `replaces`) to the new one."""
     new.former = list(known.former)
     if not new.is_log:
         new.replaces = known.replaces

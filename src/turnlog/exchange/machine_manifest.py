@@ -1,7 +1,7 @@
 """The manifest of a machine: its sessions, their files, and the pieces of each file.
 
 A manifest is written by one machine and read by all others, which trust nothing in it: its size is
-bounded, its fields match patterns, and its name is the hash of its bytes.
+bounded, its fields match patterns, and its name contains the hash of its bytes.
 """
 
 import hashlib
@@ -47,9 +47,9 @@ class FileVersion(Struct, array_like=True, gc=False):
     replaces: list[Hash] = msgspec.field(default_factory=list[bytes])
     """Hashes of earlier versions of a document."""
     ranks: list[int] = msgspec.field(default_factory=list[int])
-    """For each piece of a log, when it was added there: a count, not a time.
+    """For each piece of a log, when it was added on this machine: a count, not a time.
 
-    A piece that was received later than our last one has a higher rank, though it precedes it.
+    A received piece may precede ours in the file and still have a higher rank, as it came later.
     """
 
     @property
@@ -66,13 +66,13 @@ class FileVersion(Struct, array_like=True, gc=False):
 
     def ranked(self) -> list[tuple[Piece, int]]:
         """Return the pieces of a log with their ranks."""
-        # A manifest may come from anyone: ranks that do not fit are ignored, not trusted.
+        # A manifest may come from anyone, so ranks are ignored if there is not one for each piece.
         ranks = self.ranks if len(self.ranks) == len(self.pieces) else [0] * len(self.pieces)
         return list(zip(self.pieces, ranks, strict=True))
 
     @property
     def digest(self) -> bytes:
-        """The identity of this version of a document."""
+        """A hash that identifies this version of a document."""
         return hashlib.sha256(b"".join(piece.hash for piece in self.pieces)).digest()
 
 
@@ -82,10 +82,10 @@ class SessionVersion(Struct, array_like=True, gc=False):
     session: Text
     """Its id; empty for files that belong to no session."""
     label: Annotated[str, Meta(pattern=r"^([0-9a-f]{32})?\Z")]
-    """The edition; empty for the first one."""
+    """The label of the edition; empty for the first one."""
     files: list[FileVersion]
     local: Text | None = None
-    """Its id on the machine itself, which differs for a fork."""
+    """Its id on that machine, which differs for a fork; None if the machine no longer has it."""
     is_deleted: bool = False
     """True if the machine deleted the session and asks others to do so."""
 
@@ -99,24 +99,24 @@ class SessionVersion(Struct, array_like=True, gc=False):
 
     @property
     def digest(self) -> bytes:
-        """A hash of everything that other machines use of it."""
+        """A hash of the fields that other machines merge."""
         return hashlib.sha256(ENCODER.encode((self.files, self.is_deleted))).digest()[:16]
 
 
 class MachineManifest(Struct):
-    """Everything that one machine has."""
+    """The sessions of one machine, and where their pieces are at DEST."""
 
     format: int
     machine: str
     packs: list[Hash]
-    """The packs that its pieces are in."""
+    """Hashes of the packs that contain its pieces."""
     places: list[tuple[Hash, int, int]]
-    """The pack and the offset of every piece, by its hash."""
+    """The hash of each piece, the index of its pack in `packs`, and its offset there."""
     sessions: list[SessionVersion]
     sizes: list[int] = msgspec.field(default_factory=list[int])
-    """The sizes of the packs at DEST."""
+    """The size at DEST of each pack in `packs`."""
     unreadable: list[Piece] = msgspec.field(default_factory=list[Piece])
-    """Pieces that the machine could not read: whoever has them sends them again."""
+    """Pieces that this machine could not read; a machine that has them sends them again."""
 
 
 class ManifestName(NamedTuple):
@@ -158,7 +158,7 @@ def decode_manifest(packed: bytes, name: ManifestName) -> MachineManifest:
     if manifest.format != FORMAT:
         hint = "pip install --upgrade turnlog"
         raise Damaged(f"{name} was written by a newer turnlog", hint)
-    # Otherwise a copied manifest would speak for another machine.
+    # Otherwise a renamed copy of a manifest would pass for another machine's.
     if manifest.machine != name.machine:
         raise Damaged(f"{name} belongs to another machine")
     for version in manifest.sessions:
@@ -168,7 +168,7 @@ def decode_manifest(packed: bytes, name: ManifestName) -> MachineManifest:
 
 
 def pieces_of(sessions: Iterable[SessionVersion]) -> Iterator[Piece]:
-    """Yield every piece that sessions name."""
+    """Yield every piece of sessions, including the pieces of former versions."""
     for version in sessions:
         for file in version.files:
             yield from file.pieces

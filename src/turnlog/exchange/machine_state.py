@@ -24,11 +24,11 @@ from turnlog.store.directories import data_directory
 
 FORMAT = 1
 UNSETTLED = 2_000_000_000
-"""Nanoseconds after a write during which another one may leave time and size unchanged."""
+"""Nanoseconds after a write in which a second write may leave the time and size unchanged."""
 
 
 class SeenFile(NamedTuple):
-    """A local file when it was read."""
+    """The state of a local file when it was read."""
 
     inode: int
     size: int
@@ -43,11 +43,11 @@ class SeenFile(NamedTuple):
 
 
 class MergedManifest(Struct):
-    """The last manifest of another machine that was merged."""
+    """The manifest that was last merged from another machine."""
 
     name: str
     sessions: dict[str, bytes]
-    """The digest of each session version, by session and label."""
+    """The digest of each merged session version, by session, label and local id."""
 
 
 class State(Struct):
@@ -59,11 +59,11 @@ class State(Struct):
     names: list[str] = msgspec.field(default_factory=list[str])
     """Manifests of this machine that may be at DEST."""
     sessions: list[SessionVersion] = msgspec.field(default_factory=list[SessionVersion])
-    """The contents of the last manifest."""
+    """The sessions in the last manifest of this machine."""
     seen: dict[str, SeenFile] = msgspec.field(default_factory=dict[str, SeenFile])
     """Local files by path."""
     merged: dict[str, MergedManifest] = msgspec.field(default_factory=dict[str, MergedManifest])
-    """By machine."""
+    """The last merged manifest of each other machine, by machine id."""
     mapped: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     store: str = ""
     """The directory of the store."""
@@ -95,7 +95,7 @@ def load_state(folder: Path) -> State:
 
 
 def sessions_elsewhere(folder: Path, store: Path) -> list[SessionVersion]:
-    """Return the sessions of a store as they are known at its other DESTs."""
+    """Return the sessions of a store as it last published them to other DESTs."""
     found: list[SessionVersion] = []
     for other in sorted(folder.parent.glob("*/state")):
         if other.parent != folder:

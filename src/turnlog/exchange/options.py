@@ -22,17 +22,17 @@ class ExchangeOptions:
 
     is_dry_run: bool = False
     leave_removed: bool = False
-    """Do not bring back what was removed on this machine."""
+    """Do not restore sessions and lines that were removed on this machine."""
     is_deleting: bool = False
-    """Delete elsewhere what was removed here, and here what was removed elsewhere."""
+    """Mark sessions that were removed here as deleted; remove those that other machines marked."""
     consent: Consent = require_yes
     mapped: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Directories of this machine with the names they have on all machines."""
+    """Shared names of project directories, by their paths on this machine."""
     password: str | None = None
     may_start: bool = False
-    """True if DEST may be a place without turnlog's files."""
+    """Accept a DEST without turnlog's files (`--init`)."""
     is_verifying: bool = False
-    """Read all packs at DEST, and send again what is damaged there."""
+    """Read all packs at DEST and send damaged ones again."""
     settle: float = RECENT
     progress: Progress = no_progress
 
@@ -55,9 +55,9 @@ class Exchanged:
     machines: int = 0
     """Number of other machines."""
     sessions: int = 0
-    """Sessions of this machine."""
+    """Number of sessions on this machine."""
     sent: int = 0
-    """Sessions with something new for others."""
+    """Number of sessions with pieces that were not at DEST before."""
     sent_bytes: int = 0
     written_bytes: int = 0
     """Bytes written to DEST, compressed."""
@@ -66,30 +66,30 @@ class Exchanged:
     extended: list[str] = field(default_factory=list[str])
     """Sessions that were fast-forwarded."""
     merged: list[str] = field(default_factory=list[str])
-    """Sessions that got a branch of another machine."""
+    """Sessions into which another machine's branch was merged."""
     forked: list[str] = field(default_factory=list[str])
-    """Other editions of sessions, by the ids of their forks."""
+    """Ids of new forks, which hold other editions of sessions."""
     files: int = 0
-    """Other files that were created or replaced."""
+    """Number of other files that were created or changed."""
     lines: int = 0
-    """Lines received for logs that this machine had."""
+    """Number of lines merged into logs that this machine had."""
     received_bytes: int = 0
     started: list[str] = field(default_factory=list[str])
-    """Remarks about a DEST that was new."""
+    """Notes for the user about a new DEST."""
     repaired: list[str] = field(default_factory=list[str])
     """Files at DEST that were damaged and are sent again."""
     rewinding: list[NotExchanged] = field(default_factory=list[NotExchanged])
     """Sessions with received lines that let `/rewind` change files outside of the project."""
     set_aside: list[str] = field(default_factory=list[str])
-    """Documents of other machines that are kept next to ours."""
+    """Paths of other machines' versions of documents, which are kept next to ours."""
     removed: list[str] = field(default_factory=list[str])
     """Sessions removed because another machine deleted them."""
     deleted: list[str] = field(default_factory=list[str])
     """Sessions marked as deleted, because they were removed here."""
     returned: list[str] = field(default_factory=list[str])
-    """Sessions removed here that came back."""
+    """Sessions that were removed here and that the sync restored."""
     skipped: list[NotExchanged] = field(default_factory=list[NotExchanged])
-    """Sessions that are open here: they are exchanged later."""
+    """Sessions that are open or were just written to; a later sync merges them."""
     problems: list[NotExchanged] = field(default_factory=list[NotExchanged])
     changes: list[str] = field(default_factory=list[str])
     """Ids of the changes in the journal."""

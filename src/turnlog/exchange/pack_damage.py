@@ -1,7 +1,7 @@
 """Find pieces that were truncated or changed at DEST after they were written.
 
 A listing shows sizes only, so a pack is suspected if its size is not the recorded one, or if a
-machine could not read a piece in it. Only suspects are read and compared with their names.
+machine could not read a piece in it. Only suspects are read and checked against their hashes.
 """
 
 import hashlib
@@ -23,9 +23,9 @@ class Contents:
 
     places: Placed = field(default_factory=Placed)
     damaged: set[str] = field(default_factory=set[str])
-    """Packs that do not match their names."""
+    """Packs whose bytes do not match the hash in their names."""
     lost: Placed = field(default_factory=Placed)
-    """Pieces that are nowhere but in a damaged pack, or not where they should be."""
+    """Pieces without an intact copy: their packs are damaged, or have other bytes at the offset."""
 
 
 def find_contents(
@@ -34,9 +34,10 @@ def find_contents(
     manifests: Iterable[MachineManifest],
     is_verifying: bool,
 ) -> Contents:
-    """Return where the pieces at DEST are; `sizes` are those of the packs.
+    """Return the places of all pieces at DEST, after checking suspected packs.
 
-    The places of the last manifest win.
+    `sizes` has the size of each pack at DEST. If manifests give different places for a piece, the
+    last one wins.
     """
     listed = [(manifest, places_of(manifest)) for manifest in manifests]
     reported = {piece for manifest, _ in listed for piece in manifest.unreadable}
@@ -65,7 +66,7 @@ def find_contents(
 
 
 def places_of(manifest: MachineManifest) -> Placed:
-    """Return the places that a manifest names; raise `Damaged` if it does not name the pack."""
+    """Return the places in a manifest; raise `Damaged` for a pack that it does not list."""
     try:
         return {
             digest: Place(manifest.packs[pack].hex(), offset)
@@ -77,7 +78,7 @@ def places_of(manifest: MachineManifest) -> Placed:
 
 
 def _checks(listed: list[Placed], reported: Iterable[Piece]) -> dict[str, set[tuple[Piece, Place]]]:
-    """Return what was reported as unreadable, by pack."""
+    """Return the pieces reported as unreadable and their places, by pack."""
     found: dict[str, set[tuple[Piece, Place]]] = {}
     for piece in reported:
         for places in listed:
@@ -91,7 +92,7 @@ def _of_wrong_size(manifests: Iterable[MachineManifest], sizes: Mapping[str, int
     for manifest in manifests:
         for digest, size in zip(manifest.packs, manifest.sizes, strict=False):
             recorded.setdefault(digest.hex(), set()).add(size)
-    # Two machines that encrypt the same pack write different sizes, and the last one stays.
+    # Two machines that encrypt the same pack write different sizes; the last write wins.
     return {name for name, known in recorded.items() if sizes.get(name) not in known}
 
 

@@ -17,7 +17,7 @@ from turnlog.exchange.transports import Transport
 PACK = 8 << 20
 """Bytes after which a pack is full."""
 LARGEST_PIECE = 64 << 20
-"""In bytes: a piece is at least one line; API requests, and so messages, are at most 32 MB."""
+"""In bytes. A piece has at least one line; API requests, and thus messages, are at most 32 MB."""
 LARGEST_PACK = PACK + LARGEST_PIECE
 LEVEL = 3
 CACHED = 64 << 20
@@ -65,11 +65,11 @@ class PackWriter:
         self._tasks: list[tuple[list[tuple[bytes, bytes]], Future[str]]] = []
 
     def add(self, digest: bytes, raw: bytes) -> None:
-        """Write a piece unless DEST has it."""
+        """Queue a piece for writing unless DEST has it."""
         if digest in self.known or digest in self._waiting:
             return
         self._open.append((digest, raw))
-        # A dry run only counts, so it need not hold what it would upload.
+        # A dry run only counts bytes, so it need not keep them.
         self._waiting[digest] = b"" if self._is_dry else raw
         self._size += len(raw)
         self.bytes += len(raw)
@@ -77,11 +77,11 @@ class PackWriter:
             self._close()
 
     def waiting(self, digest: bytes) -> bytes | None:
-        """Return a piece that is not at DEST yet."""
+        """Return the bytes of a piece that is not at DEST yet; None if it is not queued."""
         return self._waiting.get(digest) or None
 
     def finish(self) -> None:
-        """Write what is left, and wait until every pack is written."""
+        """Write the last pack, and wait until all packs are written."""
         self._close()
         while self._tasks:
             self._settle()
@@ -110,8 +110,8 @@ class PackWriter:
 
         packed = zstd.compress(b"".join(raw for _, raw in pieces), LEVEL)
         name = hashlib.sha256(packed).hexdigest()
-        # A transport without renames may have left a part of the pack in an interrupted sync. With
-        # encryption, sizes differ; such a pack is written again.
+        # If the transport cannot rename, an interrupted sync may have left a truncated pack. With
+        # encryption, sizes always differ, so the pack is written again.
         if self._sizes.get(f"packs/{name}") != len(packed) or name in self._damaged:
             self._transport.write(f"packs/{name}", packed)
             self.written += len(packed)
@@ -120,7 +120,7 @@ class PackWriter:
 
 
 class PieceReader:
-    """Reads pieces, keeping the last packs in memory."""
+    """Reads pieces, with an LRU cache of packs."""
 
     def __init__(self, transport: Transport, writer: PackWriter) -> None:
         self.places: Mapping[bytes, Place] = writer.known
@@ -154,8 +154,8 @@ class PieceReader:
         return raw
 
     def size_problem(self, pieces: Iterable[tuple[bytes, int]]) -> str | None:
-        """Return why a file is too large to be taken; None if it is not."""
-        # A manifest can name one piece a million times: a few kilobytes would fill the disk.
+        """Return why a file is refused as a decompression bomb; None if it is not."""
+        # A manifest can name one piece a million times, so a few kilobytes could fill the disk.
         listed = list(pieces)
         total = sum(size for _, size in listed)
         if total <= ALWAYS_ALLOWED:
@@ -165,7 +165,7 @@ class PieceReader:
         return f"expands from {packed:,} to {total:,} bytes" if total > RATIO * packed else None
 
     def total_problem(self, total: int) -> str | None:
-        """Return why all new files together are too large; None if they are not."""
+        """Return why all new files together are refused as too large; None if they are not."""
         packed = sum(self._sizes.values())
         if total <= ALWAYS_ALLOWED or total <= RATIO * packed:
             return None

@@ -40,7 +40,7 @@ class Others:
         default_factory=dict[ManifestName, MachineManifest]
     )
     own: MachineManifest | None = None
-    """The newest manifest of this machine; None if it has none, or that is damaged."""
+    """The newest manifest of this machine; None if there is none or if it is damaged."""
     damaged: list[str] = field(default_factory=list[str])
     """Manifests of this machine that are damaged."""
     contents: Contents = field(default_factory=Contents)
@@ -48,7 +48,7 @@ class Others:
 
 
 def read_manifests(transport: Transport, state: State, is_verifying: bool = False) -> Others:
-    """Read the newest manifest of each machine; this machine gets a new id if its own is taken.
+    """Read the newest manifest of each machine; give this machine a new id if its own is taken.
 
     Packs that seem to be damaged are read and checked; with `--verify`, all packs are.
     """
@@ -115,8 +115,8 @@ def publish(
     writer, reader = packs
     writer.finish()
     listed = transport.list()
-    # A piece in a damaged pack stays listed: the pack may be intact again, such as after another
-    # program has copied the rest of it.
+    # A piece in a damaged pack stays listed: the pack may become intact, for example when another
+    # program has finished copying it.
     places = others.contents.lost | writer.known
     sessions = [version for version in map(_published(places), new.sessions) if version.files]
     manifest = others.own if old.names and old.names[-1] in listed else None
@@ -133,15 +133,15 @@ def publish(
         name = str(ManifestName(old.machine, old.sequence + 1, digest))
         older, old.names = old.names[:-1], [*old.names, name]
         old.sequence += 1
-        # Saved before the upload: after a crash between the two, the manifest at DEST is known to
-        # be ours. All else stays as it was: files count as seen once their lines are published.
+        # Saved before the upload, so that after a crash the manifest at DEST is known to be ours.
+        # Only its name and sequence are new: files count as seen once their lines are published.
         save_state(folder, old)
         transport.write(name, packed)
-        # Not before: after uploads that failed, one of these is the last that others can read. And
-        # not the last one: a reader may have just listed it.
+        # Removed only after the upload: if earlier uploads failed, one of these is the newest that
+        # others can read. The previous manifest stays, as a reader may have just listed it.
         transport.remove(older)
         transport.finish()
-    # Those that a sync could not remove any more are still at DEST.
+    # If nothing was published, manifests that a killed sync did not remove may still be at DEST.
     new.names = old.names if is_same else old.names[-2:]
     new.sequence, new.sessions = old.sequence, sessions
     save_state(folder, new)
@@ -151,13 +151,13 @@ def publish(
 def _sizes(
     manifest: MachineManifest, listed: Mapping[str, int], damaged: Collection[str]
 ) -> list[int]:
-    """Return the sizes of the packs; a damaged one gets 0, which no pack has, and stays suspect."""
+    """Return the sizes of the packs; 0 for a damaged one, so that the next sync checks it again."""
     names = (digest.hex() for digest in manifest.packs)
     return [0 if name in damaged else listed.get(f"packs/{name}", 0) for name in names]
 
 
 def _published(places: Placed) -> Callable[[SessionVersion], SessionVersion]:
-    """Return a function that leaves out files with pieces that DEST has lost."""
+    """Return a function that drops files and former versions with a piece not in `places`."""
 
     def published(version: SessionVersion) -> SessionVersion:
         files = [

@@ -24,7 +24,7 @@ ROWS = msgspec.json.Decoder(list[_Listed])
 
 
 class RcloneTransport:
-    """Files below a path of a remote that `rclone config` knows."""
+    """Files below a path on a remote configured with `rclone config`."""
 
     def __init__(self, remote: str) -> None:
         self._remote = remote.rstrip("/")
@@ -49,8 +49,8 @@ class RcloneTransport:
         return content
 
     def write(self, name: str, content: bytes) -> None:
-        # Not `rclone rcat`: if turnlog is killed, rclone would take the end of its input for the
-        # end of the file, and store a part under the final name.
+        # Not `rclone rcat`: if turnlog is killed, rclone takes the end of its input for the end of
+        # the file, and stores a truncated file under the final name.
         descriptor, temporary = tempfile.mkstemp(prefix="turnlog-")
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -1,7 +1,7 @@
 """Merge the versions of other machines into the sessions of this one, in memory.
 
-Nothing is written here. A version is merged as a whole: if one of its logs conflicts with ours, it
-is another edition and becomes a fork.
+No files are written. A version is merged as a whole: if one of its logs conflicts with ours, the
+version is another edition and becomes a fork.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ from turnlog.exchange.shared_paths import (
 from turnlog.store.archive.allowed_paths import collisions
 
 MOST_LABELS = 16
-"""Editions that conflicts of one version may lead to."""
+"""Number of labels to try for one version before it is refused."""
 
 
 class Incoming(NamedTuple):
@@ -55,7 +55,7 @@ class Incoming(NamedTuple):
 
 
 class Receiver:
-    """Merges versions; holds the sessions of this machine."""
+    """Merges incoming versions into the sessions of this machine."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Receiver:
         self.reader, self.writer = packs
         self.places, self.report = places, report
         self.asides: dict[Path, FileVersion] = {}
-        """Documents of other machines to be kept next to ours."""
+        """Other machines' versions of documents, by the paths next to ours to write them to."""
         self._by_session: dict[str, list[OwnSession]] = {}
         for own in owns:
             self._by_session.setdefault(own.session, []).append(own)
@@ -89,8 +89,8 @@ class Receiver:
     ) -> None:
         """Start a new edition if lines were rewritten here; note lines that were removed.
 
-        `lost` has the last versions of logs that are no longer a part of them. `known` are all
-        other versions of the session: an undone edit returns to the edition that it started from.
+        `lost` has the last pieces of each log that no longer starts with them. `known` are all
+        other versions of the session: if an edit was undone, the session gets its old label back.
         """
         segments = {role: self._segments(pieces) for role, pieces in lost.items()}
         found = [self._contest(own.files[role], each) for role, each in sorted(segments.items())]
@@ -108,15 +108,15 @@ class Receiver:
             self.note_removed(own, {role: lost[role] for role in gone})
 
     def note_removed(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> None:
-        """Keep listing what logs had before, whether or not this sync brings it back."""
+        """List the last versions of logs as former ones, so that their lines can be restored."""
         for role, pieces in lost.items():
             if role in own.files:
                 own.files[role].version.former.append(pieces)
         _remember(own)
 
     def _retire(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> None:
-        """Keep listing the edition that a session had before it was edited."""
-        # First of all, because it may fail, and then nothing must have changed.
+        """Keep listing the edition that a session belonged to before it was edited."""
+        # This may raise, so it comes before anything is changed.
         holder = self._holder(own, lost)
         old = OwnSession(own.session, own.label, None)
         for role, file in own.files.items():
@@ -137,7 +137,7 @@ class Receiver:
         _remember(holder)
 
     def _adopt(self, own: OwnSession, file: OwnFile) -> None:
-        """Add a file of an edition to one of its forks, or what the fork's file may lack."""
+        """Add an edition's file to a fork; if the fork has that log, add it as former versions."""
         version, role = file.version, own.role_of(file.version.role)
         if role not in own.files:
             version.role = role
@@ -146,13 +146,13 @@ class Receiver:
             own.files[role].version.former += [version.pieces, *version.former]
 
     def _holder(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> OwnSession | None:
-        """Return a fork on this machine of what a session was."""
+        """Return this machine's fork of the edition that a session belonged to before its edit."""
         for other in self.of_session(own.session):
             if other is not own and other.label == own.label:
                 contest = self._lost_contest(other, lost)
                 if contest is None:
                     return other
-                # A sync that was killed wrote the fork and recorded nothing; then it was edited.
+                # A killed sync wrote the fork but did not record it, and the fork was edited.
                 other.label = contested_label(own.session, own.label, contest.uuid, contest.ours)
         return None
 
@@ -164,14 +164,14 @@ class Receiver:
         return None
 
     def restore_removed(self, own: OwnSession) -> None:
-        """Merge what this machine published before back into its files."""
+        """Merge the former versions of logs, which this machine published, back into them."""
         for role, file in own.files.items():
             former = file.version.former
             if not former:
                 continue
             draft = self._draft(file, map(_ranked, former))
             if isinstance(draft, Contest):
-                # Noted by a sync that could not read it: the log was edited, not only shortened.
+                # A sync that could not read it noted removed lines, but the log was edited.
                 found = [each for each in former if self._contest(file, self._segments(each))]
                 self._retire(own, {role: (found or former)[-1]})
                 own.label = contested_label(own.session, own.label, draft.uuid, draft.ours)
@@ -189,10 +189,11 @@ class Receiver:
                 file.left_out = frozenset(gone - lines_of(file.load(self.fetch)))
 
     def receive(self, incoming: Incoming) -> None:
-        """Merge a version into the edition that it belongs to, or create that as a new session."""
+        """Merge a version into its edition; create a session if this machine has none for it."""
         files = incoming.version.files
         listed = [pieces for file in files for pieces in (file.pieces, *file.former)]
-        # Nothing is read of a version with a file that is too large.
+        # Without former versions, there is nothing to split. Splitting reads all lines, so it must
+        # not happen if a file is too large.
         if len(listed) == len(files) or any(map(self.reader.size_problem, listed)):
             self._receive(incoming)
             return
@@ -201,7 +202,7 @@ class Receiver:
 
     def _receive(self, incoming: Incoming) -> None:
         version, label = incoming.version, incoming.version.label
-        # Each conflict gives one side another label, under which there may be a conflict again.
+        # Each conflict gives one side a new label, under which another conflict may occur.
         for _ in range(MOST_LABELS):
             targets = self._targets(version, label)
             drafts = [self._drafts(own, version) for own in targets]
@@ -227,7 +228,7 @@ class Receiver:
         return label
 
     def separate(self, own: OwnSession) -> None:
-        """Make a session an edition of its own if it conflicts with another one of its label."""
+        """Give a session a new label if it conflicts with another session of the same label."""
         for other in self.of_session(own.session):
             if other is own or other.label != own.label:
                 continue
@@ -259,15 +260,15 @@ class Receiver:
         return found
 
     def _is_same(self, own: OwnSession, version: SessionVersion) -> bool:
-        """Return whether an edition arrived from another DEST, and so got another label.
+        """Return whether a session and a version are one edition with two labels.
 
-        Machines that meet at two places label an edition at each of them.
+        Machines that sync through two DESTs may label an edition differently at each.
         """
         mine = own.files.get(MAIN)
         theirs = next((file for file in version.files if file.role == MAIN), None)
         if mine is None or theirs is None or not own.is_here:
             return False
-        # Equal pieces need no line of either version; different ones may still hold the same lines.
+        # Equal pieces are compared without reading; different pieces may still hold equal lines.
         if mine.version.pieces != theirs.pieces:
             segments = self._segments(theirs.pieces)
             if lines_of(mine.load(self.fetch)) != lines_of(segments):
@@ -278,14 +279,14 @@ class Receiver:
     def _name(self, own: OwnSession) -> None:
         if own.local is None:
             name = own.session
-            # The fork of an edition may itself have been edited, and be another edition now.
+            # The fork of an edition may itself have been edited, so that it is another edition now.
             while name in self._locals:
                 name = fork_id(name, own.label)
             own.local = name
             self._locals.add(name)
 
     def name_former(self, own: OwnSession) -> None:
-        """Assign paths to an edition that this machine no longer has, as if it were a fork."""
+        """Assign an id and paths, as for a fork, to an edition that this machine no longer has."""
         self._name(own)
         own.is_former = True
         loose = [role for role in own.files if own.role_of(role) != role]
@@ -315,7 +316,7 @@ class Receiver:
 
     def _commit(self, own: OwnSession, version: SessionVersion, drafts: dict[str, OwnFile]) -> None:
         if own.is_deleted and _has_more(drafts, own.files):
-            # Someone went on with a session that was deleted here: it comes back as a whole.
+            # Another machine continued a session that was deleted here: restore all of it.
             own.is_deleted = False
             for file in (*own.files.values(), *drafts.values()):
                 file.is_left = False
@@ -326,13 +327,13 @@ class Receiver:
 
     def _draft(self, mine: OwnFile, versions: Iterable[Ranked]) -> OwnFile | Contest:
         """Return a log with versions merged into it, or a conflict with one of them."""
-        # A copy: if another log of the version conflicts, nothing of it is merged.
+        # Merge into a copy, which is discarded if another log of the version conflicts.
         draft = replace(mine, version=own_version(mine.version))
         for theirs in versions:
             ours = draft.version.pieces
             have = {piece.hash for piece in ours}
             pieces = [piece for piece, _ in theirs]
-            # The usual case, which needs no line of either version.
+            # The usual case: ours has all pieces, so no lines are read.
             if all(piece.hash in have for piece in pieces):
                 continue
             if is_forward(ours, theirs) and not draft.left_out:
@@ -387,7 +388,7 @@ class Receiver:
             path = self._path(own, file)
             if path is not None and self._is_bounded(path, file):
                 if (other := named.get(path)) and file.is_log:
-                    # Next to the session and in its folder: in a fork, they are one.
+                    # In a fork, a log next to the session and one in its folder get the same path.
                     file = own_version(file)
                     file.former += [other.pieces, *other.former]
                 named[path] = file
@@ -420,7 +421,7 @@ class Receiver:
     def _folder(self, own: OwnSession, file: FileVersion) -> str:
         if not file.project:
             return ""
-        # A session that was moved here stays where it is: new files join the existing ones.
+        # If the session was moved to another project here, new files go there too.
         main = own.files.get(MAIN)
         if main is not None and main.path is not None:
             return main.path.parent.name
@@ -481,7 +482,7 @@ class Receiver:
 
 
 def _remember(own: OwnSession) -> None:
-    """Note the versions of a session before anything is merged into them."""
+    """Save the versions of a session's files as the originals, to which `leave` reverts."""
     for file in own.files.values():
         file.original = own_version(file.version)
 

@@ -1,7 +1,7 @@
 """Find files outside of a project that `/rewind` would change because of received lines.
 
-An imported bundle no longer tracks such files. A sync keeps every line as it is, because lines come
-from the user's own machines; but anyone who can write to DEST can add some.
+Importing a bundle stops tracking such files. A sync never changes lines, which normally come from
+the user's own machines. But anyone who can write to DEST can add lines, so the files are reported.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ MOST_TARGETS = 3
 
 
 class RewindTargets:
-    """Collects the files that the received lines of one log track."""
+    """Collects files outside of the project that are tracked by received lines of one log."""
 
     def __init__(self, file: OwnFile, places: Places) -> None:
         self.found: dict[str, None] = {}
@@ -55,6 +55,6 @@ class RewindTargets:
         for line in lines:
             for path in without_foreign_files(line, self._directory)[1]:
                 whole = Path(self._directory, path)
-                # Another machine's directory, such as /Users/ada, is not here to be changed.
+                # Skip directories of other machines that do not exist here, such as /Users/ada.
                 if not whole.is_absolute() or whole.parent.is_dir():
                     yield str(whole if whole.is_absolute() else path)

@@ -77,7 +77,7 @@ def sync_with(
 
 
 def _require_outside(store: Store, dest: str) -> None:
-    """Raise `UsageError` for a DEST in the store, whose folders belong to the client."""
+    """Raise `UsageError` if DEST is inside the store, whose folders belong to the client."""
     path = Path(canonical_dest(dest))
     if path.is_absolute() and path.resolve().is_relative_to(store.root.resolve()):
         raise UsageError(f"{dest} is in the store itself", "turnlog sync-with DIR")
@@ -102,17 +102,17 @@ class _Sync:
         self.report = Exchanged(shown, self.state.machine, len(self.others.manifests))
         self.report.problems += self.others.problems
         self._at_dest = frozenset(contents.places)
-        """Hashes of the pieces that were at DEST before."""
+        """Hashes of the pieces that were at DEST before this sync."""
         self.writer = PackWriter(transport, contents.places, options.is_dry_run, contents.damaged)
         self.reader = PieceReader(transport, self.writer)
         self.places = Places(Path.home(), self.state.mapped)
         self.versions: dict[str, list[SessionVersion]] = {}
         """The versions of other machines by session."""
         self.elsewhere = sessions_elsewhere(folder, self.store.root)
-        """Sessions of this store as they are known at other DESTs."""
+        """Sessions of this store as last published to other DESTs."""
         listed = [each for m in self.others.manifests.values() for each in m.sessions]
         self.aliases = fork_aliases([*listed, *self.elsewhere, *self.state.sessions])
-        """Editions whose forks became sessions of their own, by the ids of the forks."""
+        """Editions by the ids that their forks may have, to recognize forks among the sessions."""
         for manifest in self.others.manifests.values():
             for version in manifest.sessions:
                 key = self.aliases.get(version.session)
@@ -120,11 +120,11 @@ class _Sync:
                     version.session, version.label = key
                 self.versions.setdefault(version.session, []).append(version)
         self.unmerged: set[tuple[str, str]] = set()
-        """Sessions of machines that have to be merged again by the next sync."""
+        """Machine id and `_key` of each version that the next sync has to merge again."""
 
     @cached_property
     def open(self) -> set[str]:
-        """Sessions and files that are open: not looked for unless there is something to write."""
+        """Sessions and files that are open in a client; computed only when needed."""
         return live_sessions(self.store) | set(open_files())
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class _Sync:
         applier = Applier(receiver, journal, self.report.dest, scan.seen)
         self._delete(receiver, applier)
         changed = self._merge(receiver)
-        # Before writing, which makes new files old ones.
+        # Computed before writing, because a written file is no longer new.
         notes = [(id(own), self._changes_of(own)) for own in changed]
         if not self.options.is_dry_run:
             applier.apply(changed, self._progress("writing", len(changed)))
@@ -160,7 +160,7 @@ class _Sync:
     def _own_sessions(
         self, local: dict[str, LocalSession]
     ) -> tuple[list[OwnSession], dict[int, dict[str, list[Piece]]]]:
-        """Return this machine's sessions, and the logs of each that were rewritten."""
+        """Return this machine's sessions, and by their `id()` the last pieces of rewritten logs."""
         sessions = self.state.sessions
         known = {version.local: version for version in sessions if version.local is not None}
         names = {name: self.aliases[name] for name in local if name in self.aliases}
@@ -172,8 +172,8 @@ class _Sync:
         for name, session in local.items():
             before = known.pop(name, None)
             key = before.key if before else (name, "")
-            # A fork that came from another DEST, or before the edition was known, is no session
-            # of its own.
+            # A fork that came from another DEST, or before its edition was known here, belongs to
+            # that edition and is not an independent session.
             if key == (name, ""):
                 key = names.get(name, key)
             own = OwnSession(*key, name)
@@ -192,7 +192,7 @@ class _Sync:
 
     def _detect_edits(self, receiver: Receiver, lost: dict[int, dict[str, list[Piece]]]) -> None:
         known = {version.local for version in self.state.sessions}
-        # Edited sessions first: they leave their labels to the forks of what they were.
+        # Edited sessions first: they give up their labels to the forks of their old editions.
         for own in sorted(receiver.owns, key=lambda own: id(own) not in lost):
             try:
                 if rewritten := lost.get(id(own)):
@@ -206,7 +206,7 @@ class _Sync:
                 receiver.note_removed(own, lost.get(id(own), {}))
 
     def _merge(self, receiver: Receiver) -> list[OwnSession]:
-        """Merge everything new; return the sessions that changed, in a stable order."""
+        """Merge all changed versions; return the sessions that changed, in a stable order."""
         incoming = self._changed_versions()
         touched = {own.session for own in receiver.owns if own.has_gaps and not own.is_deleted}
         sessions = sorted(touched | incoming.keys())
@@ -220,7 +220,7 @@ class _Sync:
             if own.is_changed and own.local is not None and not own.is_deleted
         ]
         total = sum(f.version.size for own in changed for f in own.files.values() if f.is_new)
-        # Each file is bounded, but a manifest can name a million files of the same few pieces.
+        # Each file is limited in size, but a manifest can list a million files of the same pieces.
         if problem := self.reader.total_problem(total):
             raise Damaged(f"{self.report.dest} {problem}; nothing was changed")
         return sorted(changed, key=lambda own: (own.session, own.label))
@@ -247,7 +247,7 @@ class _Sync:
                 own.leave()
 
     def _bring_back(self, receiver: Receiver, owns: list[OwnSession]) -> None:
-        for own in owns:  # which may become more
+        for own in owns:  # restoring may append to this list
             if own.is_deleted or self.options.leave_removed:
                 receiver.leave_removed(own)
                 for file in own.files.values():
@@ -260,7 +260,7 @@ class _Sync:
             receiver.restore_removed(own)
 
     def _is_left(self, receiver: Receiver, incoming: Incoming) -> bool:
-        """Return whether a version belongs to a session that was removed here for good."""
+        """Return whether a version belongs to a session that was removed here and stays removed."""
         if not self.options.leave_removed:
             return False
         version = incoming.version
@@ -268,7 +268,7 @@ class _Sync:
         return any(not own.is_here and not own.is_new for own in same)
 
     def _changed_versions(self) -> dict[str, list[Incoming]]:
-        """Return the versions that changed since they were merged, the largest first."""
+        """Return the versions that changed since the last merge, by session, the largest first."""
         found: dict[str, list[Incoming]] = {}
         for name, manifest in self.others.manifests.items():
             merged = self.state.merged.get(name.machine)
@@ -277,7 +277,7 @@ class _Sync:
             for version in manifest.sessions:
                 known = merged.sessions.get(_key(version)) if merged else None
                 if version.is_deleted:
-                    # Looked at by every sync: the user may allow it with the next one.
+                    # Checked by every sync, because the next one may be run with `--delete`.
                     self.unmerged.add((name.machine, _key(version)))
                 elif known is None or known != version.digest:
                     each = Incoming(name.machine, version)
@@ -294,14 +294,14 @@ class _Sync:
             ):
                 return "it is open in a running client"
             for file in own.files.values():
-                # A time in the future says nothing: the clock was wrong, now or then.
+                # Ignore a time in the future: the clock is wrong, or was when the file was written.
                 age = time.time() - file.state.mtime_ns / 1e9 if file.state else -1
                 if 0 <= age < self.options.settle:
                     return "it was written to a moment ago, perhaps by a client that is running"
         return None
 
     def _delete(self, receiver: Receiver, applier: Applier) -> None:
-        """Mark sessions that were removed here, and remove those that others deleted."""
+        """With `--delete`, mark sessions removed here as deleted; remove those others marked."""
         if not self.options.is_deleting:
             return
         marked = [own for own in receiver.owns if _was_removed(own)]
@@ -337,7 +337,7 @@ class _Sync:
         return found
 
     def _changes_of(self, own: OwnSession) -> Callable[[], None]:
-        """Return a function that reports the changes to a session, once they are written."""
+        """Return a function that adds a session's changes to the report, to call after writing."""
         report, main, name = self.report, own.files.get(MAIN), own.local or ""
         names: list[str] = []
         if main is not None and main.is_changed:
@@ -403,7 +403,7 @@ class _Sync:
         report.sent_bytes, report.written_bytes = self.writer.bytes, self.writer.written
 
     def _report_damage(self) -> None:
-        """Report what was damaged at DEST: sent again, or waiting for a machine that has it."""
+        """Report damaged files at DEST: those sent again, and those this machine cannot restore."""
         contents, writer = self.others.contents, self.writer
         missing = {
             place.pack
@@ -419,7 +419,7 @@ class _Sync:
         self.report.repaired += self.others.damaged
 
     def _is_new_at_dest(self, own: OwnSession) -> bool:
-        """Return whether a session has something that no machine had sent."""
+        """Return whether a session has a piece that was not at DEST before this sync."""
         pieces = (piece for file in own.as_version().files for piece in file.pieces)
         return bool(own.session) and any(piece.hash not in self._at_dest for piece in pieces)
 
@@ -441,7 +441,7 @@ class _Sync:
 
 
 def _with_mapping(state: State, options: ExchangeOptions) -> State:
-    """Return the state with new mappings, which apply to all sessions at once."""
+    """Return the state with new mappings; if there are any, all files are read again."""
     if any(state.mapped.get(local) != shared for local, shared in options.mapped.items()):
         state.mapped |= options.mapped
         state.seen = {}
@@ -451,7 +451,7 @@ def _with_mapping(state: State, options: ExchangeOptions) -> State:
 def _files_of(
     root: Path, session: LocalSession, before: SessionVersion | None
 ) -> dict[str, OwnFile]:
-    """Return the files of a session, those included that it had at the last sync."""
+    """Return the files of a session, including those removed since the last sync."""
     files = {
         role: OwnFile(own_version(file.version), root / file.path, file.state, file.version.pieces)
         for role, file in session.files.items()

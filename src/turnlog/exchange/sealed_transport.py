@@ -1,7 +1,8 @@
-"""Everything at DEST encrypted with age: to a random key, which a password protects.
+"""Encrypt all files at DEST with age, using a random key that is protected by a password.
 
-Deriving a key from a password takes a second by design, so only `keys/` is encrypted with it. Two
-machines that start at once create two keys; both are read, and the first by name is used.
+Deriving a key from a password takes a second by design, so only the files in `keys/` are encrypted
+with the password. Two machines that initialize DEST at once create two keys: files are decrypted
+with either, and encrypted with the first by name.
 """
 
 import hashlib
@@ -19,24 +20,27 @@ from turnlog.format.age_files import (
 )
 
 OVERHEAD = 1 << 16
-"""Bytes that encryption adds at most: a header, and 16 bytes for every 64 KiB."""
+"""Upper bound of age's header, in bytes. In addition, age adds 16 bytes for every 64 KiB."""
 LARGEST_KEY = 1 << 12
 MOST_WORK = 1 << 23
-"""Rounds of scrypt for all keys together; a machine that starts alone adds a key of up to 2²⁰."""
+"""Limit on scrypt rounds for all keys together; a key that turnlog creates needs up to 2²⁰.
+
+There is more than one key if several machines initialized DEST at once.
+"""
 
 
 class SealedTransport:
     """A transport whose files are encrypted; names and sizes are not."""
 
     def __init__(self, inner: Transport, password: str, is_dry_run: bool, dest: str) -> None:
-        """`dest` is what the user calls it, for hints."""
+        """Open the keys of DEST, or create one; `dest` is its name for messages."""
         self._inner = inner
         listed = inner.list()
         names = sorted(name for name in listed if name.startswith("keys/"))
         if not names and listed:
             raise UsageError(f"{dest} is not encrypted", f"turnlog sync-with {dest}")
         self.problems: list[NotExchanged] = []
-        """Keys that were not used."""
+        """Keys that could not be opened."""
         self._identities = _open_keys(inner, names, password, self.problems)
         if names and not self._identities:
             first = self.problems[0]
@@ -76,15 +80,14 @@ def require_plain(transport: Transport, dest: str) -> None:
 def _open_keys(
     inner: Transport, names: Iterable[str], password: str, problems: list[NotExchanged]
 ) -> list[Any]:
-    """Return the keys that the password opens; the others are problems."""
+    """Return the keys that the password opens; add the others to `problems`."""
     found: list[Any] = []
     work = 0
     for name in names:
         try:
             sealed = inner.read(name, LARGEST_KEY)
             work += key_work(sealed)
-            # Every key costs a second or more before anyone knows whether it is one of ours: a
-            # hostile DEST could have thousands.
+            # Trying a key takes a second or more, and a hostile DEST could have thousands.
             if work > MOST_WORK:
                 raise Damaged("not tried: opening this many keys would take too long")
             found.append(_identity(decrypt_with_password(sealed, password)))

@@ -1,7 +1,7 @@
-"""Names of files that are the same on all machines, and where they are on this one.
+"""Map roles, the file names that all machines share, to paths on this machine and back.
 
 A role is a file's path without the session's id and the project's folder. A role from another
-machine becomes a path only if that is one of a session's files.
+machine is accepted only if the resulting path is on the allowlist.
 """
 
 import json
@@ -16,15 +16,15 @@ ID = "{id}"
 SHARED = re.compile(r"history\.jsonl|plans/[\w-]{1,200}\.md|paste-cache/[0-9a-f]{8,64}\.txt", re.A)
 """Files that belong to no session."""
 STAGED = re.compile(r"(^|/)\.turnlog-|/\.[^/]*\.tmp\Z")
-"""Leftovers of a change that was killed; the next change removes them."""
+"""Temporary files of a change that was killed; the next change removes them."""
 THEIRS = re.compile(r"\.[0-9a-f]{8}\.theirs(\.[^.]*)?\Z")
 CWD = re.compile(rb'"cwd":("(?:[^"\\]|\\.){0,4096}")')
 LITERAL = "="
-"""Prefix of a project whose directory is unknown: the name of its folder follows."""
+"""Prefix of the shared name of a project whose directory is unknown; its folder name follows."""
 
 
 class Places:
-    """Maps the directories of projects between this machine and all machines."""
+    """Maps the directories of projects to names that all machines share, and back."""
 
     def __init__(self, home: Path, mapped: Mapping[str, str]) -> None:
         # The longest path first, so that `/work/shop` wins over `/work`.
@@ -32,7 +32,7 @@ class Places:
         self._pairs = [*pairs, (str(home), "~")]
 
     def shared_project(self, folder: str, directories: Iterable[str]) -> str:
-        """Return the name on all machines of a project, given the directories that entries name."""
+        """Return a project's shared name; `directories` are those that its entries mention."""
         for directory in directories:
             if folder_name(directory) == folder:
                 return self._to_shared(directory)
@@ -59,13 +59,13 @@ class Places:
 
 
 def directories_in(raw: bytes) -> list[str]:
-    """Return the directories that some lines name, without decoding the lines."""
+    """Return the values of `cwd` in raw lines, without decoding the lines."""
     found = dict.fromkeys(match[1] for match in CWD.finditer(raw))
     return [text for each in found if (text := _text(each))]
 
 
 def role_of(path: str, session: str) -> tuple[str, str]:
-    """Return the role of a file of a session, and its project's folder or an empty text.
+    """Return the role of a session's file, and its project's folder (empty if it has none).
 
     >>> role_of("projects/-home-ada/a1/tool-results/x.txt", "a1")
     ('projects/{id}/tool-results/x.txt', '-home-ada')
@@ -94,7 +94,7 @@ def role_problem(role: str, folder: str, session: str) -> str | None:
     """Return why a file is not exchanged; None if it is."""
     path = path_of(role, folder, session)
     if not session:
-        return None if SHARED.fullmatch(path) else "is not a file of turnlog's exchange"
+        return None if SHARED.fullmatch(path) else "is not a file that turnlog syncs"
     if problem := path_problem(session, path):
         return problem
     # The client sources `session-env`, and may run the scripts of a workflow. On macOS and Windows,
@@ -113,7 +113,7 @@ def folder_problem(folder: str) -> str | None:
 
 
 def is_set_aside(path: str) -> bool:
-    """Return whether a file is another machine's version of a document, or left by a crash.
+    """Return whether a file is another machine's version of a document, or a crash leftover.
 
     >>> is_set_aside("projects/-p/a1/.turnlog-x/1/agent-a.jsonl"), is_set_aside("plans/x.md")
     (True, False)
@@ -131,16 +131,16 @@ def set_aside(path: Path, digest: bytes) -> Path:
 
 
 def nested_role(role: str) -> str:
-    """Return the role in a fork of a sub-agent that is next to its session.
+    """Return the role that a sub-agent's log next to its session gets in a fork.
 
-    In the project's folder, its name would be taken by the sub-agent of the session itself.
+    It cannot be in the project's folder, where the original session's sub-agent has the same name.
     """
     name = role.rpartition("/")[2]
     return f"projects/{ID}/subagents/{name}"
 
 
 def is_loose(role: str) -> bool:
-    """Return whether a role has no session id: a sub-agent next to its session (2.0.x)."""
+    """Return whether a role is a sub-agent next to its session (2.0.x); it has no session id."""
     return role.startswith("projects/") and not role.startswith(f"projects/{ID}")
 
 

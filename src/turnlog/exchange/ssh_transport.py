@@ -11,20 +11,20 @@ from turnlog.exchange.transports import FOLDERS, is_valid, run_program
 ROW = re.compile(rb"\s*([0-9]{1,15})\s+(\S+)")
 """A line of `wc -c`."""
 OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20")
-"""Never ask for anything: a sync may run unattended."""
+"""Never prompt: a sync may run unattended."""
 
 
 class SshTransport:
-    """Files below a directory of a host; a path is relative to the user's home there."""
+    """Files in a directory of a host; a relative path starts at the user's home there."""
 
     def __init__(self, host: str, path: str) -> None:
         self._host = host
-        # Never empty, which would make `/packs` of `~/`, and never an option such as `-x`.
+        # `./` keeps the path from being empty (`~/` would turn into `/packs`) or an option (`-x`).
         below = "" if path == "~" else path.removeprefix("~/")
         self._path = quote(below if below.startswith("/") else f"./{below}".rstrip("/"))
 
     def list(self) -> dict[str, int]:
-        # `-type f` leaves out links, which could name any file of that host.
+        # `-type f` skips links, which could point to any file on that host.
         look = "[ -d $d ] && [ ! -h $d ] && find $d -type f -exec wc -c {} +"
         loop = f"for d in {' '.join(FOLDERS)}; do {look}; done"
         script = f"cd {self._path} 2>/dev/null || exit 0; {loop}; :"
@@ -45,7 +45,7 @@ class SshTransport:
     def write(self, name: str, content: bytes) -> None:
         folder, _, base = name.partition("/")
         temporary = f"{folder}/.{base}.{os.urandom(4).hex()}.tmp"
-        # If the connection ends early, `cat` succeeds with a part of the file: compare sizes.
+        # If the connection drops, `cat` still succeeds with a truncated file: compare sizes.
         script = (
             f"umask 077; mkdir -p {self._path}/{folder} && cd {self._path} && cat > {temporary} && "
             f'if [ "$(($(wc -c < {temporary})))" -eq {len(content)} ]; then mv {temporary} {name}; '

@@ -1,4 +1,4 @@
-"""Transports to the place where machines meet: immutable files in three folders.
+"""Transports: access to DEST, the immutable files in three folders that machines share.
 
 A transport lists, reads, writes and removes files by name; it need not replace, lock or rename
 anything that others can see.
@@ -22,11 +22,11 @@ VALID = re.compile(
 """Names of files at DEST; everything else there is ignored."""
 LAST_LINES = 3
 LONGEST_END = 1 << 16
-"""Bytes of the end of a program's stderr."""
+"""Bytes to keep from the end of a program's stderr."""
 
 
 class Transport(Protocol):
-    """A place that several machines can reach."""
+    """Access to the files at a DEST."""
 
     def list(self) -> dict[str, int]:
         """Return the names of all files with their sizes."""
@@ -37,7 +37,7 @@ class Transport(Protocol):
         ...
 
     def write(self, name: str, content: bytes) -> None:
-        """Create a file; nobody ever sees a part of it under its name."""
+        """Create a file atomically: nobody sees a partial file under its name."""
         ...
 
     def remove(self, names: Iterable[str]) -> None:
@@ -50,7 +50,7 @@ class Transport(Protocol):
 
 
 def is_valid(name: str) -> bool:
-    """Return whether turnlog would have given a file at DEST this name."""
+    """Return whether a name is one that turnlog gives to files at DEST."""
     return VALID.fullmatch(name) is not None
 
 
@@ -64,8 +64,8 @@ def run_program(
 ) -> bytes:
     """Run a program and return its output, or its first `limit` bytes.
 
-    Raise `Unavailable` with the end of its stderr if it fails; return nothing if its exit code is
-    to be ignored. `hint` is a command that shows the user what is wrong.
+    Raise `Unavailable` with the end of its stderr if it fails; return empty output if its exit code
+    is in `ignored`. `hint` is a command that shows the user what is wrong.
     """
     if shutil.which(arguments[0]) is None:
         raise Unavailable(f"{arguments[0]} is not installed", f"apt install {arguments[0]}")
@@ -94,8 +94,8 @@ def _read_some(process: "subprocess.Popen[bytes]", limit: int) -> tuple[bytes, b
     assert process.stdout is not None
     assert process.stderr is not None
     errors = bytearray()
-    # At the same time: a program whose messages fill the pipe would wait for us to read them, and
-    # we for its output.
+    # Read stderr concurrently: a program that fills its pipe would wait for us to read stderr,
+    # while we wait for its output.
     reader = Thread(target=_read_end, args=(process.stderr, errors))
     reader.start()
     output = process.stdout.read(limit)
@@ -106,7 +106,7 @@ def _read_some(process: "subprocess.Popen[bytes]", limit: int) -> tuple[bytes, b
 
 
 def _read_end(stream: IO[bytes], kept: bytearray) -> None:
-    """Read a stream, keeping only the end of what it contains."""
+    """Read a stream to its end, keeping only the last `LONGEST_END` bytes."""
     while chunk := stream.read(LONGEST_END):
         kept += chunk
         del kept[:-LONGEST_END]
@@ -120,7 +120,7 @@ def last_words(stderr: bytes) -> str:
 
 
 def canonical_dest(dest: str) -> str:
-    """Return DEST in the form by which its state is found again from any directory."""
+    """Return DEST with a local path made absolute, to find its state from any directory."""
     kind, colon, _ = dest.partition(":")
     is_remote = (colon and kind in ("ssh", "rclone", "git")) or "://" in dest
     return dest if is_remote else str(expand_user(dest).absolute())
