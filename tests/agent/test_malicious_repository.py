@@ -109,7 +109,7 @@ def test_where_nobody_can_be_asked_untrusted_settings_are_ignored_and_one_line_s
     )
     assert not repository.canary.exists()
     assert (len(good.requests), evil.connections) == (1, 0)
-    assert good.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert good.requests[0].headers["x-api-key"] == KEY
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def test_what_a_project_brings_applies_only_if_it_is_trusted(
     assert ("Klingon" in system_of(api)) is is_trusted
     assert (project / "ran").exists() is is_trusted
     assert (chat.preferences.status_command is not None) is is_trusted
-    key = api.requests[-1].headers.get("x-api-key") or api.requests[-1].headers["authorization"]
+    key = api.requests[-1].headers["x-api-key"]
     assert key.endswith("stranger-key" if is_trusted else "own-key")
     if not is_trusted:
         (note,) = [note for note in chat.notes if "not trusted" in note]
@@ -226,7 +226,7 @@ def test_the_key_command_of_the_user_finds_no_modules_of_a_stranger(
     send(store, ChatOptions(cwd=project, trusts_project=is_trusted), "go")
     assert (project / "ran").exists() is is_trusted
     expected = "stranger-key" if is_trusted else "own-key"
-    assert api.requests[-1].headers["authorization"].endswith(expected)
+    assert api.requests[-1].headers["x-api-key"].endswith(expected)
 
 
 @pytest.mark.parametrize("is_own", [True, False])

@@ -88,6 +88,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
         *("git sparse-checkout set src", "git cherry-pick plain --not main"),
         *("git checkout 'hooked^{/..}'", "git checkout 'hooked@{0..}'", "git merge 'hooked^{/..}'"),
         *("git checkout deep", "git switch near", "git --icase-pathspecs checkout hooked -- X"),
+        *("git tag v1 hooked && git checkout v1", "git tag v1 hooked; git merge v1"),
+        *("git add -A && git reset --hard", "git commit -m x && git checkout HEAD~2"),
+        *("git merge --abort --no-abort", "git rebase --skip", "git cherry-pick plain HEAD..plain"),
     ],
 )
 def test_a_branch_with_other_protected_files_asks(command: str, repository: Repository) -> None:
@@ -107,7 +110,7 @@ def test_a_branch_with_other_protected_files_asks(command: str, repository: Repo
         *("git reset hooked", "git checkout hooked -- b.txt", "git cherry-pick plain"),
         *("git stash", "git stash push -m text", "git stash list", "git checkout ."),
         *("git restore .", "git restore --staged .", "git checkout a.txt", "git rebase plain"),
-        *("git add . && git commit -m x && git checkout plain", "git checkout plain && git pull"),
+        *("git commit -m x && git switch -c new", "git checkout plain && git pull"),
         *("git rebase --abort", "git stash -u", "git checkout none", "git rebase main plain"),
         *("git cherry-pick main..plain", "git checkout -q -- a.txt", "git stash -m list"),
         *("git bisect good", "git sparse-checkout list", "git merge -m subtree-fix plain"),
@@ -340,3 +343,19 @@ def test_git_runs_no_program_of_the_repository(repository: Repository) -> None:
     for command in ("git checkout .", "git stash -u", "git checkout hooked"):
         repository.verdict(command)
     assert not canary.exists()
+
+
+def test_a_file_in_place_of_a_directory_asks(repository: Repository) -> None:
+    repository.git("checkout", "-q", "-b", "filed")
+    repository.commit("sub", "a file")
+    repository.git("checkout", "-q", "main")
+    assert repository.verdict("git checkout filed") is VerdictKind.ALLOW
+    repository.write("sub/.env", "ignored by git, and gone with the directory")
+    assert repository.verdict("git checkout filed") is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("key", ["pull.twohead", "pull.octopus"])
+def test_a_strategy_that_the_repository_names_asks(key: str, repository: Repository) -> None:
+    assert repository.verdict("git cherry-pick plain") is VerdictKind.ALLOW
+    repository.git("config", key, "x/y")
+    assert repository.verdict("git cherry-pick plain") is VerdictKind.ASK

@@ -85,14 +85,14 @@ def test_a_patch_that_only_the_program_patch_finds_asks(start: str, tmp_path: Pa
 def test_a_mail_as_git_writes_it_is_applied_by_a_rule(tmp_path: Path) -> None:
     head = "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit"
     (tmp_path / "x.patch").write_text(MAIL.format(head) + PATCH.format("src/app.py"))
-    for command in ("git am -3 --signoff x.patch", "git apply --stat x.patch", "git am --abort"):
+    for command in ("git am --signoff x.patch", "git apply --stat x.patch", "git am --skip"):
         assert _kind_of_patch(command, tmp_path) is VerdictKind.ALLOW
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        *("git apply x.patch", "git apply --check y.patch", "git am --abort", "git am x.patch"),
+        *("git apply x.patch", "git apply --check y.patch", "git am --quit", "git am x.patch"),
         *("patch -p1 -i x.patch", "patch -Np0 < x.patch"),
     ],
 )
@@ -131,3 +131,22 @@ def _kind_of_patch(
     deny = tuple(parse_rule(each, root, "test") for each in denials)
     policy = Policy(deny, (), allow, ApprovalMode.DEFAULT, root / cwd, (root,))
     return decide("Bash", [Runs(command)], policy).kind
+
+
+@pytest.mark.parametrize(
+    "command", ["git am -3 x.patch", "git am --3way x.patch", "git am --abort"]
+)
+def test_git_am_asks_if_it_may_change_other_files(command: str, tmp_path: Path) -> None:
+    (tmp_path / "x.patch").write_text(PATCH.format("x"))
+    assert _kind_of_patch(command, tmp_path) is VerdictKind.ASK
+
+
+def test_git_am_applies_a_patch_from_the_top(tmp_path: Path) -> None:
+    hooks = ["git", "-C", str(tmp_path), "config", "core.hooksPath", "tools/hooks"]
+    subprocess.run(hooks, check=True)
+    below = tmp_path / "src"
+    below.mkdir()
+    (below / "x.patch").write_text(PATCH.format("tools/hooks/post-applypatch"))
+    assert _kind_of_patch("git am x.patch", tmp_path, "src") is VerdictKind.ASK
+    (below / "x.patch").write_text(PATCH.format("tools/other"))
+    assert _kind_of_patch("git am x.patch", tmp_path, "src") is VerdictKind.ALLOW

@@ -189,6 +189,10 @@ def guard_branch(
         yield unknown_files(policy)
         return
     for path in (repository.top / name for name in names):
+        # A file or link replaces the directory, with everything in it.
+        if path.is_dir() and not path.is_symlink():
+            yield unknown_files(policy)
+            return
         if is_guarded(path, policy.directories, policy.added_path):
             yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
             return
@@ -210,7 +214,11 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
     if subcommand == "sparse-checkout" and texts == ["list"]:
         return None
     named, paths, options = _operands(subcommand, texts)
-    if options & CONTINUING and subcommand in UPSTREAM | PICKING and not named:
+    # Not `--abort --no-abort`, which merges.
+    if options and options <= CONTINUING and subcommand in UPSTREAM | PICKING and not named:
+        # `git rebase --skip` resets the files to where the branch is now, which may have moved.
+        if subcommand == "rebase" and "--skip" in options:
+            raise UnknownValue(subcommand)
         return None
     if _only_stages(subcommand, options):
         return BranchChange(tuple(named), only_stages=True)
@@ -221,6 +229,9 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
     if not is_known or _is_doubtful(subcommand, texts, options):
         raise UnknownValue(subcommand)
     ranges = [_ends(text) for text in named if ".." in text]
+    # Next to a range, git applies all ancestors of the other operands.
+    if ranges and subcommand in PICKING and len(named) > 1:
+        raise UnknownValue(subcommand)
     # The dots may also belong to one revision or path: `topic^{/a..b}`, `..`
     named = [part for text in named for part in (text, *(_ends(text) if ".." in text else ()))]
     if subcommand in UPSTREAM and not named:

@@ -51,6 +51,8 @@ def expands_addresses(name: str, words: tuple[Word, ...]) -> bool:
         return False
     texts = [word.text for word in words]
     kept = _without_data(texts)
+    if any(text.startswith("--expand-") for text in texts):  # variables in braces, also with -g
+        return True
     is_literal = any(is_option and text in NO_RANGES for text, is_option in kept)
     if is_literal and not any(map(NEXT.fullmatch, texts)):
         return False

@@ -162,21 +162,28 @@ def _without_options(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _is_stale(words: tuple[Word, ...], changing: Iterable[Inner], *, is_ordered: bool) -> bool:
-    """Return whether another part may move the branch first: `git fetch && git checkout x`."""
-    if BRINGING.isdisjoint(word.text for word in words[1:]):
+    """Return whether another part may change the repository first: `git tag x y; git checkout x`.
+
+    Even `git add` changes the outcome: `git reset --hard` then deletes files that were untracked.
+    """
+    if BRINGING.isdisjoint(word.text for word in words[1:]) or _only_creates(words):
         return False
-    for each in changing:
-        other = without_wrappers(each.part.words)
+    others = [without_wrappers(each.part.words) for each in changing]
+    if words not in others:  # `git stash list`
+        return False
+    for other in others:
         if other == words:
             if is_ordered:
                 return False
-        elif other and name_of(other[0]) == "git" and not _keeps_branches(other):
+        elif other and name_of(other[0]) == "git":
             return True
     return False
 
 
-def _keeps_branches(words: tuple[Word, ...]) -> bool:
-    return len(words) > 1 and words[1].text in SETTLED - {"branch"}
+def _only_creates(words: tuple[Word, ...]) -> bool:
+    """Return whether a call creates a branch at the current commit: `git switch -c new`."""
+    texts = [word.text for word in words[1:] if word.is_known]
+    return len(words) == 4 and texts[:2] in (["checkout", "-b"], ["switch", "-c"])
 
 
 def _guard_reading(

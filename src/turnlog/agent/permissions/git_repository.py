@@ -36,10 +36,11 @@ RUNNING_SECTIONS = frozenset("alias gc http init maintenance rebase".split())
 `git cherry-pick --strategy=x` runs the alias `merge-x`; `rebase.instructionFormat` may contain a
 line `exec x`, which `git pull` runs; with `http.saveCookies`, `git fetch` writes `http.cookieFile`.
 """
-RUNNING_KEYS = frozenset((("branch", "mergeoptions"),))
+RUNNING_KEYS = frozenset((("branch", "mergeoptions"), ("pull", "octopus"), ("pull", "twohead")))
 """Keys of the other HARMLESS_SECTIONS that are dangerous unless a command only reads.
 
-With `branch.main.mergeOptions = -F /x`, `git pull` copies any file into a commit message.
+With `branch.main.mergeOptions = -F /x`, `git pull` copies any file into a commit message; with
+`pull.twohead = x/y`, `git cherry-pick` runs `git-merge-x/y` from the work tree.
 """
 INTERRUPTED = {
     "sequencer/opts": re.compile(r"strategy(?!-)", re.I),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from turnlog.agent.permissions.bash import UNKNOWN, SimpleCommand, UnknownValue, Word
 from turnlog.agent.permissions.file_verdicts import WRITING, restricted
+from turnlog.agent.permissions.git_repository import find_repository
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
 from turnlog.agent.permissions.path_access import is_guarded
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
@@ -60,8 +61,11 @@ PLAIN_OPTIONS = {
 With any other option, the effect of a call is unknown: `--no-stat` cancels an option, `--appl`
 abbreviates one, and `--exclude` takes the next word as a name, whatever it looks like."""
 ONLY_SHOWING = frozenset("--check --numstat --stat --summary".split())
-CONTINUING = frozenset("--abort --continue --quit --resolved --retry --skip -r".split())
-"""Options of `git am` that continue an earlier patch instead of reading one."""
+CONTINUING = frozenset("--continue --quit --resolved --retry --skip -r".split())
+"""Options of `git am` that continue an earlier patch instead of reading one.
+
+With `--abort`, git returns to a commit that another call may have replaced.
+"""
 UNKNOWN_PATCH = AccessDecision(
     VerdictKind.ASK, "which files the patch changes is only known when it runs", is_guarded=True
 )
@@ -83,10 +87,22 @@ def guard_patches(
     if not texts and part.is_fed:
         yield UNKNOWN_PATCH
     yield from _judge_objects(words, texts, policy)
+    target = _target(name, words, place)
     for path, text in zip(paths, texts, strict=True):
         headers = list(dict.fromkeys(HEADER.findall(text)))
         yield from _judge(path, text, headers, policy)
-        yield from _judge_names(headers, place, policy)
+        yield from _judge_names(headers, target, policy)
+
+
+def _target(name: str, words: tuple[Word, ...], place: Path | None) -> Path | None:
+    """Return the directory that names in a patch are relative to: for `git am`, the top."""
+    if name != "git" or words[0].text != "am" or place is None:
+        return place
+    try:
+        repository = find_repository(place)
+    except (OSError, ValueError):
+        return None
+    return repository.top if repository else place
 
 
 def _judge_objects(
@@ -97,6 +113,9 @@ def _judge_objects(
     A binary patch takes its content from there, and `--3way` merges with it.
     """
     is_merge = any(word.text in THREE_WAY for word in words)
+    # A merge follows renames: a patch for one file may change another.
+    if is_merge and words[0].text == "am":
+        yield UNKNOWN_PATCH
     rules = [rule for rule in (*policy.deny, *policy.ask) if rule.tool == "Read"]
     if rules and (is_merge or any(map(BINARY.search, texts))):
         yield AccessDecision(VerdictKind.ASK, f"{rules[0].text} may be about it", is_firm=True)

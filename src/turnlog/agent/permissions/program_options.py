@@ -51,7 +51,7 @@ PROGRAM_OPTIONS = {
     "ag": ProgramOptions(r"--pag.*"),
     **dict.fromkeys(("bat", "batcat"), PAGER),
     **dict.fromkeys(("bsdtar", "gtar", "tar"), TAR),
-    "curl": ProgramOptions(r"--en.*|.*pkcs11:.*"),  # OpenSSL loads a library
+    "curl": ProgramOptions(r"--en.*|(?i:.*pkcs11:.*)"),  # OpenSSL loads a library
     **dict.fromkeys(("diff3", "sdiff"), MERGER),
     **dict.fromkeys(("fd", "fdfind"), FINDER),
     "install": ProgramOptions(r"--strip-.*"),

@@ -22,7 +22,7 @@ from turnlog.agent.workspace.shell.command_environment import (
     shell_of,
     shell_setup,
 )
-from turnlog.agent.workspace.shell.git_environment import UnguardedError, guard_git
+from turnlog.agent.workspace.shell.git_environment import UnguardedError, guard_git, steady_git
 from turnlog.agent.workspace.shell.processes import (
     Flood,
     Launch,
@@ -196,6 +196,8 @@ def _prepare(written: str, name: str, workspace: Workspace, grant: Grant) -> Lau
     try:
         if basis in CONFINED or (basis is Basis.RULE and grant.guards_git):
             environment |= guard_git(command, cwd, environment)
+        elif basis is Basis.RULE:
+            environment |= steady_git()
         temporary = Path(tempfile.gettempdir())
         wrapper = wrapper_of(basis, workspace.confinement, folders, temporary)
     except (UnguardedError, UsageError) as error:

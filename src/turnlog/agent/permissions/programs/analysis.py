@@ -110,12 +110,14 @@ NEVER_WRITING = PATHLESS | frozenset(
     """.split()
 )
 """Programs without an option that writes a file."""
-CLUSTER = re.compile(r"-[A-Za-z0-9]{1,16}")
+CLUSTER = re.compile(r"-[A-Za-z0-9]{1,1000}")
 """Clustered short options; a path may follow any letter."""
 PIECE = re.compile(r"[^\s=@:;,'\"<>(){}|&!`$\\]+")
 """A possible path inside a longer text: `f=@.env;type=x` has three."""
 MARKED = re.compile(r"[@<]\"?([^;,\"]+)")
 """A possible path after `@` or `<`, which may contain spaces: `f=@a b.txt;type=x`."""
+BEHIND = re.compile(r"[@<](?:\"([^\"]+)|(.+))", re.S)
+"""A possible path after `@` or `<`, with any signs in it: `f=@"a;b";type=x`, `x@a,b`."""
 ADDRESS = re.compile(r"file:(?://[^/]*)?(/[^?#]*)", re.I)
 """A `file:` URL; the group is its path."""
 
@@ -197,6 +199,8 @@ def guess_paths(argument: str) -> tuple[str, ...]:
 
     >>> guess_paths("--file=.env"), guess_paths("-f.env"), guess_paths("f=@.env;type=x")[-4:]
     (('--file=.env', '.env', '--file'), ('-f.env', 'f.env', '.env'), ('f', '.env', 'type', 'x'))
+    >>> "a;b" in guess_paths('x=@"a;b"'), "a,b" in guess_paths("x@a,b")
+    (True, True)
     """
     found = [argument]
     if "=" in argument:
@@ -208,6 +212,7 @@ def guess_paths(argument: str) -> tuple[str, ...]:
     found += [each.rpartition(":")[2] for each in found]
     found += PIECE.findall(argument)
     found += [*MARKED.findall(argument), *ADDRESS.findall(argument)]
+    found += [text for pair in BEHIND.findall(argument) for text in pair]
     # `file:///shop/l%69nk` is `/shop/link`, which may lead to a file that a rule denies.
     found += map(unquote, tuple(found)) if "%" in argument else ()
     return tuple(dict.fromkeys(filter(None, found)))

@@ -41,6 +41,12 @@ ALWAYS = {
     "status.submoduleSummary": "false",
     "submodule.recurse": "false",
 }
+STEADY = {
+    "am.threeWay": "false",
+    "commit.verbose": "0",
+    "merge.directoryRenames": "false",
+}
+"""Settings with which git would change or show other files than those that a rule was judged by."""
 VARIABLES = {
     "GIT_PAGER": "cat",
     "PAGER": "cat",
@@ -72,6 +78,11 @@ Name = tuple[str, str | None, str]
 
 class UnguardedError(Exception):
     """A repository's programs could not be listed, so git must not run."""
+
+
+def steady_git() -> dict[str, str]:
+    """Return variables for git calls that a rule allows: they affect the files that they name."""
+    return _counted(STEADY.items())
 
 
 def guard_git(command: str, cwd: Path, environment: Mapping[str, str]) -> dict[str, str]:
