@@ -320,3 +320,11 @@ def test_commands_that_a_rule_allows_run_the_repositorys_hooks(
     command = "git -c user.name=a -c user.email=a@b commit -qam second"
     calls.run_by(Grant(Basis.RULE), "Bash", command=command)
     assert repo.mark.exists()
+
+
+def test_a_merge_that_a_rule_allows_follows_no_renamed_directories(
+    calls: Calls, repo: Repository
+) -> None:
+    asked = "git config merge.directoryRenames; git config am.threeWay; git config commit.verbose"
+    shown = calls.run_by(Grant(Basis.RULE), "Bash", command=asked).content
+    assert str(shown).split() == ["false", "false", "0"]
