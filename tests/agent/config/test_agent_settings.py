@@ -22,7 +22,9 @@ class Places:
         self.store = store
         self.root = place / "project"
         self.managed = place / "etc" / "managed-settings.json"
-        self.root.mkdir()
+        # A repository of its own: a verdict on git looks for nested ones in all of its repository,
+        # which would be that of turnlog with the files of all running tests.
+        subprocess.run(["git", "init", "-q", str(self.root)], check=True)
 
     def write(self, name: str, **content: Any) -> None:
         path = {
