@@ -45,7 +45,7 @@ REASON = "one part may change files that another part uses"
 
 
 class FileRole(Struct, frozen=True):
-    """How a part of a command uses files."""
+    """The use of files by a part of a command."""
 
     changes: bool
     """True if it may create, change or remove files."""

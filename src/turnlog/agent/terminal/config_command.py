@@ -1,7 +1,7 @@
 """The slash command for settings: show those in force with their files, and change the user's own.
 
 Changes go into the user's settings file only. Settings of the project and of the organisation take
-precedence; if one of their files overrides a change, the user is told which.
+precedence; if one of their files overrides a change, a note names it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
