@@ -39,8 +39,10 @@ class Repository:
         self.git("add", name)
         self.git("commit", "-qm", name)
 
-    def verdict(self, command: str, *deny: str, is_bypass: bool = False) -> VerdictKind:
-        allowed = () if is_bypass else (parse_rule("Bash(git:*)", self.top, "test"),)
+    def verdict(
+        self, command: str, *deny: str, is_bypass: bool = False, allow: str = "git"
+    ) -> VerdictKind:
+        allowed = () if is_bypass else (parse_rule(f"Bash({allow}:*)", self.top, "test"),)
         denied = tuple(parse_rule(text, self.top, "test") for text in deny)
         mode = ApprovalMode.BYPASS if is_bypass else ApprovalMode.DEFAULT
         policy = Policy(denied, (), allowed, mode, self.top, (self.top,))
@@ -217,6 +219,38 @@ def test_hooks_in_the_work_tree_are_not_brought_from_the_index(
     repository.git("commit", "-qm", "remove")
     repository.git("reset", "-q", "HEAD~")
     assert repository.verdict(command) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("place", ["home", "included", "same line"])
+def test_hooks_are_protected_wherever_git_finds_their_directory(
+    place: str, repository: Repository, tmp_path: Path
+) -> None:
+    repository.git("checkout", "-q", "plain")
+    (repository.top / "tools").mkdir()
+    repository.commit("tools/hooks/pre-commit", "1")
+    repository.git("checkout", "-q", "main")
+    assert repository.verdict("git checkout plain") is VerdictKind.ALLOW
+    setting = "[core] hooksPath = tools/hooks\n"
+    if place == "same line":
+        with (repository.top / ".git/config").open("a") as file:
+            file.write(setting)
+    else:
+        (tmp_path / ".gitconfig").write_text("[include]\n\tpath = more\n")
+        (tmp_path / (".gitconfig" if place == "home" else "more")).write_text(setting)
+    assert repository.verdict("git checkout plain") is VerdictKind.ASK
+    assert repository.verdict("curl -o tools/hooks/pre-commit x.org", allow="curl") is (
+        VerdictKind.ASK
+    )
+
+
+def test_a_branch_with_several_upstreams_asks(repository: Repository) -> None:
+    repository.git("config", "branch.main.remote", ".")
+    repository.git("config", "branch.main.merge", "refs/heads/plain")
+    for command in ("git merge", "git rebase"):
+        assert repository.verdict(command) is VerdictKind.ALLOW
+    repository.git("config", "--add", "branch.main.merge", "refs/heads/hooked")
+    for command in ("git merge", "git rebase"):
+        assert repository.verdict(command) is VerdictKind.ASK
 
 
 @pytest.mark.parametrize(

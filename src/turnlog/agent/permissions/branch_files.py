@@ -1,11 +1,8 @@
 """Find the files that a git command would replace from a branch, commit or stash, or reset.
 
-`git checkout topic` names no file, but may replace `.claude/settings.json`. The calls of git here
-only read the index and objects, and run no program that the repository configures.
+`git checkout topic` names no file, but may replace `.claude/settings.json`.
 """
 
-import hashlib
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -15,29 +12,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.permissions.bash import UnknownValue, Word
-from turnlog.agent.permissions.file_verdicts import (
-    READING,
-    WRITING,
-    restricted,
-    restricted_names,
-)
+from turnlog.agent.permissions.file_verdicts import READING, WRITING, restricted
+from turnlog.agent.permissions.git_reader import GitReader
 from turnlog.agent.permissions.git_repository import Repository
-from turnlog.agent.permissions.path_access import (
-    guarded_places,
-    has_protected_part,
-    is_guarded,
-    names_of,
-)
+from turnlog.agent.permissions.path_access import is_guarded
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.working_directories import arguments_in
-from turnlog.agent.workspace.shell.command_environment import search_path
-from turnlog.agent.workspace.shell.git_environment import guard_git
-from turnlog.format.regular_files import read_regular
 
-PATIENCE = 10.0
-"""Maximum seconds for one call of git; it usually takes 5 ms."""
 MOST_NAMES = 2_000
-LARGEST = 1 << 22
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 BRINGING = frozenset(
     """
@@ -132,6 +114,8 @@ JOINED = re.compile(r"-[adfqt]+[A-Za-z]")
 CONTINUING = frozenset("--abort --continue --quit --skip".split())
 RESETTING = frozenset("checkout-index read-tree reset restore".split())
 UPSTREAM, PICKING = frozenset(("merge", "rebase")), frozenset(("cherry-pick", "revert"))
+UPSTREAM_BRANCH = "@{upstream}"
+"""What `git merge` and `git rebase` take without operands, if the branch has one upstream."""
 SEVERAL = ("...", "FETCH_HEAD", "^!", "^@", "^-")
 """Parts of a revision that stands for several commits, or not for the commit it starts with."""
 QUIET_STASH = frozenset("clear create drop list show store".split())
@@ -235,7 +219,7 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
     # The dots may also belong to one revision or path: `topic^{/a..b}`, `..`
     named = [part for text in named for part in (text, *(_ends(text) if ".." in text else ()))]
     if subcommand in UPSTREAM and not named:
-        named = ["@{upstream}"]
+        named = [UPSTREAM_BRANCH]
     # A rebase that stops at a conflict leaves the files of an intermediate commit.
     ranges += _replayed(named) if subcommand == "rebase" else ()
     # With several operands all but the first are paths, even if a branch has the same name.
@@ -343,13 +327,15 @@ def _changed_names(
     change: BranchChange, place: Path, repository: Repository, policy: Policy
 ) -> list[str]:
     """Return the names that a call may change, relative to the top of the work tree."""
-    git = _GitReader(place, repository)
+    git = GitReader(place, repository)
     if change.only_stages:
         _check_staged(change, git, policy)
         return []
     head = git.tree_of("HEAD") or EMPTY_TREE
     names: list[str] = []
     resets = change.resets
+    if UPSTREAM_BRANCH in change.revisions and git.has_several_upstreams():
+        raise UnknownValue(UPSTREAM_BRANCH)
     for text in change.revisions:
         trees = [tree for tree in git.trees_named(text) if tree]
         # A path in place of a branch: `git checkout .claude`, `git checkout .`
@@ -369,14 +355,14 @@ def _changed_names(
     return list(dict.fromkeys(names))
 
 
-def _unstashed(text: str, tree: str, git: "_GitReader") -> Iterator[str]:
+def _unstashed(text: str, tree: str, git: GitReader) -> Iterator[str]:
     yield from git.differing(git.tree_of(f"{text}^1") or EMPTY_TREE, tree, ())
     # The third parent of a stash holds files that were not tracked.
     if untracked := git.tree_of(f"{text}^3"):
         yield from git.differing(EMPTY_TREE, untracked, ())
 
 
-def _check_staged(change: BranchChange, git: "_GitReader", policy: Policy) -> None:
+def _check_staged(change: BranchChange, git: GitReader, policy: Policy) -> None:
     """Raise `UnknownValue` if a denied file may be staged under another name.
 
     From the index it can be checked out, and `git diff` shows it.
@@ -384,115 +370,3 @@ def _check_staged(change: BranchChange, git: "_GitReader", policy: Policy) -> No
     if any(rule.tool in READING for rule in (*policy.deny, *policy.ask)):
         for text in change.revisions:
             git.tree_of(text)
-
-
-class _GitReader:
-    """Asks git about trees and names, without running programs that the repository configures."""
-
-    def __init__(self, place: Path, repository: Repository) -> None:
-        self._place, self._top = place, repository.top
-        known = {name: os.environ[name] for name in ("HOME",) if name in os.environ}
-        known["PATH"] = search_path([repository.top])
-        self._environment = known | guard_git("", place, known)
-
-    def names_from(self, *arguments: str, given: bytes = b"") -> list[str]:
-        """Run git with `-z` and return the names that it prints."""
-        done = self._run(arguments[0], "-z", *arguments[1:], given=given)
-        if done.returncode != 0:
-            raise ValueError(arguments[0])
-        return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
-
-    def tree_of(self, revision: str) -> str:
-        """Return the hash of a revision's tree; empty if there is no such revision.
-
-        Raises `UnknownValue` for the tree of a directory, such as `HEAD:config`: its names are
-        relative to that directory, so rules do not match them.
-        """
-        # In two steps: `:/text^{tree}` would look for another text.
-        found = self._parse(revision)
-        done = self._run("rev-parse", f"{found}^{{commit}}", f"{found}^{{tree}}") if found else None
-        if done and done.returncode == 0:
-            return done.stdout.decode().split()[-1]
-        if found and self._parse(f"{found}^{{tree}}"):
-            raise UnknownValue(revision)
-        return ""
-
-    def _parse(self, revision: str) -> str:
-        done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
-        return done.stdout.decode().split()[-1] if done.returncode == 0 else ""
-
-    def trees_named(self, text: str) -> list[str]:
-        """Return the trees of a revision, or of the remote branches that git may check out."""
-        # If a branch and a tag share a name, `git checkout` takes the branch, other calls the tag.
-        found = [self.tree_of(name) for name in (text, f"refs/heads/{text}")]
-        if any(found):
-            return list(dict.fromkeys(found))
-        if not text or any(mark in text for mark in "*?[\\"):
-            return []
-        refs = (f"refs/remotes/**/{text}", *self._tracking(f"refs/heads/{text}"))
-        done = self._run("for-each-ref", "--format=%(objectname)", *refs)
-        return [self.tree_of(each) for each in done.stdout.decode().split()]
-
-    def _tracking(self, branch: str) -> Iterator[str]:
-        """Yield the local refs that refspecs (`refs/heads/*:refs/x/*`) map a remote branch to."""
-        done = self._run("config", "-z", "--get-regexp", r"^remote\..*\.fetch$")
-        for line in done.stdout.decode().split("\0"):
-            source, _, kept = line.partition("\n")[2].removeprefix("+").partition(":")
-            start, has_star, end = source.partition("*")
-            if source == branch:
-                yield kept
-            elif has_star and branch.startswith(start) and branch.endswith(end):
-                yield kept.replace("*", branch[len(start) : len(branch) - len(end)])
-
-    def differing(self, first: str, second: str, paths: tuple[str, ...]) -> list[str]:
-        """Return the names whose content or mode differs between two trees."""
-        options = ("-r", "--name-only", "--no-renames", "--no-ext-diff")
-        return self.names_from("diff-tree", *options, first, second, "--", *paths)
-
-    def touched(self, *revisions: str) -> list[str]:
-        """Return the names that commits change, compared with each of their parents."""
-        listed = self._run("rev-list", *revisions, "--")
-        options = ("-r", "-m", "--root", "--no-commit-id", "--name-only", "--no-renames")
-        return self.names_from(
-            "diff-tree", "--stdin", *options, "--no-ext-diff", given=listed.stdout
-        )
-
-    def uncommitted(self, head: str, policy: Policy) -> list[str]:
-        """Return staged files, and modified files that are protected or that a rule restricts."""
-        staged = self.names_from("diff-index", "--cached", "--name-only", "--no-renames", head)
-        return [*staged, *self._modified(policy)]
-
-    def _modified(self, policy: Policy) -> Iterator[str]:
-        tops = names_of(self._top)
-        starts, single = guarded_places(policy.directories, policy.added_path)
-        # Hashed here, because git would run filters on the files.
-        for line in self.names_from("ls-files", "--stage", "--full-name", ":/"):
-            about, _, name = line.partition("\t")
-            path = f"{self._top}/{name}"
-            is_watched = (
-                path.startswith(starts)
-                or path in single
-                or has_protected_part(Path(name))
-                or restricted_names(tuple(top / name for top in tops), policy, WRITING, "Edit")
-            )
-            if is_watched and not self._is_same(name, about.split()[1]):
-                yield name
-
-    def _is_same(self, name: str, digest: str) -> bool:
-        try:
-            content = read_regular(self._top / name, LARGEST)
-        except OSError:
-            return False
-        blob = b"blob %d\0" % len(content) + content
-        return digest in (hashlib.sha1(blob).hexdigest(), hashlib.sha256(blob).hexdigest())
-
-    def _run(self, *arguments: str, given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
-        return subprocess.run(
-            ["git", *arguments],
-            cwd=self._place,
-            env=self._environment,
-            input=given,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-        )

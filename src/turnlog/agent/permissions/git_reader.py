@@ -1,0 +1,143 @@
+"""Ask git about trees and names, to judge a call of git before it runs.
+
+The calls of git here only read the index, objects and settings, and run no program that the
+repository configures.
+"""
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from turnlog.agent.permissions.bash import UnknownValue
+from turnlog.agent.permissions.file_verdicts import WRITING, restricted_names
+from turnlog.agent.permissions.git_repository import Repository
+from turnlog.agent.permissions.path_access import guarded_places, has_protected_part, names_of
+from turnlog.agent.permissions.policy import Policy
+from turnlog.agent.workspace.shell.command_environment import search_path
+from turnlog.agent.workspace.shell.git_environment import guard_git
+from turnlog.format.regular_files import read_regular
+
+PATIENCE = 10.0
+"""Maximum seconds for one call of git; it usually takes 5 ms."""
+LARGEST = 1 << 22
+"""Maximum size of a file to hash; a larger one counts as changed."""
+
+
+class GitReader:
+    """Asks git about trees and names, without running programs that the repository configures."""
+
+    def __init__(self, place: Path, repository: Repository) -> None:
+        self._place, self._top = place, repository.top
+        known = {name: os.environ[name] for name in ("HOME",) if name in os.environ}
+        known["PATH"] = search_path([repository.top])
+        self._environment = known | guard_git("", place, known)
+
+    def names_from(self, *arguments: str, given: bytes = b"") -> list[str]:
+        """Run git with `-z` and return the names that it prints."""
+        done = self._run(arguments[0], "-z", *arguments[1:], given=given)
+        if done.returncode != 0:
+            raise ValueError(arguments[0])
+        return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+
+    def tree_of(self, revision: str) -> str:
+        """Return the hash of a revision's tree; empty if there is no such revision.
+
+        Raises `UnknownValue` for the tree of a directory, such as `HEAD:config`: its names are
+        relative to that directory, so rules do not match them.
+        """
+        # In two steps: `:/text^{tree}` would look for another text.
+        found = self._parse(revision)
+        done = self._run("rev-parse", f"{found}^{{commit}}", f"{found}^{{tree}}") if found else None
+        if done and done.returncode == 0:
+            return done.stdout.decode().split()[-1]
+        if found and self._parse(f"{found}^{{tree}}"):
+            raise UnknownValue(revision)
+        return ""
+
+    def _parse(self, revision: str) -> str:
+        done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
+        return done.stdout.decode().split()[-1] if done.returncode == 0 else ""
+
+    def trees_named(self, text: str) -> list[str]:
+        """Return the trees of a revision, or of the remote branches that git may check out."""
+        # If a branch and a tag share a name, `git checkout` takes the branch, other calls the tag.
+        found = [self.tree_of(name) for name in (text, f"refs/heads/{text}")]
+        if any(found):
+            return list(dict.fromkeys(found))
+        if not text or any(mark in text for mark in "*?[\\"):
+            return []
+        refs = (f"refs/remotes/**/{text}", *self._tracking(f"refs/heads/{text}"))
+        done = self._run("for-each-ref", "--format=%(objectname)", *refs)
+        return [self.tree_of(each) for each in done.stdout.decode().split()]
+
+    def has_several_upstreams(self) -> bool:
+        """Return whether `git merge` without operands merges more than one branch."""
+        branch = self._run("symbolic-ref", "--short", "HEAD").stdout.decode().rstrip("\n")
+        done = self._run("config", "-z", "--get-all", f"branch.{branch}.merge")
+        return done.stdout.count(b"\0") > 1
+
+    def _tracking(self, branch: str) -> Iterator[str]:
+        """Yield the local refs that refspecs (`refs/heads/*:refs/x/*`) map a remote branch to."""
+        done = self._run("config", "-z", "--get-regexp", r"^remote\..*\.fetch$")
+        for line in done.stdout.decode().split("\0"):
+            source, _, kept = line.partition("\n")[2].removeprefix("+").partition(":")
+            start, has_star, end = source.partition("*")
+            if source == branch:
+                yield kept
+            elif has_star and branch.startswith(start) and branch.endswith(end):
+                yield kept.replace("*", branch[len(start) : len(branch) - len(end)])
+
+    def differing(self, first: str, second: str, paths: tuple[str, ...]) -> list[str]:
+        """Return the names whose content or mode differs between two trees."""
+        options = ("-r", "--name-only", "--no-renames", "--no-ext-diff")
+        return self.names_from("diff-tree", *options, first, second, "--", *paths)
+
+    def touched(self, *revisions: str) -> list[str]:
+        """Return the names that commits change, compared with each of their parents."""
+        listed = self._run("rev-list", *revisions, "--")
+        options = ("-r", "-m", "--root", "--no-commit-id", "--name-only", "--no-renames")
+        return self.names_from(
+            "diff-tree", "--stdin", *options, "--no-ext-diff", given=listed.stdout
+        )
+
+    def uncommitted(self, head: str, policy: Policy) -> list[str]:
+        """Return staged files, and modified files that are protected or that a rule restricts."""
+        staged = self.names_from("diff-index", "--cached", "--name-only", "--no-renames", head)
+        return [*staged, *self._modified(policy)]
+
+    def _modified(self, policy: Policy) -> Iterator[str]:
+        tops = names_of(self._top)
+        starts, single = guarded_places(policy.directories, policy.added_path)
+        # Hashed here, because git would run filters on the files.
+        for line in self.names_from("ls-files", "--stage", "--full-name", ":/"):
+            about, _, name = line.partition("\t")
+            path = f"{self._top}/{name}"
+            is_watched = (
+                path.startswith(starts)
+                or path in single
+                or has_protected_part(Path(name))
+                or restricted_names(tuple(top / name for top in tops), policy, WRITING, "Edit")
+            )
+            if is_watched and not self._is_same(name, about.split()[1]):
+                yield name
+
+    def _is_same(self, name: str, digest: str) -> bool:
+        try:
+            content = read_regular(self._top / name, LARGEST)
+        except OSError:
+            return False
+        blob = b"blob %d\0" % len(content) + content
+        return digest in (hashlib.sha1(blob).hexdigest(), hashlib.sha256(blob).hexdigest())
+
+    def _run(self, *arguments: str, given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            ["git", *arguments],
+            cwd=self._place,
+            env=self._environment,
+            input=given,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
