@@ -342,6 +342,11 @@ def test_a_doubt_about_a_file_names_the_rule(arena: Arena) -> None:
     assert NO_KEEP[0] in decide("Bash", [Runs("rm $PWD/x")], policy).reason
 
 
+def test_a_doubt_about_names_in_a_pipe_names_the_program(arena: Arena) -> None:
+    verdict = decide("Bash", [Runs("ls src | xargs wc -l")], arena.policy(Trial("")))
+    assert verdict.reason == "which files wc gets is only known when it runs"
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -164,18 +164,19 @@ def _judge_program(part: SimpleCommand, command: ShellCommand) -> Iterator[Acces
     if not words[0].is_known:
         yield AccessDecision(VerdictKind.ASK, "which program runs is only known when it runs")
         return
+    name = words[0].text
     for place in command.places:
         try:
             arguments = arguments_in(without_status(words), place)
         except UnknownValue as unknown:
-            if words[0].text not in READERS:
+            if name not in READERS:
                 yield _lacking(part)
                 return
-            yield AccessDecision(
-                VerdictKind.ASK, f"what {unknown} stands for is only known when it runs"
-            )
+            # Arguments that `xargs` adds have no text in the command.
+            what = f"what {unknown} stands for" if str(unknown) else f"which files {name} gets"
+            yield AccessDecision(VerdictKind.ASK, f"{what} is only known when it runs")
             return
-        effect = _effect(words[0].text, arguments, command.policy.mode)
+        effect = _effect(name, arguments, command.policy.mode)
         if effect is None:
             yield _lacking(part)
             return
