@@ -7,6 +7,7 @@ import pytest
 
 from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
 from turnlog.agent.workspace.access import Runs
+from turnlog.agent.workspace.shell.git_environment import steady_git
 
 SETTINGS = ".claude/settings.json"
 
@@ -92,7 +93,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
         *("git checkout deep", "git switch near", "git --icase-pathspecs checkout hooked -- X"),
         *("git tag v1 hooked && git checkout v1", "git tag v1 hooked; git merge v1"),
         *("git add -A && git reset --hard", "git commit -m x && git checkout HEAD~2"),
-        *("git merge --abort --no-abort", "git rebase --skip", "git cherry-pick plain HEAD..plain"),
+        *("git merge --abort --no-abort", "git cherry-pick plain HEAD..plain"),
+        *("git merge -s foo plain", "git rebase --strategy=foo plain", "git merge plain..hooked"),
+        *("git --shallow-file x checkout hooked", "git --no-replace-objects checkout plain"),
     ],
 )
 def test_a_branch_with_other_protected_files_asks(command: str, repository: Repository) -> None:
@@ -116,6 +119,8 @@ def test_a_branch_with_other_protected_files_asks(command: str, repository: Repo
         *("git rebase --abort", "git stash -u", "git checkout none", "git rebase main plain"),
         *("git cherry-pick main..plain", "git checkout -q -- a.txt", "git stash -m list"),
         *("git bisect good", "git sparse-checkout list", "git merge -m subtree-fix plain"),
+        *("git merge -Xtheirs plain", "git merge -X theirs -s ort plain", "git rebase --skip"),
+        *("git --no-pager -P merge plain", "git merge -m -- plain", "git push -u origin plain"),
     ],
 )
 def test_other_branches_need_no_question(command: str, repository: Repository) -> None:
@@ -393,3 +398,130 @@ def test_a_strategy_that_the_repository_names_asks(key: str, repository: Reposit
     assert repository.verdict("git cherry-pick plain") is VerdictKind.ALLOW
     repository.git("config", key, "x/y")
     assert repository.verdict("git cherry-pick plain") is VerdictKind.ASK
+
+
+UPSTREAM_OPTIONS = ("", "-m x", "-X theirs", "-Xours", "-s recursive", "--cleanup=strip", "--log")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"git merge {options}" for options in UPSTREAM_OPTIONS),
+        *("git rebase -X theirs", "git rebase --empty=drop", "git rebase --onto plain"),
+    ],
+)
+def test_the_value_of_an_option_is_no_branch(command: str, repository: Repository) -> None:
+    repository.git("config", "branch.main.remote", ".")
+    repository.git("config", "branch.main.merge", "refs/heads/hooked")
+    assert repository.verdict(command) is VerdictKind.ASK
+    repository.git("config", "branch.main.merge", "refs/heads/plain")
+    assert repository.verdict(command) is VerdictKind.ALLOW
+
+
+def test_a_merge_that_follows_a_rename_to_a_protected_file_asks(repository: Repository) -> None:
+    repository.commit("s.txt", "one\ntwo\nthree\nfour\n")
+    repository.git("checkout", "-q", "-b", "topic")
+    repository.commit("s.txt", "one\ntwo\nthree\nevil\n")
+    repository.git("checkout", "-q", "main")
+    repository.write("s.txt", "one\ntwo\nthree\n4\n")
+    repository.git("stash")
+    commands = ("merge topic", "cherry-pick topic", "cherry-pick -n topic", "stash apply")
+    for command in commands:
+        assert repository.verdict(f"git {command}") is VerdictKind.ALLOW
+    repository.git("mv", "s.txt", ".envrc")
+    # What is staged counts as well: `git stash apply` and `cherry-pick -n` merge with the index.
+    assert repository.verdict("git stash apply") is VerdictKind.ASK
+    repository.git("commit", "-qm", "rename")
+    for command in commands:
+        assert repository.verdict(f"git {command}") is VerdictKind.ASK
+
+
+class Conflict:
+    """A repository in which an operation has stopped at a conflict."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+        repository.git("checkout", "-q", "-b", "topic")
+        repository.commit("a.txt", "2")
+        repository.git("checkout", "-q", "main")
+        repository.commit("a.txt", "3")
+
+    def stop_at(self, *arguments: str) -> None:
+        with pytest.raises(subprocess.CalledProcessError):
+            self.repository.git(*arguments)
+
+
+@pytest.mark.parametrize("subcommand", ["merge", "cherry-pick", "revert"])
+def test_aborting_asks_if_the_branch_has_moved(subcommand: str, repository: Repository) -> None:
+    conflict = Conflict(repository)
+    conflict.stop_at(subcommand, "topic" if subcommand != "revert" else "HEAD~1")
+    for option in ("--abort", "--continue", "--quit"):
+        assert repository.verdict(f"git {subcommand} {option}") is VerdictKind.ALLOW
+    repository.git("update-ref", "refs/heads/main", "hooked")
+    assert repository.verdict(f"git {subcommand} --abort") is VerdictKind.ASK
+    assert repository.verdict(f"git {subcommand} --continue") is VerdictKind.ALLOW
+    (repository.top / ".git/sequencer").mkdir()
+    assert repository.verdict(f"git {subcommand} --continue") is VerdictKind.ASK
+
+
+def test_a_rebase_continues_unless_a_commit_changes_protected_files(repository: Repository) -> None:
+    conflict = Conflict(repository)
+    conflict.stop_at("rebase", "topic")
+    todo = repository.top / ".git/rebase-merge/git-rebase-todo"
+    for option in ("--continue", "--skip", "--abort"):
+        assert repository.verdict(f"git rebase {option}") is VerdictKind.ALLOW
+    for line in (f"pick {repository.hash_of('hooked').strip()} x", "exec ./x", "merge -C x y"):
+        todo.write_text(f"{line}\n")
+        assert repository.verdict("git rebase --continue") is VerdictKind.ASK
+    todo.write_text(f"# x\n\npick {repository.hash_of('plain').strip()} x\ndrop abc\n")
+    assert repository.verdict("git rebase --continue") is VerdictKind.ALLOW
+    (repository.top / ".git/rebase-merge/orig-head").write_text(repository.hash_of("hooked"))
+    assert repository.verdict("git rebase --abort") is VerdictKind.ASK
+
+
+def test_a_rebase_that_ends_with_a_stash_asks(repository: Repository) -> None:
+    conflict = Conflict(repository)
+    conflict.stop_at("rebase", "topic")
+    (repository.top / ".git/rebase-merge/autostash").write_text(repository.hash_of("hooked"))
+    for option in ("--continue", "--abort"):
+        assert repository.verdict(f"git rebase {option}") is VerdictKind.ASK
+
+
+def test_a_push_to_a_repository_in_the_project_asks(repository: Repository) -> None:
+    repository.git("init", "-q", "--bare", "vendor/evil.git")
+    other = repository.top.parent / "elsewhere"
+    repository.git("init", "-q", "--bare", str(other))
+    for destination in ("./vendor/evil.git", "vendor/evil", ".", f"file://{repository.top}"):
+        assert repository.verdict(f"git push {destination} main") is VerdictKind.ASK
+        assert repository.verdict(f"git push -o x {destination} main") is VerdictKind.ASK
+        assert repository.verdict(f"git push --rep={destination}") is VerdictKind.ASK
+    (repository.top / "topic").mkdir()
+    for command in (f"git push -q {other} main", "git push -u origin topic", "git push"):
+        assert repository.verdict(command) is VerdictKind.ALLOW
+    repository.git("remote", "add", "origin", "vendor/evil.git")
+    assert repository.verdict("git push") is VerdictKind.ASK
+    repository.git("remote", "set-url", "origin", "https://example.com/x.git")
+    assert repository.verdict("git push") is VerdictKind.ALLOW
+    repository.git("remote", "set-url", "--push", "origin", str(repository.top / "vendor/evil.git"))
+    assert repository.verdict("git push origin main") is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git fetch 'ext::sh -c x'", "git pull foo::x main", "git clone ext::x y"),
+        *("git archive --remote=vendor main", "git archive --remot vendor main"),
+        *("git fetch . x:refs/replace/abc", "git push . a:refs/replace/b"),
+        "git update-ref refs/replace/a b",
+    ],
+)
+def test_addresses_that_run_programs_and_replaced_objects_ask(
+    command: str, repository: Repository
+) -> None:
+    assert repository.verdict(command) is VerdictKind.ASK
+
+
+def test_replaced_objects_show_no_other_content(repository: Repository) -> None:
+    assert steady_git()["GIT_NO_REPLACE_OBJECTS"] == "1"
+    repository.git("replace", "plain", "hooked")
+    assert repository.verdict("git checkout plain") is VerdictKind.ALLOW

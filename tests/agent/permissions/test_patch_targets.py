@@ -85,7 +85,7 @@ def test_a_patch_that_only_the_program_patch_finds_asks(start: str, tmp_path: Pa
 def test_a_mail_as_git_writes_it_is_applied_by_a_rule(tmp_path: Path) -> None:
     head = "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit"
     (tmp_path / "x.patch").write_text(MAIL.format(head) + PATCH.format("src/app.py"))
-    for command in ("git am --signoff x.patch", "git apply --stat x.patch", "git am --skip"):
+    for command in ("git am --signoff x.patch", "git apply --stat x.patch", "git am --quit"):
         assert _kind_of_patch(command, tmp_path) is VerdictKind.ALLOW
 
 
@@ -100,6 +100,11 @@ def test_a_patch_of_other_files_is_applied_by_a_rule(command: str, tmp_path: Pat
     (tmp_path / "x.patch").write_text(PATCH.format("src/app.py"))
     (tmp_path / "y.patch").write_text(PATCH.format(".envrc"))
     assert _kind_of_patch(command, tmp_path) is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize("option", ["--skip", "--continue", "-r", "--abort", "--quit --skip"])
+def test_an_interrupted_patch_asks(option: str, tmp_path: Path) -> None:
+    assert _kind_of_patch(f"git am {option}", tmp_path) is VerdictKind.ASK
 
 
 @pytest.mark.parametrize(("folder", "name"), [(".claude", "settings.json"), ("docs/old", "x.md")])

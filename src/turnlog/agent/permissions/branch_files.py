@@ -13,8 +13,10 @@ from msgspec import Struct
 
 from turnlog.agent.permissions.bash import UnknownValue, Word
 from turnlog.agent.permissions.file_verdicts import READING, WRITING, restricted
+from turnlog.agent.permissions.git_calls import GitArguments, parse_call
 from turnlog.agent.permissions.git_reader import GitReader
 from turnlog.agent.permissions.git_repository import Repository
+from turnlog.agent.permissions.interrupted_operations import read_continuation
 from turnlog.agent.permissions.path_access import is_guarded
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.working_directories import arguments_in
@@ -29,90 +31,16 @@ BRINGING = frozenset(
     """.split()
 )
 """Subcommands that change tracked files without naming them."""
-LIMITED = frozenset("checkout checkout-index reset restore".split())
-"""Subcommands whose arguments after `--` are paths; the others merge or switch to them."""
-SHIFTING = re.compile(r"(?:-\w*|--[a-z-]+=)?subtree(?:=.*)?")
-"""The `subtree` strategy or option, which puts the files of a branch into another directory."""
-RECURSION = "--recurse-submodules"
-WHOLE = "--root"
-"""The option of `git rebase` that replays all commits."""
-STASH = "--autostash"
-"""The option of `git merge` and `git rebase` that stashes changes; restoring them may fail."""
-CREATING = frozenset("-b -B -c -C --create --force-create".split())
-"""Options that are followed by the name of a new branch."""
-KEEPING = {
-    **dict.fromkeys(
-        ("checkout", "switch"),
-        CREATING
-        | frozenset(
-            """
-            -d --detach --guess --no-guess --no-progress --no-track --progress -q --quiet -t --track
-            """.split()
-        ),
-    ),
-    "checkout-index": frozenset("-a --all -f --force -q --quiet -u --index".split()),
-    "merge": frozenset(
-        """
-        --allow-unrelated-histories --autostash --cleanup --commit -e --edit --ff --ff-only
-        --gpg-sign --log -m --message -n --no-autostash --no-commit --no-edit --no-ff --no-gpg-sign
-        --no-log --no-progress --no-rerere-autoupdate --no-signoff --no-squash --no-stat --no-verify
-        --progress -q --quiet --rerere-autoupdate -s -S --signoff --squash --stat --strategy
-        --strategy-option -v --verbose --verify -X
-        """.split()
-    ),
-    "rebase": frozenset(
-        """
-        --autosquash --autostash --committer-date-is-author-date --empty --exec -f --force-rebase
-        --gpg-sign -i --ignore-date --interactive --keep-base --keep-empty -m --merge -n
-        --no-autosquash --no-autostash --no-ff --no-gpg-sign --no-keep-empty
-        --no-reapply-cherry-picks --no-rerere-autoupdate --no-stat --no-update-refs --no-verify
-        --onto -q --quiet -r --reapply-cherry-picks --rebase-merges --rerere-autoupdate -s -S
-        --signoff --stat --strategy --strategy-option --update-refs -v --verbose --verify
-        -x -X
-        """.split()
-    ),
-    "reset": frozenset("--hard -q --quiet".split()),
-    "restore": frozenset("-q --quiet -s --source -S --staged -W --worktree".split()),
-}
-"""Allowlist of options that bring no files by themselves, by subcommand; any other option asks.
-
-Git accepts abbreviated options, and new versions add options, so a denylist would never be
-complete.
-"""
-DISCARDING = frozenset(
-    """
-    --conflict -f --force --ignore-other-worktrees --ignore-skip-worktree-bits -m --merge
-    --no-overlay --no-overwrite-ignore --ours --overlay --overwrite-ignore --pathspec-from-file
-    --theirs
-    """.split()
-)
-"""Options with which `git checkout` may also discard changes."""
-LISTING = frozenset(
-    """
-    --all --alternate-refs --bisect --branches --exclude --glob --not --reflog --remotes --stdin
-    --tags
-    """.split()
-)
-"""Options that select commits without naming them; git does not accept abbreviations of these."""
+SHIFTING = re.compile(r"subtree(?:=.*)?", re.S)
+"""An option of a strategy that puts the files of a branch into another directory."""
+STRATEGIES = frozenset("octopus ort ours recursive resolve".split())
+"""Merge strategies of git itself; for any other, git runs a program `git-merge-NAME`."""
 UNSTAGING = {
     "reset": frozenset("--mixed -N -q --quiet --soft".split()),
     "restore": frozenset("-q --quiet -S --staged".split()),
 }
-"""Options with which a subcommand changes only the index."""
-PICKED = re.compile(
-    r"-[ensx]+|-[mSX].*|--(?:allow-empty|allow-empty-message|cleanup|commit|edit|ff|gpg-sign"
-    r"|keep-redundant-commits|mainline|no-commit|no-edit|no-gpg-sign|no-rerere-autoupdate"
-    r"|no-signoff|rerere-autoupdate|signoff|st[a-z-]*)",
-    re.S,
-)
-"""Options of `git cherry-pick` and `git revert` that do not select commits.
-
-Both also accept the options of `git log`: `-5 --grep=x topic` applies a commit without naming it.
-"""
-JOINED = re.compile(r"-[adfqt]+[A-Za-z]")
-"""Combined short options, of which only the last may take a value: `git switch -qc new`."""
+"""Flags with which a subcommand changes only the index."""
 CONTINUING = frozenset("--abort --continue --quit --skip".split())
-RESETTING = frozenset("checkout-index read-tree reset restore".split())
 UPSTREAM, PICKING = frozenset(("merge", "rebase")), frozenset(("cherry-pick", "revert"))
 UPSTREAM_BRANCH = "@{upstream}"
 """What `git merge` and `git rebase` take without operands, if the branch has one upstream."""
@@ -121,12 +49,6 @@ SEVERAL = ("...", "FETCH_HEAD", "^!", "^@", "^-")
 QUIET_STASH = frozenset("clear create drop list show store".split())
 TAKING_STASH = frozenset("apply branch pop".split())
 UNTRACKED = frozenset(("-u", "--include-untracked"))
-PLAIN_STASH = frozenset(
-    """
-    -- -k --keep-index -m --message --no-keep-index --pathspec-file-nul --pathspec-from-file -q
-    --quiet
-    """.split()
-)
 UNKNOWN = "which files git changes is only known when it runs"
 
 
@@ -141,8 +63,10 @@ class BranchChange(Struct, frozen=True):
     """True if uncommitted changes may be lost."""
     ranges: tuple[tuple[str, str], ...] = ()
     """Ranges `first..last` of commits that are applied one by one."""
-    picks: bool = False
-    """True if it applies the diff of each commit, as `git cherry-pick` and `git revert` do."""
+    picked: tuple[str, ...] = ()
+    """Commits whose diffs are applied, as by `git cherry-pick` and `git revert`."""
+    merges: bool = False
+    """True if changes are merged, which follows renames."""
     unstashes: bool = False
     """True if the revisions are stashes."""
     takes_untracked: bool = False
@@ -164,7 +88,7 @@ def guard_branch(
     if not words[1:] or (words[1].is_known and words[1].text not in BRINGING):
         return
     try:
-        change = read_change(arguments_in(words[1:], place))
+        change = read_change(arguments_in(words[1:], place), repository.directory)
         names = _changed_names(change, place, repository, policy) if change else []
     except (OSError, UnknownValue, ValueError, subprocess.TimeoutExpired):
         yield unknown_files(policy)
@@ -185,7 +109,7 @@ def guard_branch(
             return
 
 
-def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
+def read_change(arguments: tuple[str, ...], directory: Path) -> BranchChange | None:
     """Return the change that a call of git may make; None if it replaces no files.
 
     Raises `UnknownValue` if the change is only known when git runs.
@@ -197,64 +121,73 @@ def read_change(arguments: tuple[str, ...]) -> BranchChange | None:
         return _read_stash(texts)
     if subcommand == "sparse-checkout" and texts == ["list"]:
         return None
-    named, paths, options = _operands(subcommand, texts)
-    # Not `--abort --no-abort`, which merges.
-    if options and options <= CONTINUING and subcommand in UPSTREAM | PICKING and not named:
-        # `git rebase --skip` resets the files to where the branch is now, which may have moved.
-        if subcommand == "rebase" and "--skip" in options:
-            raise UnknownValue(subcommand)
-        return None
-    if _only_stages(subcommand, options):
-        return BranchChange(tuple(named), only_stages=True)
-    known = KEEPING.get(subcommand, frozenset())
-    is_plain = subcommand in PICKING or options <= known
-    is_known = is_plain or (subcommand == "checkout" and options <= known | DISCARDING)
-    # `git restore -stopic`, `git switch --orphan x`, `git merge --into-name x`
-    if not is_known or _is_doubtful(subcommand, texts, options):
+    call = parse_call(subcommand, texts)
+    if subcommand in UPSTREAM | PICKING:
+        if not call.flags.isdisjoint(CONTINUING):
+            return _read_continuation(subcommand, texts, directory)
+        return _read_merge(subcommand, call)
+    return _read_move(subcommand, call)
+
+
+def _read_continuation(subcommand: str, texts: list[str], directory: Path) -> BranchChange | None:
+    """Return the change of `--abort`, `--continue` or `--skip`, which take no other arguments."""
+    if len(texts) != 1:
         raise UnknownValue(subcommand)
+    left = read_continuation(subcommand, texts[0], directory)
+    if left is None:
+        return None
+    return BranchChange(left.target, resets=left.resets, picked=left.commits, merges=True)
+
+
+def _read_move(subcommand: str, call: GitArguments) -> BranchChange:
+    """Return the change of a call that takes files from a commit or from the index."""
+    named = [*call.operands, *call.values_of("-s", "--source")]
+    _check_revisions(named)
+    # `git restore --source=topic --staged x` changes only the index, too.
+    if call.flags <= UNSTAGING.get(subcommand, frozenset()) and (
+        subcommand == "reset" or not call.flags.isdisjoint(("-S", "--staged"))
+    ):
+        return BranchChange(tuple(named), only_stages=True)
+    # With several operands all but the first are paths, even if a branch has the same name.
+    is_switch = subcommand == "switch" or (
+        subcommand == "checkout" and not call.paths and len(named) < 2
+    )
+    is_forced = not call.flags.isdisjoint(("-f", "--force"))
+    return BranchChange(tuple(named), tuple(call.paths), resets=is_forced or not is_switch)
+
+
+def _read_merge(subcommand: str, call: GitArguments) -> BranchChange:
+    """Return the change of a call that merges commits, or applies them one by one."""
+    strategies = call.values_of("--strategy", *(() if subcommand in PICKING else ("-s",)))
+    chosen = call.values_of("-X", "--strategy-option")
+    if not STRATEGIES.issuperset(strategies) or any(map(SHIFTING.fullmatch, chosen)):
+        raise UnknownValue(subcommand)
+    named = [*call.operands, *call.values_of("--onto")]
+    _check_revisions(named)
+    if subcommand in UPSTREAM and not call.operands:
+        named.append(UPSTREAM_BRANCH)
     ranges = [_ends(text) for text in named if ".." in text]
     # Next to a range, git applies all ancestors of the other operands.
-    if ranges and subcommand in PICKING and len(named) > 1:
+    if ranges and (len(named) > 1 or subcommand in UPSTREAM):
         raise UnknownValue(subcommand)
-    # The dots may also belong to one revision or path: `topic^{/a..b}`, `..`
-    named = [part for text in named for part in (text, *(_ends(text) if ".." in text else ()))]
-    if subcommand in UPSTREAM and not named:
-        named = [UPSTREAM_BRANCH]
+    is_pick = subcommand in PICKING
     # A rebase that stops at a conflict leaves the files of an intermediate commit.
     ranges += _replayed(named) if subcommand == "rebase" else ()
-    # With several operands all but the first are paths, even if a branch has the same name.
-    has_paths = bool(paths) or (subcommand == "checkout" and len(named) > 1)
     return BranchChange(
-        tuple(named),
-        tuple(paths),
-        resets=subcommand in RESETTING
-        or has_paths
-        or not is_plain
-        or _has_beginning(STASH, options),
+        () if is_pick else tuple(named),
+        resets="--autostash" in call.flags,
         ranges=tuple(ranges),
-        picks=subcommand in PICKING,
+        picked=tuple(text for text in named if ".." not in text) if is_pick else (),
+        merges=True,
     )
 
 
-def _is_doubtful(subcommand: str, texts: list[str], options: set[str]) -> bool:
-    """Return whether a call may bring commits or files that its arguments do not name."""
-    if subcommand == "sparse-checkout" or subcommand.startswith("merge-"):
-        return True
-    if any(SHIFTING.fullmatch(text) for text in texts) and subcommand in UPSTREAM | PICKING:
-        return True
-    if subcommand in PICKING and not all(map(PICKED.fullmatch, options)):
-        return True
-    if subcommand == "rebase" and _has_beginning(WHOLE, options):
-        return True
-    # `git cherry-pick topic^!`, `git cherry-pick ^main topic`, `git cherry-pick --stdin`
-    if any(text.startswith("^") or any(sign in text for sign in SEVERAL) for text in texts):
-        return True
-    return not options.isdisjoint(LISTING) or _has_beginning(RECURSION, options)
-
-
-def _has_beginning(name: str, options: set[str]) -> bool:
-    """Return whether a long option is given, in full or abbreviated."""
-    return any(name.startswith(option) for option in options if len(option) > 2)
+def _check_revisions(named: list[str]) -> None:
+    """Raise `UnknownValue` for an operand that may stand for several commits."""
+    # `git cherry-pick topic^!`, `git cherry-pick ^main topic`
+    for text in named:
+        if text.startswith("^") or any(sign in text for sign in SEVERAL):
+            raise UnknownValue(text)
 
 
 def _replayed(named: list[str]) -> Iterator[tuple[str, str]]:
@@ -271,56 +204,16 @@ def _ends(text: str) -> tuple[str, str]:
 
 
 def _read_stash(texts: list[str]) -> BranchChange | None:
-    named = [text for text in texts if not text.startswith("-")]
-    options = {text.partition("=")[0] for text in texts if text.startswith("-")}
     # An option first means `push`: in `git stash -m list`, `list` is the message.
-    action = texts[0] if texts and texts[0] in named else "push"
+    action = texts[0] if texts and not texts[0].startswith("-") else "push"
     if action in QUIET_STASH:
         return None
+    call = parse_call(f"stash {action}", texts[1:] if texts[:1] == [action] else texts)
     if action in TAKING_STASH:
-        given = named[2:] if action == "branch" else named[1:]
+        given = call.operands[1:] if action == "branch" else call.operands
         stashes = [f"stash@{{{text}}}" if text.isdecimal() else text for text in given]
-        return BranchChange(tuple(stashes or ["stash@{0}"]), unstashes=True)
-    if options - PLAIN_STASH - UNTRACKED:
-        raise UnknownValue("stash")
-    return BranchChange(resets=True, takes_untracked=not options.isdisjoint(UNTRACKED))
-
-
-def _only_stages(subcommand: str, options: set[str]) -> bool:
-    """Return whether a call leaves the files alone: `git reset HEAD~`, `git restore --staged .`."""
-    if subcommand == "restore" and options.isdisjoint(("-S", "--staged")):
-        return False
-    return subcommand in UNSTAGING and options <= UNSTAGING[subcommand]
-
-
-def _operands(subcommand: str, texts: list[str]) -> tuple[list[str], list[str], set[str]]:
-    """Return the arguments that may be revisions, the paths after `--`, and the options."""
-    end = texts.index("--") if "--" in texts else len(texts)
-    # `--` may be the value of an option: `git merge -m -- topic`.
-    if subcommand not in LIMITED or any(text.startswith("-") for text in texts[:end][-1:]):
-        texts = [text for text in texts if text != "--"]
-        end = len(texts)
-    named: list[str] = []
-    options: set[str] = set()
-    before = earlier = ""
-    for text in _separated(texts[:end]):
-        name, has_value, value = text.partition("=")
-        # In `git checkout --conflict -b topic`, `-b` is a value.
-        is_new = before in CREATING and (earlier[:1] != "-" or earlier in KEEPING["checkout"])
-        if text == "-":
-            named.append("@{-1}")
-        elif text.startswith("-"):
-            options.add(name)
-            named += [value] if has_value else []
-        elif not is_new:
-            named.append(text)
-        before, earlier = text, before
-    return named, texts[end + 1 :], options
-
-
-def _separated(texts: list[str]) -> Iterator[str]:
-    for text in texts:
-        yield from (f"-{letter}" for letter in text[1:]) if JOINED.fullmatch(text) else (text,)
+        return BranchChange(tuple(stashes or ["stash@{0}"]), unstashes=True, merges=True)
+    return BranchChange(resets=True, takes_untracked=not call.flags.isdisjoint(UNTRACKED))
 
 
 def _changed_names(
@@ -331,28 +224,53 @@ def _changed_names(
     if change.only_stages:
         _check_staged(change, git, policy)
         return []
+    if UPSTREAM_BRANCH in change.revisions and git.has_several_upstreams():
+        raise UnknownValue(UPSTREAM_BRANCH)
     head = git.tree_of("HEAD") or EMPTY_TREE
     names: list[str] = []
     resets = change.resets
-    if UPSTREAM_BRANCH in change.revisions and git.has_several_upstreams():
-        raise UnknownValue(UPSTREAM_BRANCH)
     for text in change.revisions:
         trees = [tree for tree in git.trees_named(text) if tree]
         # A path in place of a branch: `git checkout .claude`, `git checkout .`
         resets |= not trees
         for tree in trees:
             names += git.differing(head, tree, change.paths)
-        if trees and change.picks:
-            names += git.touched("--no-walk", text)
         names += _unstashed(text, trees[0], git) if trees and change.unstashes else ()
-    for first, last in change.ranges:
-        if git.tree_of(first) and git.tree_of(last):
-            names += git.touched(last, f"^{first}")
+    names += _applied(change, git)
+    if change.merges:
+        names += git.watched(_rename_targets(change, git), policy)
     if resets:
         names += git.uncommitted(head, policy)
     if change.takes_untracked:
         names += git.names_from("ls-files", "--others", "--exclude-standard", "--full-name", ":/")
     return list(dict.fromkeys(names))
+
+
+def _applied(change: BranchChange, git: GitReader) -> Iterator[str]:
+    """Yield the names in the diffs of commits that are applied one by one."""
+    for text in change.picked:
+        if git.tree_of(text):
+            yield from git.touched("--no-walk", text)
+    for first, last in change.ranges:
+        if git.tree_of(first) and git.tree_of(last):
+            yield from git.touched(last, f"^{first}")
+
+
+def _rename_targets(change: BranchChange, git: GitReader) -> Iterator[str]:
+    """Yield the names to which a merge may apply the changes of other files.
+
+    If `s.txt` became `.envrc` here, a merge applies what a branch changed in `s.txt` to `.envrc`.
+    Such a name is in the index, but not in the commit that both sides started from.
+    """
+    bases = [first for first, _ in change.ranges]
+    bases += [base for text in change.picked for base in (text, f"{text}^1", f"{text}^2")]
+    if change.unstashes:
+        bases += [f"{text}^1" for text in change.revisions]
+    else:
+        bases += [base for text in change.revisions for base in git.merge_bases(text)]
+    for base in bases:
+        if tree := git.tree_of(base):
+            yield from git.added_since(tree)
 
 
 def _unstashed(text: str, tree: str, git: GitReader) -> Iterator[str]:

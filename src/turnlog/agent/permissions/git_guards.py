@@ -20,6 +20,7 @@ from turnlog.agent.permissions.git_repository import (
     find_repository,
     message_templates,
 )
+from turnlog.agent.permissions.git_transfers import guard_transfer
 from turnlog.agent.permissions.interference import only_reads
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.nested_repositories import find_nested_problem
@@ -35,10 +36,10 @@ from turnlog.agent.workspace.access import ApprovalMode, Basis
 
 SETTLED = frozenset("add branch clone commit init mv rm tag".split())
 """Subcommands that enter only submodules that were in the index before the call."""
-ELSEWHERE = re.compile(
-    r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|config-env|attr-source|icase-pathspecs)"
+PLAIN_GLOBALS = frozenset(
+    "--literal-pathspecs --no-lazy-fetch --no-optional-locks --no-pager -P".split()
 )
-"""Global options that make git use another repository or other programs, or ignore case."""
+"""Options in front of a subcommand that change neither the repository nor the programs that run."""
 ENTERING = re.compile(r"submodule\.", re.IGNORECASE)
 """Settings that make git enter submodules."""
 
@@ -98,14 +99,15 @@ def _folder_of(words: tuple[Word, ...]) -> Word:
     for word in waiting:
         if not word.is_option and word.is_known:
             break
-        if not word.is_known or ELSEWHERE.match(word.text):
+        if word.text in PLAIN_GLOBALS:
+            continue
+        if not word.is_known or word.text not in ("-C", "-c"):
             raise UnknownValue(word.source)
-        if word.text in ("-C", "-c"):
-            value = next(waiting, UNKNOWN)
-            # `-c submodule.recurse=true` makes git check out other repositories as well.
-            if (word.text == "-C" and folder.text != ".") or ENTERING.match(value.text):
-                raise UnknownValue(value.source)
-            folder = value if word.text == "-C" else folder
+        value = next(waiting, UNKNOWN)
+        # `-c submodule.recurse=true` makes git check out other repositories as well.
+        if (word.text == "-C" and folder.text != ".") or ENTERING.match(value.text):
+            raise UnknownValue(value.source)
+        folder = value if word.text == "-C" else folder
     return folder
 
 
@@ -136,6 +138,7 @@ def _guard_place(
                 yield from _guard_change(repository, may_grow=may_grow or not _keeps_links(words))
             called = _without_options(words)
             yield from guard_branch(called, place, repository, policy)
+            yield from guard_transfer(called, place, repository, policy)
             if called[1:] and called[1].text == "commit":
                 yield from _guard_template(repository, policy)
 

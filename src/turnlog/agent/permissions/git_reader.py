@@ -7,7 +7,7 @@ repository configures.
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from turnlog.agent.permissions.bash import UnknownValue
@@ -89,6 +89,12 @@ class GitReader:
             elif has_star and branch.startswith(start) and branch.endswith(end):
                 yield kept.replace("*", branch[len(start) : len(branch) - len(end)])
 
+    def remote_addresses(self) -> list[str]:
+        """Return the addresses of all remotes."""
+        done = self._run("config", "-z", "--get-regexp", r"^remote\..*\.(push)?url$")
+        lines = os.fsdecode(done.stdout).split("\0")
+        return [line.partition("\n")[2] for line in lines if line]
+
     def differing(self, first: str, second: str, paths: tuple[str, ...]) -> list[str]:
         """Return the names whose content or mode differs between two trees."""
         options = ("-r", "--name-only", "--no-renames", "--no-ext-diff")
@@ -107,21 +113,37 @@ class GitReader:
         staged = self.names_from("diff-index", "--cached", "--name-only", "--no-renames", head)
         return [*staged, *self._modified(policy)]
 
-    def _modified(self, policy: Policy) -> Iterator[str]:
+    def watched(self, names: Iterable[str], policy: Policy) -> Iterator[str]:
+        """Yield the names of files that are protected or that a rule restricts."""
         tops = names_of(self._top)
         starts, single = guarded_places(policy.directories, policy.added_path)
-        # Hashed here, because git would run filters on the files.
-        for line in self.names_from("ls-files", "--stage", "--full-name", ":/"):
-            about, _, name = line.partition("\t")
+        for name in dict.fromkeys(names):
             path = f"{self._top}/{name}"
-            is_watched = (
+            if (
                 path.startswith(starts)
                 or path in single
                 or has_protected_part(Path(name))
                 or restricted_names(tuple(top / name for top in tops), policy, WRITING, "Edit")
-            )
-            if is_watched and not self._is_same(name, about.split()[1]):
+            ):
                 yield name
+
+    def _modified(self, policy: Policy) -> Iterator[str]:
+        # Hashed here, because git would run filters on the files.
+        lines = self.names_from("ls-files", "--stage", "--full-name", ":/")
+        staged = {name: about for about, _, name in (line.partition("\t") for line in lines)}
+        for name in self.watched(staged, policy):
+            if not self._is_same(name, staged[name].split()[1]):
+                yield name
+
+    def added_since(self, tree: str) -> list[str]:
+        """Return the names in the index that a tree does not have."""
+        options = ("--cached", "--name-only", "--no-renames", "--diff-filter=A", "--no-ext-diff")
+        return self.names_from("diff-index", *options, tree)
+
+    def merge_bases(self, revision: str) -> list[str]:
+        """Return the commits that HEAD and a revision both started from."""
+        done = self._run("merge-base", "--all", "HEAD", "--end-of-options", revision)
+        return done.stdout.decode().split()
 
     def _is_same(self, name: str, digest: str) -> bool:
         try:

@@ -61,10 +61,11 @@ PLAIN_OPTIONS = {
 With any other option, the effect of a call is unknown: `--no-stat` cancels an option, `--appl`
 abbreviates one, and `--exclude` takes the next word as a name, whatever it looks like."""
 ONLY_SHOWING = frozenset("--check --numstat --stat --summary".split())
-CONTINUING = frozenset("--continue --quit --resolved --retry --skip -r".split())
-"""Options of `git am` that continue an earlier patch instead of reading one.
+QUITTING = "--quit"
+"""The option with which `git am` forgets an earlier patch, and changes no file.
 
-With `--abort`, git returns to a commit that another call may have replaced.
+With `--abort` and `--skip`, git returns to a commit that another call may have replaced, and with
+`--continue` it applies patches that nobody looks at here.
 """
 UNKNOWN_PATCH = AccessDecision(
     VerdictKind.ASK, "which files the patch changes is only known when it runs", is_guarded=True
@@ -194,8 +195,7 @@ def _patches(name: str, words: tuple[Word, ...]) -> list[Word] | None:
         return [UNKNOWN]  # `git -C dir apply x` means another `x`
     subcommand, given = words[0].text, words[1:]
     options = [word.text for word in given if word.is_option]
-    # `git am --continue` applies what an earlier call read; that call was judged.
-    if subcommand == "am" and given and all(word.text in CONTINUING for word in given):
+    if subcommand == "am" and [word.text for word in given] == [QUITTING]:
         return None
     if subcommand not in APPLYING:
         return None

@@ -47,7 +47,9 @@ STEADY = {
     "merge.directoryRenames": "false",
 }
 """Settings with which git would change or show other files than those that a rule was judged by."""
-VARIABLES = {
+UNREPLACED = {"GIT_NO_REPLACE_OBJECTS": "1"}
+"""Keeps git from showing an object in place of another one, as `refs/replace` can say."""
+VARIABLES = UNREPLACED | {
     "GIT_PAGER": "cat",
     "PAGER": "cat",
     "GIT_EDITOR": "true",
@@ -82,7 +84,7 @@ class UnguardedError(Exception):
 
 def steady_git() -> dict[str, str]:
     """Return variables for git calls that a rule allows: they affect the files that they name."""
-    return _counted(STEADY.items())
+    return _counted(STEADY.items()) | UNREPLACED
 
 
 def guard_git(command: str, cwd: Path, environment: Mapping[str, str]) -> dict[str, str]:
