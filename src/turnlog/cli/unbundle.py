@@ -23,6 +23,7 @@ from turnlog.cli.passwords import password_file_option, password_from
 from turnlog.cli.restore import parse_size
 from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import echo, style
+from turnlog.edit.check.findings import Severity
 from turnlog.store.paths import Store
 from turnlog.store.resume_command import resume_command
 from turnlog.text import plural
@@ -129,4 +130,7 @@ def _print(session: ImportedSession, store: Store, dry_run: bool) -> None:
     if not session.is_kept:
         for finding in session.findings:
             echo(f"  {finding.severity}: {plain(finding.message)}")
-        echo_command(plain(resume_command(session.new_id, session.directory, store)))
+        command = resume_command(session.new_id, session.directory, store)
+        if any(finding.severity is Severity.FATAL for finding in session.findings):
+            command = to_type(f"turnlog check {shlex.quote(session.new_id)}")
+        echo_command(plain(command))
