@@ -51,7 +51,7 @@ from turnlog.render.touched_files import touched_files
 from turnlog.secrets import mask_value
 from turnlog.store.catalog import describe, locate_session, select_sessions
 from turnlog.store.paths import Store, expand_user
-from turnlog.store.resume_command import resume_command
+from turnlog.store.resume_command import file_command
 from turnlog.store.session_lookup import find_session, require_in_store
 from turnlog.store.stores import distinct, holder_of, open_stores, store_at
 from turnlog.trace.service import TraceChoices, send_traces, write_traces
@@ -368,9 +368,9 @@ class LoggedSession:
         return LoggedSession(self._store, result.clone.path, self._reveal)
 
     @property
-    def resume_command(self) -> str:
-        """The shell command that resumes the session in its directory."""
-        return resume_command(self.id, describe(locate_session(self.path)).cwd, self._store)
+    def resume_command(self) -> str | None:
+        """The shell command that resumes the session in its directory; None if none does."""
+        return file_command(self.path, describe(locate_session(self.path)).cwd, self._store)
 
     def rename(self, title: str) -> str | None:
         """Give the session a title, as the client's `/rename` does; return the change's id."""

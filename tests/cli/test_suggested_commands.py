@@ -12,6 +12,7 @@ import pytest
 from cli.conftest import LONG_AGO, Outcome, Run
 from cli.test_several_stores import ID, OTHER, add_session
 from support.build import assistant, call, session, text, user
+from support.build import line as entry
 from turnlog.cli.suggested_commands import WITHOUT_STORE, choose, to_type
 
 BROKEN = "b0b00000-0000-4000-8000-000000000003"
@@ -212,3 +213,38 @@ def test_the_name_of_a_file_adds_no_command_to_a_hint(
         words = shlex.shlex(command, posix=True, punctuation_chars=True)
         words.whitespace_split = True
         assert not [word for word in words if set(word) <= set("();<>|&")], command
+
+
+EMPTY = "e0e00000-0000-4000-8000-000000000004"
+
+
+def test_no_command_resumes_a_file_without_conversation(turnlog: Run, project: Path) -> None:
+    path = project / f"{EMPTY}.jsonl"
+    path.write_bytes(entry("summary", summary="budget", leaf_uuid=ID))
+    for words in (
+        ("show", EMPTY),
+        ("ls",),
+        ("ls", "--long"),
+        ("search", "budget"),
+        ("clone", EMPTY),
+    ):
+        outcome = turnlog(*words)
+        assert "claude --resume" not in outcome.out + outcome.err
+        hints = suggested(outcome)
+        assert bool(hints) == (words[-1] in ("--long", "budget", EMPTY) and words[0] != "show")
+        for command in hints:
+            assert turnlog(*shlex.split(command)[1:]).code in (0, 1)
+    assert turnlog("check", EMPTY).code == 1
+    assert json.loads(turnlog("ls", "--json").out)[0]["resume"] is None
+
+
+def test_a_session_that_only_the_archive_has_is_restored_first(turnlog: Run, project: Path) -> None:
+    add_session(project.parent.parent, ID, "in the archive")
+    turnlog("archive")
+    turnlog("sync")
+    (project / f"{ID}.jsonl").unlink()
+    found = turnlog("search", "archive")
+    assert f"turnlog restore {ID}" in suggested(found)
+    assert "claude --resume" not in found.out
+    restored = turnlog("restore", ID)
+    assert f"claude --resume {ID}" in restored.out

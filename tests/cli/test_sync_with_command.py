@@ -211,3 +211,73 @@ def test_a_directory_in_a_repository_is_named(two: list[SyncedMachine]) -> None:
     done = turnlog(a, f"{repository}/synced", "--init")
     assert done.returncode == 0
     assert f"(try: echo /synced/ >> {repository}/.git/info/exclude)" in done.stderr
+
+
+def git(folder: Path, *words: str) -> None:
+    names = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+    environment = {**os.environ, **dict.fromkeys(names, "ada")}
+    subprocess.run(["git", *words], cwd=folder, env=environment, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a linked worktree beside it, `linked`."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "first")
+    git(folder, "worktree", "add", "-q", str(tmp_path / "linked"))
+    return folder
+
+
+def test_a_linked_worktree_is_the_repository_itself(
+    two: list[SyncedMachine], repository: Path
+) -> None:
+    a, b = two
+    linked = repository.with_name("linked")
+    assert turnlog(a, f"git:{linked}", "--init").returncode == 0
+    received = turnlog(b, f"git:{repository}")
+    assert (received.returncode, b.path().read_bytes()) == (0, START)
+    assert not list(linked.glob("p*"))
+
+
+def test_a_directory_in_a_linked_worktree_is_ignored_as_suggested(
+    two: list[SyncedMachine], repository: Path
+) -> None:
+    a, _ = two
+    linked = repository.with_name("linked")
+    done = turnlog(a, f"{linked}/synced", "--init")
+    hint = f"echo /synced/ >> {repository}/.git/info/exclude"
+    assert f"(try: {hint})" in done.stderr
+    subprocess.run(["sh", "-c", hint], check=True)
+    status = ["git", "-C", str(linked), "status", "--porcelain"]
+    assert subprocess.check_output(status) == b""
+
+
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_a_branch_that_is_checked_out_is_named(
+    two: list[SyncedMachine], repository: Path, is_bare: bool
+) -> None:
+    a, _ = two
+    if is_bare:
+        repository = repository.with_name("bare.git")
+        git(repository.parent, "init", "-q", "--bare", str(repository))
+    dest, looked_at = f"git:{repository}", repository.with_name("looked at")
+    assert turnlog(a, dest, "--init").returncode == 0
+    git(repository, "worktree", "add", "-q", str(looked_at), "turnlog")
+    a.write(session(user("hi"), user("more")))
+    os.utime(a.path(), (1, 1))
+    done = turnlog(a, dest)
+    hint = f"git -C '{looked_at}' switch --detach"
+    if is_bare:
+        hint = f"git -C {repository} worktree list"
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "its branch turnlog is checked out" in done.stderr
+    assert f"(try: {hint})" in done.stderr
+    # Files that are written to its worktree would reach no other machine.
+    done = turnlog(a, str(looked_at))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    detach, _, sync = done.stderr.partition("(try: ")[2].removesuffix(")\n").partition(" && ")
+    assert sync == f"turnlog sync-with git:'{looked_at}'"
+    subprocess.run(["sh", "-c", detach], check=True, capture_output=True)
+    assert turnlog(a, f"git:{looked_at}").returncode == 0

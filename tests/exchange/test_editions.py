@@ -98,6 +98,68 @@ def test_a_subagent_next_to_its_session_reaches_forks_that_have_it_in_a_folder(
     require_everywhere(three, START, EDITED, longer)
 
 
+def subagents(machine: SyncedMachine) -> dict[str, bytes]:
+    """The logs of sub-agents, by their paths in the project's folder."""
+    folder = machine.path().parent
+    found = (path for path in machine.logs() if path.name.startswith("agent-"))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+def test_a_subagent_next_to_its_session_is_there_once(three: list[SyncedMachine]) -> None:
+    a, b, c = three
+    a.write(START).with_name("agent-a1.jsonl").write_bytes(SUBAGENT)
+    all_sync([a, b], rounds=2)
+    a.write(EDITED)
+    # The fork that a machine has of another one's edition has the sub-agent in its folder.
+    require_everywhere(three, START, SUBAGENT, EDITED)
+    for machine in (a, b, c):
+        owners = {path.rpartition("/subagents/")[0] for path in subagents(machine)}
+        (main,) = {"", SESSION} & owners
+        assert len(owners) == len(subagents(machine)) == 2, main
+    longer = SUBAGENT + session(user("more"))
+    a.path().with_name("agent-a1.jsonl").write_bytes(longer)
+    all_sync(three, rounds=2)
+    assert [len(subagents(machine)) for machine in three] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "taken", [b"", b'{"torn', session(user("x"), session_id=OTHER)], ids=["empty", "torn", "other"]
+)
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "new"])
+def test_a_file_that_is_in_the_way_of_a_subagent_blocks_no_session(
+    three: list[SyncedMachine], taken: bytes, is_known: bool
+) -> None:
+    a, b, _ = three
+    a.write(START)
+    if is_known:
+        all_sync(three)
+    a.path().with_name("agent-a1.jsonl").write_bytes(SUBAGENT)
+    a.sync()
+    b.path().parent.mkdir(parents=True, exist_ok=True)
+    b.path().with_name("agent-a1.jsonl").write_bytes(taken)
+    assert not b.sync().problems
+    assert subagents(b) == {
+        "agent-a1.jsonl": taken,
+        f"{SESSION}/subagents/agent-a1.jsonl": SUBAGENT,
+    }
+    others = [taken] if taken.endswith(b"\n") else []
+    require_everywhere(three, START, SUBAGENT, *others)
+    assert b.path().with_name("agent-a1.jsonl").read_bytes() == taken
+
+
+def test_a_session_is_deleted_though_its_subagent_is_elsewhere(three: list[SyncedMachine]) -> None:
+    a, b, _ = three
+    a.write(START).with_name("agent-a1.jsonl").write_bytes(SUBAGENT)
+    b.path().parent.mkdir(parents=True)
+    b.path().with_name("agent-a1.jsonl").write_bytes(b"")
+    all_sync([a, b], rounds=2)
+    a.path().unlink()
+    a.path().with_name("agent-a1.jsonl").unlink()
+    a.sync(is_deleting=True, consent=agreed)
+    assert b.sync(is_deleting=True, consent=agreed).removed == [SESSION]
+    assert subagents(b) == {"agent-a1.jsonl": b""}
+
+
 def test_a_fork_that_was_edited_after_its_sync_was_killed_is_an_edition(
     three: list[SyncedMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,12 @@ def uuid_of(line: bytes) -> str | None:
         return None
 
 
+def subagent_of(main: Path, is_loose: bool) -> Path:
+    """The log of a sub-agent: next to its session, as clients up to 2.0 write it, or below it."""
+    name = f"agent-{main.stem[-4:]}.jsonl"
+    return main.with_name(name) if is_loose else main.with_suffix("") / "subagents" / name
+
+
 WHO = st.integers(0, 2)
 SESSION_IDS = st.sampled_from(SESSIONS)
 
@@ -145,11 +151,10 @@ class ThreeMachines(RuleBasedStateMachine):
     def append(self, who: int, session: str, count: int, is_branch: bool) -> None:
         self.world.append(who, session, count, is_branch)
 
-    @rule(who=WHO, session=SESSION_IDS)
-    def append_to_subagent(self, who: int, session: str) -> None:
+    @rule(who=WHO, session=SESSION_IDS, is_loose=st.booleans())
+    def append_to_subagent(self, who: int, session: str, is_loose: bool) -> None:
         main = self.world.machines[who].path(session, "/srv/shop")
-        path = main.with_suffix("") / "subagents" / "agent-a1.jsonl"
-        self.world.append_to(path, session, 1, is_branch=False)
+        self.world.append_to(subagent_of(main, is_loose), session, 1, is_branch=False)
 
     @rule(who=WHO)
     def type_prompt(self, who: int) -> None:
@@ -388,7 +393,7 @@ def _write(world: World, who: int, chance: random.Random) -> None:
             lines = path.read_bytes().splitlines(keepends=True)
             path.write_bytes(b"".join(chance.sample(lines, max(0, len(lines) - 1))))
         case 3 | 4:
-            subagent = path.with_suffix("") / "subagents" / "agent-a1.jsonl"
+            subagent = subagent_of(path, chance.random() < 0.5)
             world.append_to(subagent, path.stem, 1, is_branch=False)
         case _:
             world.append_to(path, path.stem, chance.randint(1, 4), is_branch=False)

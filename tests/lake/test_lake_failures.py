@@ -6,6 +6,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from dataclasses import replace as replaced
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ import pytest
 
 from support.build import assistant, session, text, user
 from support.capabilities import without_privileges
-from support.lake_machines import PushingMachine, lake_totals, numbered_turn
-from turnlog.errors import Damaged, TurnlogError, Unavailable
+from support.lake_machines import PushingMachine, lake_totals, live_rows, numbered_turn
+from turnlog.errors import Damaged, NotFound, TurnlogError, Unavailable
 from turnlog.index.reports.reports import ReportRequest
 from turnlog.lake.lake_compaction import CompactOptions, compact
+from turnlog.lake.lake_forgetting import ForgetRequest, forget
 from turnlog.lake.lake_parts import encode_part, parse_place
 from turnlog.lake.lake_reports import LakeSource, lake_report
 from turnlog.lake.lake_schema import SCHEMA_KEY, arrow_schema, pyarrow
@@ -25,6 +27,7 @@ from turnlog.lake.lake_status import lake_status
 from turnlog.lake.lake_storage import open_storage
 from turnlog.lake.lake_verification import verify
 from turnlog.lake.live_units import all_winners
+from turnlog.store.deletion_consent import agreed
 
 A = "5e551011-0000-4000-8000-00000000000a"
 
@@ -139,6 +142,106 @@ def test_truncated_part_is_neither_merged_nor_deleted(machine: PushingMachine, d
     assert lake_totals(dest)["messages"] == 6
     compact(dest, CompactOptions(grace=0))
     assert lake_totals(dest)["messages"] == 6
+
+
+@pytest.fixture
+def two_users(tmp_path: Path, dest: str) -> tuple[PushingMachine, PushingMachine]:
+    """Two machines with two pushes each; the first one has a session more."""
+    ada, bob = (PushingMachine(tmp_path / name, dest) for name in ("ada-lovelace", "bob"))
+    for number, each in enumerate((ada, bob)):
+        each.write(numbered_turn(number), A)
+        each.push()
+        each.append(numbered_turn(number + 5), A)
+        each.push()
+    ada.write(numbered_turn(20), A.replace("a", "c"))
+    ada.push()
+    return ada, bob
+
+
+def cut_off(dest: str, table: str, machine: str) -> tuple[Path, bytes]:
+    """Truncate the newest part of a machine's table; return it and what it had."""
+    found = Path(dest, "v1", table).rglob(f"machine={machine}/*.parquet")
+    path = max(found, key=lambda path: path.stat().st_mtime_ns)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-100])
+    return path, whole
+
+
+def machine_of(dest: str, user: str) -> str:
+    rows = all_winners(open_storage(dest)).values()
+    return next(row.machine for row in rows if row.user == user)
+
+
+@pytest.mark.parametrize("table", ["units", "sessions"])
+def test_forget_goes_on_after_a_damaged_part_of_another_machine(
+    two_users: tuple[PushingMachine, PushingMachine], dest: str, table: str
+) -> None:
+    ada, bob = two_users
+    path, whole = cut_off(dest, table, machine_of(dest, "bob"))
+    with ada.environment():
+        request = ForgetRequest(user="ada-lovelace", consent=agreed)
+        preview = forget(dest, ada.settings, replaced(request, is_dry_run=True))
+        done = forget(dest, ada.settings, request)
+    assert (done.machines, done.files) == (1, 2) == (preview.machines, preview.files)
+    assert done.problems == preview.problems
+    (problem,) = done.problems
+    assert _below(path, dest) in problem
+    assert problem.endswith(f" (try: turnlog lake push {dest} --again)")
+    for part in Path(dest).rglob("*.parquet"):
+        assert b"ada-lovelace" not in part.read_bytes()
+    path.write_bytes(whole)
+    assert lake_totals(dest)["sessions"] == 1
+    assert verified(bob) == set()
+
+
+@pytest.mark.parametrize("table", ["units", "sessions", "messages", "turns"])
+def test_forget_spares_rows_of_others_next_to_a_damaged_part(
+    two_users: tuple[PushingMachine, PushingMachine], dest: str, table: str
+) -> None:
+    ada, _ = two_users
+    compact(dest, CompactOptions(grace=0))
+    path, whole = cut_off(dest, table, machine_of(dest, "ada-lovelace"))
+    request = ForgetRequest(session=A, consent=agreed)
+    with ada.environment():
+        done = forget(dest, ada.settings, request)
+    assert any(_below(path, dest) in line for line in done.problems)
+    path.write_bytes(whole)
+    try:
+        with ada.environment():
+            assert forget(dest, ada.settings, request).problems == []
+    except NotFound:
+        compact(dest, CompactOptions(grace=0))  # all of it is forgotten, and the part is dead
+    (left,) = live_rows(dest, "sessions")
+    assert left["session"] == A.replace("a", "c")
+    assert lake_totals(dest)["messages"] == 2
+    assert verified(ada) == set()
+    for part in Path(dest).rglob("*.parquet"):
+        assert A.encode() not in part.read_bytes()
+
+
+def test_a_damaged_part_of_forgotten_rows_alone_is_deleted(
+    two_users: tuple[PushingMachine, PushingMachine], dest: str
+) -> None:
+    ada, bob = two_users
+    compact(dest, CompactOptions(grace=0))
+    path, _ = cut_off(dest, "sessions", machine_of(dest, "ada-lovelace"))
+    with ada.environment():
+        # The rows of `units` name the user, too.
+        request = ForgetRequest(user="ada-lovelace", consent=agreed)
+        done = forget(dest, ada.settings, request)
+    assert (done.files, done.problems, path.exists()) == (2, [], False)
+    assert lake_totals(dest)["sessions"] == 1
+    assert verified(bob) == set()
+
+
+def test_forget_does_not_say_that_a_damaged_lake_has_nothing(
+    two_users: tuple[PushingMachine, PushingMachine], dest: str
+) -> None:
+    ada, _ = two_users
+    path, _ = cut_off(dest, "sessions", machine_of(dest, "bob"))
+    with ada.environment():
+        done = forget(dest, ada.settings, ForgetRequest(session="unknown", consent=agreed))
+    assert (done.files, len(done.problems), path.exists()) == (0, 1, True)
 
 
 def foreign_file() -> bytes:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from support.build import assistant, line, session, text, user
 from turnlog.store.paths import Store
 from turnlog.store.resume_command import (
     client_version,
+    file_command,
     find_client,
     pasteable_command,
     resume_command,
@@ -89,3 +91,34 @@ def test_the_version_of_a_client_is_known_without_starting_it(tmp_path: Path) ->
     assert client_version(str(package / "cli.js")) == "1.0.60"
     (package / "package.json").write_text("[]")
     assert client_version(str(package / "cli.js")) is None
+
+
+UNRESUMED = {
+    "empty": b"",
+    "titles only": line("summary", summary='"user"', leaf_uuid=ID),
+    "prompts of all sessions": line(display="hi", project="/home/ada/shop"),
+    "a sub-agent in the session's file": session(user("hi", is_sidechain=True)),
+    "no JSON": b"user\n\x00\n",
+}
+
+
+@pytest.mark.parametrize("name", UNRESUMED)
+def test_a_file_without_conversation_has_no_command(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{ID}.jsonl"
+    path.write_bytes(UNRESUMED[name])
+    assert file_command(path, "/home/ada/shop") is None
+
+
+@pytest.mark.parametrize("name", ["history", "agent-1f", "notes"])
+def test_a_file_that_is_not_named_by_an_id_has_no_command(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{name}.jsonl"
+    path.write_bytes(session(user("hi")))
+    assert file_command(path, "/home/ada/shop") is None
+    assert file_command(tmp_path / f"{ID}.jsonl", None) is None  # there is no such file
+
+
+@pytest.mark.parametrize("lines", [user("hi"), assistant(text("hi")), b"\n{\n" + user("hi")])
+def test_one_message_is_enough_for_a_command(tmp_path: Path, lines: bytes) -> None:
+    path = tmp_path / f"{ID}.jsonl"
+    path.write_bytes(UNRESUMED["titles only"] + lines)
+    assert file_command(path, "/shop") == f"cd /shop && claude --resume {ID}"

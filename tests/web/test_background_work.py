@@ -14,6 +14,7 @@ from turnlog.conversation.session import Session, open_session
 from turnlog.errors import NotFound, Unavailable
 from turnlog.store.paths import Store
 from turnlog.store.stores import AnyStores
+from turnlog.web import growth as growth_module
 from turnlog.web import refresher as refresher_module
 from turnlog.web.growth import TAIL, growth_events, measure
 from turnlog.web.refresher import Refresher
@@ -144,6 +145,31 @@ def test_a_first_connection_learns_where_the_file_ends(tmp_path: Path) -> None:
         return [await anext(stream), await anext(stream)]
 
     assert asyncio.run(connect())[1] == b'id: 4\ndata: {"size": 4}\n\n'
+
+
+def test_a_disk_that_hangs_keeps_neither_pages_nor_the_end_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+
+    def hang(path: Path, known_end: int) -> None:
+        may_end.wait(20)
+
+    monkeypatch.setattr(growth_module, "measure", hang)
+
+    async def follow() -> int:
+        streams = [growth_events(tmp_path / "a.jsonl", None) for _ in range(20)]
+        waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
+        await asyncio.sleep(0.1)
+        page = await run_in_thread(lambda: 7)
+        for each in waiting:
+            each.cancel()
+        return page
+
+    started = time.monotonic()
+    assert asyncio.run(follow()) == 7
+    assert time.monotonic() - started < 10
+    may_end.set()
 
 
 def test_events_have_offsets_and_come_at_most_twice_a_second(tmp_path: Path) -> None:

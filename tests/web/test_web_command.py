@@ -48,15 +48,21 @@ def test_the_url_is_printed_and_ctrl_c_stops_the_server(store: Store) -> None:
         assert server.process.stderr.read() == "Press Ctrl-C to stop.\n"
 
 
-def test_ctrl_c_ends_streams_as_well(store: Store) -> None:
+@pytest.mark.parametrize("path", [f"sessions/{SESSION}/events", "live/events"])
+def test_ctrl_c_ends_streams_at_once(store: Store, path: str) -> None:
     add_session(store, "hello")
     with running_command() as server, server.connect() as connection:
         server.log_in()
-        request = f"GET /api/sessions/{SESSION}/events HTTP/1.1\r\nHost: {server.host}\r\n"
+        request = f"GET /api/{path} HTTP/1.1\r\nHost: {server.host}\r\n"
         connection.sendall(f"{request}Cookie: {server.cookie}\r\n\r\n".encode())
         assert b"200 OK" in connection.recv(1000)
+        started = time.monotonic()
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(timeout=10) == 0
+        # Less than the second that responses have to finish.
+        assert time.monotonic() - started < 0.9
+        assert server.process.stderr
+        assert server.process.stderr.read() == "Press Ctrl-C to stop.\n"
 
 
 def test_a_session_is_opened_by_any_of_its_names(store: Store) -> None:

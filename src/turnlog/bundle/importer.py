@@ -49,6 +49,8 @@ class ImportOptions:
     max_size: int | None = None
     allow_broken: bool = False
     """Import sessions that no client resumes."""
+    content: Path | None = None
+    """A private copy to read instead of the bundle: the bytes whose signature was verified."""
 
 
 class ImportedSession(NamedTuple):
@@ -93,7 +95,8 @@ def import_bundle(
     store: Store, path: Path, options: ImportOptions, *, dry_run: bool = False
 ) -> ImportPlan:
     """Import the sessions of a bundle; with `dry_run`, only plan it."""
-    with open_bundle(path, options.password, options.max_size) as bundle, _scratch() as folder:
+    opened = open_bundle(path, options.password, options.max_size, options.content)
+    with opened as bundle, _scratch() as folder:
         importing = _Importing(store, bundle, options, folder)
         plan = importing.plan()
         if not dry_run and plan.changes:

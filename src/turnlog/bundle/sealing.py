@@ -31,8 +31,11 @@ def sign(bundle: Path, key: Path) -> Path:
     return signature
 
 
-def verify(bundle: Path, signers: Path) -> str:
-    """Return who of the allowed signers signed a bundle; raise `Damaged` if nobody did."""
+def verify(bundle: Path, signers: Path, content: Path | None = None) -> str:
+    """Return who of the allowed signers signed a bundle; raise `Damaged` if nobody did.
+
+    `content` is a private copy of the bundle, which is verified in its place.
+    """
     signature = signature_of(bundle)
     if not signers.is_file():
         raise NotFound(f"no file of allowed signers at {signers}", "man ssh-keygen")
@@ -46,9 +49,9 @@ def verify(bundle: Path, signers: Path) -> str:
     signer = found.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
     if found.returncode or not signer:
         raise Damaged(f"{bundle} is not signed by anyone in {signers}")
-    with bundle.open("rb") as content:
+    with (content or bundle).open("rb") as signed:
         arguments = [*files, "-n", NAMESPACE, "-I", signer]
-        done = _ssh_keygen("verify", *arguments, stdin=content.fileno())
+        done = _ssh_keygen("verify", *arguments, stdin=signed.fileno())
     if done.returncode:
         raise Damaged(f"the signature of {bundle} is not valid: {_last_line(done)}")
     return signer

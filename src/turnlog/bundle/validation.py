@@ -85,13 +85,20 @@ class OpenBundle:
 
 @contextmanager
 def open_bundle(
-    path: Path, password: str | None = None, max_size: int | None = None
+    path: Path,
+    password: str | None = None,
+    max_size: int | None = None,
+    content: Path | None = None,
 ) -> Generator[OpenBundle]:
-    """Unpack and validate a bundle in a temporary directory; raise `Damaged` if it is invalid."""
-    with tempfile.TemporaryDirectory(prefix="turnlog-unbundle-") as place, _read(path) as file:
+    """Unpack and validate a bundle in a temporary directory; raise `Damaged` if it is invalid.
+
+    `content` is a private copy to read instead of `path`.
+    """
+    place = tempfile.TemporaryDirectory(prefix="turnlog-unbundle-")
+    with place as unpacked, _read(content or path) as file:
         size = os.fstat(file.fileno()).st_size
         source = _decrypted(path, file, password)
-        folder = Path(place)
+        folder = Path(unpacked)
 
         def require(manifest: BundleManifest) -> None:
             _require_names(manifest)
@@ -136,9 +143,24 @@ def _read(path: Path) -> Generator[BinaryIO]:
         yield file
 
 
-def needs_password(path: Path) -> bool:
-    """Return whether a bundle is encrypted."""
-    with _read(path) as file:
+@contextmanager
+def private_copy(path: Path) -> Generator[Path]:
+    """Yield a copy of a bundle that nobody else can replace or change.
+
+    Whoever may write to the directory of a bundle, such as /tmp or a share, could otherwise swap
+    the file after its signature was verified.
+    """
+    with tempfile.TemporaryDirectory(prefix="turnlog-unbundle-") as folder, _read(path) as file:
+        _require_space(os.fstat(file.fileno()).st_size)
+        copy = Path(folder) / "bundle"
+        with copy.open("wb") as target:
+            shutil.copyfileobj(file, target)
+        yield copy
+
+
+def needs_password(path: Path, content: Path | None = None) -> bool:
+    """Return whether a bundle is encrypted; `content` is a private copy of it."""
+    with _read(content or path) as file:
         return is_age_file(_dearmored(path, file).read(HEAD))
 
 
@@ -193,6 +215,10 @@ def _require_sizes(manifest: BundleManifest, packed: int, limit: int | None, pat
     if total > allowed:
         message = f"it would expand from {packed:,} to {total:,} bytes"
         raise Damaged(message, f"turnlog unbundle {quote(str(path))} --max-size {total}")
+    _require_space(total)
+
+
+def _require_space(total: int) -> None:
     folder = tempfile.gettempdir()
     if total + SPARE > shutil.disk_usage(folder).free:
         message = f"not enough space in {folder} for {total:,} bytes"

@@ -23,12 +23,13 @@ from turnlog.cli.output import echo_command, echo_json, plain
 from turnlog.cli.root import samples_store
 from turnlog.cli.sessions import open_named
 from turnlog.cli.store_options import with_stores
+from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import echo
 from turnlog.edit.clone import Clone
 from turnlog.edit.service import clone_session, is_in_store
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store, client_store
-from turnlog.store.resume_command import resume_command
+from turnlog.store.resume_command import file_command
 from turnlog.store.stores import Stores, holder_of
 
 
@@ -89,11 +90,10 @@ def command(
 def _print_resume(clone: Clone, holder: Store) -> None:
     """Print how to resume a clone, or why the client will not find it."""
     directory = describe(locate_session(clone.path)).cwd
-    if is_in_store(clone.path):
-        echo_command(resume_command(clone.id, directory))
-        return
-    if clone.path.is_relative_to(holder.projects) and holder != samples_store():
-        echo_command(resume_command(clone.id, directory, holder))
+    is_in_holder = clone.path.is_relative_to(holder.projects) and holder != samples_store()
+    if is_in_store(clone.path) or is_in_holder:
+        command = file_command(clone.path, directory, None if is_in_store(clone.path) else holder)
+        echo_command(command or to_type(f"turnlog check {clone.id}"))
         return
     store = client_store()
     project = store.project_of(directory or str(Path.cwd()))

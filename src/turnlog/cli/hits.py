@@ -1,5 +1,6 @@
 """Render search hits for a terminal."""
 
+import os
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -40,7 +41,13 @@ def lines_of(
         yield from _command(to_type(f"turnlog show {quote(turn.id)}{place}{store}"), "    ", room)
     if found.more > 0:
         yield dim(f"  {plural(found.more, 'more hit')}")
-    yield from _command(plain(found.resume), "  ", room)
+    yield from _command(plain(found.resume or _next_command(found, store)), "  ", room)
+
+
+def _next_command(found: "SessionHits", store: str) -> str:
+    """Return the command for a session that no client resumes, or that only the archive has."""
+    verb = "check" if os.path.lexists(found.path) else "restore"
+    return to_type(f"turnlog {verb} {quote(found.id)}{store}")
 
 
 def _command(command: str, indent: str, room: int) -> Iterator[str]:

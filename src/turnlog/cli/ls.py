@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 import click
@@ -37,7 +38,7 @@ from turnlog.store.catalog import (
     select_sessions,
 )
 from turnlog.store.paths import Store, folder_name
-from turnlog.store.resume_command import resume_command
+from turnlog.store.resume_command import file_command
 from turnlog.store.stores import Stores, all_session_files, holder_of, no_sessions, places_of
 from turnlog.text import file_size
 
@@ -112,7 +113,8 @@ def command(stores: Stores, limit: int, as_json: bool, is_long: bool, **given: A
         print_sessions(stores, shown, len(sessions), is_long)
         if not is_long:
             last = next(_rows(stores, shown[:1]))
-            _print_resume(_resume(last))
+            if command := _resume(last):
+                _print_resume(command)
 
 
 def print_sessions(
@@ -136,8 +138,15 @@ def _print_resume(command: str) -> None:
         echo(dim(part), err=True)
 
 
-def _resume(row: SessionRow) -> str:
-    return plain(resume_command(row.session.id, row.about.cwd, row.store))
+def _resume(row: SessionRow) -> str | None:
+    command = file_command(row.session.path, row.about.cwd, row.store)
+    return plain(command) if command else None
+
+
+def _next_command(row: SessionRow, *, names_stores: bool) -> str:
+    """Return the command that resumes a session, or the one that says why none does."""
+    store = f" --store {quote(str(row.store.root))}" if names_stores else ""
+    return _resume(row) or plain(to_type(f"turnlog check {quote(row.session.id)}{store}"))
 
 
 def _none_found(stores: Stores, selection: SessionSelection) -> NotFound:
@@ -194,7 +203,7 @@ def _print(
         for row, line in zip(rows, islice(drawn, len(rows)), strict=True):
             echo(f"{INDENT}{line}")
             if is_long:
-                echo(dim(f"{INDENT * 2}{_resume(row)}"))
+                echo(dim(f"{INDENT * 2}{_next_command(row, names_stores=names_stores)}"))
 
 
 def _cells(row: SessionRow) -> list[str]:
@@ -225,7 +234,7 @@ def _as_json(row: SessionRow) -> dict[str, Any]:
         "size": session.size,
         "subagents": row.subagents,
         "live": row.live,
-        "resume": resume_command(
-            session.id, row.about.cwd, Store(session.path.absolute().parents[2])
+        "resume": file_command(
+            session.path, row.about.cwd, Store(session.path.absolute().parents[2])
         ),
     }

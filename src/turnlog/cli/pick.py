@@ -1,6 +1,7 @@
 """turnlog pick: find a session in a full-screen picker, and resume it."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +12,7 @@ from turnlog.cli.picking import let_pick
 from turnlog.cli.store_options import store_option, stores_in
 from turnlog.cli.terminal import echo
 from turnlog.errors import UsageError
-from turnlog.store.resume_command import resume_command
+from turnlog.store.resume_command import file_command
 
 if TYPE_CHECKING:
     from turnlog.picker.picker import Choice
@@ -56,7 +57,7 @@ def _as_json(choice: "Choice") -> dict[str, object]:
         "path": session.path,
         "title": session.title,
         "project": session.project,
-        "resume": resume_command(session.id, session.project, choice.store),
+        "resume": file_command(Path(session.path), session.project, choice.store),
     }
 
 

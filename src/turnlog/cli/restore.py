@@ -14,7 +14,7 @@ from turnlog.store.archive.archive import ArchiveManifest, open_archive
 from turnlog.store.archive.restore import find_archived, restore_session
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
-from turnlog.store.resume_command import resume_command
+from turnlog.store.resume_command import file_command
 from turnlog.store.stores import Stores
 from turnlog.text import plural
 
@@ -98,11 +98,11 @@ def command(
         echo(f"  {plain(str(path))}")
     for path in restored.left_out:
         echo(f"turnlog: not restored: {plain(path)}: the client would execute it", err=True)
-    if restored.written and into is None:
-        echo(f"  {resume_command(manifest.session, _directory(store, manifest.session), store)}")
+    if restored.written and into is None and (command := _resume(store, manifest.session)):
+        echo(f"  {command}")
 
 
-def _directory(store: Store, session: str) -> str | None:
+def _resume(store: Store, session: str) -> str | None:
     found = (path for path in store.session_files() if path.stem == session)
     path = next(found, None)
-    return describe(locate_session(path)).cwd if path else None
+    return path and file_command(path, describe(locate_session(path)).cwd, store)

@@ -1,6 +1,7 @@
 """turnlog unbundle: import the sessions of a bundle."""
 
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from turnlog.bundle.importer import (
 )
 from turnlog.bundle.merge import Relation
 from turnlog.bundle.sealing import signature_of, verify
-from turnlog.bundle.validation import needs_password
+from turnlog.bundle.validation import needs_password, private_copy
 from turnlog.cli.arguments import dry_run_option, json_option
 from turnlog.cli.bundle import PASSWORD
 from turnlog.cli.editing import print_undo
@@ -23,6 +24,7 @@ from turnlog.cli.passwords import password_file_option, password_from
 from turnlog.cli.restore import parse_size
 from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import echo, style
+from turnlog.edit.check.findings import Severity
 from turnlog.store.paths import Store
 from turnlog.store.resume_command import resume_command
 from turnlog.text import plural
@@ -69,23 +71,11 @@ def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any
       turnlog unbundle bug.turnlog --into ~/src/shop
       turnlog unbundle private.turnlog --verify ~/.ssh/allowed_signers
     """
-    is_encrypted = needs_password(file)
-    # Verify first: nobody should type a password for a file of an unknown sender.
-    signer = verify(file, given["signers"]) if given["signers"] else None
-    password = password_from(
-        given["password_file"],
-        is_encrypted,
-        PASSWORD,
-        f"turnlog unbundle {shlex.quote(str(file))}",
-        confirm=False,
-    )
-    options = ImportOptions(
-        given["into"],
-        password=password if is_encrypted else None,
-        max_size=given["max_size"],
-        allow_broken=given["allow_broken"],
-    )
-    plan = import_bundle(store, file, options, dry_run=dry_run)
+    with private_copy(file) if given["signers"] else nullcontext() as content:
+        # Verify first: nobody should type a password for a file of an unknown sender.
+        signer = verify(file, given["signers"], content) if given["signers"] else None
+        options = _options(file, content, given)
+        plan = import_bundle(store, file, options, dry_run=dry_run)
     if as_json:
         echo_json({**summarise_import(plan, is_done=not dry_run), "signer": signer})
         return
@@ -105,6 +95,24 @@ def command(store: Store, file: Path, as_json: bool, dry_run: bool, **given: Any
     if not plan.manifest.is_redacted:
         echo(style("turnlog: the bundle is not redacted", "yellow"), err=True)
     print_undo(plan.record)
+
+
+def _options(file: Path, content: Path | None, given: dict[str, Any]) -> ImportOptions:
+    is_encrypted = needs_password(file, content)
+    password = password_from(
+        given["password_file"],
+        is_encrypted,
+        PASSWORD,
+        f"turnlog unbundle {shlex.quote(str(file))}",
+        confirm=False,
+    )
+    return ImportOptions(
+        given["into"],
+        password=password if is_encrypted else None,
+        max_size=given["max_size"],
+        allow_broken=given["allow_broken"],
+        content=content,
+    )
 
 
 def _print(session: ImportedSession, store: Store, dry_run: bool) -> None:
@@ -129,4 +137,7 @@ def _print(session: ImportedSession, store: Store, dry_run: bool) -> None:
     if not session.is_kept:
         for finding in session.findings:
             echo(f"  {finding.severity}: {plain(finding.message)}")
-        echo_command(plain(resume_command(session.new_id, session.directory, store)))
+        command = resume_command(session.new_id, session.directory, store)
+        if any(finding.severity is Severity.FATAL for finding in session.findings):
+            command = to_type(f"turnlog check {shlex.quote(session.new_id)}")
+        echo_command(plain(command))

@@ -6,13 +6,13 @@ from shlex import quote
 
 from turnlog.errors import Conflict, NotFound, UsageError
 from turnlog.exchange.directory_transport import DirectoryTransport
-from turnlog.exchange.git_transport import GitTransport
+from turnlog.exchange.git_transport import BRANCH_NAME, GitTransport
 from turnlog.exchange.rclone_transport import RcloneTransport
 from turnlog.exchange.ssh_transport import SshTransport
 from turnlog.exchange.transports import FOLDERS, Transport
 from turnlog.secrets import mask
 from turnlog.store.paths import expand_user
-from turnlog.store.worktrees import root_of
+from turnlog.store.worktrees import branch_of, exclude_file, root_of
 
 HOST = re.compile(r"[\w.@-]{2,}:", re.ASCII)
 JUNK = frozenset({"lost+found", "System Volume Information", "$RECYCLE.BIN"})
@@ -32,7 +32,16 @@ def open_transport(dest: str, folder: Path) -> Transport:
     # A bare repository is also a directory, but files copied into it would be in no commit.
     if "://" in dest or dest.endswith(".git") or _is_bare_repository(path):
         return GitTransport(_url(dest, dest if "://" in dest else str(path)), folder / "git")
+    _require_no_checkout(path)
     return DirectoryTransport(path)
+
+
+def _require_no_checkout(path: Path) -> None:
+    """Raise `Conflict` for a worktree of a git DEST: it looks like DEST, but is a copy of it."""
+    if branch_of(path) == BRANCH_NAME:
+        shown = quote(str(path))
+        hint = f"git -C {shown} switch --detach && turnlog sync-with git:{shown}"
+        raise Conflict(f"{path} is a git worktree: files written there would be in no commit", hint)
 
 
 def initialize(transport: Transport, dest: str, may_start: bool) -> list[str]:
@@ -56,7 +65,7 @@ def initialize(transport: Transport, dest: str, may_start: bool) -> list[str]:
     if repository := root_of(root.resolve()):
         # `git add .` would commit every conversation, and `git push` publish it.
         below = quote(f"/{root.resolve().relative_to(repository)}/")
-        exclude = quote(str(repository / ".git" / "info" / "exclude"))
+        exclude = quote(str(exclude_file(repository)))
         found.append(f"{shown} is in a git repository (try: echo {below} >> {exclude})")
     return found
 

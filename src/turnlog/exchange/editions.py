@@ -2,7 +2,7 @@
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -130,10 +130,27 @@ class OwnSession:
         files = [self.files[role].version for role in sorted(self.files)]
         return SessionVersion(self.session, self.label, files, self.local, self.is_deleted)
 
-    def role_of(self, role: str) -> str:
-        """Return a file's role in this session: a fork has all sub-agents in its own folder."""
+    def role_of(self, role: str, others: Collection[str] = ()) -> str:
+        """Return a file's role in this session; `others` are roles in the same version.
+
+        A fork has all sub-agents in its own folder. So one sub-agent may be next to the session on
+        one machine and in its folder on another one; here it has one place.
+        """
         is_fork = self.local not in (None, self.session)
-        return nested_role(role) if is_fork and is_loose(role) else role
+        nested = nested_role(role) if is_loose(role) else None
+        if is_fork:
+            return nested or role
+        if role in self.files:
+            return role
+        if nested:
+            return nested if nested in self.files or nested in others else role
+        loose = (each for each in self.files if is_loose(each) and nested_role(each) == role)
+        return next(loose, role)
+
+    def remember(self) -> None:
+        """Save the versions of all files as the originals, to which `leave` reverts."""
+        for file in self.files.values():
+            file.original = own_version(file.version)
 
     def leave(self) -> None:
         """Discard what this sync merged into the session; keep listing its previous versions."""
@@ -244,3 +261,11 @@ def fork_aliases(versions: Iterable[SessionVersion]) -> dict[str, tuple[str, str
 
 def lines_of(segments: Iterable[Segment]) -> set[bytes]:
     return {line for segment in segments for line in segment.lines}
+
+
+def has_more(drafts: Mapping[str, OwnFile], files: Mapping[str, OwnFile]) -> bool:
+    """Return whether logs have lines that the files do not have."""
+    return any(
+        role not in files or draft.version.pieces != files[role].version.pieces
+        for role, draft in drafts.items()
+    )

@@ -10,12 +10,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
 
-from turnlog.errors import Damaged, Unavailable
+from turnlog.errors import Conflict, Damaged, Unavailable
 from turnlog.exchange.transports import is_valid, run_program
 from turnlog.format.private_files import secure_folder
 from turnlog.secrets import mask
+from turnlog.store.worktrees import worktree_on
 
-BRANCH = "refs/heads/turnlog"
+BRANCH_NAME = "turnlog"
+BRANCH = f"refs/heads/{BRANCH_NAME}"
+CHECKED_OUT = "branch is currently checked out"
+"""Why git refuses a push to a branch of some worktree, linked or not."""
 TIP = "refs/turnlog/dest"
 ATTEMPTS = 20
 ROW = re.compile(r"100644 blob ([0-9a-f]{40,64}) +([0-9]+)\t(.+)")
@@ -73,7 +77,9 @@ class GitTransport:
             try:
                 self._git("push", "-q", "--", self._url, f"{commit}:{BRANCH}")
                 break
-            except Unavailable:
+            except Unavailable as error:
+                if CHECKED_OUT in error.message:
+                    raise self._checked_out() from error
                 before = self._tip
                 self._fetch()
                 # Nobody else has pushed, so retrying cannot help: the network, the permissions or
@@ -85,6 +91,15 @@ class GitTransport:
         self._git("update-ref", TIP, commit)
         self._written, self._removed = {}, set()
         self._look()
+
+    def _checked_out(self) -> Conflict:
+        path = Path(self._url.removeprefix("file://")).absolute()
+        message = f"{self._shown}: its branch {BRANCH_NAME} is checked out"
+        if worktree := worktree_on(path, BRANCH_NAME) if path.is_dir() else None:
+            hint = f"git -C {quote(str(worktree))} switch --detach"
+            return Conflict(f"{message} in {worktree}", hint)
+        at = f"-C {quote(str(path))} " if path.is_dir() else ""
+        return Conflict(message, f"git {at}worktree list")
 
     def _blobs(self) -> dict[str, tuple[str, int]]:
         kept = {name: at for name, at in self._listed.items() if name not in self._removed}

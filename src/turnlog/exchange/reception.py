@@ -5,6 +5,7 @@ version is another edition and becomes a fork.
 """
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from turnlog.exchange.editions import (
     OwnSession,
     contested_label,
     fork_id,
+    has_more,
     lines_of,
     own_version,
     read_log_piece,
@@ -37,6 +39,8 @@ from turnlog.exchange.packs import Fetch, PackWriter, PieceReader
 from turnlog.exchange.shared_paths import (
     Places,
     folder_problem,
+    is_loose,
+    nested_role,
     path_of,
     role_problem,
     set_aside,
@@ -112,7 +116,7 @@ class Receiver:
         for role, pieces in lost.items():
             if role in own.files:
                 own.files[role].version.former.append(pieces)
-        _remember(own)
+        own.remember()
 
     def _retire(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> None:
         """Keep listing the edition that a session belonged to before it was edited."""
@@ -126,15 +130,15 @@ class Receiver:
             version = FileVersion(role, file.version.project, pieces, former)
             version.ranks = [0] * len(pieces) if role in lost else file.version.ranks
             old.files[role] = OwnFile(version)
-        _remember(own)
+        own.remember()
         if holder is None:
-            _remember(old)
+            old.remember()
             self._add(old)
             return
         for role, file in old.files.items():
             if role in lost or file.version.former:
                 self._adopt(holder, file)
-        _remember(holder)
+        holder.remember()
 
     def _adopt(self, own: OwnSession, file: OwnFile) -> None:
         """Add an edition's file to a fork; if the fork has that log, add it as former versions."""
@@ -239,10 +243,12 @@ class Receiver:
 
     def covers(self, own: OwnSession, version: SessionVersion) -> bool:
         """Return whether a version has every line of this machine's logs."""
-        theirs = {file.role: file for file in version.files}
+        theirs: dict[str, list[Piece]] = {}
+        for each in version.files:
+            theirs.setdefault(own.role_of(each.role), []).extend(each.pieces)
         for role, file in own.files.items():
             if file.version.is_log and not file.is_new:
-                known = theirs[role].pieces if role in theirs else []
+                known = theirs.get(role, [])
                 if not lines_of(file.load(self.fetch)) <= lines_of(self._segments(known)):
                     return False
         return True
@@ -315,7 +321,7 @@ class Receiver:
         return drafts
 
     def _commit(self, own: OwnSession, version: SessionVersion, drafts: dict[str, OwnFile]) -> None:
-        if own.is_deleted and _has_more(drafts, own.files):
+        if own.is_deleted and has_more(drafts, own.files):
             # Another machine continued a session that was deleted here: restore all of it.
             own.is_deleted = False
             for file in (*own.files.values(), *drafts.values()):
@@ -380,15 +386,16 @@ class Receiver:
     def _accepted(self, own: OwnSession, version: SessionVersion) -> list[FileVersion]:
         """Return the files of a version that may be written."""
         named: dict[str, FileVersion] = {}
+        roles = {each.role for each in version.files}
         for each in version.files:
             file = each
-            if (role := own.role_of(each.role)) != each.role:
+            if (role := self._role(own, each, roles)) != each.role:
                 file = own_version(each)
                 file.role = role
             path = self._path(own, file)
             if path is not None and self._is_bounded(path, file):
                 if (other := named.get(path)) and file.is_log:
-                    # In a fork, a log next to the session and one in its folder get the same path.
+                    # A log next to the session and one in its folder may get the same path.
                     file = own_version(file)
                     file.former += [other.pieces, *other.former]
                 named[path] = file
@@ -398,6 +405,14 @@ class Receiver:
             self._refuse(path, "would overwrite another file")
             del named[path]
         return list(named.values())
+
+    def _role(self, own: OwnSession, file: FileVersion, others: set[str]) -> str:
+        role = own.role_of(file.role, others)
+        if role in own.files or not is_loose(role):
+            return role
+        # A file of that name may be here that is empty, or another session's: it stays as it is.
+        path = self.root / path_of(role, self._folder(own, file), own.local or "")
+        return nested_role(role) if os.path.lexists(path) else role
 
     def _is_bounded(self, path: str, file: FileVersion) -> bool:
         for pieces in (file.pieces, *file.former):
@@ -481,18 +496,5 @@ class Receiver:
             self.report.problems.append(problem)
 
 
-def _remember(own: OwnSession) -> None:
-    """Save the versions of a session's files as the originals, to which `leave` reverts."""
-    for file in own.files.values():
-        file.original = own_version(file.version)
-
-
 def _ranked(pieces: Iterable[Piece]) -> Ranked:
     return [(piece, 0) for piece in pieces]
-
-
-def _has_more(drafts: Mapping[str, OwnFile], files: Mapping[str, OwnFile]) -> bool:
-    return any(
-        role not in files or draft.version.pieces != files[role].version.pieces
-        for role, draft in drafts.items()
-    )

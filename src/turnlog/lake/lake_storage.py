@@ -33,14 +33,51 @@ UPLOADS = 8
 """Files that are written at the same time."""
 REFUSED = re.compile(
     r"INVALID_ACCESS_KEY|SIGNATURE|EXPIRED_TOKEN|INVALID_CLIENT_TOKEN|ExpiredToken"
+    r"|UNAUTHENTICATED|OAuth2 access token|AuthenticationException|AuthenticationFailed"
 )
 """Errors of servers about credentials that are invalid or have expired."""
 DENIED = re.compile(
-    r"ACCESS_DENIED|FORBIDDEN|Forbidden|PermissionDenied|AuthorizationFailure|" + REFUSED.pattern
+    r"ACCESS_DENIED|FORBIDDEN|Forbidden|PermissionDenied|PERMISSION_DENIED|AuthorizationFailure|"
+    + REFUSED.pattern
 )
 LOST = re.compile(r"NETWORK_CONNECTION|connect|timed? ?out|Timeout|INTERNAL_FAILURE|UNAVAILABLE")
+NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|(?:bucket|container) does not exist", re.IGNORECASE)
 QUOTED = re.compile(r"'[^']*'")
 """Names of buckets and files in pyarrow's messages."""
+
+
+class StorageHints(NamedTuple):
+    """Commands to suggest for an object store, with its `dest`, `bucket` and `account`."""
+
+    bucket: str
+    """What the provider calls a bucket."""
+    login: str
+    """Obtain the credentials that pyarrow looks for."""
+    look: str
+    create: str
+
+
+# pyarrow finds credentials where the provider's own tools keep them: AWS variables and profiles,
+# Google's application default credentials, and Azure's default credential, such as `az login`.
+AZURE = StorageHints(
+    "container",
+    "az login",
+    "az storage container list --auth-mode login --account-name {account}",
+    "az storage container create --auth-mode login --account-name {account} --name {bucket}",
+)
+GOOGLE = StorageHints(
+    "bucket",
+    "gcloud auth application-default login",
+    "gcloud storage ls {dest}",
+    "gcloud storage buckets create gs://{bucket}",
+)
+HINTS = {
+    "s3": StorageHints("bucket", "aws s3 ls {dest}", "aws s3 ls {dest}", "aws s3 mb s3://{bucket}"),
+    "gs": GOOGLE,
+    "gcs": GOOGLE,
+    "abfs": AZURE,
+    "abfss": AZURE,
+}
 
 
 class PartGone(NotFound):
@@ -164,6 +201,9 @@ class LakeStorage:
             raise self.failure(verb, path, error) from error
         except OSError as error:
             raise self.failure(verb, path, error) from error
+        except pyarrow().ArrowException as error:
+            # Azure's errors about credentials are unknown ones to pyarrow, not errors of a file.
+            raise self.failure(verb, path, OSError(str(error))) from error
 
     def is_outage(self, error: OSError) -> bool:
         """Return whether other files would fail the same way: no connection or no credentials."""
@@ -175,20 +215,49 @@ class LakeStorage:
         """Return the error that explains why a file system failed."""
         text = " ".join(str(error).split())
         where = f"{self.dest}/{path}" if path else self.dest
-        look = f"ls -ld {quote(self.base)}" if self.is_local else f"aws s3 ls {quote(self.dest)}"
-        if "NO_SUCH_BUCKET" in text or "bucket does not exist" in text.lower():
-            bucket = self.base.partition("/")[0]
-            return NotFound(f"{self.dest}: there is no bucket {bucket}", f"aws s3 mb s3://{bucket}")
+        hints = self._hints()
+        look = hints.look
+        if NO_BUCKET.search(text) and not self.is_local:
+            name = self.base.partition("/")[0]
+            return NotFound(f"{self.dest}: there is no {hints.bucket} {name}", hints.create)
         if isinstance(error, PermissionError) or DENIED.search(text):
-            return Unavailable(f"no permission to {verb} {where}", look)
+            return Unavailable(f"no permission to {verb} {where}", hints.login)
         if error.errno in NO_SPACE:
             return Unavailable(f"no space left to {verb} {where}", f"df -h {quote(self.base)}")
         if error.errno == errno.EROFS:
             return Unavailable(f"cannot {verb} {where}: it is read-only", look)
         if not self.is_local and LOST.search(text):
-            return Unavailable(f"lost the connection to {self.dest}, cannot {verb} {path}", look)
+            what = f"cannot {verb} {path}".rstrip()
+            return Unavailable(f"lost the connection to {self.dest}, {what}", look)
         reason = error.strerror or text.rpartition(" operation: ")[2].partition(" (Request ID")[0]
         return Unavailable(f"cannot {verb} {where}: {reason[:200]}", look)
+
+    def _hints(self) -> StorageHints:
+        """Return the commands to suggest for this lake."""
+        if self.is_local:
+            return StorageHints("", *[f"ls -ld {quote(self.base)}"] * 3)
+        values = {
+            "dest": quote(self.dest),
+            "bucket": quote(self.base.partition("/")[0]),
+            "account": quote(azure_account(self.dest)),
+        }
+        return StorageHints(*(each.format(**values) for each in HINTS[scheme_of(self.dest)]))
+
+
+def scheme_of(dest: str) -> str:
+    """Return the scheme of a URL; empty for a directory."""
+    return dest.partition("://")[0] if "://" in dest else ""
+
+
+def azure_account(dest: str) -> str:
+    """Return the storage account in one of the forms of URL that pyarrow accepts.
+
+    >>> azure_account("abfs://lake@team.dfs.core.windows.net/x"), azure_account("abfs://team@lake/x")
+    ('team', 'team')
+    """
+    place = urlsplit(dest)
+    host = place.hostname or ""
+    return host.partition(".")[0] if "." in host else place.username or host
 
 
 def open_storage(dest: str, environment: Mapping[str, str] = os.environ) -> LakeStorage:
@@ -202,12 +271,22 @@ def open_storage(dest: str, environment: Mapping[str, str] = os.environ) -> Lake
         return open_storage(urlsplit(dest).path, environment)
     if scheme == "s3":
         return LakeStorage(dest, _s3(environment), rest.strip("/"), is_local=False)
+    limit = f"{'&' if '?' in dest else '?'}retry_limit_seconds={PATIENCE}"
+    is_limited = scheme in ("gs", "gcs") and "retry_limit_seconds=" not in dest
     try:
-        files, base = pyarrow("fs").FileSystem.from_uri(dest)
+        # Without a limit, a lost connection or missing credentials would block for 15 minutes.
+        files, base = pyarrow("fs").FileSystem.from_uri(f"{dest}{limit}" if is_limited else dest)
     except (OSError, ValueError) as error:
         reason = str(error).partition("\n")[0]
-        raise Unavailable(f"cannot open {dest}: {reason}", "turnlog lake push --help") from error
+        raise Unavailable(f"cannot open {dest}: {reason}", _example(scheme)) from error
     return LakeStorage(dest, files, base.rstrip("/"), is_local=False)
+
+
+def _example(scheme: str) -> str:
+    url = "gs://bucket/lake"
+    if scheme.startswith("abfs"):
+        url = "abfs://container@account.dfs.core.windows.net/lake"
+    return f"turnlog lake push {url}"
 
 
 def open_existing(dest: str) -> LakeStorage:

@@ -78,16 +78,35 @@ def list_unit_parts(storage: LakeStorage, machine: str | None = None) -> list[st
     return sorted(path for path in found if parse_place(path))
 
 
-def read_unit_parts(storage: LakeStorage, paths: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the sound rows of parts of `units` as Arrow tables."""
+def read_unit_parts(
+    storage: LakeStorage, paths: Sequence[str], damaged: dict[str, Damaged] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Yield the sound rows of parts of `units` as Arrow tables.
+
+    Damaged parts are added to `damaged`; without it, the first one raises.
+    """
     for path, content in storage.read_all(paths):
         try:
-            yield path, sound_units(path, decode_part(storage, path, content))
-        except ForeignFile as error:
-            # If it has replaced one of turnlog's parts, the rows committed there would silently be
-            # missing.
-            if not has_own_name(path, content):
-                raise Damaged(error.message, error.hint) from error
+            table = own_part(storage, path, content)
+        except Damaged as error:
+            if damaged is None:
+                raise
+            damaged[path] = error
+            continue
+        if table is not None:
+            yield path, sound_units(path, table)
+
+
+def own_part(storage: LakeStorage, path: str, content: bytes) -> Any:
+    """Return the rows of a part, or None for a file of another program; raise if it is damaged."""
+    try:
+        return decode_part(storage, path, content)
+    except ForeignFile as error:
+        # If it has replaced one of turnlog's parts, the rows committed there would silently be
+        # missing.
+        if not has_own_name(path, content):
+            raise Damaged(error.message, error.hint) from error
+    return None
 
 
 def has_own_name(path: str, content: bytes) -> bool:
@@ -120,14 +139,17 @@ def unit_rows(table: Any) -> Iterator[UnitRow]:
     yield from map(UnitRow._make, zip(*columns, strict=True))
 
 
-def read_all_units(storage: LakeStorage, machine: str | None = None) -> dict[str, list[UnitRow]]:
+def read_all_units(
+    storage: LakeStorage, machine: str | None = None, damaged: dict[str, Damaged] | None = None
+) -> dict[str, list[UnitRow]]:
     """Return the rows of all parts of `units`, by part.
 
-    If a compaction replaces parts meanwhile, list and read them again.
+    Damaged parts are added to `damaged`; without it, the first one raises. If a compaction replaces
+    parts meanwhile, list and read them again.
     """
 
     def read() -> dict[str, list[UnitRow]]:
-        parts = read_unit_parts(storage, list_unit_parts(storage, machine))
+        parts = read_unit_parts(storage, list_unit_parts(storage, machine), damaged)
         return {path: list(unit_rows(table)) for path, table in parts}
 
     return retried(read)

@@ -36,7 +36,7 @@ from turnlog.picker.session_source import (
 )
 from turnlog.store.client_settings import kept_days
 from turnlog.store.paths import Store
-from turnlog.store.resume_command import pasteable_command
+from turnlog.store.resume_command import is_resumable, pasteable_command
 
 if TYPE_CHECKING:
     from turnlog.picker.session_preview import SessionPreview
@@ -339,6 +339,9 @@ class Picker:
     def copy(self) -> None:
         """Copy the command that resumes the selected session to the clipboard."""
         if (session := self.state.session) and self.app:
+            if not is_resumable(Path(session.path)):
+                self.state.message = "not copied: no client resumes it"
+                return
             command = pasteable_command(session.id, session.project, self.store)
             if command is None:
                 self.state.message = "not copied: its file name has control characters"

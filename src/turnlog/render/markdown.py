@@ -49,7 +49,7 @@ def _head(facts: TranscriptFacts) -> Iterator[str]:
         "Size": facts.size,
         "Models": ", ".join(map(_code, facts.models)),
         "Client": inert(_on_one_line(facts.client_version or "")),
-        "Resume": _code(facts.resume),
+        "Resume": _code(facts.resume) if facts.resume else "",
     }
     yield from (f"- {name}: {value}" for name, value in rows.items() if value)
     yield ""

@@ -9,7 +9,7 @@ from turnlog.format.timestamps import parse_timestamp
 from turnlog.secrets import mask
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
-from turnlog.store.resume_command import resume_command
+from turnlog.store.resume_command import file_command
 from turnlog.text import exact_money, plural
 
 
@@ -33,8 +33,8 @@ class TranscriptFacts:
     tokens: int
     cost_usd: float | None
     """None if the price of a model is unknown."""
-    resume: str
-    """The command that resumes the session."""
+    resume: str | None
+    """The command that resumes the session; None if no client resumes it."""
 
     @property
     def period(self) -> str:
@@ -90,5 +90,5 @@ def session_facts(
         turns=len(session.turns),
         tokens=sum(block.tokens for block in blocks),
         cost_usd=total_cost(blocks),
-        resume=resume_command(session.id, project if about.cwd else None, store),
+        resume=file_command(session.path, project if about.cwd else None, store),
     )

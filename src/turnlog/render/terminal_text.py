@@ -55,7 +55,7 @@ class Terminal:
         about = [facts.period, facts.size, ", ".join(facts.models)]
         for line in (place, about):
             yield from self._wrapped(" · ".join(filter(None, line)), "dim")
-        for line in wrap_command(facts.resume, self.width):
+        for line in wrap_command(facts.resume, self.width) if facts.resume else ():
             yield self.style(line, "code")
         yield ""
 

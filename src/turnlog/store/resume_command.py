@@ -1,7 +1,8 @@
 """The command that resumes a session, and the installed client that would run it.
 
 The client looks a session up by the directory that it is started in, so the command begins with
-`cd`. Every command that prints it, and `turnlog resume`, which runs it, call `resume_command`.
+`cd`. Every command that prints it, and `turnlog resume`, which runs it, call `resume_command`;
+those that print it for any file call `file_command`.
 """
 
 import json
@@ -12,6 +13,10 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from turnlog.format.decode import decode_line
+from turnlog.format.entries import Assistant, User
+from turnlog.format.fields import given
+from turnlog.format.jsonl import read_lines
 from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
 from turnlog.text import drop_unsafe
@@ -19,6 +24,9 @@ from turnlog.text import drop_unsafe
 CLIENT = "claude"
 VARIABLE = "CLAUDE_CONFIG_DIR"
 VERSION = re.compile(r"\d+\.\d+\.\d+")
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+MESSAGE_MARKS = (b'"user"', b'"assistant"')
+"""Every line with a message contains one of these."""
 LARGEST = 1 << 20
 """Maximum bytes of a package.json; the client's has a few kilobytes."""
 
@@ -33,6 +41,29 @@ def resume_command(session_id: str, directory: str | None, store: Store | None =
     """
     command = shlex.join([CLIENT, *resume_arguments(session_id)])
     return in_directory(directory, with_store(command, store) if store else command)
+
+
+def file_command(path: Path, directory: str | None, store: Store | None = None) -> str | None:
+    """Return the shell command that resumes a session file; None if no client resumes it."""
+    return resume_command(path.stem, directory, store) if is_resumable(path) else None
+
+
+def is_resumable(path: Path) -> bool:
+    """Return whether a client finds a conversation in a file that it looks up by its id.
+
+    Stops at the first message, so it cannot know whether all of the session would be resumed.
+    """
+    if not UUID.fullmatch(path.stem):
+        return False
+    try:
+        return any(
+            isinstance(entry, User | Assistant) and not given(entry.is_sidechain)
+            for line in read_lines(path)
+            if any(mark in line.raw for mark in MESSAGE_MARKS)
+            for entry in decode_line(line).entries
+        )
+    except OSError:
+        return False
 
 
 def with_store(command: str, store: Store) -> str:

@@ -46,14 +46,37 @@ def root_of(directory: Path) -> Path | None:
     )
 
 
+def exclude_file(root: Path) -> Path:
+    """Return the file with the paths that git ignores in all worktrees of a repository."""
+    return _common_folder(root) / "info" / "exclude"
+
+
+def worktree_on(directory: Path, branch: str) -> Path | None:
+    """Return the worktree of a directory's repository in which a branch is checked out, if any."""
+    return next((each for each in worktrees_of(directory) if branch_of(each) == branch), None)
+
+
+def branch_of(root: Path) -> str | None:
+    """Return the branch that is checked out in a worktree; None if there is none."""
+    try:
+        head = read_regular(_own_folder(root) / "HEAD", LARGEST).decode().strip()
+    except (OSError, ValueError):
+        return None
+    lead = "ref: refs/heads/"
+    return head.removeprefix(lead) if head.startswith(lead) else None
+
+
+def _own_folder(root: Path) -> Path:
+    """Return the folder of git's files about one worktree."""
+    git = root / ".git"
+    # A linked worktree has a file: "gitdir: /shop/.git/worktrees/fix".
+    return git if git.is_dir() else _path_in(git, root, "gitdir:") or git
+
+
 def _common_folder(root: Path) -> Path:
     """Return the `.git` folder that all worktrees of a repository share."""
-    git = root / ".git"
-    if git.is_dir():
-        return git
-    # A linked worktree has a file: "gitdir: /shop/.git/worktrees/fix", which names the shared
-    # folder in `commondir`.
-    own = _path_in(git, root, "gitdir:") or git
+    own = _own_folder(root)
+    # A linked worktree names the shared folder in `commondir`.
     return _path_in(own / "commondir", own) or own
 
 

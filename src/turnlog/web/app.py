@@ -224,9 +224,7 @@ def _event_route(library: Library) -> Callable[[Request], Any]:
         seen = request.headers.get("last-event-id", "")
         # Truncated, as int() raises for thousands of digits; a file offset has at most 18.
         start = int(seen[:18]) if seen.isascii() and seen.isdecimal() else None
-        return StreamingResponse(
-            _counted(streams, growth_events(found.path, start)), media_type="text/event-stream"
-        )
+        return _stream(request, _counted(streams, growth_events(found.path, start)))
 
     return follow
 
@@ -238,9 +236,16 @@ def _live_route(library: Library) -> Callable[[Request], Any]:
         """Stream the running sessions each time they change."""
         if len(streams) >= MOST_STREAMS:
             return error_response(Unavailable("too many pages follow sessions: close some"))
-        return StreamingResponse(_counted(streams, feed.events()), media_type="text/event-stream")
+        return _stream(request, _counted(streams, feed.events()))
 
     return follow
+
+
+def _stream(request: Request, events: AsyncIterator[bytes]) -> Response:
+    # Only turnlog's own server has such connections: a test may call the app without one.
+    if mark_stream := getattr(request.state, "mark_stream", None):
+        mark_stream()
+    return StreamingResponse(events, media_type="text/event-stream")
 
 
 async def _counted(streams: set[object], events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -6,10 +6,12 @@ A client that reconnects names the last offset it has seen, so nothing is missed
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.format.regular_files import open_regular
+from turnlog.web.worker_threads import run_in_thread
 
 LOOK_SECONDS = 0.2
 """Seconds between two polls of the file."""
@@ -19,6 +21,9 @@ PING_SECONDS = 15
 """Seconds of silence before a comment is sent, which detects clients that have disconnected."""
 TAIL = 1 << 20
 """Bytes read at a time to find the end of the last whole line."""
+
+_polls = asyncio.Semaphore(32)
+"""More than there are streams: polls of a disk that hangs must not keep pages waiting."""
 
 
 class Growth(NamedTuple):
@@ -31,7 +36,7 @@ class Growth(NamedTuple):
 
 async def growth_events(path: Path, seen: int | None) -> AsyncIterator[bytes]:
     """Yield an event whenever the file grows, and one at once unless the file ends at `seen`."""
-    known = await asyncio.to_thread(measure, path, 0)
+    known = await run_in_thread(partial(measure, path, 0), _polls)
     yield b"retry: 1000\n\n"
     # A page that connects for the first time read the session a moment ago, and a line that was
     # appended in between must not wait for the next one.
@@ -43,7 +48,8 @@ async def growth_events(path: Path, seen: int | None) -> AsyncIterator[bytes]:
         # One `stat` five times a second costs 0.03 % of a core, works on network mounts as well,
         # and keeps no thread busy; a file system watch would need such a poll as a backup anyway.
         await asyncio.sleep(LOOK_SECONDS)
-        current = await asyncio.to_thread(measure, path, known.end)
+        # On a network mount that hangs, Ctrl-C would wait for a thread of asyncio.
+        current = await run_in_thread(partial(measure, path, known.end), _polls)
         if current is not None and current != known:
             yield _event(current)
             spoken = loop.time()

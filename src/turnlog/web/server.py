@@ -92,6 +92,14 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self._on_start()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # A stream of events never ends by itself, so Ctrl-C does not wait for it.
+        connections: list[Any] = list(self.server_state.connections)
+        for connection in connections:
+            if connection.is_stream:
+                connection.transport.abort()
+        await super().shutdown(sockets)
+
 
 def _protocol(limits: ServerLimits) -> type[asyncio.Protocol]:
     """Return a protocol class with the given limits; uvicorn creates the instances."""
@@ -112,6 +120,8 @@ class LimitedProtocol(H11Protocol):
         super().__init__(*args, **kwargs)
         self.idle_since: float | None = None
         """Time at which the connection started to wait for a request; None during a request."""
+        self.is_stream = False
+        """True while the response is a stream that ends only with the connection."""
         self._deadlines: dict[str, asyncio.TimerHandle] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -120,7 +130,8 @@ class LimitedProtocol(H11Protocol):
         state: dict[str, Any] = self.app_state  # pyright: ignore[reportUnknownMemberType]
         host, port = self.server or ("", None)
         own = None if port is None else (host, port)
-        self.app_state = {**state, "peer": Peer(self.client, own)}
+        peer = Peer(self.client, own)
+        self.app_state = {**state, "peer": peer, "mark_stream": self.mark_stream}
         self._wait_for_request()
         if len(self.connections) > self.limits.connections:
             self._make_room()
@@ -139,7 +150,12 @@ class LimitedProtocol(H11Protocol):
         for name in list(self._deadlines):
             self._cancel(name)
 
+    def mark_stream(self) -> None:
+        """Note that the response to the current request ends only with the connection."""
+        self.is_stream = True
+
     def on_response_complete(self) -> None:
+        self.is_stream = False
         self.idle_since = self.loop.time()
         super().on_response_complete()
 

@@ -19,9 +19,12 @@ MOST = 16
 _running = asyncio.Semaphore(MOST)
 
 
-async def run_in_thread(function: Callable[[], T]) -> T:
-    """Call a function in a thread, with the caller's context, and return its result."""
-    async with _running:
+async def run_in_thread(function: Callable[[], T], slots: asyncio.Semaphore = _running) -> T:
+    """Call a function in a thread, with the caller's context, and return its result.
+
+    `slots` limits how many of its kind run at the same time.
+    """
+    async with slots:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         context = copy_context()

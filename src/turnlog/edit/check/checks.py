@@ -13,7 +13,7 @@ from turnlog.edit.check.check_rules import RULES, numbers_of
 from turnlog.edit.check.checked_session import Case, Fault
 from turnlog.edit.check.findings import Finding, by_weight
 from turnlog.edit.check.line_checks import read_facts
-from turnlog.edit.check.request_checks import UUID
+from turnlog.store.resume_command import UUID
 
 CHECKS = (*tree_checks.CHECKS, *request_checks.CHECKS)
 SHORT_ID = 8

@@ -1,13 +1,12 @@
 """Check for content that the API would refuse, and for a wrong name or folder of the session."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from turnlog.edit.check.checked_session import Case, Check, Fault, is_talk, mark_at, message_key
 from turnlog.store.paths import NAME_LIMIT, adjacent_subagents, folder_name, nested_subagents
+from turnlog.store.resume_command import UUID
 
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 IMAGE_BYTES = 5 << 20
 IMAGE_SIDE = 8000
 MANY_IMAGES = 20

@@ -22,7 +22,7 @@ from turnlog.index.search.word_search import Begun, SearchTerms, begin, rank
 from turnlog.index.searchable_texts import texts_in
 from turnlog.secrets import cut_whole, mask
 from turnlog.store.paths import Store
-from turnlog.store.resume_command import resume_command
+from turnlog.store.resume_command import file_command
 
 READ = 7
 """Maximum number of texts read per text shown, to make up for duplicates that are skipped."""
@@ -69,8 +69,8 @@ class SessionHits(Struct):
     turns: list[TurnHits]
     more: int
     """At least this many more hits."""
-    resume: str = ""
-    """The shell command that resumes the session."""
+    resume: str | None = None
+    """The shell command that resumes the session; None if no client resumes it."""
 
 
 class ResultLimits(Struct, frozen=True):
@@ -135,6 +135,7 @@ class SnippetReader:
             hits = self._hits(self.files[file], members)
             if hits and len(turns) < self.shown.turns:
                 turns.append(self._turn(self.files[file], prompt, hits))
+        path = Path(main.path)
         return SessionHits(
             id=main.opened_by,
             path=main.path,
@@ -144,7 +145,7 @@ class SnippetReader:
             last_active=_moment(main.ended),
             turns=turns,
             more=len(candidates) - sum(len(turn.hits) for turn in turns),
-            resume=resume_command(main.opened_by, main.project, Store(Path(main.path).parents[2])),
+            resume=file_command(path, main.project, Store(path.parents[2])),
         )
 
     def visible(self, candidates: list[Candidate]) -> list[Candidate]:

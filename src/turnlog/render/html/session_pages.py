@@ -29,7 +29,7 @@ from turnlog.render.rows import AnswerRow, Row, RowBuilder, TurnEndRow, ViewOpti
 from turnlog.secrets import MASKED, mask, mask_start
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
-from turnlog.store.resume_command import resume_command
+from turnlog.store.resume_command import file_command
 from turnlog.text import one_line
 
 CLIP = 50_000
@@ -224,7 +224,7 @@ class SessionPages:
             "client_version": session.client_version,
             "started": next((turn.started for turn in self.turns if turn.started), None),
             "ended": next((t.last_time for t in reversed(self.turns) if t.last_time), None),
-            "resume": resume_command(session.id, project or None, self.options.store),
+            "resume": file_command(session.path, project or None, self.options.store),
             "turns": len(self.turns),
             "lines": session.last_line,
             "size": session.state.size,

@@ -109,7 +109,7 @@ export class Inspector {
     const { session } = this.viewer.store.head;
     const place = row?.line ? ` --line ${row.line}` : "";
     const about = row?.line ? [`turnlog raw ${session.id}${place}`] : [`turnlog check ${session.id}`, `turnlog cost ${session.id} --carrying`, `turnlog export ${session.id} -o session.html`];
-    const lines = [`turnlog show ${session.id}${place}`, ...about, session.resume];
+    const lines = [`turnlog show ${session.id}${place}`, ...about, ...(session.resume ? [session.resume] : [])];
     return [heading("commands"), ...lines.map((line) => el("div", { class: "tl-command" }, textElement("code", "", line), copyButton(line)))];
   }
 
