@@ -45,6 +45,15 @@ def test_an_answer_names_the_model_and_effort_that_were_asked_for(
     assert answers[-1]["message"]["stop_details"] is None
 
 
+def test_an_answer_of_a_model_without_effort_levels_names_none(
+    parts: Parts, api: ScriptedApi
+) -> None:
+    parts.choice = replace(parts.choice, model="qwen3-coder")
+    answers = [each for each in recorded(chat(parts, "go")) if each["type"] == "assistant"]
+    assert {each["requestedModel"] for each in answers} == {"qwen3-coder"}
+    assert not any("effort" in each for each in answers)
+
+
 def test_a_result_says_who_allowed_the_call(store: Store, project: Path, api: ScriptedApi) -> None:
     async def agree(question: Question) -> PermissionReply:
         return PermissionReply("allow")
