@@ -150,6 +150,18 @@ def test_a_marketplace_in_the_project_adds_nothing_to_an_installed_plugin(
         assert list(plugin.hooks) == list(expected)
 
 
+@pytest.mark.parametrize("kind", ["directory", "github"])
+def test_only_a_plugin_of_a_marketplace_in_a_directory_is_read_there(
+    installed: Machine, kind: str
+) -> None:
+    market = make_marketplace(installed.project.parent / "market", "fmt")
+    inner = make_plugin(market / "fmt")
+    known = {"source": {"source": kind}, "installLocation": str(market)}
+    write_json(installed.store.root / "plugins/known_marketplaces.json", **{MARKET: known})
+    (plugin,) = installed.found().plugins
+    assert plugin.root == (inner if kind == "directory" else installed.root)
+
+
 def test_the_organisation_has_the_last_word(installed: Machine) -> None:
     write_json(installed.store.settings, enabledPlugins={ID: True})
     write_json(installed.managed, enabledPlugins={ID: False})

@@ -335,6 +335,21 @@ def test_bypassing_is_offered_where_the_command_line_allows_it(rig: AcpRig) -> N
     play(rig, scene, "--allow-dangerously-skip-permissions")
 
 
+def test_a_loaded_session_shows_the_images_of_prompts(rig: AcpRig, editor_api: ScriptedApi) -> None:
+    image = base64.b64encode(picture(2, 2)).decode()
+
+    async def scene(connection: ClientSideConnection, editor: Editor) -> None:
+        session = await opened(connection, rig)
+        await ask(connection, session, "look at", image_block(image, "image/png"))
+        await connection.close_session(session_id=session)
+        shown = len(editor.of("user_message_chunk"))
+        await connection.load_session(cwd=str(rig.work), session_id=session, mcp_servers=[])
+        kinds = [each["content"]["type"] for each in editor.of("user_message_chunk")[shown:]]
+        assert kinds == ["text", "image"]
+
+    play(rig, scene)
+
+
 def test_sessions_are_listed_loaded_resumed_forked_and_closed(
     rig: AcpRig, editor_api: ScriptedApi
 ) -> None:

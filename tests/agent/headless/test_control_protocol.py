@@ -384,6 +384,25 @@ def test_broken_plugins_are_refused(tmp_path: Path, text: str) -> None:
         read_plugin(tmp_path / "plugin")
 
 
+def test_a_sub_agent_is_announced_with_its_task(program: Program, api: ScriptedApi) -> None:
+    task = {"description": "Look", "prompt": "look", "subagent_type": "general-purpose"}
+    api.replies[:] = [called(("t1", "Agent", task)), said("Seen."), said("Done.")]
+    program.run(prompt())
+    (started,) = [each for each in program.told("system") if each["subtype"] == "task_started"]
+    assert started["tool_use_id"] == "t1"
+    assert {name: started[name] for name in task} == task
+
+
+def test_only_models_with_effort_levels_list_them(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_DEFAULT_OPUS_MODEL", "qwen3-coder")
+    program.run()
+    usual, *newest = program.responses()["0"]["response"]["models"]
+    assert (usual["resolvedModel"], usual["supportedEffortLevels"]) == ("qwen3-coder", [])
+    assert all("high" in each["supportedEffortLevels"] for each in newest)
+
+
 def test_options_sent_with_initialize_count(program: Program, api: ScriptedApi) -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     program.more = {

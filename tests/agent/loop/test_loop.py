@@ -269,6 +269,14 @@ def test_it_stops_when_the_money_is_spent(store: Store, project: Path, api: Scri
     assert ended(events).cost >= 0.01
 
 
+def test_nothing_is_sent_when_the_money_is_spent_already(
+    store: Store, project: Path, api: ScriptedApi
+) -> None:
+    parts = make_parts(store, project, max_budget=0.0)
+    assert ended(chat(parts, "go")).reason == "max_budget"
+    assert api.requests == []
+
+
 def interrupted(parts: Parts, is_time: Callable[[Event], bool]) -> list[Event]:
     """A turn that is interrupted at some event."""
 

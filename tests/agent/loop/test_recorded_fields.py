@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from support.chatting import ECHO, chat, make_parts, recorded, rules_of, sound_session
-from support.scripted_api import ScriptedApi, called, said
-from turnlog.agent.loop.context_usage import ContextUsage
+from support.scripted_api import ScriptedApi, answered, called, refused, said
+from turnlog.agent.loop.context_usage import ContextUsage, last_usage
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.turn_records import not_written
 from turnlog.agent.permissions.policy import PermissionReply, Question, VerdictKind
@@ -43,6 +43,28 @@ def test_an_answer_names_the_model_and_effort_that_were_asked_for(
         assert (entry["requestedModel"], entry["effort"]) == ("claude-opus-5-5", "medium")
         assert entry["madeBy"] == "model"
     assert answers[-1]["message"]["stop_details"] is None
+
+
+def test_an_answer_of_a_model_without_effort_levels_names_none(
+    parts: Parts, api: ScriptedApi
+) -> None:
+    parts.choice = replace(parts.choice, model="qwen3-coder")
+    answers = [each for each in recorded(chat(parts, "go")) if each["type"] == "assistant"]
+    assert {each["requestedModel"] for each in answers} == {"qwen3-coder"}
+    assert not any("effort" in each for each in answers)
+
+
+def test_the_last_usage_is_that_of_an_answer_not_of_an_error(
+    parts: Parts, api: ScriptedApi
+) -> None:
+    answer = answered({"type": "text", "text": "Hi."}, input_tokens=7, output_tokens=2)
+    api.replies[:] = [answer, refused(400, "bad")]
+    # A chain that the client wrote contains its errors as well.
+    chain = recorded(chat(parts, "go", "go on"))
+    assert any(each.get("isApiErrorMessage") for each in chain)
+    found = last_usage(chain)
+    assert found
+    assert (found["input_tokens"], found["output_tokens"]) == (7, 2)
 
 
 def test_a_result_says_who_allowed_the_call(store: Store, project: Path, api: ScriptedApi) -> None:

@@ -15,7 +15,7 @@ from turnlog.agent.loop.answering import LONGEST_WAIT, backoff
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.request import build_request
 from turnlog.agent.model.answer import StreamedMessage
-from turnlog.agent.model.model_names import ModelChoice, choose, model_named
+from turnlog.agent.model.model_names import ModelChoice, choose, for_mode, model_named
 from turnlog.agent.model.streaming import Faltered, Model, _asked_wait, is_too_long
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
@@ -233,6 +233,13 @@ def test_a_variable_turns_thinking_off_where_the_model_allows_it(parts: Parts) -
     for model, kind in (("claude-sonnet-4-5", "disabled"), ("claude-opus-5-5", "adaptive")):
         parts.choice = choose(model, {"MAX_THINKING_TOKENS": "0"})
         assert build_request(parts)["thinking"] == {"type": kind}
+
+
+def test_only_opusplan_changes_the_model_in_plan_mode() -> None:
+    for name, expected in (("sonnet", "claude-sonnet-5-5"), ("opusplan", "claude-opus-5-5")):
+        choice = choose(name, {})
+        assert choice.model == "claude-sonnet-5-5"
+        assert for_mode(choice, is_planning=True, environment={}).model == expected
 
 
 def test_models_are_chosen_by_name_and_environment() -> None:

@@ -156,6 +156,7 @@ def test_behind_the_end_it_is_said_that_nothing_follows(tmp_path: Path) -> None:
         ask(client, said("hi"))
         answer = ask(client, said("and now?"))
     assert (answer.content[0].text, answer.stop_reason) == (OVER, "end_turn")
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (0, 0)
     assert told == ["request 2 of main: only 1 are recorded"]
 
 

@@ -19,17 +19,23 @@ LIMITS = ClientLimits(connections=4, idle_seconds=1, request_seconds=1, body=10_
 BODY = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ReplayServer]:
-    path = tmp_path / f"{SESSION}.jsonl"
+@contextmanager
+def serving(folder: Path, limits: ClientLimits) -> Generator[ReplayServer]:
+    path = folder / f"{SESSION}.jsonl"
     path.write_bytes(session(user("hi"), assistant(text("hello"))))
-    server = ReplayServer(open_session(path), lambda why: None, limits=LIMITS)
+    server = ReplayServer(open_session(path), lambda why: None, limits=limits)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     with server:
         thread.start()
         yield server
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ReplayServer]:
+    with serving(tmp_path, LIMITS) as server:
+        yield server
 
 
 @contextmanager
@@ -168,6 +174,18 @@ def test_who_sends_a_byte_now_and_then_is_disconnected(server: ReplayServer) -> 
                 connection.sendall(b"X")
                 time.sleep(0.1)
         assert time.monotonic() - begun < 5
+
+
+def test_a_request_whose_time_is_over_before_it_is_read_ends_quietly(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        serving(tmp_path, LIMITS._replace(request_seconds=0)) as server,
+        connected(server) as connection,
+    ):
+        connection.sendall(b"POST")
+        assert received(connection) == b""
+    assert capsys.readouterr().err == ""
 
 
 def test_a_body_that_never_ends_is_given_up(server: ReplayServer) -> None:

@@ -243,6 +243,20 @@ def test_copies_that_were_made_here_go_back_together(work: Work) -> None:
     assert not is_recorded_here(copy, "t")
 
 
+def test_a_strangers_copy_is_known_by_its_own_time(work: Work) -> None:
+    for name in ("a.txt", "Makefile"):
+        (work.root / name).write_text("current")
+    own = work.history.folder / COPY.replace("v1", "v2")
+    own.parent.mkdir(parents=True)
+    own.write_text("before")
+    files = {
+        "a.txt": backup(own.name, backupTime=stamp_of(datetime.now(UTC))),
+        "Makefile": backup(backupTime="2026-01-01T00:00:00.000Z"),
+    }
+    plan = plan_of(work, files)
+    assert {file.path.name: file.apart for file in plan.files} == {"a.txt": "", "Makefile": FOREIGN}
+
+
 def test_enter_out_of_habit_keeps_a_file_and_the_prompt_is_typed_in_plainly(tmp_path: Path) -> None:
     with scripted_api(said("ok")) as api:
         chat = ChatProcess(tmp_path, api.url)

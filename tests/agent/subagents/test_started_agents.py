@@ -13,7 +13,7 @@ from support.scripted_api import Reply, ScriptedApi, answered, called, refused, 
 from turnlog.agent.config.agent_definitions import BUILT_IN, AgentDefinition
 from turnlog.agent.config.settings import Settings
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.loop.events import CallStarted, Event, Inside, Printed, TurnEnded
+from turnlog.agent.loop.events import CallStarted, Event, Inside, Notice, Printed, TurnEnded
 from turnlog.agent.loop.loop import Loop
 from turnlog.agent.loop.notifications import NOTICE, listen, next_notice
 from turnlog.agent.permissions import ApprovalMode, VerdictKind
@@ -118,6 +118,21 @@ def test_what_happens_in_it_is_told_with_its_call(parts: Parts, api: ScriptedApi
     assert len(news) == 3
     survey = survey_file(parts.recorder.path)
     assert [name for name, is_known in survey.count_fields() if not is_known] == []
+
+
+def test_a_notice_about_its_work_is_told_with_its_call(parts: Parts, api: ScriptedApi) -> None:
+    failing = {"type": "command", "command": "echo oops >&2; exit 1"}
+    parts.hooks.add({"PreToolUse": [{"matcher": "Echo", "hooks": [failing]}]})
+    script(
+        api,
+        go=[called(start("t1", "look")), said("Done.")],
+        look=[called(("s1", "Echo", {"text": "x"})), said("Seen.")],
+    )
+    events = chat(parts, "go")
+    inside = [event.event for event in events if isinstance(event, Inside)]
+    (notice,) = [event for event in inside if isinstance(event, Notice)]
+    assert "oops" in notice.text
+    assert notice not in events
 
 
 def test_it_knows_only_its_task_and_has_its_own_prompt_and_model(

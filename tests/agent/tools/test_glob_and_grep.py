@@ -118,6 +118,9 @@ def test_a_limit_cuts_what_comes_back(project: Calls) -> None:
     assert "first 3" in str(lines.content)
     every = project.run("Grep", pattern=".", output_mode="content", head_limit=0)
     assert every.data["numLines"] == 15
+    exact = project.run("Grep", pattern=".", output_mode="content", head_limit=15)
+    assert "appliedLimit" not in exact.data
+    assert "first 15" not in str(exact.content)
 
 
 def test_very_many_lines_are_read_no_further_than_the_limit(calls: Calls) -> None:

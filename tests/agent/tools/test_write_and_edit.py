@@ -85,6 +85,15 @@ def test_a_file_that_changed_since_it_was_read_is_not_changed(calls: Calls) -> N
     assert path.read_text() == "eins"
 
 
+def test_a_change_of_the_first_letter_alone_is_seen(calls: Calls) -> None:
+    path = calls.file("a.txt", "one")
+    calls.run("Read", file_path="a.txt")
+    path.write_text("One")
+    os.utime(path, ns=(1, 1))
+    change = {"file_path": "a.txt", "old_string": "ne", "new_string": "x"}
+    assert "changed since" in calls.refusal("Edit", **change)
+
+
 def test_a_change_that_keeps_size_and_time_is_seen_if_the_file_is_another(calls: Calls) -> None:
     path = calls.file("a.txt", "one")
     calls.run("Read", file_path="a.txt")

@@ -159,9 +159,10 @@ def _tracks_nothing_denied(effect: ProgramEffect, place: Path | None, policy: Po
         below = restrictions_below(paths if len(paths) > 1 else (), policy, READING, "Read")
         if repository is None or next(below, None):
             return False
-        if find_problem(repository, GitCall(enters_submodules=True)):
+        if find_problem(repository, GitCall()):
             return False  # `core.worktree` would make the names in the index mean other files
         tops = names_of(repository.top)
+        # Raises ValueError if there are submodules, which track files of their own.
         for name in tracked_names(repository.directory / "index"):
             if restricted_names(tuple(top / name for top in tops), policy, READING, "Read"):
                 return False

@@ -134,8 +134,8 @@ class Agents:
         ended = task.result()
         if not relay.is_counted:
             self._bill(ended)
-        if ended is None or ended.reason == "failed":
-            raise ToolError(ended.text if ended else "The sub-agent ended without an answer")
+        if ended.reason == "failed":
+            raise ToolError(ended.text)
         return _outcome(child, given, definition, ended)
 
     async def _work(
@@ -145,7 +145,7 @@ class Agents:
         prompt: str,
         call_id: str,
         emit: Callable[[Event], None],
-    ) -> TurnEnded | None:
+    ) -> TurnEnded:
         """Run a sub-agent to its end; return the last event."""
         ended: TurnEnded | None = None
         agent_id = child.recorder.facts.agent_id or ""
@@ -162,6 +162,7 @@ class Agents:
             await child.workspace.shells.close()
             await servers.close()
         _mark_finished(child.recorder.path)
+        assert ended, "the last event of a turn is its end"
         return ended
 
     def _launch(
@@ -169,7 +170,7 @@ class Agents:
         child: Parts,
         given: TaskInput,
         call_id: str,
-        work: Awaitable[TurnEnded | None],
+        work: Awaitable[TurnEnded],
         relay: "_Relay | None" = None,
     ) -> ToolOutcome:
         """Move a sub-agent to the background; a notification tells the model when it ends.
@@ -185,8 +186,8 @@ class Agents:
             except Exception as error:  # nobody awaits this task: report every error to the model
                 agent.status, agent.report = "failed", f"{type(error).__name__}: {error}"
                 return
-            agent.status = "completed" if ended and ended.reason != "failed" else "failed"
-            agent.report = ended.text if ended else "It ended without an answer"
+            agent.status = "failed" if ended.reason == "failed" else "completed"
+            agent.report = ended.text
             agent.usage = _figures(child, ended)
             if not (relay and relay.is_counted):
                 self._bill(ended)
@@ -205,11 +206,11 @@ class Agents:
         }
         return ToolOutcome([{"type": "text", "text": text}], data)
 
-    def _bill(self, ended: TurnEnded | None) -> None:
+    def _bill(self, ended: TurnEnded) -> None:
         """Add the usage of a sub-agent to the running turn, or else to the next one."""
-        if ended and self.parts.turn:
+        if self.parts.turn:
             self.parts.turn.spent.add_agent(ended)
-        elif ended:
+        else:
             self.parts.unbilled.append(ended)
 
     def _child(self, definition: AgentDefinition, given: TaskInput, workspace: Workspace) -> Parts:
@@ -379,13 +380,13 @@ def _touches(given: TaskInput, workspace: Workspace) -> Sequence[Uses]:
     return [Uses(given.subagent_type)]
 
 
-def _figures(child: Parts, ended: TurnEnded | None) -> dict[str, int]:
+def _figures(child: Parts, ended: TurnEnded) -> dict[str, int]:
     """Return the usage figures of a notification, under the client's names."""
     messages = [each["message"] for each in child.recorder.chain if each["type"] == "assistant"]
     return {
         "subagent_tokens": context_tokens(child.recorder.chain),
         "tool_uses": sum(each["content"][0]["type"] == "tool_use" for each in messages),
-        "duration_ms": round(ended.seconds * 1000) if ended else 0,
+        "duration_ms": round(ended.seconds * 1000),
     }
 
 
