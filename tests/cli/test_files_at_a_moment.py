@@ -273,8 +273,14 @@ def test_the_library_does_the_same(stored: Path, project: Path, tmp_path: Path) 
     opened = log.session(ID)
     assert opened.file("src/a.py", at="1")["content"] == "one\ntwo\n"
     assert [row["turn"] for row in opened.file_history("a.py")] == [1, 2]
+    assert all(row["is_active"] for row in opened.file_history("a.py"))
     done = opened.restore_files(tmp_path / "then", at="1", path="a.py")
-    assert done["written"] == [str(tmp_path / "then/src/a.py")]
+    assert (done["written"], done["gaps"]) == ([str(tmp_path / "then/src/a.py")], [])
+    every = opened.restore_files(tmp_path / "all", at="1", dry_run=True)
+    assert (every["written"], every["gaps"]) == (
+        [str(tmp_path / "all/src/a.py")],
+        [full_path("part.txt")],
+    )
     assert opened.export_git(tmp_path / "git", bare=True)["commits"] == 3
     assert len(log.history_of(full_path("src/a.py"))) == 2
 
