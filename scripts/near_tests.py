@@ -1,7 +1,8 @@
 """Rank test files by how likely they are to notice a change in a module.
 
 Nothing runs for this: a test file is near if it imports the module or one of its importers, names
-the changed function, lies in the directory of the package, or is called like the module.
+the changed function or the command, lies in the directory of the package, or is called like the
+module.
 """
 
 import re
@@ -37,15 +38,23 @@ def _score(test: Path, path: Path, names: frozenset[str], users: frozenset[str])
     alike = len(_words(path.stem) & _words(test.stem))
     # Tests of commands import nothing: `test_archive_command` runs what `cli.archive` imports.
     command = any(_words(user.rpartition(".")[2]) & _words(test.stem) for user in users)
+    # They name the command instead, as in `turnlog("history-of", …)`.
+    run = max((4 + 8 * (user == module) for user in users if _is_run(user, text)), default=0)
     package = path.relative_to(SOURCE).parent.parts
     folder = test.relative_to("tests").parent.parts
     pairs = zip(package, folder, strict=False)
     shared = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
     reach = min(3, len(used & users - {module}))
     is_namesake = test.stem == f"test_{path.stem}"
-    near = 8 * shared + 6 * is_namesake + 3 * (alike + command) + 4 * reach
+    near = 8 * shared + 6 * is_namesake + 3 * (alike + command) + 4 * reach + run
     # A common word such as `detach` occurs anywhere.
     return 10 * (module in used) + near + (6 if near else 1) * named
+
+
+def _is_run(module: str, text: str) -> bool:
+    """Return whether a test names the command of a module."""
+    package, _, name = module.rpartition(".")
+    return package == "turnlog.cli" and f'"{name.replace("_", "-")}"' in text
 
 
 def _words(stem: str) -> frozenset[str]:

@@ -101,6 +101,7 @@ def test_a_client_version_that_is_none_is_a_usage_error(root: Path) -> None:
 
 def test_a_session_describes_itself(root: Path) -> None:
     found = turnlog.open().session()
+    assert repr(found) == f"<LoggedSession {SESSION}>"
     assert (found.id, found.title, found.project) == (SESSION, "Rounding", "/home/ada/shop")
     assert found.path == root / "projects" / "-home-ada-shop" / f"{SESSION}.jsonl"
     assert found.last_active == datetime(2026, 11, 15, 6, 0, 8, tzinfo=UTC)

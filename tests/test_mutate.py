@@ -50,6 +50,11 @@ def test_every_module_has_tests_near_it(mutate: ModuleType) -> None:
     assert all(len(next(mutate.stages_of(mutant, 40))) >= 2 for [mutant] in samples)
 
 
+def test_the_tests_that_run_a_changed_command_come_first(mutate: ModuleType) -> None:
+    mutant, *_ = mutate.sample("cli", 1, 1, "history_of.py")
+    assert next(mutate.stages_of(mutant, 40))[0] == "tests/cli/test_files_at_a_moment.py"
+
+
 def test_the_tests_of_a_changed_function_come_first(mutate: ModuleType) -> None:
     mutant, *_ = mutate.sample("agent/mcp", 1, 1, "elicitation.py")
     first, second, *_ = mutate.stages_of(mutant, 40)

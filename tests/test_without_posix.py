@@ -13,6 +13,8 @@ import pytest
 
 from cli.conftest import Outcome
 from support.build import SESSION, assistant, call, result, session, text, user
+from support.without_posix import restricted
+from turnlog.format import portable
 from turnlog.format.jsonl import append_lines, read_lines
 from turnlog.store.paths import folder_name
 
@@ -168,6 +170,22 @@ def test_what_is_archived_and_removed_can_be_restored(tmp_path: Path) -> None:
         assert (done.code, done.err) == (0, "")
     assert path.read_bytes() == before
     assert not [each for each in tmp_path.rglob("*") if each.name.startswith(".turnlog-")]
+
+
+def test_a_file_that_stays_open_elsewhere_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portable, "HAS_FOLDER_DESCRIPTORS", False)
+    monkeypatch.setattr(portable, "PATIENCE", 0.1)
+    monkeypatch.setattr(os, "replace", restricted(os.replace))
+    ready, path = tmp_path / "ready", tmp_path / "file"
+    ready.write_bytes(b"new")
+    path.write_bytes(b"old")
+    with path.open("rb"), pytest.raises(PermissionError, match="in use"):
+        portable.move_over(ready, path, (), lambda: None)
+    assert path.read_bytes() == b"old"
+    portable.move_over(ready, path, (), lambda: None)
+    assert path.read_bytes() == b"new"
 
 
 @pytest.mark.parametrize("arguments", [["chat"], ["chat", "-p", "hi"]], ids=" ".join)

@@ -155,8 +155,8 @@ def short_duration(seconds: float | None) -> str:
 
     >>> short_duration(0.25), short_duration(42), short_duration(125), short_duration(400_000)
     ('0.2s', '42s', '2m', '111h')
-    >>> short_duration(7500)
-    '2h05'
+    >>> short_duration(7500), short_duration(359_940), short_duration(360_000)
+    ('2h05', '99h59', '100h')
     """
     if seconds is None:
         return ""

@@ -1,6 +1,7 @@
 """cost --carrying and stats carrying: these files, this command, this output."""
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,15 @@ def test_stats_are_grouped(project: Path, turnlog: Run, by: str, columns: list[s
         "Estimated: the cost of each request, distributed by the size of what it sent."
     )
     assert turnlog("stats", "carrying", "--by", by, "--csv").out.startswith(",".join(columns))
+
+
+def test_a_long_path_keeps_its_end(
+    project: Path, turnlog: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    write(project, *(line.replace(FILE.encode(), b"/srv" * 20 + b"/total.py") for line in talk()))
+    table = turnlog("stats", "carrying", "--by", "file").out
+    assert re.search(r"^…\S*/total\.py ", table, re.MULTILINE), table
 
 
 def test_a_grown_session_is_computed_again(project: Path, turnlog: Run) -> None:

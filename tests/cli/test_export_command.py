@@ -9,7 +9,9 @@ import pytest
 
 from cli.conftest import Run
 from support.build import SESSION, assistant, call, line, result, session, text, user
+from support.chat_process import NAME, ChatProcess
 from support.planted import write
+from support.pty_chat import pty_command
 from turnlog.render.export import FORMATS
 from turnlog.render.html.page_file import read_export
 
@@ -125,6 +127,19 @@ def test_a_password_comes_from_the_environment_or_a_file(
     assert read_export(here / "y.html", "from a file").turns
     write(here / "empty", b"\n")
     assert "empty" in turnlog("export", SESSION, "-o", "z.html", "--password-file", "empty").err
+
+
+def test_a_typed_password_is_confirmed_and_never_shown(tmp_path: Path) -> None:
+    chat = ChatProcess(tmp_path, "http://127.0.0.1:9")
+    write(chat.session, session(user("hi"), assistant(text("hello"))))
+    with pty_command(chat, "export", NAME, "-o", "x.html", "--password") as running:
+        running.see("Password: ")
+        running.type("correct horse\n")
+        running.see("Repeat for confirmation: ")
+        running.type("correct horse\n")
+        running.see("x.html: ")
+        assert "horse" not in running.screen
+    assert read_export(chat.work / "x.html", "correct horse").turns
 
 
 def test_a_password_is_utf8(here: Path, turnlog: Run, monkeypatch: pytest.MonkeyPatch) -> None:

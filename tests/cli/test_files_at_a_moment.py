@@ -11,6 +11,7 @@ import turnlog as library
 from cli.conftest import Run
 from support.build import SESSION, assistant, session, text, user
 from support.file_calls import ROOT, Calls, full_path
+from turnlog.edit.journal import open_journal
 
 ID = SESSION
 
@@ -134,8 +135,11 @@ def test_restore_writes_real_bytes_and_is_undone(
     target = tmp_path / "then"
     planned = turnlog("files", ID, "--at", "1", "--restore", str(target), "--dry-run")
     assert planned.out.startswith("Would restore 1 file as of turn 1\n")
+    assert "turnlog undo" not in planned.out
     assert not target.exists()
     done = turnlog("files", ID, "--at", "1", "--restore", str(target))
+    (change,) = open_journal().records()
+    assert done.out.endswith(f"\n  turnlog undo {change.id}\n")
     assert (target / "src/a.py").read_bytes() == b"one\ntwo\n"
     assert "turnlog: not restored: /home/ada/shop/part.txt: lines from 1 on unknown" in done.err
     again = turnlog("files", ID, "--at", "3", "--restore", str(target), "--json")
@@ -269,8 +273,14 @@ def test_the_library_does_the_same(stored: Path, project: Path, tmp_path: Path) 
     opened = log.session(ID)
     assert opened.file("src/a.py", at="1")["content"] == "one\ntwo\n"
     assert [row["turn"] for row in opened.file_history("a.py")] == [1, 2]
+    assert all(row["is_active"] for row in opened.file_history("a.py"))
     done = opened.restore_files(tmp_path / "then", at="1", path="a.py")
-    assert done["written"] == [str(tmp_path / "then/src/a.py")]
+    assert (done["written"], done["gaps"]) == ([str(tmp_path / "then/src/a.py")], [])
+    every = opened.restore_files(tmp_path / "all", at="1", dry_run=True)
+    assert (every["written"], every["gaps"]) == (
+        [str(tmp_path / "all/src/a.py")],
+        [full_path("part.txt")],
+    )
     assert opened.export_git(tmp_path / "git", bare=True)["commits"] == 3
     assert len(log.history_of(full_path("src/a.py"))) == 2
 

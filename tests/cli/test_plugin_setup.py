@@ -254,6 +254,14 @@ def test_status_tells_what_is_wrong(turnlog: Run, settings: Path, host: PluginHo
     assert "problem      hooks are disabled" in printed
 
 
+def test_status_tells_who_traces(turnlog: Run, tmp_path: Path) -> None:
+    turnlog("plugin", "install")
+    (tmp_path / "turnlog/config.toml").write_text("[plugin]\ntrace = true\n")
+    assert json.loads(turnlog("plugin", "status", "--json").out)["trace"] == "plugin"
+    turnlog("hook", "install", "--to", "http://127.0.0.1:9")
+    assert json.loads(turnlog("plugin", "status", "--json").out)["trace"] == "settings"
+
+
 def test_the_source_depends_on_the_client(
     version: str, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

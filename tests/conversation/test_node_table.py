@@ -208,6 +208,7 @@ INDEPENDENT = {
     "a rewind within the tail": [*turn(6), *turn(7, parent=nth(20))],
     "a compaction": [*turn(6), *compaction("what was said", logical_parent=nth(24)), *turn(7)],
     "notes": [line("last-prompt", leaf_uuid=nth(20)), line("summary", summary="s"), *turn(6)],
+    "a clock that was set back": [user("prompt 6", timestamp="2020-01-01T00:00:00.000Z")],
 }
 DEPENDENT = {
     "a rewind": turn(6, parent=nth(8)),
@@ -249,6 +250,24 @@ def test_the_table_is_not_used_for_lines_that_change_what_was_before(
         TableSession(scratch, table)
     check_tables(scratch)
     assert slow.turns
+
+
+def test_the_table_is_not_used_for_a_line_that_may_be_the_parent_of_an_orphan(
+    scratch: Path,
+) -> None:
+    lost = user("lost", parent="gone", timestamp="2026-11-15T07:00:00.000Z")
+    lines = [*turn(1), lost, assistant(text("yes")), *turn(2), *turn(3)]
+    for hour, is_used in ((6, False), (8, True)):
+        after = user("prompt 4", timestamp=f"2026-11-15T0{hour}:59:59.000Z")
+        whole = session(*lines, after)
+        scratch.write_bytes(b"".join(whole.splitlines(keepends=True)[: len(lines)]))
+        table = next(tables_of(scratch))
+        scratch.write_bytes(whole)
+        if is_used:
+            assert_same(TableSession(scratch, table), open_session(scratch))
+        else:
+            with pytest.raises(StaleTable):
+                TableSession(scratch, table)
 
 
 def test_the_table_is_used_for_a_tail_that_is_one_prompt(scratch: Path) -> None:

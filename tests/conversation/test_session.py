@@ -8,6 +8,7 @@ import pytest
 from support.build import assistant, call, result, session, text, user
 from turnlog.conversation.session import Session, open_session
 from turnlog.errors import Ambiguous, NotFound
+from turnlog.format.entries import Unknown
 
 LINES = (
     user("q1"),
@@ -108,6 +109,14 @@ def test_several_entries_on_one_line_are_entries_of_their_own(path: Path) -> Non
     whole = open_session(path)
     assert [(node.line, node.position) for node in whole.nodes[:3]] == [(1, 0), (1, 1), (2, 0)]
     assert [value["type"] for value in whole.values(whole.nodes[:2])] == ["user", "assistant"]
+
+
+def test_a_line_that_was_overwritten_has_no_values(path: Path) -> None:
+    path.write_bytes(WHOLE)
+    whole = open_session(path)
+    path.write_bytes(b" " * len(WHOLE))
+    assert list(whole.values(whole.nodes[:1])) == [{}]
+    assert list(whole.entries(whole.nodes[:1])) == [Unknown()]
 
 
 def test_a_node_that_is_not_there_is_not_found(path: Path) -> None:

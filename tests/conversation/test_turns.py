@@ -212,3 +212,18 @@ def test_an_answer_behind_a_missing_parent_does_not_complete_the_prompt_before(
     assert [turn.is_complete for turn in whole.turns] == [True, False, True, False]
     near = assistant(text("a2"), parent="gone")
     assert lines_of(opened(user("q1"), assistant(text("a1")), user("q2"), near)) == [[1, 2], [3, 4]]
+
+
+def test_figures_have_the_measured_time_or_else_the_elapsed_one(opened: Opened) -> None:
+    whole = opened(
+        user("q1"),
+        assistant(text("a1")),
+        system("turn_duration", duration_ms=60_000),
+        user("q2"),
+        assistant(text("a2")),
+    )
+    figures = list(map(figures_of, whole.turns))
+    assert [(each.working_ms, each.elapsed_ms) for each in figures] == [
+        (60_000, 1000),
+        (1000, 1000),
+    ]

@@ -392,6 +392,12 @@ def test_a_torn_value_is_too_deep_for_every_caller_or_for_none(opening: bytes) -
         assert len(problems) == 1, depth
 
 
+def test_a_torn_value_with_many_siblings_is_not_deep() -> None:
+    decoded = decode(b'{"type":"user","content":[' + b'{"a":[]},' * 600 + b"\n")
+    assert decoded.problems
+    assert "nested too deeply" not in decoded.problems
+
+
 # Fast and slow
 
 
@@ -470,6 +476,8 @@ def test_values_of_damaged_lines_are_all_that_can_be_read() -> None:
         ("2026-11-15T06:26:50.450Z", "2026-11-15T06:26:50.450000+00:00"),
         ("2026-11-15T06:26:50+02:00", "2026-11-15T04:26:50+00:00"),
         ("2026-11-15T06:26:50", "2026-11-15T06:26:50+00:00"),
+        ("0002-01-01T00:00:00Z", "0002-01-01T00:00:00+00:00"),
+        ("9998-12-31T00:00:00Z", "9998-12-31T00:00:00+00:00"),
     ],
 )
 def test_timestamps_are_moments_in_utc(text: str, expected: str) -> None:
@@ -479,7 +487,17 @@ def test_timestamps_are_moments_in_utc(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", "soon", "2026-99-99T00:00:00Z", "0001-01-01T00:00:00+23:59", "\ud800"]
+    "text",
+    [
+        None,
+        "",
+        "soon",
+        "2026-99-99T00:00:00Z",
+        "0001-01-01T00:00:00Z",
+        "0001-01-01T00:00:00+23:59",
+        "9999-01-01T00:00:00Z",
+        "\ud800",
+    ],
 )
 def test_what_names_no_moment_is_none(text: str | None) -> None:
     assert parse_timestamp(text) is None

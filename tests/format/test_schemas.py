@@ -45,6 +45,7 @@ def test_the_schema_of_each_kind_stands_alone(name: str) -> None:
     schema = schema_of_kinds([name])
     Draft202012Validator.check_schema(schema)
     assert schema["title"] == name
+    assert {each for each in schema["$defs"] if f"'#/$defs/{each}'" not in str(schema)} == set()
     kind, _, subtype = name.partition("/")
     sound = {"type": kind} | ({"subtype": subtype} if subtype else {})
     assert is_valid(sound, name)

@@ -172,7 +172,8 @@ def test_a_session_filed_under_another_directory_is_not_started(
     path.rename(other)
     code, _, error = say("resume", FIRST)
     assert code == 1
-    assert f"(try: turnlog mv {FIRST} {project})" in error
+    problem = f"{FIRST} is filed under -elsewhere, not under {project}"
+    assert f"{problem} (try: turnlog mv {FIRST} {project})" in error
     assert say("mv", FIRST, str(project))[0] == 0
     assert say("resume", FIRST, "--dry-run")[0] == 0
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from support.plugin_host import write_client
 from turnlog.plugin.plugin_client import PluginClient
 from turnlog.store.paths import Store
 from turnlog.store.plugin_settings import PLUGIN
@@ -29,3 +30,13 @@ def test_a_client_works_on_the_store_that_is_asked_about(
         assert entry
         seen.append(entry["store"])
     assert seen == ["usual", str(tmp_path / "other")]
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("2.1.228", False), ("2.1.229", True), ("3.0.0", True)]
+)
+def test_marketplaces_name_a_command_since_2_1_229(
+    store: Store, tmp_path: Path, version: str, expected: bool
+) -> None:
+    client = PluginClient(store, str(write_client(tmp_path / "bin", version)))
+    assert client.has_command_source is expected

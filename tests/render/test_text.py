@@ -261,3 +261,14 @@ def test_the_row_that_was_asked_for_is_known_by_its_line() -> None:
     drawn = list(terminal.draw([AnswerRow("one\ntwo"), did("ls", is_open=True, body=["a"])]))
     assert terminal.opened_at is not None
     assert drawn[terminal.opened_at].startswith("● Bash ls")
+
+
+def test_the_lines_of_a_diff_have_roles_of_their_own(opened: Opened) -> None:
+    rows = rows_of(small_session(opened), ViewOptions())
+    drawn = list(Terminal(marked, full=False).draw(rows))
+    start = drawn.index("<dim>    @@ -1,2 +1,2 @@</>")
+    assert drawn[start + 1 : start + 4] == [
+        "<output>     def total():</>",
+        "<removed>    -    return 0</>",
+        "<added>    +    return sum(items)</>",
+    ]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -143,6 +144,32 @@ def test_objects_that_were_merged_meanwhile_are_looked_up_again(
 
     monkeypatch.setattr(mirror._mirror, "files", files)
     assert load(mirror) == [entry(1)]
+
+
+def test_an_object_that_stays_missing_is_damage(
+    mirror: ArchiveSessionStore, archive: Archive
+) -> None:
+    append(mirror, KEY, entry(1))
+    (file,) = mirror._mirror.files(ID)
+    archive.objects.path(file.pieces[0].hash).unlink()
+    with pytest.raises(Damaged):
+        load(mirror)
+
+
+@pytest.mark.parametrize("kind", ["archive", "memory", "file"])
+def test_a_subagent_may_have_nothing_but_metadata(tmp_path: Path, kind: str) -> None:
+    store = stored_in(tmp_path, kind)()
+    append(store, AGENT, {"type": "agent_metadata", "agentType": "Explore"})
+    assert load(store, AGENT) == [{"type": "agent_metadata", "agentType": "Explore"}]
+
+
+def test_folders_that_are_no_transcripts_are_not_listed(tmp_path: Path) -> None:
+    store = FilesystemSessionStore(f"file://{tmp_path}")
+    append(store, AGENT, entry(1))
+    (part,) = tmp_path.rglob("*.jsonl")
+    (part.parent.parent / "subagents%2Fagent-empty").mkdir()
+    shutil.copytree(part.parent, part.parent.parent / "..%2F..%2Felsewhere")
+    assert asyncio.run(store.list_subkeys(KEY)) == ["subagents/agent-a1"]
 
 
 def test_another_process_knows_which_entries_are_there(archive: Archive) -> None:

@@ -39,6 +39,8 @@ from turnlog.store.catalog import (
 from turnlog.store.paths import Store, title_file
 
 PADDING = line("sparkle", text="x" * REACH)
+PICKER = 65_536
+"""Bytes that the client's picker reads of head and tail (2.1.325)."""
 ENVIRONMENT = "<ide_opened_file>The user opened a.py</ide_opened_file>"
 
 
@@ -51,7 +53,9 @@ def path(store: Store) -> Path:
 
 def described(path: Path, *lines: bytes) -> Description:
     path.write_bytes(session(*lines))
-    return describe(locate_session(path))
+    found = describe(locate_session(path))
+    assert names_of(path) == (found.title, found.tag)
+    return found
 
 
 def save_title(path: Path, value: Any) -> None:
@@ -135,7 +139,7 @@ def test_a_summary_or_last_prompt_in_the_head_does_not_count(path: Path) -> None
 @pytest.mark.parametrize(("shift", "title"), [(0, "custom head"), (1, "hi")])
 def test_the_head_ends_at_its_reach(path: Path, shift: int, title: str) -> None:
     prompt, name = session(user("hi")), session(HEAD["custom head"])
-    gap = REACH - len(prompt) - len(name.rstrip()) + shift
+    gap = PICKER - len(prompt) - len(name.rstrip()) + shift
     path.write_bytes(prompt + b" " * (gap - 1) + b"\n" + name + PADDING + PADDING)
     assert describe(locate_session(path)).title == title
 
@@ -143,7 +147,7 @@ def test_the_head_ends_at_its_reach(path: Path, shift: int, title: str) -> None:
 @pytest.mark.parametrize(("shift", "title"), [(0, "custom tail"), (1, "hi")])
 def test_the_tail_starts_at_its_reach(path: Path, shift: int, title: str) -> None:
     name = session(TAIL["custom tail"])
-    rest = b" " * (REACH - len(name) - 1 + shift) + b"\n"
+    rest = b" " * (PICKER - len(name) - 1 + shift) + b"\n"
     path.write_bytes(session(user("hi"), PADDING) + name + rest)
     assert describe(locate_session(path)).title == title
 

@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from support.build import SESSION, assistant, session, text, user
+from support.planted import write
 from support.web_server import WebServer, running_server
 from turnlog.store.paths import Store
 from turnlog.web.app import Protection, create_app
@@ -32,6 +33,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
         for entry in (user(f"question {n}"), assistant(text("answer"), message_id=f"m{n}"))
     ]
     (folder / f"{SESSION}.jsonl").write_bytes(session(*lines))
+    write(
+        folder / SESSION / "subagents" / "agent-a1.jsonl",
+        session(user("look"), assistant(text("seen")), agent_id="a1"),
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         with running_server(home) as running:
@@ -65,6 +70,11 @@ def test_the_head_of_a_long_session_is_short(server: WebServer) -> None:
     assert len(ask(server, "outline?first=1&last=700")["n"]) == 700
     matches = ask(server, "labelled?q=question%2070")["matches"]
     assert [match["turn"] for match in matches] == [70, 700]
+
+
+def test_rows_of_a_sub_agent_are_requested_in_ranges(server: WebServer) -> None:
+    found = ask(server, "agents/a1?first=1&last=2")
+    assert [row["text"] for row in found["rows"]] == ["seen"]
 
 
 def test_the_page_requests_what_its_script_will_ask_for(server: WebServer) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json, fit, plain, width
 from turnlog.cli.sessions import leaf_of
 from turnlog.cli.tables import Column, Table, with_rows
@@ -322,5 +323,4 @@ def _print_restored(plan: RestorePlan, done: PutResult, moment: FileMoment, dry_
         echo(f"turnlog: not restored: {plain(state.path)} did not exist then", err=True)
     for state in plan.gaps:
         echo(f"turnlog: not restored: {plain(state.path)}: {_ranges(state)} unknown", err=True)
-    if done.record:
-        echo(f"  turnlog undo {done.record.id}")
+    print_undo(done.record)

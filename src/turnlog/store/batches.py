@@ -27,8 +27,8 @@ def in_batches(items: Iterable[T], size: Callable[[T], int], limit: int) -> list
 def gathered(items: Iterable[T], size: Callable[[T], int], limit: int) -> Iterator[list[T]]:
     """Yield batches of consecutive items, each but the last with a total size of at least `limit`.
 
-    >>> list(gathered([3, 9, 2, 4], int, 6))
-    [[3, 9], [2, 4]]
+    >>> list(gathered([3, 9, 2, 4, 1], int, 6))
+    [[3, 9], [2, 4], [1]]
     """
     batch: list[T] = []
     filled = 0

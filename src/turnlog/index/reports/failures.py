@@ -81,11 +81,12 @@ class FailedCall(Struct, frozen=True):
 class FailureQuery(Struct, frozen=True):
     """A query for failed calls by command, by error message, or by both."""
 
-    command: str = ""
-    message: str = ""
-    numbers: tuple[int, ...] | None = None
+    command: str
+    message: str
+    """Either may be empty, but not both."""
+    numbers: tuple[int, ...] | None
     """Only sessions with these numbers, and their sub-agents; None for all."""
-    limit: int = 10
+    limit: int
 
 
 def find_failures(
