@@ -33,17 +33,24 @@ HARMLESS_SECTIONS = frozenset(
     """.split()
 )
 """Sections in which no key makes a read-only command run a program."""
-RUNNING_SECTIONS = frozenset("alias gc http init maintenance rebase".split())
+RUNNING_SECTIONS = frozenset("alias gc http init maintenance rebase receive".split())
 """Those HARMLESS_SECTIONS that can make other commands run a program, or write any file.
 
 `git cherry-pick --strategy=x` runs the alias `merge-x`; `rebase.instructionFormat` may contain a
 line `exec x`, which `git pull` runs; with `http.saveCookies`, `git fetch` writes `http.cookieFile`.
+With `receive.denyCurrentBranch = updateInstead`, `git push . topic:main` checks out `topic`.
 """
-RUNNING_KEYS = frozenset((("branch", "mergeoptions"), ("pull", "octopus"), ("pull", "twohead")))
-"""Keys of the other HARMLESS_SECTIONS that are dangerous unless a command only reads.
+RUNNING_KEYS = frozenset(
+    (
+        *(("branch", "mergeoptions"), ("pull", "octopus"), ("pull", "twohead")),
+        *(("core", "protecthfs"), ("core", "protectntfs")),
+    )
+)
+"""Other harmless keys that are dangerous unless a command only reads.
 
 With `branch.main.mergeOptions = -F /x`, `git pull` copies any file into a commit message; with
-`pull.twohead = x/y`, `git cherry-pick` runs `git-merge-x/y` from the work tree.
+`pull.twohead = x/y`, `git cherry-pick` runs `git-merge-x/y` from the work tree. Without
+`core.protectHFS`, it writes names that macOS takes for `.git`.
 """
 INTERRUPTED = {
     "sequencer/opts": re.compile(r"strategy(?!-)", re.I),

@@ -122,10 +122,14 @@ def guarded_places(
 def shadows_program(name: Path, folders: tuple[Path, ...], added_path: str = "") -> bool:
     """Return whether a file in a working directory may run in place of a program elsewhere.
 
-    With an activated `.venv`, `.venv/bin/git` is what a rule for `git commit` runs.
+    With an activated `.venv`, `.venv/bin/git` is what a rule for `git commit` runs. Git itself runs
+    any `git-remote-x` and `git-merge-x` that it finds: `git fetch x::y`, `git merge -s x`.
     """
     inside, others = search_directories(folders, added_path)
-    return name.parent in inside and any(is_there(place / name.name) for place in others)
+    if name.parent not in inside:
+        return False
+    is_part_of_git = name.name.casefold().startswith("git-")
+    return is_part_of_git or any(is_there(place / name.name) for place in others)
 
 
 @lru_cache(maxsize=8)
