@@ -118,7 +118,16 @@ def test_a_rule_for_a_script_runs_no_other_program(command: str, project: Path) 
 
 @pytest.mark.parametrize(
     "arguments",
-    ["", " --fix", " -s", " --if-present", " --coverage --ci=true", " --no-color -silent", " -- --config x $Y", " -- -t '^a \\d+$' \"b\""],
+    [
+        "",
+        " --fix",
+        " -s",
+        " --if-present",
+        " --coverage --ci=true",
+        " --no-color -silent",
+        " -- --config x $Y",
+        " -- -t '^a \\d+$' \"b\"",
+    ],
 )
 def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project: Path) -> None:
     case = Case("", f"Bash: npm run lint{arguments}", allow="Bash(npm run lint *)")
