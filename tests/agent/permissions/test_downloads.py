@@ -52,6 +52,7 @@ NAMED_BY_SERVER = (
         "curl -gJO http://h/x",
         "curl -:JO http://h",
     ),
+    *("rsync -a --read-batch=b .", "rsync -a -M--suffix=x a b", "rsync --iconv=a,b a b"),
     *("rsync -a h:x/ .", "rsync rsync://h/x .", "scp -r h:x .", "scp 'h:x/*' .", "scp -pr u@h:x ."),
 )
 HARMLESS = (
@@ -65,6 +66,7 @@ HARMLESS = (
         "wget -nv -c https://h",
     ),
     *("wget -nd -nH -P data -I x https://h/x", "scp h:x.log .", "rsync -a src/ h:backup"),
+    *("rsync -a -e ssh src/ h:x", "rsync -aHAX --max-size=1M src/ out/"),
     "scp -r src h:backup",
     *(
         "curl -d -OJ http://h/x",

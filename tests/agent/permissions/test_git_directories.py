@@ -16,7 +16,7 @@ from turnlog.agent.permissions import (
     is_readable,
     parse_rule,
 )
-from turnlog.agent.workspace.access import Reads, Runs
+from turnlog.agent.workspace.access import Reads, Runs, Writes
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
 
@@ -277,3 +277,69 @@ def kind_under_rules(command: str, place: Path, denied: str = "Read(./.env)") ->
     deny, allow = ((parse_rule(text, place, "settings.json"),) for text in (denied, "Bash(git *)"))
     policy = Policy(deny, (), allow, ApprovalMode.DEFAULT, place, (place,))
     return decide("Bash", [Runs(command)], policy).kind
+
+
+def edit_of(command: str, place: Path) -> VerdictKind:
+    policy = Policy((), (), (), ApprovalMode.ACCEPT_EDITS, place, (place,))
+    return decide("Bash", [Runs(command)], policy).kind
+
+
+@pytest.mark.parametrize("command", ["cp e {}/hooks/pre-commit", "cp e {}/config", "mv d {}"])
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_git_directory_is_protected_whatever_its_name_is(
+    command: str, is_link: bool, work: Path
+) -> None:
+    (work / "d").mkdir()
+    (work / "e").write_text("")
+    (work / ".git").rename(work / ".bare")
+    if is_link:
+        (work / ".git").symlink_to(".bare")
+    else:
+        (work / ".git").write_text("gitdir: ./.bare\n")
+    assert edit_of(command.format(".bare"), work) is VerdictKind.ASK
+    assert edit_of("cp e f", work) is VerdictKind.ALLOW
+
+
+def test_the_own_files_of_a_bare_repository_are_protected(tmp_path: Path) -> None:
+    run(tmp_path, "init", "-q", "--bare", ".")
+    (tmp_path / "e").write_text("")
+    for name in ("hooks/pre-receive", "config", "worktrees/x/gitdir"):
+        assert edit_of(f"cp e {name}", tmp_path) is VerdictKind.ASK
+    assert edit_of("cp e f", tmp_path) is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cp e vendor/tools/hooks/pre-commit", "mkdir -p vendor/tools/hooks", "mv d vendor/tools"),
+        *(
+            "echo x > vendor/tools/hooks/pre-commit",
+            "cp e link/tools/hooks/x",
+            "cp -r d/tools vendor",
+        ),
+        "cp e vendor/store.git/hooks/pre-receive",
+    ],
+)
+def test_hooks_of_a_nested_repository_are_protected(command: str, work: Path) -> None:
+    make_repository(work / "vendor")
+    run(work / "vendor", "config", "core.hooksPath", "tools/hooks")
+    run(work / "vendor", "init", "-q", "--bare", "store.git")
+    (work / "link").symlink_to("vendor")
+    (work / "d/tools").mkdir(parents=True)
+    (work / "d/tools/hooks").write_text("")
+    (work / "e").write_text("")
+    assert edit_of(command, work) is VerdictKind.ASK
+    policy = Policy((), (), (), ApprovalMode.ACCEPT_EDITS, work, (work,))
+    hook = work / "vendor/tools/hooks/pre-commit"
+    assert decide("Write", [Writes(hook)], policy).kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command", ["cp e vendor/", "cp e vendor/x", "mkdir -p vendor/src", "rm -r d", "cp e tools"]
+)
+def test_other_files_of_a_nested_repository_are_ordinary(command: str, work: Path) -> None:
+    make_repository(work / "vendor")
+    run(work / "vendor", "config", "core.hooksPath", "tools/hooks")
+    (work / "d").mkdir()
+    (work / "e").write_text("")
+    assert edit_of(command, work) is VerdictKind.ALLOW

@@ -197,6 +197,8 @@ def test_options_that_send_git_into_submodules_ask(
         ("[init]\n\ttemplateDir = evil\n", "git submodule update --init"),
         ('[branch "main"]\n\tmergeOptions = -F ../secret.txt --no-ff\n', "git merge side"),
         ("[core]\n\thooksPath = x\n\tfsmonitor = evil\n", "git add ."),
+        ("[core]\n\tprotectHFS = false\n", "git checkout topic"),
+        ("[receive]\n\tdenyCurrentBranch = updateInstead\n", "git push -q . topic:main"),
     ],
 )
 def test_settings_that_only_changing_calls_obey_ask_there(

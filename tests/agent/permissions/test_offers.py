@@ -82,6 +82,11 @@ STEERED = [
     "npm run lint --script-sh ./evil.sh",
     "npm run lint -script-shell=./evil.sh",
     "npm run lint -C ../evil",
+    *("npm run lint --no-script-shell=./evil.sh", "npm run lint --NO-no-script-shell=./evil.sh"),
+    *("npm run lint --script_shell=./evil.sh", "npm run lint --Script-Shell=./evil.sh"),
+    *("npm run lint --scriptShell=./evil.sh", "npm run lint --json=--script-shell=./evil.sh"),
+    *("npm run lint -sC ../evil", "npm run lint --C=../evil", "npm run lint -s=-C ../evil"),
+    *("npm start --script-shell=./evil.sh", "npm t --script-shell=./evil.sh"),
     "npm run lint --node-options='--require ./evil.js'",
     "npm test --prefix=../evil",
     "npm test $X",
@@ -113,7 +118,16 @@ def test_a_rule_for_a_script_runs_no_other_program(command: str, project: Path) 
 
 @pytest.mark.parametrize(
     "arguments",
-    ["", " --fix", " -s", " --if-present", " -- --config x $Y", " -- -t '^a \\d+$' \"b\""],
+    [
+        "",
+        " --fix",
+        " -s",
+        " --if-present",
+        " --coverage --ci=true",
+        " --no-color -silent",
+        " -- --config x $Y",
+        " -- -t '^a \\d+$' \"b\"",
+    ],
 )
 def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project: Path) -> None:
     case = Case("", f"Bash: npm run lint{arguments}", allow="Bash(npm run lint *)")

@@ -12,6 +12,38 @@ PACKED = (
     *("tar cTf list o.tar", "tar cfT o.tar list", "bsdtar cfT o.tar list"),
     *("zip -R o.zip '*'", "zip o.zip '.e?v'", "zip o.zip ?env", "zip o.zip '.e[n]v'"),
     *("zip -x '*.pyc' -R o.zip '.e*'", "7z a o.7z '.e*'", "7z a o.7z '-ir!.e*'"),
+    *("tar cf o.tar --files=list", "tar cf o.tar --files-f list", "bsdtar -cf o.tar -I zstd"),
+    *(
+        "zip o.zip --names-stdin < list",
+        "zip o.zip --names < list",
+        "zip -f o.zip",
+        "zip -qu o.zip",
+    ),
+    *(
+        "zip --freshen o.zip",
+        "7z u o.7z",
+        "7z a o.7z",
+        "rar a o.rar",
+        "rsync --files-from=list . x",
+    ),
+)
+LISTED = (
+    *("xz -k --files=list", "xz --files < list", "xz -k --files0=list", "zstd --filelist=list"),
+    *("zstd -q --filelist list -o o.zst", "curl -s -K list", "curl --config list", "wget -qi list"),
+    *("aria2c -i list", "du --files0-from=list", "wc --files0-from=list", "sort --files0=list"),
+    *("find -files0-from list -size 1", "gpg --multifile --encrypt < list", "gsutil cp -I gs://x"),
+    *("ffmpeg -f concat -i list o.mp4", "ffmpeg -i list.m3u8 o.mp4", "convert @list o.pdf"),
+    *("exiftool -@ list", "parallel -a list cat", "xargs -a list cat", "gunzip -rc .", "zcat -r ."),
+    *(
+        "rsync -a --read-batch=list x",
+        "rsync -a --iconv=UTF-7,UTF-8 src/ x",
+        "restic --files-from l",
+    ),
+)
+NOT_LISTED = (
+    *("xz -k src/app.py", "zstd -q src/app.py -o o.zst", "ffmpeg -i a.mp4 o.webm", "gunzip o.gz"),
+    *("convert a.png o.pdf", "npm install @types/node", "gpg --encrypt src/app.py", "zcat o.gz"),
+    *("pre-commit run --files src/app.py", "curl -s https://h/x", "kubectl apply --filename=src"),
 )
 HARMLESS = (
     *("zip -r o.zip src", "zip -r o.zip src -x '*.pyc' '*/cache/*'", "zip -qr o.zip src -i '*.md'"),
@@ -22,13 +54,13 @@ HARMLESS = (
 PROGRAMS = ("tar", "bsdtar", "zip", "7z", "rsync")
 
 
-def verdict(command: str, place: Path) -> VerdictKind:
+def verdict(command: str, place: Path, mode: ApprovalMode = ApprovalMode.DEFAULT) -> VerdictKind:
     for name in ("src/app.py", "conf/key", "list", ".env"):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text("x\n")
     allowed = tuple(parse_rule(f"Bash({name}:*)", place, "test") for name in PROGRAMS)
     denied = tuple(parse_rule(text, place, "test") for text in ("Read(./.env)", "Read(/conf/key)"))
-    policy = Policy(denied, (), allowed, ApprovalMode.DEFAULT, place, (place,))
+    policy = Policy(denied, (), allowed, mode, place, (place,))
     return decide("Bash", [Runs(command)], policy).kind
 
 
@@ -40,3 +72,13 @@ def test_a_denied_file_is_not_packed_without_a_question(command: str, tmp_path: 
 @pytest.mark.parametrize("command", HARMLESS)
 def test_other_files_are_packed_by_a_rule(command: str, tmp_path: Path) -> None:
     assert verdict(command, tmp_path / "project") is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize("command", (*PACKED, *LISTED))
+def test_names_in_a_list_pass_no_rule_in_any_mode(command: str, tmp_path: Path) -> None:
+    assert verdict(command, tmp_path / "project", ApprovalMode.BYPASS) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("command", (*HARMLESS, *NOT_LISTED))
+def test_programs_without_a_list_do_not_ask(command: str, tmp_path: Path) -> None:
+    assert verdict(command, tmp_path / "project", ApprovalMode.BYPASS) is VerdictKind.ALLOW

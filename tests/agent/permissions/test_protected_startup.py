@@ -72,6 +72,8 @@ def test_other_settings_and_fields_of_json_are_no_startup_files(tmp_path: Path) 
     "command",
     [
         "cp bin/tool bin/git",
+        "cp bin/tool bin/git-remote-foo",
+        "cp -r more/bin .",
         "mv tool bin/git",
         "mv tools bin",
         "cp -r new .venv",
@@ -84,7 +86,7 @@ def test_a_program_in_the_path_is_not_replaced_without_a_question(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "bin"
-    for name in ("bin/tool", "tool", "tools/git", "new/bin/git"):
+    for name in ("bin/tool", "tool", "tools/git", "new/bin/git", "more/bin/git-merge-foo"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     (tmp_path / "linked").symlink_to(folder)
@@ -112,7 +114,7 @@ def test_other_files_beside_programs_are_ordinary(
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "deploy").write_text("")
     monkeypatch.setattr(path_access, "search_path", lambda: f"{tmp_path}/bin:/usr/bin:/bin")
-    for command in ("cp bin/deploy bin/deploy-2", "touch src/git git", "rm -r bin"):
+    for command in ("cp bin/deploy bin/deploy-2", "touch src/git git src/git-x", "rm -r bin"):
         (tmp_path / "src").mkdir(exist_ok=True)
         assert kind_of(command, tmp_path, mode="acceptEdits") is VerdictKind.ALLOW
 

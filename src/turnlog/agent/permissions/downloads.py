@@ -30,6 +30,8 @@ NEXT = re.compile(r"-[A-Za-z0-9#]*:.*|--nex.*|--no-g.*", re.S)
 WRITE_OUT = re.compile(rf"-{SINGLE}w|--wr.*")
 """The option of curl for a format, which may be read from a file and name files: `%output{x}`."""
 CHOOSING = {
+    # A server, a torrent or a metalink names the files, whatever the options are.
+    "aria2c": re.compile(r".*", re.S),
     "curl": re.compile(rf"-{SINGLE}(?:[JK].*|w@.*)|-[A-Za-z#]*J|--(?:remote-h|conf).*", re.S),
     # wget accepts unambiguous abbreviations of its options.
     "wget": re.compile(
@@ -40,6 +42,8 @@ CHOOSING = {
     ),
 }
 """Arguments that let a server, or a list in a file, choose the names of downloaded files."""
+REPLAYED = re.compile(r"--(?:read-batch|iconv|remote-option)(?:=.*)?|-[^-@BTef]*M.*", re.S)
+"""Options of rsync that take names from a file, convert them, or pass options to its other end."""
 REMOTE = re.compile(r"[^/]*:.*|rsync://.*", re.S)
 """A file or directory on another machine."""
 RECURSIVE = re.compile(r"-[^-]*r.*")
@@ -72,7 +76,7 @@ def is_named_elsewhere(name: str, words: tuple[Word, ...]) -> bool:
     pattern = CHOOSING.get(name)
     if pattern is None:
         return False
-    if name == "wget":
+    if name != "curl":
         return any(map(pattern.fullmatch, texts))
     # `DATA` does not match abbreviated options such as `--write-o`, whose value may be `@x`.
     return any(_is_format_file(option, text) for option, text in pairwise(texts)) or any(
@@ -107,7 +111,9 @@ def _is_format_file(option: str, value: str) -> bool:
 
 
 def _fetches_tree(name: str, texts: list[str]) -> bool:
-    """Return whether a call copies more than one named file from another machine."""
+    """Return whether a call writes files that no argument names: a remote tree, a batch."""
+    if name == "rsync" and any(map(REPLAYED.fullmatch, texts)):
+        return True
     *sources, _ = [text for text in texts if not text.startswith("-")] or [""]
     remote = list(filter(REMOTE.fullmatch, sources))
     if name == "rsync":

@@ -9,7 +9,8 @@ if one is not known to be harmless, git does not run unprompted.
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -33,17 +34,24 @@ HARMLESS_SECTIONS = frozenset(
     """.split()
 )
 """Sections in which no key makes a read-only command run a program."""
-RUNNING_SECTIONS = frozenset("alias gc http init maintenance rebase".split())
+RUNNING_SECTIONS = frozenset("alias gc http init maintenance rebase receive".split())
 """Those HARMLESS_SECTIONS that can make other commands run a program, or write any file.
 
 `git cherry-pick --strategy=x` runs the alias `merge-x`; `rebase.instructionFormat` may contain a
 line `exec x`, which `git pull` runs; with `http.saveCookies`, `git fetch` writes `http.cookieFile`.
+With `receive.denyCurrentBranch = updateInstead`, `git push . topic:main` checks out `topic`.
 """
-RUNNING_KEYS = frozenset((("branch", "mergeoptions"), ("pull", "octopus"), ("pull", "twohead")))
-"""Keys of the other HARMLESS_SECTIONS that are dangerous unless a command only reads.
+RUNNING_KEYS = frozenset(
+    (
+        *(("branch", "mergeoptions"), ("pull", "octopus"), ("pull", "twohead")),
+        *(("core", "protecthfs"), ("core", "protectntfs")),
+    )
+)
+"""Other harmless keys that are dangerous unless a command only reads.
 
 With `branch.main.mergeOptions = -F /x`, `git pull` copies any file into a commit message; with
-`pull.twohead = x/y`, `git cherry-pick` runs `git-merge-x/y` from the work tree.
+`pull.twohead = x/y`, `git cherry-pick` runs `git-merge-x/y` from the work tree. Without
+`core.protectHFS`, it writes names that macOS takes for `.git`.
 """
 INTERRUPTED = {
     "sequencer/opts": re.compile(r"strategy(?!-)", re.I),
@@ -84,6 +92,13 @@ TEMPLATE = ("commit", "template")
 HEAD = re.compile(r"ref: refs/\S+\n?|[0-9a-f]{40}\n?|[0-9a-f]{64}\n?")
 UNREAD = ("hooks", "lfs", "annex")
 """Directories that read-only commands do not open, except to run `HOOKS`."""
+BARE_ENTRIES = tuple(
+    """
+    HEAD branches commondir config config.worktree hooks index info logs modules objects packed-refs
+    refs worktrees
+    """.split()
+)
+"""Names that git uses in a git directory, and so in a bare repository."""
 MOST_ENTRIES = 200_000
 """Maximum number of entries of a git directory to examine; with more, the user is asked."""
 HOOKS = ("post-index-change",)
@@ -137,20 +152,50 @@ def find_repository(place: Path) -> Repository | None:
     return found
 
 
-def hook_directories(top: Path) -> list[Path]:
-    """Return the hook directories of a work tree's repository.
+@lru_cache(maxsize=256)
+def git_places(place: Path) -> tuple[Path, ...]:
+    """Return the git directory that git uses in a directory, and its hook directories.
 
-    Git itself is asked for `core.hooksPath`: `~/.gitconfig` or an included file may set it.
+    A `.git` file may name a directory with any name, such as `.bare`. Git itself is asked for
+    `core.hooksPath`: `~/.gitconfig` or an included file may set it. The cache is cleared before
+    each verdict.
     """
+    start = real_path(place)
     try:
-        repository = find_repository(top)
-        if repository is None:
-            return []
-        common = common_directory(repository.directory)
+        repository = _find_repository(start)
+        own = _own_directories(repository.directory) if repository else []
     except (OSError, ValueError):
-        return []
+        # In a bare repository, other directories may be work trees.
+        bare = next(filter(_looks_bare, (start, *start.parents)), None)
+        own = [bare / name for name in BARE_ENTRIES] if bare else []
+        repository = Repository(bare, bare) if bare else None
+    if repository is None:
+        return ()
     named = [repository.top / name for name in _hooks_paths(repository.top)]
-    return [common / "hooks", *named]
+    return tuple(dict.fromkeys(map(real_path, (*own, *(each / "hooks" for each in own), *named))))
+
+
+def is_nested_git_place(path: Path, roots: Collection[Path]) -> bool:
+    """Return whether a path leads into, or holds, the git places of a repository below the roots.
+
+    If `vendor` is a repository with `core.hooksPath = tools/hooks`, that holds for
+    `vendor/tools/hooks/x` and `vendor/tools`, but not for `vendor`.
+    """
+    for top in (path, *path.parents):
+        if top in roots or not any(map(top.is_relative_to, roots)):
+            return False
+        if is_there(top / ".git") or _looks_bare(top):
+            places = git_places(top)
+            is_above = path != top and any(place.is_relative_to(path) for place in places)
+            if is_above or any(map(path.is_relative_to, places)):
+                return True
+    return False
+
+
+def _own_directories(directory: Path) -> list[Path]:
+    """Return a git directory, and the one that it shares with other work trees."""
+    pointer = directory / "commondir"
+    return [directory, *([directory / _named_in(pointer)] if is_there(pointer) else [])]
 
 
 def _hooks_paths(top: Path) -> list[str]:
@@ -203,11 +248,16 @@ def _find_repository(place: Path) -> Repository | None:
             return Repository(folder, folder / named_directory(dot_git))
         if is_there(dot_git):
             raise ValueError(f"{dot_git} is neither a file nor a directory")
-        # Git treats any directory with these entries as a bare repository.
-        inside = [name for name in ("objects", "refs", "commondir") if is_there(folder / name)]
-        if is_there(folder / "HEAD") and inside:
+        if _looks_bare(folder):
             raise ValueError(f"{folder} looks like a bare repository")
     return None
+
+
+def _looks_bare(folder: Path) -> bool:
+    """Return whether git may treat a directory as a bare repository."""
+    return is_there(folder / "HEAD") and any(
+        is_there(folder / name) for name in ("objects", "refs", "commondir")
+    )
 
 
 def named_directory(dot_git: Path) -> str:

@@ -288,7 +288,8 @@ def _guard_unknown(
         if text in packed and _has_rules(policy, "Read"):
             yield from _guard_packing(path, policy)
     yield from _guard_mentions(call, policy)
-    is_doubtful = not is_complete or call.lists_files or packs_more(call.name, texts)
+    is_elsewhere = is_named_elsewhere(call.name, call.words) or packs_more(call.name, texts)
+    is_doubtful = not is_complete or call.lists_files or is_elsewhere
     arguments = tuple(word.text for word in call.words)
     if is_doubtful and _has_rules(policy, *call.tools):
         yield _doubt(policy, *call.tools)

@@ -31,7 +31,10 @@ An allowlist, because most tools have subcommands or options that run any progra
 `git submodule foreach`, `git fetch --upload-pack`, `go build -toolexec`, `make --eval`.
 """
 STEERED = {
-    **dict.fromkeys(SCRIPT_RUNNERS, frozenset("build lint run run-script test".split())),
+    **dict.fromkeys(
+        SCRIPT_RUNNERS,
+        frozenset("build lint restart run run-script start stop t test tst".split()),
+    ),
     "cargo": frozenset("build check clippy doc fmt test".split()),
 }
 """Subcommands with an option that runs a program: `npm test --script-shell=./x`.
@@ -49,7 +52,9 @@ STEERING = frozenset(
     """.split()
 )
 """Options of STEERED programs that name a program, or a place to find one."""
-STEERING_LETTERS = ("-c", "-C", "-r", "-Z")
+STEERING_LETTERS = frozenset("cCrZ")
+CLUSTERED = STEERING_LETTERS | frozenset("?BDEHLOPSadfghlmnpqsvwy")
+"""Single-letter options of npm (11), which it accepts joined, after any number of dashes."""
 OUTSIDE = {
     "apply": ("build-fake-ancestor", "unsafe-paths"),
     "cherry-pick": ("strategy",),
@@ -199,15 +204,35 @@ def _may_be_option(word: Word, option: str) -> bool:
 
 
 def _is_steering(text: str) -> bool:
-    """Return whether an option names a program; npm accepts any number of dashes, and prefixes.
+    """Return whether an option of npm or cargo names a program.
+
+    npm takes the value of an option without values for an argument of its own: `--json=-C`.
 
     >>> [_is_steering(each) for each in ("--script-shell=x", "-script-sh=x", "--fix", "-s")]
     [True, True, False, False]
+    >>> [_is_steering(each) for each in ("--no-script-shell=x", "--json=--shell=x", "-sC")]
+    [True, True, True]
+    """
+    pieces = text.split("=")
+    return any(map(_is_steering_option, (text, *pieces[1:])))
+
+
+def _is_steering_option(text: str) -> bool:
+    """Return whether a text is an option in STEERING, in any spelling that npm accepts.
+
+    Any number of dashes and `no-` may precede it, and it may be abbreviated. In a script, npm
+    finds `--Script_Shell` as the variable `npm_config_Script_Shell`, and ignores its case.
     """
     name = re.split(r"[=.]", text.lstrip("-"), maxsplit=1)[0]
-    if not text.startswith("-") or len(name) < 2:
-        return text.startswith(STEERING_LETTERS)
-    return text.startswith(STEERING_LETTERS) or any(each.startswith(name) for each in STEERING)
+    if not text.startswith("-") or not name:
+        return False
+    if text[1] in STEERING_LETTERS:
+        return True
+    if set(name) <= CLUSTERED and not STEERING_LETTERS.isdisjoint(name):
+        return True
+    hyphened = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower().replace("_", "-")
+    plain = re.sub(r"^(?:no-)+", "", hyphened)
+    return len(plain) > 1 and any(each.startswith(plain) for each in STEERING)
 
 
 def _wide_offer(words: tuple[Word, ...]) -> str | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from turnlog.agent.permissions.bash import UnknownValue
-from turnlog.agent.permissions.git_repository import hook_directories
+from turnlog.agent.permissions.git_repository import git_places, is_nested_git_place
 from turnlog.agent.permissions.links import PROCESS, real_path, ways_of
 from turnlog.agent.permissions.rules import Rule
 from turnlog.agent.workspace.access import (
@@ -122,10 +122,14 @@ def guarded_places(
 def shadows_program(name: Path, folders: tuple[Path, ...], added_path: str = "") -> bool:
     """Return whether a file in a working directory may run in place of a program elsewhere.
 
-    With an activated `.venv`, `.venv/bin/git` is what a rule for `git commit` runs.
+    With an activated `.venv`, `.venv/bin/git` is what a rule for `git commit` runs. Git itself runs
+    any `git-remote-x` and `git-merge-x` that it finds: `git fetch x::y`, `git merge -s x`.
     """
     inside, others = search_directories(folders, added_path)
-    return name.parent in inside and any(is_there(place / name.name) for place in others)
+    if name.parent not in inside:
+        return False
+    is_part_of_git = name.name.casefold().startswith("git-")
+    return is_part_of_git or any(is_there(place / name.name) for place in others)
 
 
 @lru_cache(maxsize=8)
@@ -152,19 +156,24 @@ def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
 
     With `.claude/skills -> ../.agents/skills`, writing `.agents/skills/x/SKILL.md` adds hooks. The
     user's own configuration may lead into a project as well: `~/.claude/agents -> ~/dotfiles/a`.
+    The hooks of nested repositories count, too.
     """
     places = tuple(folders)
     ends = config_targets(places)
     # `rm -r .agents && mv evil .agents` replaces `.agents/skills` as well.
     above = {each for end in ends for each in end.parents} - critical_paths(places)
-    return any(name in above or any(map(name.is_relative_to, ends)) for name in names_of(path))
+    roots = frozenset(root for folder in places for root in _both(folder))
+    return any(
+        name in above or any(map(name.is_relative_to, ends)) or is_nested_git_place(name, roots)
+        for name in names_of(path)
+    )
 
 
 @lru_cache(maxsize=8)
 def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
     """Return the targets of links in the configuration of some directories, and of the user.
 
-    Also returns git's hook directories, linked startup files in the home, turnlog's own code, and
+    Also returns git's own directories, linked startup files in the home, turnlog's own code, and
     directories with the user's configuration that have no protected name. The cache is cleared
     before each verdict.
     """
@@ -178,8 +187,8 @@ def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
     links += [place for place in own if not has_protected_part(place)]
     links += _startup_links(real_path(Path.home()))
     # With `core.hooksPath = .githooks`, git runs files of the work tree.
-    hooks = [place for folder in folders for place in hook_directories(folder)]
-    return frozenset(map(real_path, (*links, *hooks, *_own_code(folders))))
+    own_git = [place for folder in folders for place in git_places(folder)]
+    return frozenset(map(real_path, (*links, *own_git, *_own_code(folders))))
 
 
 def _own_code(folders: tuple[Path, ...]) -> Iterator[Path]:

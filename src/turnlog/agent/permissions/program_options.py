@@ -48,6 +48,7 @@ TAR = ProgramOptions(
 )
 PROGRAM_OPTIONS = {
     "ack": ProgramOptions(r"--(?:ac|pag).*"),
+    "aria2c": ProgramOptions(r"--(?:conf|on).*"),
     "ag": ProgramOptions(r"--pag.*"),
     **dict.fromkeys(("bat", "batcat"), PAGER),
     **dict.fromkeys(("bsdtar", "gtar", "tar"), TAR),

@@ -14,6 +14,7 @@ from turnlog.agent.permissions.bash import TooComplex, UnknownValue, expand_glob
 from turnlog.agent.permissions.commands import CommandFindings, analyze_command
 from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.file_verdicts import judge_read, judge_write
+from turnlog.agent.permissions.git_repository import git_places
 from turnlog.agent.permissions.links import ways_of
 from turnlog.agent.permissions.path_access import (
     config_targets,
@@ -49,6 +50,8 @@ from turnlog.agent.workspace.access import (
 
 COMMANDS = "Bash"
 LOCK = Lock()
+CACHES = (ways_of, linked_starts, config_targets, git_places, search_directories, expand_glob)
+"""Functions that remember what is on the disk."""
 FREE = frozenset(
     """Agent BashOutput KillShell StructuredOutput Task TaskCreate TaskGet TaskList TaskOutput
     TaskStop TaskUpdate TodoWrite""".split()
@@ -111,7 +114,7 @@ def new_verdict() -> Generator[None]:
     """Clear the file-system caches and reset the budgets for one verdict."""
     with LOCK, fresh_budgets():
         # The disk changes between verdicts: a directory may be a link by now.
-        for cached in (ways_of, linked_starts, config_targets, search_directories, expand_glob):
+        for cached in CACHES:
             cached.cache_clear()
         yield
 

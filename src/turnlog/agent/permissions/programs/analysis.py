@@ -23,8 +23,9 @@ COPYING = frozenset(
 """Programs that may copy or pack everything below a directory."""
 RECURSING = frozenset(
     """
-    colordiff ditto file-rename gio gzip lz4 lz4c lzop mmv pcre2grep pcregrep pigz prename pzstd
-    rename rename.ul rip rmtrash safe-rm shar srm trash trash-put wipe zstd zstdmt
+    colordiff ditto file-rename gio gunzip gzcat gzip lz4 lz4c lz4cat lzop mmv pcre2grep pcregrep
+    pigz prename pzstd rename rename.ul rip rmtrash safe-rm shar srm trash trash-put uncompress
+    unlz4 unpigz unzstd wipe zcat zstd zstdcat zstdmt
     """.split()
 )
 """Programs that may search, compare, compress, rename or remove everything below a directory."""
