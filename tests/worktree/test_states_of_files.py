@@ -708,6 +708,17 @@ def test_a_backup_before_a_change_that_is_not_recorded_is_out_of_date(tmp_path: 
     assert "the change after the backup in line 3 may have changed it" in state.belief.reason
 
 
+def test_a_backup_lies_before_a_change_whose_result_is_written_before_the_call(
+    tmp_path: Path,
+) -> None:
+    use, done = Calls().edit("a.txt", "one", "two", "one\n")
+    path = with_copy(tmp_path, recorded(tmp_path, use, done, before_change(nth(2))), b"one\n")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], lines[2], lines[1], *lines[3:]]))
+    state = state_of(open_worktree(open_session(path)), "a.txt")
+    assert (state.certainty, state.content, state.tool) == (EXACT, b"two\n", "Edit")
+
+
 def test_a_backup_of_a_sub_agent_lies_before_its_change(tmp_path: Path) -> None:
     path = recorded(
         tmp_path,

@@ -295,10 +295,9 @@ class Worktree:
                 continue
             place = self._clock.place(node)
             if backup.is_before_change:
-                # The backup was made after the call was recorded and before the file was changed.
-                place = self._agent_place(backup.message_id) or place._replace(
-                    order=place.order + 1
-                )
+                # Right behind the call and before its result, also where that has the same line,
+                # because it was written first (observed: 2.1.45).
+                place = self._agent_place(backup.message_id) or place._replace(inner=1)
             yield Sighting(
                 backup.name, place, node, main, FILE_HISTORY, is_change=False, backup=backup
             )
