@@ -42,6 +42,7 @@ from turnlog.worktree.sightings import (
     overlapping_changes,
     sightings_in,
     unfinished,
+    with_late_backups,
 )
 
 REDACTED = re.compile(MASKED.encode())
@@ -265,7 +266,7 @@ class Worktree:
         for sightings in found.values():
             sightings.sort(key=lambda each: each.place)
         order = sorted(found, key=lambda key: found[key][0].place)
-        return {key: found[key] for key in order}
+        return {key: with_late_backups(found[key]) for key in order}
 
     @cached_property
     def _recorded(self) -> list[Sighting]:
