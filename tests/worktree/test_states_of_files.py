@@ -708,6 +708,52 @@ def test_a_backup_before_a_change_that_is_not_recorded_is_out_of_date(tmp_path: 
     assert "the change after the backup in line 3 may have changed it" in state.belief.reason
 
 
+def test_a_backup_lies_before_a_change_whose_result_is_written_before_the_call(
+    tmp_path: Path,
+) -> None:
+    use, done = Calls().edit("a.txt", "one", "two", "one\n")
+    path = with_copy(tmp_path, recorded(tmp_path, use, done, before_change(nth(2))), b"one\n")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], lines[2], lines[1], *lines[3:]]))
+    state = state_of(open_worktree(open_session(path)), "a.txt")
+    assert (state.certainty, state.content, state.tool) == (EXACT, b"two\n", "Edit")
+
+
+@pytest.mark.parametrize(
+    ("version", "copy", "certainty", "content"),
+    [
+        ("2.1.100", b"one\r\n", EXACT, b"one\r\n"),
+        ("2.0.76", b"one\r\n", EXACT, b"one\r\n"),
+        ("2.0.76", b"two\r\n", DERIVED, b"one\n"),
+    ],
+)
+def test_a_backup_of_an_old_client_counts_if_the_edit_confirms_it(
+    tmp_path: Path, version: str, copy: bytes, certainty: Certainty, content: bytes
+) -> None:
+    calls = Calls(version=version)
+    use, done = calls.edit("a.txt", "one", "two", "one\n")
+    lines = [*calls.read("a.txt", "one\n"), use, before_change(nth(4)), done]
+    path = with_copy(tmp_path, recorded(tmp_path, lines), copy)
+    state = state_of(open_worktree(open_session(path)), "a.txt", "line:5")
+    assert (state.certainty, state.content) == (certainty, content)
+
+
+def test_an_old_backup_is_derived_if_the_text_before_the_change_is_not_recorded(
+    tmp_path: Path,
+) -> None:
+    calls = Calls(version="2.0.76")
+    use, done = calls.edit("a.txt", "one", "two", None)
+    path = with_copy(tmp_path, recorded(tmp_path, use, before_change(nth(2)), done), b"one\n")
+    state = state_of(open_worktree(open_session(path)), "a.txt", "line:3")
+    assert (state.certainty, state.content) == (DERIVED, b"one\n")
+    assert state.belief.reason == "the client may have made the backup after the change"
+    path = recorded(tmp_path, *calls.read("a.txt", "1\n"), use, before_change(nth(4)), done)
+    assert state_of(open_worktree(open_session(path)), "a.txt", "line:5").content == b"1\n"
+    path = recorded(tmp_path, *calls.write("a.txt", "one\n"), before_change(nth(2)))
+    worktree = open_worktree(open_session(path))
+    assert worktree.base(worktree.find("a.txt")).is_absent
+
+
 def test_a_backup_of_a_sub_agent_lies_before_its_change(tmp_path: Path) -> None:
     path = recorded(
         tmp_path,

@@ -82,6 +82,8 @@ class WholeContent:
     """All bytes, as in a backup; None if the file does not exist."""
 
     raw: bytes | None
+    doubt: str = ""
+    """Why the file may have had another content at that moment, if it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,10 @@ def _whole(raw: bytes | None, certainty: Certainty, reason: str) -> Belief:
 
 
 def _after_content(belief: Belief, seen: WholeContent) -> Belief:
-    return Belief(Certainty.EXACT, seen.raw, is_absent=seen.raw is None, reason="")
+    if seen.doubt and belief.certainty is not Certainty.GAP:
+        return belief
+    certainty = Certainty.DERIVED if seen.doubt else Certainty.EXACT
+    return Belief(certainty, seen.raw, is_absent=seen.raw is None, reason=seen.doubt)
 
 
 def _after_text(belief: Belief, seen: WholeText) -> Belief:

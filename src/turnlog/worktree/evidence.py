@@ -162,6 +162,16 @@ def numbered_lines(text: str) -> dict[int, str]:
     return found
 
 
+def version_number(version: str | None) -> tuple[int, ...] | None:
+    """Return the parts of a client version; None if it is not three numbers.
+
+    >>> version_number("2.1.325")
+    (2, 1, 325)
+    """
+    parts = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version or "")
+    return tuple(map(int, parts.groups())) if parts else None
+
+
 def write_rule(version: str | None, text: str) -> WriteRule:
     """Return how the client that wrote a result treats line endings.
 
@@ -170,10 +180,9 @@ def write_rule(version: str | None, text: str) -> WriteRule:
     """
     if not any(mark in text for mark in (*UPDATED, CREATED)):
         return WriteRule.PRESERVING if "has been" in text else WriteRule.UNKNOWN
-    parts = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version or "")
-    if not parts:
+    number = version_number(version)
+    if number is None:
         return WriteRule.UNKNOWN
-    number = tuple(map(int, parts.groups()))
     if number >= VERBATIM_SINCE:
         return WriteRule.VERBATIM
     first, last = CONVERTING

@@ -1,9 +1,9 @@
 """Order the events of a session and its sub-agents in time.
 
 Lines are the clock. A child's line never counts as earlier than its parent's, because clients write
-some lines late: a prompt after the first lines of its answer (2.1.150), a snapshot after the turn
-that it belongs to (2.1.325; both observed). Sub-agents have files of their own; their events are
-put between the session's lines by timestamp.
+some lines late: a prompt after the first lines of its answer (2.1.150), a call after its result
+(2.1.45), a snapshot after the turn that it belongs to (2.1.325; all observed). Sub-agents have
+files of their own; their events are put between the session's lines by timestamp.
 """
 
 from bisect import bisect_right
@@ -27,7 +27,7 @@ class SessionPosition(NamedTuple):
     order: int = 0
     """Depth in the tree for lines; milliseconds for sub-agents."""
     inner: int = 0
-    """The line in the sub-agent's own file."""
+    """The line in the sub-agent's own file; 1 for a backup right behind a line."""
 
 
 END = SessionPosition(2**62, BEHIND)

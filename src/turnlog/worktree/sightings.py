@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, zip_longest
 from pathlib import Path
 
 from turnlog.conversation.calls import Call
-from turnlog.conversation.nodes import Node
+from turnlog.conversation.nodes import AssistantNode, Node
 from turnlog.conversation.prompts import PUT_OFF, REFUSED
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
@@ -16,11 +16,13 @@ from turnlog.format.fields import given
 from turnlog.format.file_views import FileAttachment
 from turnlog.format.fit import fit
 from turnlog.worktree.beliefs import (
+    EditedPart,
     Observation,
     ShellEdit,
     UnknownChange,
     WholeContent,
     WholeText,
+    WrittenText,
 )
 from turnlog.worktree.evidence import (
     OBSERVERS,
@@ -30,12 +32,13 @@ from turnlog.worktree.evidence import (
     observe_shell,
     path_in,
     read_record,
+    version_number,
 )
 from turnlog.worktree.file_names import FileName, file_name
 from turnlog.worktree.hazards import SHELLS, Hazard, Placing
 from turnlog.worktree.history_blobs import BackedUp, read_backup
 from turnlog.worktree.places import END, SessionPosition
-from turnlog.worktree.text_style import UNKNOWN_CHARACTER
+from turnlog.worktree.text_style import UNKNOWN_CHARACTER, decode_file, without_mark
 
 ATTACHED = ("attachment/edited_text_file", "attachment/file")
 EDITED_OUTSIDE = "attachment/edited_text_file"
@@ -49,6 +52,14 @@ UNCHANGED = re.compile(
 SYSTEM_ERROR = re.compile(r"\bE[A-Z]{2,}: ")
 """Errors such as `ENOSPC: no space left on device, write`: the file may already be truncated."""
 FILE_HISTORY = "file history"
+BACKED_UP_IN_TIME_SINCE = (2, 1, 100)
+"""From here on, a client waits for a backup before it changes the file (inferred from its code).
+
+Up to 2.1.45, an interactive client makes it when it updates the state of its screen, which may be
+later: in both interactive sessions of 2.0.76 that we have, the backup is the content after the Edit
+(observed).
+"""
+LATE = "the client may have made the backup after the change"
 MOST_CHANGES = 400
 """Maximum number of changes of one file that are compared in pairs; all later ones are assumed to
 overlap."""
@@ -80,6 +91,10 @@ class Sighting:
     backup: BackedUp | None = None
     recorded: FileName | None = None
     """The file's name as the line has it, which differs if the session was moved since."""
+    may_be_late: bool = False
+    """True for a backup that the client may have made after the change that it belongs to."""
+    next_change: "Sighting | None" = None
+    """The change that shows whether such a backup was made in time."""
 
     @property
     def agent_id(self) -> str | None:
@@ -88,10 +103,7 @@ class Sighting:
     def observe(self, folder: Path | None) -> Observation | None:
         """Return the observation of the file's content; None if there is none."""
         if self.backup:
-            if self.backup.copy is None:
-                return WholeContent(None)
-            raw = read_backup(folder, self.backup.copy)
-            return None if raw is None else _observe_copy(raw)
+            return self._observe_backup(self.backup.copy, folder)
         if self.call is None:
             found = observe_attachment(self.source.session.entry(self.node))
             return found[1] if found else None
@@ -108,6 +120,15 @@ class Sighting:
             return UnknownChange({}, f"{self.tool} changed it; the change is not recorded")
         return seen
 
+    def _observe_backup(self, copy: str | None, folder: Path | None) -> Observation | None:
+        if copy is None:
+            return WholeContent(None)
+        raw = read_backup(folder, copy)
+        if raw is None or not self.may_be_late:
+            return None if raw is None else _observe_copy(raw)
+        change = self.next_change.observe(folder) if self.next_change else None
+        return _observe_late_copy(raw, change)
+
 
 def _observe_copy(raw: bytes) -> Observation:
     """Return the observation that a backup allows: all bytes, or only the text."""
@@ -116,6 +137,19 @@ def _observe_copy(raw: bytes) -> Observation:
     if UNKNOWN_CHARACTER.encode() in raw:
         return WholeText(raw.decode("utf-8", "replace").replace("\r\n", "\n"))
     return WholeContent(raw)
+
+
+def _observe_late_copy(raw: bytes, change: Observation | None) -> Observation | None:
+    """Return the observation that a backup allows if it may be of the content after the change."""
+    if isinstance(change, WrittenText) and change.is_new:
+        return None
+    seen = _observe_copy(raw)
+    original = change.original if isinstance(change, EditedPart | WrittenText) else None
+    if original is None:
+        return WholeContent(raw, LATE) if isinstance(seen, WholeContent) else seen
+    copied = decode_file(raw)
+    is_same = copied and copied.text == without_mark(original).replace("\r\n", "\n")
+    return seen if is_same else None
 
 
 def record_of(session: Session, call: Call) -> CallRecord:
@@ -216,6 +250,25 @@ def overlapping_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
             last = max(end, until)
             behind = last._replace(order=last.order + 1)
             yield Hazard(min(start, other), behind, "another agent at the same time")
+
+
+def with_late_backups(sightings: list[Sighting]) -> list[Sighting]:
+    """Mark the backups of one file that may have been made after the change they belong to."""
+    found: list[Sighting] = []
+    change: Sighting | None = None
+    for each in reversed(sightings):
+        if each.is_change:
+            change = each
+        is_before = each.backup is not None and each.backup.is_before_change
+        late = is_before and _backs_up_late(each, change)
+        found.append(replace(each, may_be_late=True, next_change=change) if late else each)
+    return found[::-1]
+
+
+def _backs_up_late(backup: Sighting, change: Sighting | None) -> bool:
+    node = change.call.use if change and change.call else backup.node
+    number = version_number(node.version if isinstance(node, AssistantNode) else None)
+    return number is not None and number < BACKED_UP_IN_TIME_SINCE
 
 
 def lost_changes(sightings: list[Sighting]) -> Iterator[Hazard]:

@@ -42,6 +42,7 @@ from turnlog.worktree.sightings import (
     overlapping_changes,
     sightings_in,
     unfinished,
+    with_late_backups,
 )
 
 REDACTED = re.compile(MASKED.encode())
@@ -265,7 +266,7 @@ class Worktree:
         for sightings in found.values():
             sightings.sort(key=lambda each: each.place)
         order = sorted(found, key=lambda key: found[key][0].place)
-        return {key: found[key] for key in order}
+        return {key: with_late_backups(found[key]) for key in order}
 
     @cached_property
     def _recorded(self) -> list[Sighting]:
@@ -295,10 +296,9 @@ class Worktree:
                 continue
             place = self._clock.place(node)
             if backup.is_before_change:
-                # The backup was made after the call was recorded and before the file was changed.
-                place = self._agent_place(backup.message_id) or place._replace(
-                    order=place.order + 1
-                )
+                # Right behind the call and before its result, also where that has the same line,
+                # because it was written first (observed: 2.1.45).
+                place = self._agent_place(backup.message_id) or place._replace(inner=1)
             yield Sighting(
                 backup.name, place, node, main, FILE_HISTORY, is_change=False, backup=backup
             )
