@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.scripted_api import ScriptedApi, refused
-from turnlog.agent.chat.assembly import PRINTED, ChatOptions
+from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, ChatOptions
 from turnlog.agent.chat.opening import Chat, open_chat
 from turnlog.agent.config.settings import load
 from turnlog.agent.terminal.status_command import StatusCommand
@@ -50,6 +50,20 @@ def test_settings_choose_effort_and_thinking(
     assert api.requests[-1].body["output_config"] == {"effort": "max"}
     # Newer models cannot be kept from thinking.
     assert api.requests[-1].body["thinking"] == {"type": "adaptive", "display": "omitted"}
+
+
+def test_thinking_is_summarized_in_an_interactive_chat_or_on_request(
+    store: Store, project: Path, api: ScriptedApi
+) -> None:
+    for settings, entrypoint, display in (
+        ({}, INTERACTIVE, "summarized"),
+        ({}, PRINTED, "omitted"),
+        ({"showThinkingSummaries": True}, PRINTED, "summarized"),
+    ):
+        put(store.settings, settings)
+        send(store, ChatOptions(cwd=project, entrypoint=entrypoint), "go")
+        asked = [each.body for each in api.requests if "tools" in each.body]
+        assert asked[-1]["thinking"] == {"type": "adaptive", "display": display}
 
 
 @pytest.mark.parametrize("is_trusted", [True, False])

@@ -60,11 +60,12 @@ def test_a_command_with_right_to_left_letters_is_also_shown_in_its_order() -> No
     ]
 
 
-def test_all_lines_of_a_command_are_shown() -> None:
-    command = "\n".join(f"echo {number}" for number in range(50))
+@pytest.mark.parametrize("count", [2, 50])
+def test_all_lines_of_a_command_are_shown(count: int) -> None:
+    command = "\n".join(f"echo {number}" for number in range(count))
     assert told("Bash", command=command) == [
         "echo 0 …",
-        *(f"echo {number}" for number in range(50)),
+        *(f"echo {number}" for number in range(count)),
     ]
 
 
