@@ -357,6 +357,11 @@ def test_a_snippet_is_the_part_with_the_hit(db: sqlite3.Connection) -> None:
     assert [hit.text[start:end] for start, end in hit.marks] == ["haystack"]
 
 
+def test_terms_that_match_the_same_word_mark_it_once(db: sqlite3.Connection) -> None:
+    [hit] = hits_of(found(db, "hay* haystack"))
+    assert [hit.text[start:end] for start, end in hit.marks] == ["haystack"]
+
+
 @pytest.fixture
 def fresh(store: Store, tmp_path: Path) -> Iterator[tuple[Store, Index]]:
     with open_index(tmp_path / "index.db") as index:

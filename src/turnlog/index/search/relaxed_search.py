@@ -66,7 +66,11 @@ def relax(counted: Sequence[CountedTerm], hides_secrets: bool = False) -> Query 
 
 
 def telling_terms(text: str) -> list[Term]:
-    """Return the words of a question that say what it is about, without their endings."""
+    """Return the words of a question that say what it is about, without their endings.
+
+    >>> [term.text for term in telling_terms("Why is CI on Go 1 so slow?")]
+    ['ci', 'go', 'slow']
+    """
     words = [word for word in dict.fromkeys(_words(text)) if word not in STOP_WORDS]
     return [_stemmed(word) for word in words if len(word) > 1 or is_unspaced(word)]
 
