@@ -39,3 +39,14 @@ def test_sessions_are_known_from_the_other_dests_of_the_same_store(tmp_path: Pat
         save_state(tmp_path / name, State(1, "ada", sessions=known, store=str(place)))
     found = sessions_elsewhere(tmp_path / "here", store)
     assert [each.session for each in found] == ["share"]
+
+
+def test_a_state_is_not_written_again_if_nothing_has_changed(tmp_path: Path) -> None:
+    state = State(1, "ada", 7)
+    save_state(tmp_path, state)
+    before = (tmp_path / "state").stat()
+    save_state(tmp_path, state)
+    assert (tmp_path / "state").stat().st_ino == before.st_ino
+    state.sequence += 1
+    save_state(tmp_path, state)
+    assert load_state(tmp_path) == state

@@ -79,7 +79,7 @@ class World:
                 file.write(raw)
                 parent = uuid_of(raw)
             # Metadata that a client writes again and again, byte for byte.
-            file.write(b'{"type":"mode","mode":"normal"}\n')
+            file.write(b'{"type":"mode","sessionId":"%s"}\n' % session.encode())
 
     @contextmanager
     def known_ids(self) -> Generator[None]:

@@ -6,7 +6,7 @@ Everything but the id can be computed again: a lost state costs time, never data
 import hashlib
 import os
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,7 +105,12 @@ def sessions_elsewhere(folder: Path, store: Path) -> list[SessionVersion]:
 
 
 def save_state(folder: Path, state: State) -> None:
-    write_atomic(folder / "state", ENCODER.encode(state))
+    """Save the state, unless it is saved already: a write waits for the disk."""
+    content, path = ENCODER.encode(state), folder / "state"
+    with suppress(OSError):
+        if path.read_bytes() == content:
+            return
+    write_atomic(path, content)
 
 
 @contextmanager
