@@ -135,3 +135,11 @@ def test_hooks_of_a_nested_repository_are_not_overwritten(command: str, project:
     assert verdict(command, project, *RULES).kind is VerdictKind.ALLOW
     put(project, "new/deep/vendor/tools/hooks/pre-commit")
     assert verdict(command, project, *RULES).kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("option", ["--delete", "--del", "--delete-after"])
+def test_rsync_deletes_no_protected_file(option: str, project: Path) -> None:
+    (project / "empty").mkdir()
+    assert verdict(f"rsync -a {option} empty/ .", project, *RULES).kind is VerdictKind.ASK
+    assert verdict(f"rsync -a {option} empty/ docs/", project, *RULES).kind is VerdictKind.ALLOW
+    assert verdict("rsync -a empty/ .", project, *RULES).kind is VerdictKind.ALLOW

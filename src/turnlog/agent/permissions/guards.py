@@ -57,7 +57,13 @@ from turnlog.agent.permissions.programs import (
     read_files,
     shows_files,
 )
-from turnlog.agent.permissions.removals import Places, name_pattern, removed_by, takes_much
+from turnlog.agent.permissions.removals import (
+    Places,
+    deletes_others,
+    name_pattern,
+    removed_by,
+    takes_much,
+)
 from turnlog.agent.permissions.restrictions import evaluates
 from turnlog.agent.permissions.working_directories import arguments_in, entries_below, path_in
 from turnlog.agent.workspace.access import AMBIGUOUS_NAMES
@@ -410,7 +416,8 @@ def _guard_protected(
             is_sure = call.is_writer or path.name not in AMBIGUOUS_NAMES
             if is_sure and is_guarded(path, policy.directories, policy.added_path):
                 yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
-            if text in texts and call.name in TAKING_ALL:
+            is_emptied = text == texts[-1] and deletes_others(call.name, texts)
+            if is_emptied or (text in texts and call.name in TAKING_ALL):
                 yield from _protected_below([path])
     # `for f in .envrc; do any-program "$f"; done` names it outside of the call; input may too.
     around = [call.around] if call.is_instructed or not is_complete else []
