@@ -968,8 +968,21 @@ OTHER_TOOLS = [
     *_rows("deny", "Skill: deploy", deny="Skill(deploy *)", allow="Skill"),
 ]
 
+SUBCOMMANDS = [
+    *_texts(
+        "allow", 'git config user.name "Ada"', allow="Bash(git config:*)", deny="Read(config/**)"
+    ),
+    *_texts(
+        "ask",
+        *("git config --file config/k x", "git -c x=y config a b", "git config x '!cat config/k'"),
+        allow="Bash(git:*)",
+        deny="Read(config/**)",
+    ),
+]
+
 CASES = [
     *ORDER,
+    *SUBCOMMANDS,
     *COMMAND_RULES,
     *WRAPPERS,
     *COMPOUND,

@@ -277,8 +277,8 @@ def _guard_unknown(
 ) -> Iterator[AccessDecision]:
     """Check a call that is not understood: all paths that its arguments name, or may name."""
     texts, is_complete = _known_texts(call.words, place)
-    derived = derived_names(call.name, texts)
-    guesses = list(dict.fromkeys([*texts, *_guesses([*texts, *derived])]))
+    derived, named = derived_names(call.name, texts), texts[len(call.subcommand) :]
+    guesses = list(dict.fromkeys([*named, *_guesses([*named, *derived])]))
     is_complete &= len(guesses) <= MOST_GUESSES and not expands_addresses(call.name, call.words)
     packed = named_by_options(texts) if call.name in COPYING else []
     for text in guesses[:MOST_GUESSES]:
