@@ -968,6 +968,33 @@ OTHER_TOOLS = [
     *_rows("deny", "Skill: deploy", deny="Skill(deploy *)", allow="Skill"),
 ]
 
+JQ = [
+    *_texts(
+        "allow",
+        *(
+            "jq . read.md",
+            "cat read.md | jq -r .version",
+            "jq '.a[0].b? | keys, .[\"x y\"]' read.md",
+        ),
+        *("curl -s http://localhost:80/x | jq .", "jq -cS '.[]' < read.md", "jq '.a[1:2]|length'"),
+        allow="Bash(curl:*)",
+        deny="Read(./.env)",
+    ),
+    *_texts(
+        "ask",
+        *("jq -n env", "jq -n '$ENV.HOME'", "jq '. | input'", "jq 'import \"x\" as $y; .' read.md"),
+        *(
+            "jq -L . . read.md",
+            "jq -f read.md",
+            "jq --rawfile a read.md .",
+            "jq '.a env'",
+            "jq ..a",
+        ),
+        *("jq . -- read.md", "jq . ../other/file.txt", "jq '.a|include'"),
+    ),
+    *_commands("deny", "jq . .env", deny="Read(./.env)"),
+]
+
 SUBCOMMANDS = [
     *_texts(
         "allow", 'git config user.name "Ada"', allow="Bash(git config:*)", deny="Read(config/**)"
@@ -982,6 +1009,7 @@ SUBCOMMANDS = [
 
 CASES = [
     *ORDER,
+    *JQ,
     *SUBCOMMANDS,
     *COMMAND_RULES,
     *WRAPPERS,
