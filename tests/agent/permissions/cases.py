@@ -968,8 +968,49 @@ OTHER_TOOLS = [
     *_rows("deny", "Skill: deploy", deny="Skill(deploy *)", allow="Skill"),
 ]
 
+JQ = [
+    *_texts(
+        "allow",
+        *(
+            "jq . read.md",
+            "cat read.md | jq -r .version",
+            "jq '.a[0].b? | keys, .[\"x y\"]' read.md",
+        ),
+        *("curl -s http://localhost:80/x | jq .", "jq -cS '.[]' < read.md", "jq '.a[1:2]|length'"),
+        allow="Bash(curl:*)",
+        deny="Read(./.env)",
+    ),
+    *_texts(
+        "ask",
+        *("jq -n env", "jq -n '$ENV.HOME'", "jq '. | input'", "jq 'import \"x\" as $y; .' read.md"),
+        *(
+            "jq -L . . read.md",
+            "jq -f read.md",
+            "jq --rawfile a read.md .",
+            "jq '.a env'",
+            "jq ..a",
+        ),
+        *("jq . -- read.md", "jq . ../other/file.txt", "jq '.a|include'"),
+    ),
+    *_commands("deny", "jq . .env", deny="Read(./.env)"),
+]
+
+SUBCOMMANDS = [
+    *_texts(
+        "allow", 'git config user.name "Ada"', allow="Bash(git config:*)", deny="Read(config/**)"
+    ),
+    *_texts(
+        "ask",
+        *("git config --file config/k x", "git -c x=y config a b", "git config x '!cat config/k'"),
+        allow="Bash(git:*)",
+        deny="Read(config/**)",
+    ),
+]
+
 CASES = [
     *ORDER,
+    *JQ,
+    *SUBCOMMANDS,
     *COMMAND_RULES,
     *WRAPPERS,
     *COMPOUND,

@@ -1,5 +1,6 @@
 """Directories that commands copy by a rule: protected files in them are noticed."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,67 @@ def test_a_rule_that_may_be_about_the_copy_asks(project: Path) -> None:
     put(project, "new/docs/a.md")
     found = verdict("cp -rT new .", project, *RULES, deny=("Edit(/docs/a.md)",))
     assert found.kind is VerdictKind.ASK
+
+
+FOLLOWING = (
+    *("rsync -rL new/ .", "rsync -rk new/ .", "rsync -a --copy-links new/ .", "cp -rL new/. ."),
+    *("cp -r --dereference new/. .", "scp -r new/. .", "cp -aL new/inner .", "cp -rH new/app ."),
+)
+KEEPING = ("rsync -a new/ .", "cp -a new/. .", "cp -rP new/. .", "cp -r new/inner .")
+
+
+@pytest.fixture
+def linked(project: Path) -> Path:
+    """The project, and links to a directory with a protected file."""
+    put(project, "e/.claude/settings.json")
+    (project / "new/inner").mkdir(parents=True)
+    (project / "new/app").symlink_to("../e")
+    (project / "new/inner/app").symlink_to("../../e")
+    return project
+
+
+@pytest.mark.parametrize("command", FOLLOWING)
+def test_no_protected_file_lands_that_a_link_leads_to(command: str, linked: Path) -> None:
+    assert verdict(command, linked, *RULES).kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("command", KEEPING)
+def test_links_that_stay_links_do_not_ask(command: str, linked: Path) -> None:
+    assert verdict(command, linked, *RULES).kind is VerdictKind.ALLOW
+
+
+def test_a_denied_file_is_not_replaced_by_what_a_link_leads_to(project: Path) -> None:
+    put(project, "e/a.md")
+    (project / "new").mkdir()
+    (project / "new/docs").symlink_to("../e")
+    (project / "new/other").symlink_to("../e")
+    deny = ("Edit(/docs/a.md)",)
+    assert verdict("rsync -rL new/ .", project, *RULES, deny=deny).kind is VerdictKind.ASK
+    assert verdict("rsync -rL new/ out/", project, *RULES, deny=deny).kind is VerdictKind.ALLOW
+
+
+def test_a_cycle_of_links_asks(project: Path) -> None:
+    put(project, "new/a.txt")
+    (project / "new/up").symlink_to("..")
+    assert verdict("rsync -rL new/ out/", project, *RULES).kind is VerdictKind.ASK
+    assert verdict("rsync -a new/ out/", project, *RULES).kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize("command", ["cp -r new/deep .", "rsync -a new/ ."])
+def test_hooks_of_a_nested_repository_are_not_overwritten(command: str, project: Path) -> None:
+    nested = project / "deep/vendor"
+    nested.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q"], cwd=nested, check=True)
+    subprocess.run(["git", "config", "core.hooksPath", "tools/hooks"], cwd=nested, check=True)
+    put(project, "new/deep/vendor/tools/a.py")
+    assert verdict(command, project, *RULES).kind is VerdictKind.ALLOW
+    put(project, "new/deep/vendor/tools/hooks/pre-commit")
+    assert verdict(command, project, *RULES).kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("option", ["--delete", "--del", "--delete-after"])
+def test_rsync_deletes_no_protected_file(option: str, project: Path) -> None:
+    (project / "empty").mkdir()
+    assert verdict(f"rsync -a {option} empty/ .", project, *RULES).kind is VerdictKind.ASK
+    assert verdict(f"rsync -a {option} empty/ docs/", project, *RULES).kind is VerdictKind.ALLOW
+    assert verdict("rsync -a empty/ .", project, *RULES).kind is VerdictKind.ALLOW

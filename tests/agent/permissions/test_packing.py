@@ -74,11 +74,11 @@ def test_other_files_are_packed_by_a_rule(command: str, tmp_path: Path) -> None:
     assert verdict(command, tmp_path / "project") is VerdictKind.ALLOW
 
 
-@pytest.mark.parametrize("command", (*PACKED, *LISTED))
+@pytest.mark.parametrize("command", [*PACKED, *LISTED])
 def test_names_in_a_list_pass_no_rule_in_any_mode(command: str, tmp_path: Path) -> None:
     assert verdict(command, tmp_path / "project", ApprovalMode.BYPASS) is VerdictKind.ASK
 
 
-@pytest.mark.parametrize("command", (*HARMLESS, *NOT_LISTED))
+@pytest.mark.parametrize("command", [*HARMLESS, *NOT_LISTED])
 def test_programs_without_a_list_do_not_ask(command: str, tmp_path: Path) -> None:
     assert verdict(command, tmp_path / "project", ApprovalMode.BYPASS) is VerdictKind.ALLOW

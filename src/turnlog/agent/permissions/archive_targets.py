@@ -32,6 +32,7 @@ TAR = frozenset("bsdtar gtar star tar".split())
 OTHERS = {
     **dict.fromkeys("7z 7za 7zr 7zz 7zzs rar unrar".split(), re.compile(r"[ex]", re.I)),
     **dict.fromkeys("gunzip gzip pigz unpigz".split(), re.compile(r"-[^-]*N.*|--na.*", re.S)),
+    "lzop": re.compile(r"-[^-]*[NPx].*|--(?:ex|na|pa).*", re.S),
     "ar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*"),
     "bsdcpio": re.compile(r"-[^-]*i.*|--e.*"),
     "cpio": re.compile(r"-[^-]*i.*|--e.*"),

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -17,7 +18,10 @@ from turnlog.agent.permissions.bash import (
 )
 from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.file_verdicts import WRITING, judge_write, restricted_names
+from turnlog.agent.permissions.git_repository import git_places
+from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.path_access import (
+    guarded_places,
     has_protected_name,
     has_protected_part,
     is_guarded,
@@ -32,14 +36,27 @@ TREE_COPIERS = frozenset("cp ditto gcp rsync scp".split())
 """Programs that copy directories with everything in them."""
 TARGET = re.compile(r"-[^-t]*t(.*)|--t[a-z-]*(?:=(.*))?", re.S)
 """The option of cp that names the target, which is the last operand otherwise."""
+FOLLOWING = {
+    **dict.fromkeys(("cp", "gcp"), re.compile(r"-[^-S]*[HL].*|--d.*", re.S)),
+    "rsync": re.compile(r"-[^-@BMTef]*[Lk].*|--copy-.*", re.S),
+    "scp": re.compile(r"-[^-]*r.*", re.S),
+}
+"""Options with which a program copies what links lead to, in place of the links."""
+KEEPS_LINKS = sys.platform == "linux"
+"""False if `cp -r` follows links, as that of BSD does."""
 
 
 def judge_copies(
-    effect: ProgramEffect, place: Path | None, policy: Policy
+    effect: ProgramEffect,
+    place: Path | None,
+    policy: Policy,
+    *,
+    follows: bool = not KEEPS_LINKS,
 ) -> Iterator[AccessDecision]:
     """Check each file below copied or moved directories, at the path where it would land.
 
-    A relative link points elsewhere from another directory, so the user is asked about links.
+    A relative link points elsewhere from another directory, so the user is asked about links. With
+    `follows`, the directories that links lead to are copied as well.
     """
     target = path_in(effect.writes[-1], place)
     has_rules = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
@@ -54,20 +71,24 @@ def judge_copies(
             # `cp -r a b` makes `b/a` if `b` exists and `b` if not, which may change before it runs.
             landing = (target, target / source.name)
             try:
-                yield from _judge_landing(source, landing, policy)
+                yield from _judge_landing(source, landing, policy, follows=follows)
             except UnknownValue:
                 reason = f"{source} holds too much to be checked"
                 yield AccessDecision(VerdictKind.ASK, reason, is_firm=has_rules, is_guarded=True)
 
 
 def guard_copies(
-    effect: ProgramEffect, place: Path | None, policy: Policy
+    effect: ProgramEffect,
+    place: Path | None,
+    policy: Policy,
+    *,
+    follows: bool = not KEEPS_LINKS,
 ) -> Iterator[AccessDecision]:
     """Yield the decisions that no rule for the command lifts: on denied and protected files.
 
     `cp -r new/docs .` overwrites files in `docs` without naming them.
     """
-    found = judge_copies(effect, place, policy)
+    found = judge_copies(effect, place, policy, follows=follows)
     return (each for each in found if each.is_firm or each.is_guarded)
 
 
@@ -81,14 +102,27 @@ def guard_trees(
     if name not in TREE_COPIERS:
         return
     try:
-        *sources, target = _sources_and_target(name, arguments_in(words, place))
+        arguments = arguments_in(words, place)
+        *sources, target = _sources_and_target(name, arguments)
         effect = ProgramEffect(writes=(target,), moved=tuple(sources))
-        for found in guard_copies(effect, place, policy):
+        follows = follows_links(name, arguments)
+        for found in guard_copies(effect, place, policy, follows=follows):
             # Where a file lands depends on the options, so a rule may not apply: ask, do not deny.
             yield replace(found, kind=VerdictKind.ASK)
         yield from _guard_entries(effect, place, policy)
     except (OSError, ValueError):  # no operands, or unknown ones: other checks ask
         return
+
+
+def follows_links(name: str, arguments: Sequence[str]) -> bool:
+    """Return whether a program copies the directories that links lead to.
+
+    >>> follows_links("rsync", ["-rL", "new/", "."]), follows_links("rsync", ["-a", "new/", "."])
+    (True, False)
+    """
+    pattern = FOLLOWING.get(name)
+    is_given = pattern is not None and any(map(pattern.fullmatch, arguments))
+    return is_given or (name == "cp" and not KEEPS_LINKS)
 
 
 def _guard_entries(
@@ -119,20 +153,19 @@ def _sources_and_target(name: str, arguments: tuple[str, ...]) -> list[str]:
 
 
 def _judge_landing(
-    source: Path, landing: tuple[Path, ...], policy: Policy
+    source: Path, landing: tuple[Path, ...], policy: Policy, *, follows: bool
 ) -> Iterator[AccessDecision]:
     """Check where each file below a directory would land, under all names of the target."""
     targets = [names_of(folder) for folder in landing]
+    guarded = list(guarded_places(policy.directories, policy.added_path)[0])
     is_found = False  # one protected file is enough: `.git` may hold thousands
-    for entry in entries_below(source):
-        below = Path(entry.path).relative_to(source)
+    for entry, below in _copied_entries(source, follows=follows):
         if entry.is_symlink():
             yield AccessDecision(VerdictKind.ASK, f"{entry.path} is a link")
         landed = [folder / below for folder in landing]
-        is_protected = has_protected_name(entry.name) or any(map(has_protected_part, landed))
         if not is_found and (
-            is_protected
-            or any(shadows_program(each, policy.directories, policy.added_path) for each in landed)
+            has_protected_name(entry.name)
+            or any(_is_protected_landing(each, guarded, policy) for each in landed)
         ):
             is_found = True
             yield AccessDecision(
@@ -144,3 +177,36 @@ def _judge_landing(
                 yield judge_write(found[0], policy)
             elif restriction := restricted_names(found, policy, WRITING, "Edit"):
                 yield restriction
+
+
+def _is_protected_landing(path: Path, guarded: list[str], policy: Policy) -> bool:
+    """Return whether a file may not land at a path unasked; `guarded` are starts of such paths.
+
+    The hooks of a repository that is already there are added to them.
+    """
+    if is_there(path / ".git"):
+        guarded += [f"{place}/" for place in git_places(path)]
+    if has_protected_part(path) or shadows_program(path, policy.directories, policy.added_path):
+        return True
+    return f"{path}/".startswith(tuple(guarded)) and (
+        is_guarded(path, policy.directories, policy.added_path)
+    )
+
+
+def _copied_entries(source: Path, *, follows: bool) -> Iterator[tuple[os.DirEntry[str], Path]]:
+    """Yield everything that is copied along with a directory, and its path below the target.
+
+    Raises `UnknownValue` if links form a cycle, or if there are too many entries.
+    """
+    pending: list[tuple[Path, Path, tuple[Path, ...]]] = [(source, Path(), (real_path(source),))]
+    while pending:
+        folder, start, entered = pending.pop()
+        for entry in entries_below(folder):
+            path = Path(entry.path)
+            below = start / path.relative_to(folder)
+            yield entry, below
+            if follows and entry.is_symlink() and is_folder(path):
+                target = real_path(path)
+                if any(each.is_relative_to(target) for each in entered):
+                    raise UnknownValue(entry.path)
+                pending.append((path, below, (*entered, target)))

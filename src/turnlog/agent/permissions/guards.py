@@ -26,6 +26,7 @@ from turnlog.agent.permissions.bash import (
     is_there,
 )
 from turnlog.agent.permissions.copies import guard_copies, guard_trees
+from turnlog.agent.permissions.derived_names import derived_names, makes_up_names, without_ending
 from turnlog.agent.permissions.downloads import expands_addresses, is_named_elsewhere
 from turnlog.agent.permissions.file_verdicts import READING, WRITING, restricted, restricted_names
 from turnlog.agent.permissions.git_index import tracked_names
@@ -56,7 +57,13 @@ from turnlog.agent.permissions.programs import (
     read_files,
     shows_files,
 )
-from turnlog.agent.permissions.removals import Places, name_pattern, removed_by, takes_much
+from turnlog.agent.permissions.removals import (
+    Places,
+    deletes_others,
+    name_pattern,
+    removed_by,
+    takes_much,
+)
 from turnlog.agent.permissions.restrictions import evaluates
 from turnlog.agent.permissions.working_directories import arguments_in, entries_below, path_in
 from turnlog.agent.workspace.access import AMBIGUOUS_NAMES
@@ -271,7 +278,8 @@ def _guard_unknown(
 ) -> Iterator[AccessDecision]:
     """Check a call that is not understood: all paths that its arguments name, or may name."""
     texts, is_complete = _known_texts(call.words, place)
-    guesses = list(dict.fromkeys([*texts, *(each for text in texts for each in guess_paths(text))]))
+    derived, named = derived_names(call.name, texts), texts[len(call.subcommand) :]
+    guesses = list(dict.fromkeys([*named, *_guesses([*named, *derived])]))
     is_complete &= len(guesses) <= MOST_GUESSES and not expands_addresses(call.name, call.words)
     packed = named_by_options(texts) if call.name in COPYING else []
     for text in guesses[:MOST_GUESSES]:
@@ -287,8 +295,8 @@ def _guard_unknown(
         yield from _guard_guess(call, path, text in texts, policy)
         if text in packed and _has_rules(policy, "Read"):
             yield from _guard_packing(path, policy)
-    yield from _guard_mentions(call, policy)
-    is_elsewhere = is_named_elsewhere(call.name, call.words) or packs_more(call.name, texts)
+    yield from _guard_mentions(call, derived, policy)
+    is_elsewhere = _is_named_elsewhere(call, texts) or packs_more(call.name, texts)
     is_doubtful = not is_complete or call.lists_files or is_elsewhere
     arguments = tuple(word.text for word in call.words)
     if is_doubtful and _has_rules(policy, *call.tools):
@@ -299,6 +307,17 @@ def _guard_unknown(
     yield from _guard_find(call, place, policy)
     if call.changed_trees and _has_rules(policy, "Read", "Edit"):
         yield from _guard_trees(call, place, policy)
+
+
+def _guesses(texts: Iterable[str]) -> list[str]:
+    """Return the paths that texts may contain, also without the ending of a packed file."""
+    found = [guess for text in texts for guess in guess_paths(text)]
+    return list(dict.fromkeys((*found, *filter(None, map(without_ending, found)))))
+
+
+def _is_named_elsewhere(call: ProgramCall, texts: list[str]) -> bool:
+    """Return whether it writes files whose names are not, or not literally, in its arguments."""
+    return is_named_elsewhere(call.name, call.words) or makes_up_names(call.name, texts)
 
 
 def _guard_trees(call: ProgramCall, place: Path | None, policy: Policy) -> Iterator[AccessDecision]:
@@ -369,12 +388,15 @@ def _with_linked(folder: Path) -> Iterator[Path]:
         pending += filter(_may_be_folder, links)
 
 
-def _guard_mentions(call: ProgramCall, policy: Policy) -> Iterator[AccessDecision]:
+def _guard_mentions(
+    call: ProgramCall, derived: list[str], policy: Policy
+) -> Iterator[AccessDecision]:
     """Ask if an argument, or the command around an interpreter, names a denied file."""
     for rule in (*policy.deny, *policy.ask):
         is_about = rule.tool == "Read" or rule.tool in call.tools
         if is_about and (
-            mentions_rule(rule, call.texts) or mentions_rule(rule, call.joined_texts, anywhere=True)
+            mentions_rule(rule, [*call.texts, *derived])
+            or mentions_rule(rule, call.joined_texts, anywhere=True)
         ):
             yield AccessDecision(VerdictKind.ASK, f"{rule.text} may be about it", is_firm=True)
 
@@ -385,21 +407,23 @@ def _guard_protected(
     """Ask if a call may write a protected file that it names, or that an unknown argument names."""
     if not call.may_write:
         return
-    if (not is_complete and call.is_writer) or is_named_elsewhere(call.name, call.words):
-        yield UNKNOWN_TARGET
     texts, _ = _known_texts(call.written, place)
-    for text in [guess for each in texts for guess in guess_paths(each)][:MOST_GUESSES]:
+    if (not is_complete and call.is_writer) or _is_named_elsewhere(call, texts):
+        yield UNKNOWN_TARGET
+    derived = derived_names(call.name, texts)
+    for text in _guesses([*texts, *derived])[:MOST_GUESSES]:
         with suppress(UnknownValue):
             path = path_in(text, place)
             is_sure = call.is_writer or path.name not in AMBIGUOUS_NAMES
             if is_sure and is_guarded(path, policy.directories, policy.added_path):
                 yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
-            if text in texts and call.name in TAKING_ALL:
+            is_emptied = text == texts[-1] and deletes_others(call.name, texts)
+            if is_emptied or (text in texts and call.name in TAKING_ALL):
                 yield from _protected_below([path])
     # `for f in .envrc; do any-program "$f"; done` names it outside of the call; input may too.
     around = [call.around] if call.is_instructed or not is_complete else []
     written = replace(call, words=call.written, around="")
-    if mentions_protected([*around, *written.texts]) or mentions_protected(
+    if mentions_protected([*around, *written.texts, *derived]) or mentions_protected(
         written.joined_texts, anywhere=True
     ):
         yield AccessDecision(VerdictKind.ASK, "it names a protected file", is_guarded=True)

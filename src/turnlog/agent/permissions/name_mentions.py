@@ -21,7 +21,9 @@ from turnlog.agent.workspace.access import (
 # At most one letter may precede a name, because sed reads `1r.env` as the command `r`. With two,
 # it is another name: `repo.git`, `process.env`.
 START = r"(?<![^\W\d_][^\W\d_])"
-END = r"(?![\w-]|\.\w)"
+ENDING = r"(?:\.(?:asc|br|bz2?|cpt|gpg|gz|lz|lz4|lzma|lzo|pgp|xz|zst?|z)|[-_]z|-gz)"
+"""An ending that programs drop when they unpack or decrypt a file: `gunzip .envrc.gz`."""
+END = rf"(?={ENDING}*(?:[^\w.-]|\.(?!\w)|\Z))"
 SETTINGS = frozenset(f".config/{name}" for name in PROTECTED_CONFIG)
 FILES = PROTECTED_FILES - AMBIGUOUS_NAMES
 PROTECTED = re.compile(

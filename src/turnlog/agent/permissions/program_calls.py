@@ -68,6 +68,7 @@ FOUND = re.compile(r"-[^-]*[xX].*|--exec.*")
 """An option of fd that runs a program for each file found."""
 SCRIPT = re.compile(r"[\w./~][\w./~+-]*")
 """The path of a script, as opposed to script text such as the first argument of awk."""
+SUBCOMMAND = re.compile(r"[a-z][a-z0-9-]*")
 MESSAGE = re.compile(r"-[aqsv]*m|--message")
 """The option of `git commit` and `git tag` that a message follows: `-m`, or clustered as `-am`."""
 LONE = re.compile(
@@ -110,9 +111,18 @@ class ProgramCall(Struct, frozen=True):
         return ("Read", "Edit") if self.can_write else ("Read",)
 
     @property
+    def subcommand(self) -> tuple[Word, ...]:
+        """The subcommand of git, which names no file: `config` in `git config user.name x`."""
+        is_git = self.is_known and self.name == "git" and bool(self.words)
+        return self.words[:1] if is_git and SUBCOMMAND.fullmatch(self.words[0].text) else ()
+
+    @property
     def texts(self) -> list[str]:
         """All texts that may contain a file name."""
-        return [self.around, *_texts_of(self.words)]
+        given, around = self.words[len(self.subcommand) :], self.around
+        for word in self.subcommand:
+            around = re.sub(rf"\bgit\s+{re.escape(word.text)}(?=\s|\Z)", "git", around)
+        return [around, *_texts_of(given)]
 
     @property
     def joined_texts(self) -> list[str]:

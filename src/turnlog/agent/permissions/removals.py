@@ -1,7 +1,7 @@
 """Detect removals of critical directories: a home, a working directory, or a parent of one."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path, PurePath
 
@@ -37,6 +37,11 @@ def name_pattern(words: tuple[Word, ...]) -> str:
     is_plain = len(given) == 1 and not {"!", "-not", "-o", "-or", ","} & set(texts)
     is_known = is_plain and not re.search(rf"[\[\\{HOLE}]", given[0])
     return given[0].casefold() if is_known else "*"
+
+
+def deletes_others(name: str, arguments: Sequence[str]) -> bool:
+    """Return whether rsync deletes what is in its target, but not in its source."""
+    return name == "rsync" and any(each.startswith("--del") for each in arguments)
 
 
 def takes_much(call: tuple[Word, ...], places: Places, folders: tuple[Path, ...]) -> bool:

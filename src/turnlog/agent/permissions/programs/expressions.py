@@ -1,4 +1,4 @@
-"""Programs whose arguments are a small language: find, printf, test, date, cd and command."""
+"""Programs whose arguments are a small language: find, jq, printf, test, date, cd and command."""
 
 import re
 from collections.abc import Callable
@@ -45,6 +45,18 @@ JOINING = frozenset("! ( ) -a -o && ||".split())
 DATE = ProgramUsage(
     "uR", "d", "iso-8601 rfc-email utc universal", "date rfc-3339", operands="format"
 )
+
+JQ = ProgramUsage(
+    "aceCjMnrsS",
+    long="ascii-output color-output compact-output exit-status join-output monochrome-output "
+    "null-input raw-output slurp sort-keys tab",
+    operands="filter path...",
+)
+_JQ_FIELD, _JQ_ITEM = r"[A-Za-z_]\w*+", r"\[(?:-?[0-9]*:?-?[0-9]*|\"[\w .@/:-]*\")\]"
+_JQ_PATH = rf"\.(?:(?:{_JQ_FIELD}|{_JQ_ITEM})\??(?:(?:\.{_JQ_FIELD}|\.?{_JQ_ITEM})\??)*+)?"
+_JQ_STEP = rf"(?:{_JQ_PATH}|add|first|flatten|keys|last|length|not|reverse|sort|type|unique)"
+JQ_FILTER = re.compile(rf"\s*{_JQ_STEP}(?:\s*[|,]\s*{_JQ_STEP})*+\s*", re.ASCII)
+"""Paths and a few functions: others import modules, or read variables of the environment."""
 
 
 def read_find(arguments: tuple[str, ...]) -> ProgramEffect | None:
@@ -143,6 +155,18 @@ def is_plain_condition(words: tuple[str, ...]) -> bool:
     return True
 
 
+def read_jq(arguments: tuple[str, ...]) -> ProgramEffect | None:
+    """Accept a filter of plain paths, and files.
+
+    >>> [bool(read_jq((each,))) for each in (".", ".a[0].b?", '.["x"] | keys', "env", "input")]
+    [True, True, True, False, False]
+    """
+    found = parse_arguments(arguments, JQ)
+    if found is None or not found.operands or "--" in arguments:
+        return None
+    return effect_of(arguments, JQ) if JQ_FILTER.fullmatch(found.operands[0]) else None
+
+
 EXPRESSIONS: dict[str, Callable[[tuple[str, ...]], ProgramEffect | None]] = {
     "[": read_bracket,
     "cd": read_cd,
@@ -151,6 +175,7 @@ EXPRESSIONS: dict[str, Callable[[tuple[str, ...]], ProgramEffect | None]] = {
     "echo": read_echo,
     "exit": read_exit,
     "find": read_find,
+    "jq": read_jq,
     "printf": read_printf,
     "sed": read_sed,
     "test": read_test,
@@ -163,6 +188,10 @@ DESCRIPTIONS = {
     "echo": ("any", "text"),
     "exit": ("none", "exit code"),
     "find": ("tests, `-print`, `-print0`, `-printf`, `-ls`, `-prune`, `-quit`", "path..."),
+    "jq": (
+        "`-aceCjMnrsS` and their long names",
+        "filter of paths, `|`, `,` and functions such as `keys`; path...",
+    ),
     "printf": ("none", "format without `%n`, `%*`, `%(…)T`; text..."),
     "sed": (
         "`-n -E -r -s -u -z -e`",
