@@ -1,6 +1,7 @@
 """Totals do not change when sessions are cloned, forked or copied."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -77,6 +78,53 @@ def test_a_clone_counts_nothing_again(source: Path, store: Store, total: Total) 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"".join(lines))
     assert before["turns"] == 2
+    assert total() == before
+
+
+def clone_of(store: Store, path: Path) -> Path:
+    """Write a clone of a session; return its file."""
+    opened = open_session(path)
+    clone = plan_clone(store, opened, Plan(opened))
+    for file, lines in clone.files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"".join(lines))
+    return clone.path
+
+
+def test_messages_without_an_id_count_once(source: Path, store: Store, total: Total) -> None:
+    for path in source.parent.rglob("*.jsonl"):
+        raw = re.sub(rb',"id":"msg_\d"|,"requestId":"[^"]*"', b"", path.read_bytes())
+        if path != source:  # uuids of the builder are unique in a file only
+            raw = raw.replace(b"00000000-0000-4000-8000-0", b"a0000000-0000-4000-8000-0")
+        assert b"msg_" not in raw
+        path.write_bytes(raw)
+    before = total()
+    assert (before["output"], before["turns"]) == (60, 2)
+    clone = clone_of(store, source)
+    assert total() == before
+    assert json.loads(clone.read_bytes().splitlines()[1])["forkedFrom"]["sessionId"] == ONE
+    # A clone of a clone, also if the first one is gone.
+    clone_of(store, clone)
+    assert total() == before
+    clone.unlink()
+    assert total() == before
+    source.unlink()
+    assert total()["output"] == before["output"]
+
+
+def test_messages_without_an_id_count_once_in_the_clone_of_a_fork(
+    source: Path, store: Store, total: Total
+) -> None:
+    lines: list[bytes] = []
+    for raw in re.sub(rb',"id":"msg_\d"', b"", source.read_bytes()).splitlines():
+        own = json.loads(raw)["uuid"]
+        note = b',"forkedFrom":{"sessionId":"%s","messageUuid":"%s"}}\n'
+        lines.append(raw.removesuffix(b"}") + note % (TWO.encode(), own.encode()))
+    source.write_bytes(b"".join(lines))
+    shutil.rmtree(source.with_suffix(""))
+    before = total()
+    assert before["output"] == 40
+    clone_of(store, source)
     assert total() == before
 
 

@@ -1,5 +1,6 @@
 """Pushing to a lake: the live rows are those of the sessions."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -7,6 +8,9 @@ import pytest
 
 from support.build import SESSION, assistant, call, result, session, text, user
 from support.lake_machines import PushingMachine, lake_totals, live_rows
+from turnlog.conversation.session import open_session
+from turnlog.edit.clone import plan_clone
+from turnlog.edit.plan import Plan
 from turnlog.errors import Conflict
 from turnlog.lake.lake_settings import lake_folder, this_machine
 from turnlog.lake.lake_storage import open_storage
@@ -181,3 +185,17 @@ def test_copies_on_two_machines_count_once(
     assert len(live_rows(dest, "messages")) == 4
     totals = lake_totals(dest)
     assert (totals["messages"], totals["turns"], totals["calls"]) == (2, 1, 1)
+
+
+def test_messages_without_an_id_count_once_in_a_clone(machine: PushingMachine, dest: str) -> None:
+    nameless = re.sub(rb',"id":"msg_\w+"|,"requestId":"[^"]*"', b"", FIRST)
+    path = machine.write(nameless)
+    machine.push()
+    before = lake_totals(dest)
+    opened = open_session(path)
+    for file, lines in plan_clone(machine.store, opened, Plan(opened)).files.items():
+        file.write_bytes(b"".join(lines))
+    machine.push()
+    after = lake_totals(dest)
+    assert (after["messages"], after["output"]) == (before["messages"], before["output"])
+    assert after["sessions"] == before["sessions"] + 1

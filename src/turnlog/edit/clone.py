@@ -2,9 +2,10 @@
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session
@@ -18,6 +19,8 @@ from turnlog.store.footprint import Footprint, footprint_of
 from turnlog.store.paths import Store
 
 NewId = Callable[[], str]
+ANSWER, MESSAGE_ID = b'"assistant"', b'"id":"msg_'
+"""Found in lines of the model, and in those whose message has an id, as nearly all have."""
 SAFE_LENGTH = 16
 """Minimum length of an id that is unique enough to be replaced wherever it occurs."""
 
@@ -133,29 +136,70 @@ def _agent_id(path: Path) -> str:
 def _with_origin(
     lines: Iterable[bytes], origin: str, ids: dict[str, str | None]
 ) -> Iterator[bytes]:
-    """Record the origin in the first entry, like the client's own forks do."""
-    rest = iter(lines)
-    for line in rest:
-        noted = _noted(line, origin, ids)
+    """Record the origin in the first entry, like the client's own forks do.
+
+    Also in each message without an id, which only its uuid identifies: reports count it once.
+    """
+    # The first of several old uuids with one new uuid is the entry's own, see `_renewed`.
+    former = {new: old for old, new in reversed(ids.items()) if new}
+    is_first = True
+    for line in lines:
+        noted = None
+        if is_first:
+            noted = _noted(line, origin, former)
+            is_first = noted is None
+        elif ANSWER in line and MESSAGE_ID not in line:
+            noted = _noted_answer(line, origin, former)
         yield noted or line
-        if noted:
-            break
-    yield from rest
 
 
-def _noted(raw: bytes, origin: str, ids: dict[str, str | None]) -> bytes | None:
+def _noted(raw: bytes, origin: str, former: dict[str, str]) -> bytes | None:
     """Add the origin to a line's first entry with a uuid; return None if no entry has one."""
     pieces, rest = split_values(Line(raw, 0, 0))
     for position, (value, _) in enumerate(pieces):
         uuid = value.get("uuid") if is_object(value) else None
-        if isinstance(uuid, str):
+        if is_object(value) and isinstance(uuid, str):
+            # A message without an id keeps its first origin, as in `_noted_answer`.
+            note = _first_origin(value) if _is_nameless_answer(value) else None
             # An entry that was added by the edit has no original: it names itself.
-            old = next((old for old, new in ids.items() if new == uuid), uuid)
-            note = {"sessionId": origin, "messageUuid": old}
+            note = note or {"sessionId": origin, "messageUuid": former.get(uuid, uuid)}
             parts = [piece.raw for piece in pieces]
             parts[position] = encoded(value | {"forkedFrom": note})
             return b" ".join([*parts, rest]).rstrip() + line_end(raw)
     return None
+
+
+def _noted_answer(raw: bytes, origin: str, former: dict[str, str]) -> bytes | None:
+    """Add the origin to a message without an id; return None for any other line."""
+    pieces, rest = split_values(Line(raw, 0, 0))
+    value = pieces[0].value if len(pieces) == 1 and not rest.strip() else None
+    uuid = value.get("uuid") if is_object(value) else None
+    if not is_object(value) or not isinstance(uuid, str) or uuid not in former:
+        return None
+    if not _is_nameless_answer(value) or _first_origin(value):
+        return None
+    if "forkedFrom" in value:  # the client's fork of a session names the uuid that was replaced
+        return raw.replace(f'"messageUuid":"{uuid}"'.encode(), _field("messageUuid", former[uuid]))
+    # Inserted, not encoded again: every other byte stays as it is.
+    note = encoded({"sessionId": origin, "messageUuid": former[uuid]})
+    head, brace, tail = raw.rpartition(b"}")
+    return b"".join([head, b',"forkedFrom":', note, brace, tail])
+
+
+def _field(name: str, value: str) -> bytes:
+    return json.dumps({name: value}, separators=(",", ":")).encode()[1:-1]
+
+
+def _is_nameless_answer(value: Mapping[str, Any]) -> bool:
+    message = value.get("message")
+    return value.get("type") == "assistant" and is_object(message) and not message.get("id")
+
+
+def _first_origin(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the origin that a clone of a clone inherits; forks name their own uuid instead."""
+    note = value.get("forkedFrom")
+    is_older = is_object(note) and note.get("messageUuid") not in (None, value.get("uuid"))
+    return note if is_object(note) and is_older else None
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:

@@ -332,7 +332,7 @@ class _Reader:
     def _add_said(self, place: "_LinePlace", view: Glance, body: GlanceBody) -> None:
         facts, name, usage = self.facts, body.id, body.usage
         # The id of the API is the same in all copies and lines of a message, so it counts once.
-        key = name or facts.carry.loose or view.uuid or f"{self.name}:{place.line}"
+        key = name or facts.carry.loose or _first_uuid(view) or f"{self.name}:{place.line}"
         facts.carry.loose = None if name else key
         # A message is written as one line per block, each with its id and usage.
         if known := facts.said.get(key):
@@ -486,6 +486,11 @@ def _compaction(place: _LinePlace, entry: CompactBoundary) -> Compaction:
 
 
 BEGINNING = ASKING | LOCAL
+
+
+def _first_uuid(view: Glance) -> str | None:
+    """Return the uuid that an entry had before it was cloned."""
+    return (view.forked_from and given(view.forked_from.message_uuid)) or view.uuid
 
 
 def _is_cloned(uuid: str | None, origin: ForkedFrom) -> bool:
