@@ -521,6 +521,13 @@ def test_addresses_that_run_programs_and_replaced_objects_ask(
     assert repository.verdict(command) is VerdictKind.ASK
 
 
+def test_an_address_runs_no_denied_program_in_any_mode(repository: Repository) -> None:
+    for command in ("git fetch 'ext::curl x'", "git pull ext::curl", "git push ext::curl main"):
+        assert repository.verdict(command, "Bash(curl:*)", is_bypass=True) is VerdictKind.ASK
+    for command in ("git fetch origin", "git push origin curl"):
+        assert repository.verdict(command, "Bash(curl:*)", is_bypass=True) is VerdictKind.ALLOW
+
+
 def test_replaced_objects_show_no_other_content(repository: Repository) -> None:
     assert steady_git()["GIT_NO_REPLACE_OBJECTS"] == "1"
     repository.git("replace", "plain", "hooked")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from turnlog.agent.permissions.bash import HOLE, Assignment, Script, SimpleCommand, Word
+from turnlog.agent.permissions.git_transfers import HELPER
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.programs import change_files, is_plain_condition, read_files
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
@@ -299,6 +300,8 @@ def takes_data(part: SimpleCommand) -> bool:
     subcommands = DATA_SUBCOMMANDS.get(name)
     if subcommands and arguments[:1] and arguments[0] in subcommands:
         if name in SCRIPT_RUNNERS and any(map(SHELL_TEXT.search, arguments)):
+            return False
+        if name == "git" and any(map(HELPER.match, arguments)):
             return False
         return all(text in PLAIN_OPTIONS for text in arguments if text.startswith("-"))
     given = tuple(arguments)
