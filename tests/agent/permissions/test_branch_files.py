@@ -95,6 +95,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
         *("git add -A && git reset --hard", "git commit -m x && git checkout HEAD~2"),
         *("git merge --abort --no-abort", "git cherry-pick plain HEAD..plain"),
         *("git merge -s foo plain", "git rebase --strategy=foo plain", "git merge plain..hooked"),
+        *("git merge -Sm hooked", "git cherry-pick -nSX hooked", "git rebase -SX hooked"),
+        *("git cherry-pick ':/settings..json'", "git cherry-pick 'hooked^{/.claude..x}'"),
+        *("git stash apply ٣", "git stash apply hooked", "git stash pop 0 1"),
         *("git --shallow-file x checkout hooked", "git --no-replace-objects checkout plain"),
     ],
 )
@@ -434,6 +437,64 @@ def test_a_merge_that_follows_a_rename_to_a_protected_file_asks(repository: Repo
     repository.git("commit", "-qm", "rename")
     for command in commands:
         assert repository.verdict(f"git {command}") is VerdictKind.ASK
+    for ends in ("main..topic", "..topic", "topic~1..topic"):
+        assert repository.verdict(f"git cherry-pick {ends}") is VerdictKind.ASK
+
+
+def test_a_tag_does_not_hide_the_previous_branch(repository: Repository) -> None:
+    repository.git("checkout", "-q", "-b", "topic")
+    repository.git("checkout", "-q", "main")
+    assert repository.verdict("git checkout -") is VerdictKind.ALLOW
+    repository.git("branch", "-f", "topic", "hooked")
+    repository.git("tag", "topic", "main")
+    for command in ("git checkout -", "git switch -", "git checkout -b new -", "git merge -"):
+        assert repository.verdict(command) is VerdictKind.ASK
+
+
+def test_a_remote_branch_does_not_hide_a_path(repository: Repository) -> None:
+    repository.commit("src/.envrc", "1")
+    repository.git("update-ref", "refs/remotes/origin/src", "main")
+    assert repository.verdict("git checkout src") is VerdictKind.ALLOW
+    repository.write("src/.envrc", "2")
+    assert repository.verdict("git checkout src") is VerdictKind.ASK
+
+
+def test_a_hook_that_was_switched_off_stays_off(repository: Repository) -> None:
+    repository.write(".husky/pre-commit", "x")
+    (repository.top / ".husky/pre-commit").chmod(0o755)
+    repository.git("add", ".")
+    repository.git("commit", "-qm", "hook")
+    assert repository.verdict("git checkout .") is VerdictKind.ALLOW
+    (repository.top / ".husky/pre-commit").chmod(0o644)
+    assert repository.verdict("git checkout .") is VerdictKind.ASK
+
+
+def test_settings_that_stash_changes_count(repository: Repository, tmp_path: Path) -> None:
+    repository.git("checkout", "-q", "hooked")
+    repository.write(SETTINGS, '{"a": 1}')
+    for subcommand in ("merge", "rebase"):
+        assert repository.verdict(f"git {subcommand} HEAD") is VerdictKind.ALLOW
+        (tmp_path / ".gitconfig").write_text(f"[{subcommand}]\n\tautoStash = yes\n")
+        assert repository.verdict(f"git {subcommand} HEAD") is VerdictKind.ASK
+        (tmp_path / ".gitconfig").unlink()
+    (repository.top / ".git/MERGE_AUTOSTASH").write_text(repository.hash_of("hooked"))
+    assert repository.verdict("git commit -m x") is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("is_bypass", [False, True])
+def test_a_denied_file_is_not_added_unasked(is_bypass: bool, repository: Repository) -> None:
+    rule = "Read(./.env)"
+    repository.write("new.txt", "1")
+    for command in ("git add .", "git add -A", "git add new.txt", "git add -f ."):
+        assert repository.verdict(command, rule, is_bypass=is_bypass) is VerdictKind.ALLOW
+    repository.write(".env", "KEY=1")
+    for command in ("git add .", "git add -A", "git add '*'", "git add -f ."):
+        assert repository.verdict(command, rule, is_bypass=is_bypass) is VerdictKind.ASK
+    assert repository.verdict("git add new.txt", rule, is_bypass=is_bypass) is VerdictKind.ALLOW
+    repository.write(".gitignore", ".env")
+    for command in ("git add .", "git add -A"):
+        assert repository.verdict(command, rule, is_bypass=is_bypass) is VerdictKind.ALLOW
+    assert repository.verdict("git add -f .", rule, is_bypass=is_bypass) is VerdictKind.ASK
 
 
 class Conflict:
@@ -498,6 +559,13 @@ def test_a_push_to_a_repository_in_the_project_asks(repository: Repository) -> N
     (repository.top / "topic").mkdir()
     for command in (f"git push -q {other} main", "git push -u origin topic", "git push"):
         assert repository.verdict(command) is VerdictKind.ALLOW
+    encoded = f"file://{repository.top.parent}/shop%2fvendor/evil.git"
+    (repository.top / "file").write_text("gitdir: vendor/evil.git")
+    for destination in (encoded, "'~/shop/vendor/evil.git'", "./file"):
+        assert repository.verdict(f"git push {destination} main") is VerdictKind.ASK
+    repository.git("config", "branch.main.pushRemote", "vendor/evil.git")
+    assert repository.verdict("git push") is VerdictKind.ASK
+    repository.git("config", "branch.main.pushRemote", ".")
     repository.git("remote", "add", "origin", "vendor/evil.git")
     assert repository.verdict("git push") is VerdictKind.ASK
     repository.git("remote", "set-url", "origin", "https://example.com/x.git")
@@ -512,7 +580,7 @@ def test_a_push_to_a_repository_in_the_project_asks(repository: Repository) -> N
         *("git fetch 'ext::sh -c x'", "git pull foo::x main", "git clone ext::x y"),
         *("git archive --remote=vendor main", "git archive --remot vendor main"),
         *("git fetch . x:refs/replace/abc", "git push . a:refs/replace/b"),
-        "git update-ref refs/replace/a b",
+        *("git update-ref refs/replace/a b", "git fetch . 'refs/tags/repl*:refs/repl*'"),
     ],
 )
 def test_addresses_that_run_programs_and_replaced_objects_ask(

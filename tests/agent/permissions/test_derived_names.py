@@ -32,6 +32,7 @@ PROTECTED = (
         "git submodule add ../.claude.git",
         "gh repo clone a/.vscode.git",
     ),
+    *("gzip -dr src", "gunzip -r src", "gzip --recursive -d src", "zstd -d -r src"),
     *("split -b 1 x .env", "split -a1 --additional-suffix=.json x .mc", "csplit -f.envr -b%x x 2"),
 )
 DENIED = (

@@ -46,6 +46,12 @@ UPSTREAM_BRANCH = "@{upstream}"
 """What `git merge` and `git rebase` take without operands, if the branch has one upstream."""
 SEVERAL = ("...", "FETCH_HEAD", "^!", "^@", "^-")
 """Parts of a revision that stands for several commits, or not for the commit it starts with."""
+REVISION = re.compile(r"(?!-)[\w./+#=-]*(?:@\{(?:[0-9]+|u|upstream)\}|[~^][0-9]*|@)*", re.ASCII)
+"""A commit to merge or apply, as everybody writes it: `topic~2`, but not `:/text` or `x^{/text}`.
+
+A text to search for may contain dots, which look like a range.
+"""
+STASH = re.compile(r"(?:stash@\{)?([0-9]+)\}?", re.ASCII)
 QUIET_STASH = frozenset("clear create drop list show store".split())
 TAKING_STASH = frozenset("apply branch pop".split())
 UNTRACKED = frozenset(("-u", "--include-untracked"))
@@ -164,6 +170,8 @@ def _read_merge(subcommand: str, call: GitArguments) -> BranchChange:
         raise UnknownValue(subcommand)
     named = [*call.operands, *call.values_of("--onto")]
     _check_revisions(named)
+    if not all(REVISION.fullmatch(end) for text in named for end in text.split("..")):
+        raise UnknownValue(subcommand)
     if subcommand in UPSTREAM and not call.operands:
         named.append(UPSTREAM_BRANCH)
     ranges = [_ends(text) for text in named if ".." in text]
@@ -211,8 +219,11 @@ def _read_stash(texts: list[str]) -> BranchChange | None:
     call = parse_call(f"stash {action}", texts[1:] if texts[:1] == [action] else texts)
     if action in TAKING_STASH:
         given = call.operands[1:] if action == "branch" else call.operands
-        stashes = [f"stash@{{{text}}}" if text.isdecimal() else text for text in given]
-        return BranchChange(tuple(stashes or ["stash@{0}"]), unstashes=True, merges=True)
+        numbers = [found[1] for found in map(STASH.fullmatch, given or ["0"]) if found]
+        # Any commit can pose as a stash: `git stash apply topic`.
+        if len(numbers) != 1 or len(given) > 1:
+            raise UnknownValue(action)
+        return BranchChange((f"refs/stash@{{{numbers[0]}}}",), unstashes=True, merges=True)
     return BranchChange(resets=True, takes_untracked=not call.flags.isdisjoint(UNTRACKED))
 
 
@@ -226,13 +237,13 @@ def _changed_names(
         return []
     if UPSTREAM_BRANCH in change.revisions and git.has_several_upstreams():
         raise UnknownValue(UPSTREAM_BRANCH)
-    head = git.tree_of("HEAD") or EMPTY_TREE
+    head = git.head_tree() or EMPTY_TREE
     names: list[str] = []
-    resets = change.resets
+    resets = change.resets or (change.merges and git.stashes_by_default())
     for text in change.revisions:
-        trees = [tree for tree in git.trees_named(text) if tree]
         # A path in place of a branch: `git checkout .claude`, `git checkout .`
-        resets |= not trees
+        resets |= not any(git.trees_of(text))
+        trees = [tree for tree in git.trees_named(text) if tree]
         for tree in trees:
             names += git.differing(head, tree, change.paths)
         names += _unstashed(text, trees[0], git) if trees and change.unstashes else ()
@@ -254,6 +265,8 @@ def _applied(change: BranchChange, git: GitReader) -> Iterator[str]:
     for first, last in change.ranges:
         if git.tree_of(first) and git.tree_of(last):
             yield from git.touched(last, f"^{first}")
+        elif not change.revisions:  # a rebase may name a branch of a remote
+            raise UnknownValue(f"{first}..{last}")
 
 
 def _rename_targets(change: BranchChange, git: GitReader) -> Iterator[str]:
@@ -262,7 +275,7 @@ def _rename_targets(change: BranchChange, git: GitReader) -> Iterator[str]:
     If `s.txt` became `.envrc` here, a merge applies what a branch changed in `s.txt` to `.envrc`.
     Such a name is in the index, but not in the commit that both sides started from.
     """
-    bases = [first for first, _ in change.ranges]
+    bases = [base for ends in change.ranges for base in git.boundaries(*ends)]
     bases += [base for text in change.picked for base in (text, f"{text}^1", f"{text}^2")]
     if change.unstashes:
         bases += [f"{text}^1" for text in change.revisions]

@@ -36,6 +36,10 @@ SUFFIX_OPTIONS = {
     "rsync": re.compile(r"--(?:suffix|backup-dir)(?:=(.*))?", re.S),
 }
 """Options that add a suffix to the name of a file, or put it elsewhere; the group is the value."""
+RECURSIVE = dict.fromkeys(
+    "gunzip gzip pigz unpigz unzstd zstd".split(), re.compile(r"-[^-]*r.*|--r[a-z-]*(?:=.*)?", re.S)
+)
+"""Options with which a program packs or unpacks all files in a directory, whatever their names."""
 PLAIN_SUFFIX = re.compile(rf"~|[._-]?(?:bak|backup|old|orig|save)[0-9]*~?|{ENDING}", re.I)
 """A suffix with which no name is protected."""
 
@@ -70,7 +74,7 @@ def derived_names(name: str, arguments: Sequence[str]) -> list[str]:
 
 
 def makes_up_names(name: str, arguments: Sequence[str]) -> bool:
-    """Return whether a suffix, or a directory for backups, may turn any name into another one.
+    """Return whether a suffix, or a directory, may turn any name into another one.
 
     In a suffix for sed, `*` stands for the name, and a slash makes it a path.
 
@@ -79,6 +83,8 @@ def makes_up_names(name: str, arguments: Sequence[str]) -> bool:
     """
     if name in SEDS:
         return any(re.search(r"[*/]", suffix) for suffix in _sed_suffixes(arguments))
+    if name in RECURSIVE and any(map(RECURSIVE[name].fullmatch, arguments)):
+        return True
     pattern = SUFFIX_OPTIONS.get(name)
     for argument, behind in pairwise((*arguments, "")) if pattern else ():
         found = pattern.fullmatch(argument) if pattern else None

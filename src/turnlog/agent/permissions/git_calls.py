@@ -12,6 +12,8 @@ from turnlog.agent.permissions.bash import UnknownValue
 
 LIMITED = frozenset("checkout checkout-index reset restore stash".split())
 """Subcommands whose arguments after `--` are paths; the others merge or switch to them."""
+JOINING = ("-S", "-r", "-t")
+"""Options whose value is optional, and joined if there is one."""
 PREVIOUS = "@{-1}"
 """The branch that `-` stands for."""
 
@@ -82,7 +84,8 @@ def _add_short(text: str, known: CallOptions, waiting: Iterator[str], found: Git
         if name in known.values:
             found.values.append((name, text[place:] or _next(text, waiting)))
             return
-        if name not in known.flags:
+        # Git takes what is joined to these for a value: in `-Sm`, `m` names a key.
+        if name not in known.flags or (name in JOINING and text[place:]):
             raise UnknownValue(text)
         found.flags.add(name)
 

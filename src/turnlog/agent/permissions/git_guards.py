@@ -6,13 +6,23 @@ programs.
 """
 
 import re
+import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from turnlog.agent.permissions.bash import UNKNOWN, Script, UnknownValue, Word, expand, is_folder
+from turnlog.agent.permissions.bash import (
+    UNKNOWN,
+    Script,
+    UnknownValue,
+    Word,
+    expand,
+    is_folder,
+    is_there,
+)
 from turnlog.agent.permissions.branch_files import BRINGING, guard_branch, unknown_files
-from turnlog.agent.permissions.file_verdicts import judge_read
+from turnlog.agent.permissions.file_verdicts import READING, judge_read, restricted_names
 from turnlog.agent.permissions.git_index import doubt_index
+from turnlog.agent.permissions.git_reader import GitReader
 from turnlog.agent.permissions.git_repository import (
     GitCall,
     Repository,
@@ -24,6 +34,7 @@ from turnlog.agent.permissions.git_transfers import guard_transfer
 from turnlog.agent.permissions.interference import only_reads
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.nested_repositories import find_nested_problem
+from turnlog.agent.permissions.path_access import names_of
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import enters_submodules, read_files
 from turnlog.agent.permissions.working_directories import (
@@ -34,6 +45,7 @@ from turnlog.agent.permissions.working_directories import (
 )
 from turnlog.agent.workspace.access import ApprovalMode, Basis
 
+ADDING = frozenset(("add", "stage"))
 SETTLED = frozenset("add branch clone commit init mv rm tag".split())
 """Subcommands that enter only submodules that were in the index before the call."""
 PLAIN_GLOBALS = frozenset(
@@ -141,6 +153,35 @@ def _guard_place(
             yield from guard_transfer(called, place, repository, policy)
             if called[1:] and called[1].text == "commit":
                 yield from _guard_template(repository, policy)
+                # A merge that stopped at a conflict ends with the stash that it started with.
+                if is_there(repository.directory / "MERGE_AUTOSTASH"):
+                    yield unknown_files(policy)
+            if called[1:] and called[1].text in ADDING:
+                yield from _guard_staging(called[2:], place, repository, policy)
+
+
+def _guard_staging(
+    words: tuple[Word, ...], place: Path, repository: Repository, policy: Policy
+) -> Iterator[AccessDecision]:
+    """Ask if `git add` may copy an untracked file that a rule covers into the repository."""
+    if not any(rule.tool in READING for rule in (*policy.deny, *policy.ask)):
+        return
+    try:
+        texts = arguments_in(words, place)
+        is_forced = any(text.startswith("-") and "f" in text for text in texts)
+        limits = [text for text in texts if not text.startswith("-")] or [":/"]
+        options = ("--others", "--full-name", *(() if is_forced else ("--exclude-standard",)))
+        names = GitReader(place, repository).names_from("ls-files", *options, "--", *limits)
+        tops = names_of(repository.top)
+        found = [
+            restricted_names(tuple(top / each for top in tops), policy, READING) for each in names
+        ]
+    except (UnknownValue, OSError, ValueError, subprocess.TimeoutExpired):
+        reason = "which files git adds is only known when it runs"
+        yield AccessDecision(VerdictKind.ASK, reason, is_firm=True)
+        return
+    for finding in filter(None, found):
+        yield AccessDecision(VerdictKind.ASK, finding.reason, is_firm=True)
 
 
 def _guard_template(repository: Repository, policy: Policy) -> Iterator[AccessDecision]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from turnlog.agent.permissions.bash import UnknownValue
 from turnlog.agent.permissions.file_verdicts import WRITING, restricted_names
-from turnlog.agent.permissions.git_repository import Repository
+from turnlog.agent.permissions.git_repository import Repository, is_nested_git_place
 from turnlog.agent.permissions.path_access import guarded_places, has_protected_part, names_of
 from turnlog.agent.permissions.policy import Policy
 from turnlog.agent.workspace.shell.command_environment import search_path
@@ -21,6 +21,7 @@ from turnlog.format.regular_files import read_regular
 
 PATIENCE = 10.0
 """Maximum seconds for one call of git; it usually takes 5 ms."""
+EXECUTABLE = "100755"
 LARGEST = 1 << 22
 """Maximum size of a file to hash; a larger one counts as changed."""
 
@@ -60,23 +61,63 @@ class GitReader:
         done = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
         return done.stdout.decode().split()[-1] if done.returncode == 0 else ""
 
+    def head_tree(self) -> str:
+        """Return the hash of the current commit's tree; empty if there is no commit yet."""
+        # Without a commit, `HEAD` may be a tag of that name.
+        return self.tree_of(self._branch() or "HEAD")
+
+    def trees_of(self, text: str) -> list[str]:
+        """Return the trees of a revision; empty ones if there is none.
+
+        If a branch and a tag share a name, `git checkout` takes the branch, other calls the tag.
+        """
+        names = [text, f"refs/heads/{text}"]
+        if text.startswith("@{-"):  # the name of an earlier branch
+            done = self._run("check-ref-format", "--branch", text)
+            names = [text, f"refs/heads/{os.fsdecode(done.stdout).strip()}"]
+        return list(dict.fromkeys(map(self.tree_of, names)))
+
     def trees_named(self, text: str) -> list[str]:
         """Return the trees of a revision, or of the remote branches that git may check out."""
-        # If a branch and a tag share a name, `git checkout` takes the branch, other calls the tag.
-        found = [self.tree_of(name) for name in (text, f"refs/heads/{text}")]
+        found = self.trees_of(text)
         if any(found):
-            return list(dict.fromkeys(found))
+            return found
         if not text or any(mark in text for mark in "*?[\\"):
             return []
         refs = (f"refs/remotes/**/{text}", *self._tracking(f"refs/heads/{text}"))
         done = self._run("for-each-ref", "--format=%(objectname)", *refs)
         return [self.tree_of(each) for each in done.stdout.decode().split()]
 
+    def _branch(self) -> str:
+        """Return the full name of the current branch; empty if HEAD is detached."""
+        return os.fsdecode(self._run("symbolic-ref", "-q", "HEAD").stdout).strip()
+
     def has_several_upstreams(self) -> bool:
         """Return whether `git merge` without operands merges more than one branch."""
-        branch = self._run("symbolic-ref", "--short", "HEAD").stdout.decode().rstrip("\n")
-        done = self._run("config", "-z", "--get-all", f"branch.{branch}.merge")
-        return done.stdout.count(b"\0") > 1
+        key = f"branch.{self._branch().removeprefix('refs/heads/')}.merge"
+        return len(self._settings("--get-all", key)) > 1
+
+    def stashes_by_default(self) -> bool:
+        """Return whether git stashes changes before a merge or rebase, without an option."""
+        pattern = r"^(merge|rebase)\.autostash$"
+        return "true" in self._settings("--type=bool", "--get-regexp", pattern)
+
+    def remotes(self) -> frozenset[str]:
+        """Return the names of all remotes."""
+        return frozenset(os.fsdecode(self._run("remote").stdout).split())
+
+    def addresses(self) -> list[str]:
+        """Return the addresses of all remotes, and the remotes or addresses of all branches."""
+        urls = self._settings("--get-regexp", r"^remote\..*\.(push)?url$")
+        return urls + self._settings(
+            "--get-regexp", r"^(branch\..*\.(push)?remote|remote\.pushdefault)$"
+        )
+
+    def _settings(self, *arguments: str) -> list[str]:
+        """Return the values of settings."""
+        done = self._run("config", "-z", *arguments)
+        lines = os.fsdecode(done.stdout).split("\0")[:-1]
+        return [line.partition("\n")[2] or line for line in lines]
 
     def _tracking(self, branch: str) -> Iterator[str]:
         """Yield the local refs that refspecs (`refs/heads/*:refs/x/*`) map a remote branch to."""
@@ -89,12 +130,6 @@ class GitReader:
             elif has_star and branch.startswith(start) and branch.endswith(end):
                 yield kept.replace("*", branch[len(start) : len(branch) - len(end)])
 
-    def remote_addresses(self) -> list[str]:
-        """Return the addresses of all remotes."""
-        done = self._run("config", "-z", "--get-regexp", r"^remote\..*\.(push)?url$")
-        lines = os.fsdecode(done.stdout).split("\0")
-        return [line.partition("\n")[2] for line in lines if line]
-
     def differing(self, first: str, second: str, paths: tuple[str, ...]) -> list[str]:
         """Return the names whose content or mode differs between two trees."""
         options = ("-r", "--name-only", "--no-renames", "--no-ext-diff")
@@ -103,6 +138,8 @@ class GitReader:
     def touched(self, *revisions: str) -> list[str]:
         """Return the names that commits change, compared with each of their parents."""
         listed = self._run("rev-list", *revisions, "--")
+        if listed.returncode != 0:
+            raise ValueError(revisions)
         options = ("-r", "-m", "--root", "--no-commit-id", "--name-only", "--no-renames")
         return self.names_from(
             "diff-tree", "--stdin", *options, "--no-ext-diff", given=listed.stdout
@@ -123,6 +160,7 @@ class GitReader:
                 path.startswith(starts)
                 or path in single
                 or has_protected_part(Path(name))
+                or is_nested_git_place(Path(path), policy.directories)
                 or restricted_names(tuple(top / name for top in tops), policy, WRITING, "Edit")
             ):
                 yield name
@@ -132,7 +170,8 @@ class GitReader:
         lines = self.names_from("ls-files", "--stage", "--full-name", ":/")
         staged = {name: about for about, _, name in (line.partition("\t") for line in lines)}
         for name in self.watched(staged, policy):
-            if not self._is_same(name, staged[name].split()[1]):
+            mode, digest, _ = staged[name].split()
+            if not self._is_same(name, mode, digest):
                 yield name
 
     def added_since(self, tree: str) -> list[str]:
@@ -145,10 +184,20 @@ class GitReader:
         done = self._run("merge-base", "--all", "HEAD", "--end-of-options", revision)
         return done.stdout.decode().split()
 
-    def _is_same(self, name: str, digest: str) -> bool:
+    def boundaries(self, first: str, last: str) -> list[str]:
+        """Return the commits outside of a range that commits in it started from."""
+        done = self._run("rev-list", "--boundary", last, f"^{first}", "--")
+        listed = done.stdout.decode().split()
+        return [text.removeprefix("-") for text in listed if text.startswith("-")]
+
+    def _is_same(self, name: str, mode: str, digest: str) -> bool:
+        path = self._top / name
         try:
-            content = read_regular(self._top / name, LARGEST)
+            content = read_regular(path, LARGEST)
         except OSError:
+            return False
+        # A hook that was disabled with `chmod -x` would become executable again.
+        if (mode == EXECUTABLE) != os.access(path, os.X_OK):
             return False
         blob = b"blob %d\0" % len(content) + content
         return digest in (hashlib.sha1(blob).hexdigest(), hashlib.sha256(blob).hexdigest())

@@ -19,9 +19,20 @@ from turnlog.agent.permissions.working_directories import arguments_in, path_in
 HELPER = re.compile(r"[A-Za-z0-9+.-]+::")
 """The start of an address that git passes to a program: `ext::sh -c x` runs `sh`."""
 TRANSFERS = frozenset("archive clone fetch ls-remote pull push remote submodule".split())
-REPLACING = "refs/replace"
+REPLACING = re.compile(r"refs/(?:r(?:e(?:p\w*)?)?)?(?:/|\*)", re.I)
+"""A name, or a pattern of names, of refs that replace objects: `refs/replace/x`, `refs/re*`."""
 REMOTE_ARCHIVE = "--rem"
 """The start of `--remote`, with which `git archive` runs programs of another repository."""
+NETWORK = re.compile(
+    r"(?:https?|ssh|git|git\+ssh|ssh\+git)://[\w.@:-]+/[^\s]*|(?:[\w.-]+@)?[\w-][\w.-]*:(?!:|//)[^\s]*",
+    re.ASCII,
+)
+"""An address of another machine: a URL, or `host:path`."""
+PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
+"""A path that git neither decodes nor expands."""
+ENDINGS = ("", ".git", ".bundle")
+OWN = "."
+"""The remote of a branch that follows another branch of the same repository."""
 PLAIN_PUSH = frozenset(
     """
     -4 -6 --all -d --delete --dry-run -f --follow-tags --force --force-if-includes
@@ -40,8 +51,8 @@ def guard_transfer(
     subcommand = words[1].text if words[1:] else ""
     texts = [word.text for word in words[2:]]
     has_rules = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
-    if any(REPLACING in text for text in texts):
-        reason = f"{REPLACING} makes git show other content"
+    if any(map(REPLACING.search, texts)):
+        reason = "refs/replace makes git show other content"
         yield AccessDecision(VerdictKind.ASK, reason, is_firm=has_rules, is_guarded=True)
     if subcommand in TRANSFERS and any(map(HELPER.match, texts)):
         reason = "the address names a program that git runs"
@@ -57,17 +68,15 @@ def guard_transfer(
 def _guard_push(
     words: tuple[Word, ...], place: Path, repository: Repository, policy: Policy
 ) -> Iterator[AccessDecision]:
+    git = GitReader(place, repository)
     try:
-        named = list(arguments_in(_destinations(words), place))
-        named += GitReader(place, repository).remote_addresses()
-        found = [path for text in named for path in _local_paths(text, place, repository)]
-        inside = [path for path in found if _is_within(path, policy)]
+        given = arguments_in(_destinations(words), place)
+        named = [*given, *(text for text in git.addresses() if text != OWN)]
+        unsure = [text for text in named if not _is_elsewhere(text, place, git, policy)]
     except (UnknownValue, OSError, ValueError):
-        reason = "which repository git pushes to is only known when it runs"
-        yield AccessDecision(VerdictKind.ASK, reason, is_guarded=True)
-        return
-    if inside:
-        reason = f"git push may run hooks of the repository in {inside[0]}"
+        unsure = ["what it pushes to"]
+    if unsure:
+        reason = f"{unsure[0]} may be a repository here, whose hooks git push would run"
         yield AccessDecision(VerdictKind.ASK, reason, is_guarded=True)
 
 
@@ -81,12 +90,17 @@ def _destinations(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return (*operands, *(Word(word.text.partition("=")[2]) for word in options))
 
 
-def _local_paths(text: str, place: Path, repository: Repository) -> Iterator[Path]:
-    """Yield the existing directories that an address may mean."""
-    written = text.removeprefix("file://")
-    for base in dict.fromkeys((place, repository.top)):
-        path = path_in(written, base)
-        yield from (each for each in (path, Path(f"{path}.git")) if text and each.is_dir())
+def _is_elsewhere(text: str, place: Path, git: GitReader, policy: Policy) -> bool:
+    """Return whether an address certainly leads to no repository in a working directory."""
+    if not text or text in git.remotes() or NETWORK.fullmatch(text):
+        return True
+    if not PLAIN_PATH.fullmatch(text):
+        return False
+    for base in (place, *policy.directories):
+        for path in (path_in(f"{text}{ending}", base) for ending in ENDINGS):
+            if path.exists() and (_is_within(path, policy) or not path.is_dir()):
+                return False
+    return True
 
 
 def _is_within(path: Path, policy: Policy) -> bool:

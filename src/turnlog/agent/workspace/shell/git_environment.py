@@ -21,7 +21,13 @@ PLAIN_DIFF = (
 )
 NOTHING = "false"
 """Replaces a program that a repository names."""
-ALWAYS = {
+STEADY = {
+    "am.threeWay": "false",
+    "commit.verbose": "0",
+    "merge.directoryRenames": "false",
+}
+"""Settings with which git would change or show other files than those that a rule was judged by."""
+ALWAYS = STEADY | {
     "safe.bareRepository": "explicit",
     "core.fsmonitor": "",
     "core.hooksPath": "/dev/null",
@@ -41,12 +47,6 @@ ALWAYS = {
     "status.submoduleSummary": "false",
     "submodule.recurse": "false",
 }
-STEADY = {
-    "am.threeWay": "false",
-    "commit.verbose": "0",
-    "merge.directoryRenames": "false",
-}
-"""Settings with which git would change or show other files than those that a rule was judged by."""
 UNREPLACED = {"GIT_NO_REPLACE_OBJECTS": "1"}
 """Keeps git from showing an object in place of another one, as `refs/replace` can say."""
 VARIABLES = UNREPLACED | {
