@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.build import SESSION, assistant, session, text, user
-from turnlog.index.database import Index, open_index
+from turnlog.index.database import Index, defer_merging, open_index
 from turnlog.index.ingest.change_check import is_current
 from turnlog.index.ingest.file_states import scan_store
 from turnlog.index.ingest.sync import sync
@@ -41,3 +41,20 @@ def test_figures_alone_are_not_all_that_a_search_needs(filled: Store, tmp_path: 
         assert not is_current(index.db, states)
         sync(index, filled)
         assert is_current(index.db, states)
+
+
+def test_a_sync_catches_up_on_deferred_merging(filled: Store, tmp_path: Path) -> None:
+    """The process that deferred it may have been killed before it finished its write."""
+    segments = "SELECT count(DISTINCT segid) FROM words_idx"
+    settings = "SELECT k, v FROM words_config WHERE k LIKE '%merge'"
+    with open_index(tmp_path / "index.db") as index:
+        for number in range(3):
+            name = f"{number}{SESSION[1:]}"
+            content = session(user(f"hi {number}"), session_id=name)
+            (filled.projects / "-home-ada-shop" / f"{name}.jsonl").write_bytes(content)
+            sync(index, filled)
+        assert index.db.execute(segments).fetchone() == (3,)
+        defer_merging(index.db)
+        sync(index, filled)
+        assert index.db.execute(segments).fetchone() == (1,)
+        assert dict(index.db.execute(settings)) == {"automerge": 4, "crisismerge": 16}

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from support.build import encode
+from support.build import encode, line, system, user
 from support.session_strategies import Files, damaged_sessions, sessions
 from support.strategies import EXAMPLES, damaged_files, damaged_lines, files_of, sound_lines
 from turnlog.index.ingest.fact_reader import read_facts
@@ -71,4 +71,11 @@ def test_a_line_without_a_time_has_that_of_its_message() -> None:
     message: dict[str, Any] = {"id": "m", "content": [], "timestamp": "2026-11-15T06:00:00Z"}
     content = encode({"type": "assistant", "message": message})
     assert facts_of(content, fast=True).started
+    assert_same(content)
+
+
+def test_only_the_length_of_a_turn_is_working_time() -> None:
+    others = system("hook_duration", durationMs=200) + line("turn_duration", durationMs=400)
+    content = user("hi") + system("turn_duration", durationMs=3000) + others
+    assert [prompt.working for prompt in facts_of(content, fast=True).prompts] == [3]
     assert_same(content)

@@ -259,6 +259,7 @@ def test_models_without_a_price_are_named_and_leave_the_cost_open(
     assert report.total["unpriced"] == 1
     assert report.unpriced_models == ["no-such-1"]
     assert told("daily", model="opus").unpriced_models == []
+    assert told("tool").unpriced_models == []  # a report without costs
 
 
 def test_versions_that_record_too_little_are_marked(folder: Path, told: Telling) -> None:

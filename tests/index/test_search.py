@@ -20,7 +20,7 @@ from turnlog.index.search import candidates, word_search
 from turnlog.index.search.hit_lines import OPEN, Reader
 from turnlog.index.search.search import Hit, ResultLimits, SessionHits, search
 from turnlog.index.search.selection import Selection
-from turnlog.index.search.word_search import SearchTerms, parse_search
+from turnlog.index.search.word_search import SearchTerms, begin, parse_search, rank
 from turnlog.store.archive.archive import Archive
 from turnlog.store.archive.update import archive_sessions
 from turnlog.store.paths import Store
@@ -257,6 +257,29 @@ def test_only_the_best_candidates_are_read_for_signs(
         assert next(search(index.db, terms, ResultLimits())).id[0] == first
 
 
+def test_ranking_stops_once_there_are_enough_sessions(
+    fresh: tuple[Store, Index], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, index = fresh
+    for number in range(word_search.SPARE + 2):
+        name = f"{number}0000000-0000-4000-8000-000000000000"
+        prompt = user(f"foo{' and more' * number}", uuid=name)
+        write(store.projects / "-p" / f"{name}.jsonl", prompt, session_id=name)
+    sync(index, store)
+    terms = SearchTerms(parse_search("foo"), Selection(), 1)
+    for enough, sessions in ((1, word_search.SPARE + 1), (200, word_search.SPARE + 2)):
+        monkeypatch.setattr(word_search, "ENOUGH", enough)
+        assert len(list(rank(index.db, terms, begin(index.db, terms)))) == sessions
+
+
+def test_words_without_signs_are_ranked_without_reading_files(
+    db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(Reader, "line")
+    terms = SearchTerms(parse_search("shopping cart"), Selection(), 1)
+    assert [row.line for [row, *_] in rank(db, terms, begin(db, terms))] == [1]
+
+
 def test_lines_of_many_files_are_read_with_few_open_files(tmp_path: Path) -> None:
     paths = [tmp_path / str(number) for number in range(80)]
     with closing(Reader()) as reader:
@@ -389,6 +412,14 @@ def test_what_a_fork_copied_is_shown_once(fresh: tuple[Store, Index]) -> None:
     sync(index, store)
     assert sorted(places(found(index.db, "walrus"))) == ["cart:1", "cart:2", "rust:3"]
     assert len(found(index.db, "here")) == 1
+
+
+def test_a_text_that_was_sent_twice_is_shown_twice(fresh: tuple[Store, Index]) -> None:
+    store, index = fresh
+    asked = [user("Where is the walrus?"), assistant(text("Here")), user("Where is the walrus?")]
+    write(store.projects / "-p" / f"{IDS['cart']}.jsonl", *asked, session_id=IDS["cart"])
+    sync(index, store)
+    assert sorted(places(found(index.db, "walrus"))) == ["cart:1", "cart:3"]
 
 
 def test_of_equal_texts_the_newer_comes_first(fresh: tuple[Store, Index]) -> None:
