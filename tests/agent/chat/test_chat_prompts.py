@@ -7,6 +7,7 @@ import pytest
 
 from support.chatting import rules_of, sound_session
 from support.scripted_api import ScriptedApi
+from turnlog.agent.chat.built_in_prompts import BUILT_IN
 from turnlog.agent.chat.prompt_expansion import Prompts
 from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.loop.conversation import Parts
@@ -65,6 +66,13 @@ def test_a_command_is_recorded_as_typed_and_the_model_is_told_its_text(
 def test_what_names_no_command_is_a_prompt(parts: Parts, api: ScriptedApi, text: str) -> None:
     run(parts, [command("hello", "Say hello.")], text)
     assert asked(api) == text
+
+
+def test_a_built_in_command_tells_the_model_its_text(parts: Parts, api: ScriptedApi) -> None:
+    run(parts, [], "/review 42")
+    assert BUILT_IN["review"].write("42") in asked(api)
+    (turn,) = sound_session(parts).turns
+    assert turn.kind is PromptKind.COMMAND
 
 
 def test_a_command_that_is_not_for_the_user_is_a_prompt(parts: Parts, api: ScriptedApi) -> None:

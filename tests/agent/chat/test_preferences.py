@@ -160,6 +160,16 @@ def test_language_attribution_and_excluded_memory_shape_the_prompt(
     assert "pull requests" not in system_of(api)
 
 
+@pytest.mark.parametrize(("is_included", "has_lines"), [(False, False), (True, True)])
+def test_the_older_setting_for_attribution_leaves_out_both_lines(
+    store: Store, project: Path, api: ScriptedApi, is_included: bool, has_lines: bool
+) -> None:
+    put(store.settings, {"includeCoAuthoredBy": is_included})
+    send(store, ChatOptions(cwd=project), "go")
+    for what in ("commits", "pull requests"):
+        assert (f"Add no line to {what}" not in system_of(api)) is has_lines
+
+
 def test_an_output_style_replaces_the_role_unless_it_keeps_it(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:

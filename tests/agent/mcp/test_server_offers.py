@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.opening import Chat, open_chat
 from turnlog.agent.chat.server_prompts import mentioned_resources
 from turnlog.agent.loop.events import TurnEnded
+from turnlog.agent.mcp.server_offers import MOST, PAGES, _listed
 from turnlog.agent.permissions.policy import PermissionReply, Question
 from turnlog.agent.terminal.completer import offers
 from turnlog.agent.terminal.slash_commands import known
@@ -272,3 +274,18 @@ def test_prompts_of_a_stopped_server_are_gone(in_chat: InChat) -> None:
         return [name for name in chat.prompts.commands if name.startswith("mcp__")]
 
     assert in_chat(stopped) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "pages", "count"), [(1, PAGES, PAGES), (400, 3, MOST), (MOST, 1, MOST)]
+)
+def test_a_list_that_never_ends_is_cut(size: int, pages: int, count: int) -> None:
+    cursors: list[str | None] = []
+
+    async def list_page(cursor: str | None) -> SimpleNamespace:
+        cursors.append(cursor)
+        return SimpleNamespace(prompts=[{}] * size, next_cursor=f"page {len(cursors)}")
+
+    found = asyncio.run(_listed(list_page, "prompts", is_offered=True))
+    assert len(found) == count
+    assert cursors == [None, *(f"page {number}" for number in range(1, pages))]

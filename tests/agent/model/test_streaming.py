@@ -2,9 +2,13 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 from time import time
 
@@ -168,6 +172,20 @@ def test_without_a_key_nothing_is_asked(api: ScriptedApi, monkeypatch: pytest.Mo
     with pytest.raises(ModelError, match="no key"):
         ask()
     assert api.requests == []
+
+
+def test_quitting_does_not_wait_for_the_official_client(tmp_path: Path) -> None:
+    (tmp_path / "anthropic.py").write_text("import time; time.sleep(20); print('imported')")
+    code = "from turnlog.agent.model.streaming import Model; Model({}).prepare(); print('quit')"
+    places = os.pathsep.join([str(tmp_path), *sys.path])
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": places},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "quit\n"
 
 
 def test_the_wait_that_is_asked_for_is_read() -> None:

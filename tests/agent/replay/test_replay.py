@@ -19,6 +19,7 @@ from support.build import (
     call,
     compaction,
     image,
+    line,
     result,
     session,
     text,
@@ -173,6 +174,12 @@ def test_an_answer_without_a_reason_to_stop_gets_one(tmp_path: Path) -> None:
     with replaying(tmp_path, *lines) as (client, _, _):
         reasons = [ask(client, said(words)).stop_reason for words in ("hi", "more")]
     assert reasons == ["tool_use", "end_turn"]
+
+
+def test_an_answer_without_a_message_is_empty(tmp_path: Path) -> None:
+    with replaying(tmp_path, user("hi"), line("assistant")) as (client, _, _):
+        answer = ask(client, said("hi"))
+    assert (answer.content, answer.stop_reason) == ([], "end_turn")
 
 
 def test_errors_that_the_client_wrote_down_are_no_answers(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from turnlog.conversation.session import open_session
 
 LIMITS = ClientLimits(connections=4, idle_seconds=1, request_seconds=1, body=10_000)
 BODY = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
+LENGTH = f"Content-Length: {len(BODY)}"
 
 
 @contextmanager
@@ -97,18 +98,19 @@ def test_pages_of_other_origins_are_refused(server: ReplayServer, header: str) -
 @pytest.mark.parametrize(
     "headers",
     [
-        ["Content-Length: 5", "Content-Length: 50"],
-        ["Content-Length: 50", "Content-Length: 50"],
+        [LENGTH, "Content-Length: 50"],
+        [LENGTH, LENGTH],
         ["Transfer-Encoding: chunked"],
-        ["Transfer-Encoding: identity", "Content-Length: 5"],
-        ["transfer-encoding : chunked", "Content-Length: 5"],
-        ["Content-Length: 5", " Content-Length: 50"],
-        ["Content-Length: 5", "X: a\r\n folded"],
+        ["Transfer-Encoding: identity", LENGTH],
+        ["transfer-encoding : chunked", LENGTH],
+        [LENGTH, " Content-Length: 50"],
+        [LENGTH, "X: a\r\n folded"],
     ],
 )
 def test_a_request_without_one_clear_end_is_refused(
     server: ReplayServer, headers: list[str]
 ) -> None:
+    # `LENGTH` is right, so that the body is no other reason to refuse the request.
     with connected(server) as connection:
         connection.sendall(head(server, *headers) + BODY + head(server) + BODY)
         answers = received(connection)
