@@ -68,7 +68,7 @@ PREFIXED = [
     ("anthropic-key", "sk-ant-", rf"[a-z]{{3,8}}[0-9]{{2}}-{URLSAFE}{{32,160}}"),
     ("apify-token", "apify_api_", rf"{WORD}{{30,50}}"),
     ("atlassian-token", "ATATT3 ATCTT3 ATSTT3",
-     r"[0-9A-Za-z_-]{60,800}(?:(?:\\?=|(?:%|\\u00)3[dD])[A-F0-9]{8})?"),
+     r"[0-9A-Za-z_-]{60,800}(?:(?:\\?=|(?:%|\\u00)3[dD])[A-Z0-9]{8})?"),
     ("aws-access-key", "AKIA ASIA ABIA ACCA", r"[0-9A-Z]{16}"),
     ("aws-secret-token", "aws_session_token=", r"[0-9A-Za-z+/=]{100,2000}"),
     ("axiom-token", "xaat- xapt-", UUID),
@@ -255,7 +255,7 @@ NAMED = [
          ["define('", "define( '"], "wordpress"),
     # The name is a word of its own here, so the value has to look random.
     Rule("password", r"(?<![\w.$>-])pass\s{0,2}[:=]\s{0,2}" + VALUE, ["pass:", "pass =", "pass=", "pass :"], "lone"),
-    Rule("password", r"(?i:passwort|kennwort|contrase(?:\u00f1|\\u00f1|n)a|mot de passe|senha|wachtwoord)\s{0,2}[:=]\s{0,2}" + VALUE,
+    Rule("password", r"(?i:passwort|kennwort|contrase(?:\u00f1|\\u00f1|n)a|mot de passe|senha|wachtwoord)(?:\s{0,2}[:=]|\s(?i:lautet):?)\s{0,2}" + VALUE,
          [*cased("passwort kennwort contrase senha wachtwoord"), "mot de passe", "Mot de passe"], "password"),
     Rule("password", r"(?i:passw(?:or)?d)[\"']?\s{0,2}[:=]\s{0,2}\\{0,4}[\"']?(?P<value>[a-z]{4}(?:[ -][a-z]{4}){3})(?=[\"',;\\]|\s*(?:\n|$))",
          cased("password passwd"), "app-password"),

@@ -240,10 +240,29 @@ NO_SECRETS = [
     "auth=('user', os.environ['PASSWORD'])",
     "set_password('new_password')",
     "Passwort: vergessen",
+    "Das Passwort lautet anders",
+    "api_key=my_function_name_for_keys",
+    "API_KEY=process.env.API_KEY; SECRET_KEY=YOUR_API_KEY_HERE",
+    'api_key: "insert-your-key-here"; secret_key=settings.HTTPS_PROXY_KEY',
+    "access_token = createHttpsProxyContext; client_secret=RPC_JSONRPC_ERROR_CODE",
+    "Authorization: Bearer your_personal_access_token",
     "openssl req -new -key server.key -out server.csr",
     '"AWS::IAM::AccessKey": "bf29d4c1a07e4b6f9d3e8c5a2b1f0e7d",',
     '{"AWS::SecretsManager::Secret":"0f8e3ac97d5142b6a1c4d2e9f7b3a605"}',
 ]
+
+
+@pytest.mark.parametrize("alphabet", [string.ascii_letters, string.ascii_lowercase, ALNUM])
+@pytest.mark.parametrize("frame", ["Bearer @", "X_API_KEY=@", "SECRET_KEY=@", '"api_key": "@"'])
+def test_random_values_after_a_strong_name_are_found(alphabet: str, frame: str) -> None:
+    values = [some(RANDOM.randint(16, 40), alphabet) for _ in range(1_500)]
+    missed = [value for value in values if value in mask(f"a {frame.replace('@', value)}")]
+    assert len(missed) <= 15, missed
+
+
+def test_the_checksum_of_a_token_is_part_of_it() -> None:
+    token = "ATA" + "TT3" + some(80) + "=NAKIWJN6"
+    assert "NAKIWJN6" not in mask(f"key {token} end")
 
 
 @pytest.mark.parametrize("text", NO_SECRETS)

@@ -211,6 +211,15 @@ def harmless(text: str, keep: str = r"\n\t") -> str:
     return re.sub(rf"(?![{keep}])[{UNSAFE}]", lambda found: escaped(found[0]), text)
 
 
+def short_id(name: str) -> str:
+    """Return the start of an id for a table; a file may be named with control characters.
+
+    >>> short_id("5e551011-0000-4000-8000-000000000000"), short_id(chr(27) + "[2J")
+    ('5e551011', '<ESC>[2J')
+    """
+    return visible(name[:8], keep="")
+
+
 def drop_unsafe(text: str, keep: str = r"\n\t") -> str:
     """Return a text without its unsafe characters.
 

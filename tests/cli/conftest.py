@@ -41,6 +41,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty directory outside of the store."""
+    return tmp_path_factory.mktemp("outside")
+
+
+@pytest.fixture
 def conversation(project: Path) -> Path:
     """A session of two prompts, the last of which has no answer."""
     path = project / f"{SESSION}.jsonl"

@@ -215,6 +215,21 @@ def test_what_was_verified_is_what_is_imported(
     assert turnlog("unbundle", str(path), "--verify", str(signers)).code == 1
 
 
+def test_a_signature_replaces_signatures_alone(ada: User, turnlog: Run, tmp_path: Path) -> None:
+    key, path = tmp_path / "key", tmp_path / "x.turnlog"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    line = ["bundle", SESSION, "--sign", str(key), "-o", str(path)]
+    assert [turnlog(*line).code for _ in range(2)] == [0, 0]
+    signature = path.with_name("x.turnlog.sig")
+    signature.write_bytes(b"MINE")
+    path.unlink()
+    refused = turnlog(*line)
+    assert (refused.code, signature.read_bytes(), path.exists()) == (2, b"MINE", False)
+    assert f"{signature} exists, and turnlog did not write it" in refused.err
+    assert turnlog(*line, "--yes").code == 0
+    assert signature.read_bytes().startswith(b"-----BEGIN SSH SIGNATURE-----")
+
+
 def test_a_share_shows_what_becomes_public_and_can_be_revoked(
     ada: User, turnlog: Run, tmp_path: Path
 ) -> None:

@@ -280,37 +280,37 @@ def test_a_wrong_moment_is_a_usage_error(turnlog: Run, value: str) -> None:
 
 
 @pytest.mark.usefixtures("stored")
-def test_output_goes_to_a_file_in_the_format_of_its_extension(turnlog: Run, tmp_path: Path) -> None:
+def test_output_goes_to_a_file_in_the_format_of_its_extension(turnlog: Run, outside: Path) -> None:
     printed = {
         ".md": turnlog("show", ID, "--format", "md").out,
         ".json": turnlog("show", ID, "--json").out,
         ".txt": turnlog("show", ID, "--no-pager").out,
     }
     for extension, expected in printed.items():
-        path = tmp_path / f"out{extension}"
+        path = outside / f"out{extension}"
         done = turnlog("show", ID, "-o", str(path))
         assert (done.code, done.out, done.err) == (0, "", "")
         assert path.read_text("utf-8") == expected
 
 
 @pytest.mark.usefixtures("stored")
-def test_a_failed_command_keeps_the_output_file(turnlog: Run, tmp_path: Path) -> None:
-    path = tmp_path / "out.json"
+def test_a_failed_command_keeps_the_output_file(turnlog: Run, outside: Path) -> None:
+    path = outside / "out.json"
     path.write_text("before", "utf-8")
     assert turnlog("show", "nosuch", "-o", str(path)).code == 1
     assert turnlog("ls", "--since", "soon", "-o", str(path)).code == 2
     assert path.read_text("utf-8") == "before"
-    assert turnlog("show", ID, "-o", str(tmp_path / "no" / "x.md")).code == 1
+    assert turnlog("show", ID, "-o", str(outside / "no" / "x.md")).code == 1
 
 
 def test_a_report_that_exits_with_1_is_still_written(
-    turnlog: Run, project: Path, tmp_path: Path
+    turnlog: Run, project: Path, outside: Path
 ) -> None:
     (project / f"{ID}.jsonl").write_bytes(session(user("q", parent_uuid=nth(99))) + b"{broken\n")
     printed = turnlog("check", ID, "--json")
-    done = turnlog("check", ID, "--json", "-o", str(tmp_path / "x.json"))
+    done = turnlog("check", ID, "--json", "-o", str(outside / "x.json"))
     assert done.code == printed.code
-    assert (tmp_path / "x.json").read_text("utf-8") == printed.out
+    assert (outside / "x.json").read_text("utf-8") == printed.out
 
 
 def test_output_does_not_overwrite_a_session(turnlog: Run, stored: Path, tmp_path: Path) -> None:

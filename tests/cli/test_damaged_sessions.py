@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -54,3 +55,21 @@ def test_a_compaction_that_names_itself_is_shown_and_exported(
     tree = turnlog("tree", SESSION)
     assert [line.split()[1] for line in tree.out.splitlines()] == ["first", "──", "second"]
     assert turnlog("export", SESSION, "-o", str(tmp_path / "page.html")).code == 0
+
+
+ESCAPED = [r"\ud800", r"a\"b", r"\u00e9", r"\\"]
+"""Ids in JSON, none of them a UUID."""
+
+
+@pytest.mark.parametrize("name", ESCAPED)
+def test_a_session_with_escaped_ids_is_cloned_with_new_ones(
+    project: Path, turnlog: Run, name: str
+) -> None:
+    content = session(user("hi"), assistant(text("hello")))
+    path = project / f"{SESSION}.jsonl"
+    path.write_bytes(content.replace(nth(1).encode(), name.encode()))
+    done = turnlog("clone", SESSION, "--json")
+    assert done.code == 0, done.err
+    (clone,) = (each for each in project.glob("*.jsonl") if each != path)
+    first, second = map(json.loads, clone.read_bytes().splitlines())
+    assert UUID(first["uuid"]) == UUID(second["parentUuid"])

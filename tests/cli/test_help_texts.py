@@ -67,9 +67,9 @@ def test_every_command_has_examples_whose_options_exist(path: str) -> None:
 @pytest.mark.usefixtures("conversation")
 @pytest.mark.parametrize("example", list(examples_of("sql")))
 def test_statements_in_examples_of_sql_run(
-    example: str, turnlog: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    example: str, turnlog: Run, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(outside)
     outcome = turnlog(*shlex.split(example)[1:])
     assert (outcome.code, outcome.err) == (0, "")
 

@@ -5,6 +5,7 @@ Each command runs in a process of its own, so that one that waits for a FIFO fai
 
 import ctypes
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import Outcome
+from cli.conftest import Outcome, Run
 from support.build import SESSION, assistant, call, session, text, user
 from turnlog.store.paths import subagent_meta, title_file
 
@@ -231,3 +232,18 @@ def _obey_modes() -> None:
         for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
             if library.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
                 raise OSError(ctypes.get_errno(), "prctl")
+
+
+NAMED = "\x1b]0;pwned\x07\x9b2J"
+LISTING = ["ls", "", "search hello", "stats session", "rm S --dry-run", "clone S --dry-run"]
+
+
+@pytest.mark.parametrize("line", LISTING)
+def test_a_name_of_a_session_controls_no_terminal_behind_a_pipe(
+    project: Path, turnlog: Run, line: str
+) -> None:
+    path = project / f"{NAMED}.jsonl"
+    path.write_bytes(session(user("hello"), assistant(text("hi"))))
+    done = turnlog(*(str(path) if word == "S" else word for word in line.split()))
+    assert (done.code, done.out != "") == (0, True)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", done.out + done.err)

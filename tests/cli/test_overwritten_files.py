@@ -3,6 +3,8 @@
 import os
 import shlex
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from cli.conftest import Run
 from support.build import SESSION, assistant, session, text, user
 from support.planted import write
 from turnlog.edit.journal import open_journal
-from turnlog.edit.service import write_export
+from turnlog.edit.outputs import write_export
 from turnlog.errors import UsageError
 
 OTHERS = {
@@ -118,3 +120,105 @@ def test_an_export_replaces_files_alone(here: Path, kind: str) -> None:
         write_export(path, "said")
     assert real.read_bytes() == b"MINE"
     assert not (here / "nowhere").exists()
+
+
+@pytest.fixture
+def stored(project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A session, and a working directory outside of its store."""
+    monkeypatch.chdir(outside)
+    return write(project / f"{SESSION}.jsonl", session(user("hi"), assistant(text("hello"))))
+
+
+PRINTING = [
+    *("ls", "show S", "tree S", "turns S", "files S", "cost S", "context S", "stats"),
+    *("check S", "inspect S", "history", "entries S", "schema", "raw S --line 1", "sql SELECT~1"),
+]
+"""Commands that have the shared option -o."""
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("line", PRINTING)
+def test_output_that_replaces_a_file_can_be_undone(outside: Path, turnlog: Run, line: str) -> None:
+    path = write(outside / "thesis.txt", b"MINE")
+    words = [SESSION if word == "S" else word.replace("~", " ") for word in line.split()]
+    done = turnlog(*words, "-o", "thesis.txt")
+    assert done.code == 0
+    (record,) = open_journal().records()
+    note = f"turnlog: replaced thesis.txt; to restore it: turnlog undo {record.id}\n"
+    assert done.err.endswith(note)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes() != b"MINE"
+    assert turnlog("undo").code == 0
+    assert path.read_bytes() == b"MINE"
+
+
+def test_a_report_that_is_written_again_and_again_is_one_change(
+    stored: Path, outside: Path, turnlog: Run
+) -> None:
+    path = write(outside / "report.txt", b"MINE")
+    assert turnlog("show", SESSION, "-o", "report.txt").err
+    for number in range(3):
+        stored.write_bytes(session(user(f"prompt {number}")))
+        assert turnlog("show", SESSION, "-o", "report.txt").err == ""
+        assert f"prompt {number}" in path.read_text("utf-8")
+    assert len(open_journal().records()) == 1
+    assert turnlog("undo").code == 0
+    assert path.read_bytes() == b"MINE"
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_report_that_someone_changed_is_kept_as_well(outside: Path, turnlog: Run) -> None:
+    path = write(outside / "report.txt", b"")
+    assert turnlog("show", SESSION, "-o", "report.txt").err == ""
+    for content in (b"MINE", b"MINE TOO"):
+        write(path, content)
+        assert "turnlog undo" in turnlog("show", SESSION, "-o", "report.txt").err
+    assert turnlog("undo").code == 0
+    assert path.read_bytes() == b"MINE TOO"
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "history.jsonl",
+        "settings.json",
+        "file-history/a/b@v1",
+        "turnlog/archive/x",
+        "cache/turnlog/x",
+    ],
+)
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_no_output_replaces_a_file_of_the_store_or_of_turnlog(
+    tmp_path: Path, outside: Path, turnlog: Run, name: str, is_linked: bool
+) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, b"MINE")
+    (outside / "link").symlink_to(path)
+    done = turnlog("ls", "-o", "link" if is_linked else str(path))
+    assert (done.code, path.read_bytes()) == (2, b"MINE")
+    assert " is in " in done.err
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_no_output_follows_a_link(outside: Path, turnlog: Run, is_broken: bool) -> None:
+    real = outside / "real"
+    if not is_broken:
+        write(real, b"MINE")
+    (outside / "out.txt").symlink_to(real)
+    done = turnlog("ls", "-o", "out.txt")
+    assert done.code == 2
+    assert f"out.txt is a symbolic link to {real.resolve()} (try: turnlog ls -o " in done.err
+    assert is_broken or real.read_bytes() == b"MINE"
+    assert (outside / "out.txt").is_symlink()
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("redirect", [">> log", "| cat >> log"])
+def test_output_to_dev_stdout_is_appended_like_any_output(outside: Path, redirect: str) -> None:
+    log = write(outside / "log", b"MINE\n")
+    command = shlex.join([sys.executable, "-m", "turnlog", "ls", "--json", "-o", "/dev/stdout"])
+    subprocess.run(f"{command} {redirect}", shell=True, check=True)
+    assert log.read_bytes().startswith(b"MINE\n[")

@@ -19,6 +19,11 @@ def signature_of(bundle: Path) -> Path:
     return bundle.with_name(f"{bundle.name}.sig")
 
 
+def is_signature(start: bytes) -> bool:
+    """Return whether a file is a signature, judging by its first bytes."""
+    return start.startswith(b"-----BEGIN SSH SIGNATURE-----")
+
+
 def sign(bundle: Path, key: Path) -> Path:
     """Sign a bundle with an SSH key; return the file with the signature."""
     if not key.is_file():

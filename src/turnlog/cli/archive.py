@@ -23,7 +23,7 @@ from turnlog.store.archive.update import Archived, archive_sessions, preview
 from turnlog.store.archive.verification import check_archive
 from turnlog.store.paths import Store
 from turnlog.store.stores import Stores
-from turnlog.text import file_size, plural
+from turnlog.text import file_size, plural, short_id
 
 MODES = {
     "--check": "Verify the archive and report damage.",
@@ -213,7 +213,7 @@ def _cells(manifest: ArchiveManifest) -> list[str]:
     when = age(manifest.last_active) if manifest.last_active else ""
     state = "" if manifest.is_in_store else "mirrored" if manifest.is_mirrored else "gone"
     title = plain(manifest.title) or "(empty)"
-    return [manifest.session[:8], when, title, state, file_size(manifest.size)]
+    return [short_id(manifest.session), when, title, state, file_size(manifest.size)]
 
 
 def _as_json(manifest: ArchiveManifest) -> dict[str, Any]:

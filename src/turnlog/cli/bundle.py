@@ -10,6 +10,7 @@ import click
 from turnlog.bundle.bundler import BundleOptions, BundleReport, write_bundle
 from turnlog.bundle.container import MAGIC
 from turnlog.bundle.manifest import BundledSession, BundleManifest
+from turnlog.bundle.sealing import is_signature, signature_of
 from turnlog.cli.arguments import dry_run_option, json_option, since_option
 from turnlog.cli.completions import complete_project, complete_session
 from turnlog.cli.output import echo_json, finish, local_time, plain, progress_bar, width, with_title
@@ -100,6 +101,10 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **give
         raise NotFound(f"{output.parent} is not a directory", f"mkdir -p {output.parent}")
     # Before the prompt for a password: nobody should type one for a file that is then refused.
     require_replaceable(output, ctx.meta[AGREEING], given["yes"], partial(is_own_bundle, output))
+    if given["key"]:
+        signature = signature_of(output)
+        require_outside_store(ctx, signature)
+        require_replaceable(signature, ctx.meta[AGREEING], given["yes"], is_signature)
     password = password_from(given["password_file"], given["password"], PASSWORD, "turnlog bundle")
     options = BundleOptions(not given["as_is"], password, given["key"])
     store, paths = _chosen(stores_in(ctx), sessions, given)

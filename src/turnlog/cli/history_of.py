@@ -15,7 +15,7 @@ from turnlog.cli.terminal import echo
 from turnlog.errors import NotFound
 from turnlog.index.service import sessions_running, sessions_touching
 from turnlog.store.stores import Stores
-from turnlog.text import plural
+from turnlog.text import plural, short_id
 from turnlog.worktree.across_sessions import SessionStep, history_of
 from turnlog.worktree.state_views import step_view
 
@@ -65,7 +65,7 @@ def command(
         if len(found) > 1:
             echo(plain(each.step.version.path))
         branch = "" if each.is_active else " (abandoned branch)"
-        print_step(each.step, reveal, f"{each.session.id[:8]}{branch} ")
+        print_step(each.step, reveal, f"{short_id(each.session.id)}{branch} ")
     summary = f"{plural(len(steps), 'change')} in {plural(sessions, 'session')}"
     echo(f"turnlog: {summary}", err=True)
 

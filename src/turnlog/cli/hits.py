@@ -12,7 +12,7 @@ from turnlog.cli.suggested_commands import to_type
 from turnlog.cli.terminal import dim, style
 from turnlog.format.timestamps import age
 from turnlog.render.text_layout import cells_of, wrap_command
-from turnlog.text import UNSAFE, plural
+from turnlog.text import UNSAFE, plural, short_id
 
 if TYPE_CHECKING:
     from turnlog.index.search.search import Hit, SessionHits, TurnHits
@@ -58,7 +58,7 @@ def _command(command: str, indent: str, room: int) -> Iterator[str]:
 
 def _heading(found: "SessionHits", columns: int) -> str:
     when = age(datetime.fromisoformat(found.last_active)) if found.last_active else ""
-    before = f"{found.id[:8]}  {when:>4}  "
+    before = f"{short_id(found.id)}  {when:>4}  "
     project = plain(found.project) if columns >= 60 else ""
     room = columns // 3
     after = f"  {fit_path(project, room)}" if project else ""

@@ -7,7 +7,7 @@ from turnlog.cli.charts import DAYS
 from turnlog.cli.output import plain
 from turnlog.cli.tables import local_minute
 from turnlog.index.reports.reports import CARRYING, Row
-from turnlog.text import file_size, money, percent, short_count, short_duration
+from turnlog.text import file_size, money, percent, short_count, short_duration, short_id
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ PATHS = ("store", "project")
 HEADS_OF_CARRYING = {
     "store": _path("store", "store"),
     "project": _path("project", "project"),
-    "session": _whole("session", lambda row: text(row, "session")[:8]),
+    "session": _whole("session", lambda row: short_id(text(row, "session"))),
     "tool": _text("tool", "tool"),
     "file": ReportColumn(
         "file", lambda row: text(row, "file") or "no file", is_number=False, is_path=True
@@ -210,7 +210,7 @@ LAYOUTS = {
     "monthly": _period("month"),
     "session": ReportLayout(
         (
-            _whole("session", lambda row: text(row, "session")[:8]),
+            _whole("session", lambda row: short_id(text(row, "session"))),
             _text("title", "title"),
             _path("project", "project", 130),
             _when("ended", "ended", 100),

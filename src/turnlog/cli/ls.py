@@ -40,7 +40,7 @@ from turnlog.store.catalog import (
 from turnlog.store.paths import Store, folder_name
 from turnlog.store.resume_command import file_command
 from turnlog.store.stores import Stores, all_session_files, holder_of, no_sessions, places_of
-from turnlog.text import file_size
+from turnlog.text import file_size, short_id
 
 INDENT = "  "
 COLUMNS = (
@@ -209,7 +209,7 @@ def _print(
 def _cells(row: SessionRow) -> list[str]:
     about, session = row.about, row.session
     return [
-        session.id[:8],
+        short_id(session.id),
         age(session.last_active),
         plain(about.title) or "(empty)",
         "● live" if row.live else "",

@@ -28,7 +28,11 @@ def main() -> None:
         # A session may contain text that cannot be encoded, such as half of a surrogate pair.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    _leave(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+    except OSError:  # the terminal is gone, so the error could not be printed
+        code = 1
+    _leave(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -25,7 +25,7 @@ from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import is_session_name
 from turnlog.store.stores import Stores, no_sessions
-from turnlog.text import money, plural, short_count
+from turnlog.text import money, plural, short_count, short_id
 
 RECENT = 12
 LOOKED_AFTER = 30
@@ -95,7 +95,7 @@ def _broken(stores: Stores, index: Index, sessions: list[SessionFile]) -> Iterat
     """Yield lines about recent sessions that would not resume in full."""
     room = width()
     for session, message in unresumable(index, sessions):
-        verdict = f"{session.id[:8]} would not resume in full"
+        verdict = f"{short_id(session.id)} would not resume in full"
         title = fit(plain(describe(session).title), room - len(verdict) - 2).rstrip()
         yield style(verdict, "red") + dim(f"  {title}")
         command = to_type(f"turnlog check {quote(session.id[:8])}{store_of(stores, session.path)}")

@@ -30,7 +30,7 @@ from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import echo, echo_masked, style
 from turnlog.errors import UsageError
 from turnlog.store.session_lookup import find_in_store
-from turnlog.text import file_size
+from turnlog.text import file_size, short_id
 
 COLUMNS = (
     Column("share", is_whole=True),
@@ -175,7 +175,7 @@ def _print_list(records: list[ShareRecord], as_json: bool) -> None:
         (
             each.id,
             each.time[:16].replace("T", " "),
-            each.session[:8],
+            short_id(each.session),
             each.form,
             plain(each.address),
             (each.revoked or "")[:10],

@@ -86,8 +86,12 @@ def dim(text: str) -> str:
 
 
 def echo(text: object = "", err: bool = False, coloured: bool | None = None) -> None:
-    """Print a masked line and flush; `coloured` overrides the detection of colours."""
-    echo_masked(masked(str(text)), err, coloured)
+    """Print a masked line and flush; `coloured` overrides the detection of colours.
+
+    It is text for people, so that no control sequence but colours gets into a pipe either: a name
+    of a session may contain any.
+    """
+    echo_masked(guarded(masked(str(text))), err, coloured)
 
 
 def echo_masked(text: str, err: bool = False, coloured: bool | None = None) -> None:

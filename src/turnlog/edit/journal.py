@@ -115,6 +115,15 @@ class Journal:
         record.is_done = True
         self._save(record)
 
+    def extend(self, record: Record, path: Path, after: str) -> None:
+        """Let a change cover another write of one of its files, whose new content has this hash."""
+        # After a crash before that write, the file has a third content, which the next change
+        # records; what this one has stored stays.
+        for file in record.files:
+            if file.path == str(path):
+                file.after = after
+        self._save(record)
+
     def records(self) -> list[Record]:
         """Return all changes, the latest first."""
         found = [self._load(path) for path in self.folder.glob("*/record.json")]

@@ -269,7 +269,7 @@ def id_replacer(ids: dict[str, str | None]) -> Callable[[bytes], bytes]:
     # replaced wherever it occurs: in {"parentUuid":"<old>"} as well as in a list of uuids. Ids of
     # other exporters may be ordinary words: with an entry named "1", text such as "retries":"1"
     # must stay, so those are replaced only in fields named like an id ("parentUuid", "messageId").
-    known = {old.encode(): _quoted(new) for old, new in ids.items()}
+    known = {_raw(old): _quoted(new) for old, new in ids.items()}
     are_uuids = [IS_UUID(old) is not None for old in known]
 
     def swap(raw: bytes) -> bytes:
@@ -279,7 +279,7 @@ def id_replacer(ids: dict[str, str | None]) -> Callable[[bytes], bytes]:
         return NAMED.sub(lambda field: field[1] + swap_all(field[2]), raw)
 
     def swap_all(raw: bytes) -> bytes:
-        return QUOTED.sub(lambda found: known.get(found[0][1:-1], found[0]), raw)
+        return QUOTED.sub(lambda found: known.get(_unquoted(found[0]), found[0]), raw)
 
     if all(are_uuids):
         return swap if known else lambda raw: raw
@@ -287,7 +287,22 @@ def id_replacer(ids: dict[str, str | None]) -> Callable[[bytes], bytes]:
 
 
 def _quoted(name: str | None) -> bytes:
-    return b"null" if name is None else f'"{name}"'.encode()
+    return json.dumps(name).encode()
+
+
+def _unquoted(quoted: bytes) -> bytes:
+    """Return the content of a JSON string; an id may be written with escapes."""
+    if b"\\" not in quoted:
+        return quoted[1:-1]
+    try:
+        return _raw(json.loads(quoted))
+    except ValueError:
+        return quoted[1:-1]
+
+
+def _raw(name: str) -> bytes:
+    # JSON can name half a surrogate pair, which has no form in UTF-8.
+    return name.encode("utf-8", "surrogatepass")
 
 
 def encoded(value: Fields) -> bytes:

@@ -4,7 +4,6 @@ Open sessions are refused before anything is written, and every change is record
 so that it can be undone.
 """
 
-import os
 import shlex
 from collections import deque
 from dataclasses import replace
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.conversation.session import Session
-from turnlog.edit.apply import Change, apply_changes, create_session, replace_session, require_idle
+from turnlog.edit.apply import apply_changes, create_session, replace_session, require_idle
 from turnlog.edit.check.checks import needs_straightening
 from turnlog.edit.check.findings import Finding
 from turnlog.edit.clone import Clone, plan_clone
@@ -32,8 +31,6 @@ from turnlog.edit.plan_builder import (
 from turnlog.edit.removal import Removal
 from turnlog.edit.session_title import clean_tag, clean_title, tag_changes, title_changes
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.format.jsonl import FileState
-from turnlog.format.portable import CREATE
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.footprint import root_of
 from turnlog.store.paths import Store, client_store
@@ -179,21 +176,6 @@ def move_sessions(store: Store, move: Move) -> Record | None:
     title = f"move of {what} to {move.relocation.new}"
     journal, clearing = open_journal(), move.clearing
     return apply_changes(journal, title, move.changes, clearing=clearing, root=store.root)
-
-
-def write_export(path: Path, text: str) -> Record | None:
-    """Write a new file, or replace one; the journal keeps the old content."""
-    raw = text.encode("utf-8", "replace")
-    if not os.path.lexists(path):
-        descriptor = os.open(path, CREATE, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(raw)
-        return None
-    # A link could lead anywhere, and a device or a FIFO has no content that an undo could restore.
-    if path.is_symlink() or not path.is_file():
-        raise UsageError(f"{path} is not a regular file", "/export FILE")
-    change = Change(path.absolute(), [raw], FileState.of(path))
-    return apply_changes(open_journal(), f"export to {path.name}", [change])
 
 
 def is_in_store(session: Path) -> bool:

@@ -12,7 +12,7 @@ from turnlog.picker.cells import fit, shown, without_combining
 from turnlog.picker.row_layout import Fragment, RowFacts, days_left, fill_of, health_of
 from turnlog.store.paths import Store
 from turnlog.store.stores import store_argument
-from turnlog.text import exact_money, file_size, harmless, percent, plural
+from turnlog.text import exact_money, file_size, harmless, percent, plural, short_id
 
 if TYPE_CHECKING:
     from turnlog.picker.session_preview import PreviewText, SessionPreview
@@ -27,7 +27,7 @@ BLANKS = re.compile(r"\n\s*\n+")
 def facts_line(session: ListedSession, facts: RowFacts, width: int) -> list[Fragment]:
     """Return the line above a preview, with the facts that a row has no room for."""
     parts = [
-        session.id[:8],
+        short_id(session.id),
         plural(session.turns, "turn"),
         exact_money(session.cost_usd),
         f"context {percent(fill_of(session)) or '?'}",

@@ -183,12 +183,21 @@ def test_nothing_runs_that_the_parser_does_not_see(place: Path) -> None:
         ("one \"$(two ')')\"", [["two", ")"], ["one", HOLE]]),
         ("case a in (b|c) one;; *) two;; esac", [["one"], ["two"]]),
         ("one 3>&1 >&2 2>&- <&0", [["one"]]),
+        ("one 3>&1 1>&2 2>&3 3>&-; two 4>x >&4", [["one"], ["two"]]),
     ],
 )
 def test_words_are_read_as_bash_reads_them(command: str, words: list[list[str]]) -> None:
     script = parse_script(command)
     assert [[word.text for word in part.words] for part in script.parts] == words
     assert not script.unclear
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["echo x >&6", "echo x >& 3", "cat <&06", "one 3>x; echo y >&3", "one >&3-", "one >&3 3>x"],
+)
+def test_a_descriptor_that_the_command_did_not_open_is_unclear(command: str) -> None:
+    assert "it uses a file descriptor that it did not open" in str(parse_script(command).unclear)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from support.chatting import make_parts, rules_of
 from turnlog.agent.permissions import ApprovalMode, Basis, Policy, VerdictKind, decide, parse_rule
 from turnlog.agent.permissions.gate import admit
 from turnlog.agent.permissions.policy import PermissionReply, Question
+from turnlog.agent.terminal.permission_prompt import long_reasons
 from turnlog.agent.tools.toolbox import TOOLS
 from turnlog.agent.workspace.access import Access, Runs, Uses, Writes
 from turnlog.store.paths import Store
@@ -75,14 +77,42 @@ def admitted(store: Store, folder: Path, kind: VerdictKind, **decisions: str) ->
     return asyncio.run(admit(parts, call)).grant.basis
 
 
+@pytest.mark.parametrize("kind", [VerdictKind.ALLOW, VerdictKind.ASK])
+def test_a_question_says_why_a_hook_asks(store: Store, tmp_path: Path, kind: VerdictKind) -> None:
+    asked: list[Question] = []
+
+    async def reply(question: Question) -> PermissionReply:
+        asked.append(question)
+        return PermissionReply("allow")
+
+    specific = {"hookEventName": "PreToolUse", "permissionDecision": "ask"}
+    specific["permissionDecisionReason"] = "production\nis frozen"
+    before = {"hookSpecificOutput": specific, "systemMessage": "ask Ada"}
+    answers = {"PreToolUse": before, "PermissionRequest": {"systemMessage": "see the wiki"}}
+    parts = make_parts(
+        store, tmp_path, {event: [{"hooks": [echoing(each)]}] for event, each in answers.items()}
+    )
+    parts.tools |= TOOLS
+    parts.ask = reply
+    rules_of(parts).kinds["Bash"] = kind
+    asyncio.run(admit(parts, {"id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}))
+    words = ["a hook says: see the wiki", "a hook asks: production", "a hook asks: is frozen"]
+    words.append("a hook says: ask Ada")
+    assert long_reasons(asked[0])[: len(words)] == words
+    assert asked[0].verdict.reason.startswith("; ".join(words))
+
+
+def echoing(answer: object) -> dict[str, str]:
+    return {"type": "command", "command": f"printf %s {shlex.quote(json.dumps(answer))}"}
+
+
 def answering(event: str, decision: str) -> dict[str, str]:
     told: dict[str, object] = {"hookEventName": event}
     if event == "PreToolUse":
         told["permissionDecision"] = decision
     else:
         told["decision"] = {"behavior": decision}
-    printed = json.dumps({"hookSpecificOutput": told})
-    return {"type": "command", "command": f"echo '{printed}'"}
+    return echoing({"hookSpecificOutput": told})
 
 
 def test_a_confirmed_call_rests_on_who_confirmed_it(store: Store, tmp_path: Path) -> None:

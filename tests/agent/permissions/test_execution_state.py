@@ -378,6 +378,17 @@ def test_a_command_gets_no_open_directory_that_leads_out_of_a_sandbox(
     assert told == ["end"]
 
 
+@pytest.mark.parametrize("written", ["/%05000d", "/%0300d", "/\\0%d", "/etc%.0d", "%d"])
+def test_what_a_command_writes_to_open_descriptors_does_not_hide_its_output(
+    world: World, written: str
+) -> None:
+    writing = f"for n in {{3..39}}; do printf '{written}' 1 >&$n; done 2>/dev/null; echo end"
+    told = world.session(f"cd .; {writing}", "pwd -P", mode="bypassPermissions")
+    # One of the descriptors is where bash keeps stderr meanwhile, so that more is printed.
+    assert told[0].endswith("end")
+    assert told[1] == str(world.root)
+
+
 def test_a_shell_that_starts_in_another_directory_runs_nothing(world: World) -> None:
     (world.root / "other").mkdir()
 

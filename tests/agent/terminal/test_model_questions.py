@@ -9,6 +9,9 @@ import pytest
 
 from support.scripted_api import ScriptedApi, called, said
 from support.tmux import isolate_terminal, needs_tmux, terminal
+from turnlog.agent.permissions.policy import Question, Verdict, VerdictKind
+from turnlog.agent.terminal.question_menu import plan_items
+from turnlog.agent.terminal.screen_protocol import ScrollbackItem
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.store.paths import Store
@@ -63,6 +66,48 @@ def test_questions_are_answered_by_options_and_in_own_words(
     assert result["toolUseResult"]["answers"] == expected
     said_to_model = api.requests[-1].body["messages"][-1]["content"][0]["content"]
     assert said_to_model.startswith('Your questions have been answered: "Which colour?"="Blue", ')
+
+
+HIDING = {
+    "a comment": "Read it. <!-- SECRET -->",
+    "details": "<details><summary>More</summary>SECRET</details>",
+    "a script": "<script>SECRET</script>\n\nRead it.",
+    "a definition": "Read it.\n\n[x]: https://SECRET.example",
+    "an image": "Read it. ![x](https://SECRET.example)",
+    "the title of a link": '[x](https://e.example "SECRET")',
+    "the info string of a fence": "```python SECRET\n1\n```",
+    "an attribute": "Read it. <b class=SECRET>x</b>",
+    "a surplus cell": "|a|\n|-|\n|1|SECRET|",
+    "a control sequence": "Read it. \x1b[8mSECRET",
+}
+
+
+def items_of(plan: str, columns: int = 80) -> ScrollbackItem:
+    verdict = Verdict(VerdictKind.ASK, "")
+    (item,) = plan_items(Question("t1", "ExitPlanMode", {"plan": plan}, verdict), columns)
+    return item
+
+
+@pytest.mark.parametrize("plan", HIDING.values(), ids=HIDING.keys())
+def test_a_plan_is_shown_as_it_is_written_if_markdown_would_hide_a_part(plan: str) -> None:
+    item = items_of(plan)
+    assert (item.is_markdown, item.lines) == (False, plan.replace("\x1b", "<ESC>").split("\n"))
+
+
+@pytest.mark.parametrize("columns", [20, 80])
+def test_a_plan_without_hidden_parts_is_rendered(columns: int) -> None:
+    table = "| step | what |\n|---|---|\n| 1 | read the whole cart, then sort it |"
+    code = "- *one*\n\t- `two`\n\n```python\nprint(1)\n```"
+    plan = f"# Sort\n\n1. [Read](https://e.example) **it**.\n2. Sort it.\n\n{table}\n\n{code}\n"
+    assert items_of(plan, columns).is_markdown
+
+
+def test_nothing_of_a_plan_is_hidden_on_screen(api: ScriptedApi, project: Path) -> None:
+    plan = "Read it. <!-- then delete it -->\x1b[8m\n\n[x]: https://e.example/run"
+    api.replies[:] = [called(("t1", "ExitPlanMode", {"plan": plan})), said("Done.")]
+    with terminal(chat("--permission-mode", "plan", "Go."), project) as pane:
+        pane.see("<!-- then delete it --><ESC>[8m", "[x]: https://e.example/run", "this plan?")
+        pane.keys("Escape")
 
 
 def test_a_plan_is_refused_with_a_word_and_then_approved(

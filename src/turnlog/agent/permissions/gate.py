@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.outputs import HookOutcome
@@ -155,13 +156,31 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
         place = parts.workspace.cwd
         if tool.check:
             await _check(tool.check(value, parts.workspace, judged.grant(basis, call["id"])))
-        question = Question(call["id"], tool.name, wanted, verdict, agent, kind, place)
+        shown = _with_words(verdict, outcome)
+        question = Question(call["id"], tool.name, wanted, shown, agent, kind, place)
         allowed = await _ask(parts, question)
         basis = allowed.basis
         if allowed.input is not wanted:
             value, wanted = _read(tool, allowed.input), allowed.input
             judged = await _judge(parts, tool, value)  # rules may still deny the changed input
     return Admitted(tool, wanted, value, outcome, judged.grant(basis, call["id"]))
+
+
+def _with_words(verdict: Verdict, outcome: HookOutcome) -> Verdict:
+    """Return a verdict whose reasons begin with what hooks tell the user.
+
+    Each line names its origin, so that no hook can speak for turnlog.
+    """
+    asked = (outcome.reason or "for your permission") if outcome.decision == "ask" else ""
+    words = [f"a hook asks: {line}" for line in asked.split("\n") if line.strip()]
+    told = (outcome.system_message or "").split("\n")
+    words += [f"a hook says: {line}" for line in told if line.strip()]
+    if not words:
+        return verdict
+    # "Bash(ls) allows it" is no reason to ask.
+    own = (verdict.reason,) if verdict.kind is VerdictKind.ASK and verdict.reason else ()
+    reasons = (*words, *(verdict.reasons or own))
+    return replace(verdict, reasons=reasons, reason="; ".join(reasons))
 
 
 async def _judge(parts: Conversation, tool: Tool, value: Any) -> _Judged:
@@ -214,6 +233,7 @@ async def _ask(parts: Conversation, question: Question) -> _Consented:
     if outcome.decision == "deny":
         why = outcome.reason or "a hook does not allow it"
         raise Refused(f"{question.tool} was not allowed: {why}", RULE, outcome.stop)
+    question = replace(question, verdict=_with_words(question.verdict, outcome))
     if parts.rules.mode is ApprovalMode.DONT_ASK:
         raise await _unasked(parts, question, NOT_ASKED.format(tool=question.tool))
     if parts.ask is None:

@@ -291,7 +291,8 @@ class ChatDriver:
         if question.tool == QUESTION:
             return await ask_questions(self.screen, question)
         if question.tool == PLAN:
-            return await self.screen.ask(PlanMenu(question), plan_items(question))
+            items = await asyncio.to_thread(plan_items, question, self.screen.columns)
+            return await self.screen.ask(PlanMenu(question), items)
         rules = self.chat.parts.rules
         menu = Asking(question, offers_edits=rules.mode is ApprovalMode.DEFAULT)
         return await self.screen.ask(menu, self.display.question(question))

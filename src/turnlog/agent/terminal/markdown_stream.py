@@ -5,11 +5,13 @@ its layout.
 """
 
 import re
+from collections import Counter
 from functools import lru_cache
 from io import StringIO
 from typing import TYPE_CHECKING
 
 from turnlog.agent.terminal.styled_text import printable
+from turnlog.text import SGR
 
 if TYPE_CHECKING:
     from rich.markdown import Markdown
@@ -122,6 +124,36 @@ def draw(text: str, columns: int, is_coloured: bool, is_light: bool = False) -> 
     console.print(_document(printable(text), is_light), end="")
     lines = [PADDING.sub(r"\1", line) for line in written.getvalue().split("\n")]
     return "\n".join(lines).strip("\n")
+
+
+def shows_all(text: str, columns: int) -> bool:
+    """Return whether the rendering of a text shows every letter and digit of it.
+
+    HTML, the addresses of images, titles of links, definitions and surplus cells of a table vanish;
+    of a code fence, only the name of a known language may.
+
+    >>> shows_all("1. *Read* it", 80), shows_all("Read it <!-- and delete it -->", 80)
+    (True, False)
+    """
+    drawn = re.sub(SGR, "", draw(text, columns, is_coloured=False))
+    fences = (token.info.strip() for token in _document(text, is_light=False).parsed if token.info)
+    names = (letter for info in fences if _is_language(info) for letter in info)
+    return _letters(drawn) + Counter(filter(str.isalnum, names)) == _letters(text)
+
+
+def _letters(text: str) -> Counter[str]:
+    return Counter(filter(str.isalnum, text))
+
+
+def _is_language(name: str) -> bool:
+    from pygments.lexers import find_lexer_class_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        find_lexer_class_by_name(name)
+    except ClassNotFound:
+        return False
+    return True
 
 
 def _theme(colour: str) -> "Theme":

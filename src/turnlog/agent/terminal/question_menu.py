@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from turnlog.agent.permissions.policy import PermissionReply, Question
+from turnlog.agent.terminal.call_preview import TAB, spelled_lines
 from turnlog.agent.terminal.menu import Item, TypingChoices
 from turnlog.agent.terminal.permission_prompt import FOOT, ReplyMenu
 from turnlog.agent.terminal.screen_protocol import ScreenInterface, ScrollbackItem
@@ -92,6 +93,15 @@ class PlanMenu(ReplyMenu):
         super().__init__(["Start with this plan?"], items, FOOT)
 
 
-def plan_items(question: Question) -> Sequence[ScrollbackItem]:
-    """Return the plan that a call shows, as Markdown."""
-    return [ScrollbackItem([str(question.input.get("plan"))], is_markdown=True)]
+def plan_items(question: Question, columns: int) -> Sequence[ScrollbackItem]:
+    """Return the plan that a call shows: as Markdown, or its source if Markdown would hide a part.
+
+    The model gets the plan as it is written: with the comments and HTML that a rendering omits.
+    """
+    from turnlog.agent.terminal.markdown_stream import shows_all
+
+    plan = str(question.input.get("plan")).expandtabs(TAB)
+    source = spelled_lines(plan)
+    if source == plan.split("\n") and shows_all(plan, columns):
+        return [ScrollbackItem([plan], is_markdown=True)]
+    return [ScrollbackItem(source, indent=0)]

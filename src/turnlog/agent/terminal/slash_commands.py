@@ -30,7 +30,7 @@ from turnlog.agent.terminal.session_commands import (
 from turnlog.agent.terminal.statusline_command import set_status_line
 from turnlog.agent.terminal.style_commands import choose_style, choose_theme, switch_vi
 from turnlog.conversation.session import open_session
-from turnlog.edit.service import write_export
+from turnlog.edit.outputs import write_export
 from turnlog.errors import UsageError
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, rows_of

@@ -258,7 +258,7 @@ async def _wait(
 def _move(running: RunningCommand, workspace: Workspace) -> str:
     """Adopt the directory that the command ended in; outside the project, reset it with a note."""
     place = running.directory()
-    if place is None or not place.is_dir():
+    if place is None:
         return ""
     # Resolve it: the command may have written the path to the descriptor itself. It could name a
     # link that leads out of the project, or a directory by another name than prompts show.

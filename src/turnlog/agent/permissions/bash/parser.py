@@ -98,8 +98,6 @@ class Parser(RedirectReader):
         super().__init__(source)
         self.is_fed = False
         """True if the commands that are read next get input from a pipe."""
-        self.is_printed = False
-        """True if bash printed the text."""
 
     def read_nested(self, end: str) -> None:
         outer, self.heredocs = self.heredocs, []

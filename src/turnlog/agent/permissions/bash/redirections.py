@@ -24,6 +24,8 @@ class Redirections(Struct):
     files: list[Redirect] = field(default_factory=list[Redirect])
     copies: list[Word] = field(default_factory=list[Word])
     """The targets of redirections that copy or close a descriptor."""
+    opened: set[str] = field(default_factory=lambda: {"0", "1", "2"})
+    """Descriptors that the command has, or that a redirection before has opened."""
 
 
 class RedirectReader(TokenReader, ABC):
@@ -31,7 +33,7 @@ class RedirectReader(TokenReader, ABC):
 
     def read_redirect(self, redirects: Redirections) -> str:
         """Read a redirection and return its operator; empty if there is none."""
-        start = self.place
+        start, number = self.place, "0"
         if NAMED_DESCRIPTOR.match(self.source, start):
             self.doubt("it names a file descriptor")
             self.place = self.source.index("}", start) + 1
@@ -39,6 +41,7 @@ class RedirectReader(TokenReader, ABC):
             self.doubt("it has a very large file descriptor")
         elif found := DESCRIPTOR.match(self.source, start):
             self.place = found.end()
+            number = found[0].lstrip("0")
         sign = next((each for each in OPERATORS if self.peek(each)), "")
         # `<(` and `>(` start a word, unless a blank stands in between.
         if not sign or (sign in "<>" and self._is_process()):
@@ -51,11 +54,12 @@ class RedirectReader(TokenReader, ABC):
         if sign in ("<<", "<<-"):
             self._read_delimiter(sign)
         elif sign in (">&", "<&"):
-            return self._read_copy(sign, redirects)
+            sign = self._read_copy(sign, redirects)
         elif sign == "<<<":
             self.script.inputs.append(self.read_word().text)
         else:
             redirects.files.append(Redirect(self.read_word(), is_write=sign != "<"))
+        redirects.opened.add(number)
         return sign
 
     def _read_copy(self, sign: str, redirects: Redirections) -> str:
@@ -66,6 +70,11 @@ class RedirectReader(TokenReader, ABC):
             self.misread("a word follows the redirection that closes a file descriptor")
         if DESCRIPTOR_COPY.fullmatch(target.text):
             redirects.copies.append(target)
+            # In the shell that runs commands, others are turnlog's: it notes the directory in one.
+            # In what bash prints, `cross_check` has marked words with such redirections.
+            number = target.text.removesuffix("-").lstrip("0")
+            if number and number not in redirects.opened and not self.is_printed:
+                self.doubt(f"it uses a file descriptor that it did not open: {number}")
             return ">&" if target.text == "-" else sign
         if sign == "<&":
             self.doubt("it copies a file descriptor that is only known when it runs")

@@ -29,6 +29,8 @@ class TokenReader(Lexer, ABC):
         self.heredocs: list[Heredoc] = []
         self.depth = 0
         """Nesting depth of substitutions."""
+        self.is_printed = False
+        """True if bash printed the text."""
 
     def _plain_word(self) -> str:
         """Return the next word if it may be a reserved word: without quotes and expansions."""

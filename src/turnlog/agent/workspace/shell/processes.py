@@ -23,6 +23,8 @@ SHOWN = 10_000
 MOVED = "The command was not run: its working directory was moved"
 DESCRIPTORS = "/proc/self/fd"
 """Only Linux has it; there, a path below it leads to the open file itself."""
+LONGEST_PATH = 4096
+"""Maximum bytes of a path (`PATH_MAX`)."""
 LARGEST = 1 << 30
 """Maximum bytes of output."""
 
@@ -86,10 +88,18 @@ class RunningCommand:
         return self.left_in.read(1) != b""
 
     def directory(self) -> Path | None:
-        """Return the directory that the command ended in."""
+        """Return the directory that the command ended in; None if that is not known.
+
+        The command may have written anything to the descriptor itself, of any length.
+        """
         self.left_in.seek(1)
-        name = self.left_in.read().removesuffix(b"\n")
-        return Path(os.fsdecode(name)) if name.startswith(b"/") else None
+        name = self.left_in.read(LONGEST_PATH + 1).removesuffix(b"\n")
+        if not name.startswith(b"/"):
+            return None
+        place = Path(os.fsdecode(name))
+        with suppress(OSError):  # the name is too long
+            return place if place.is_dir() else None
+        return None
 
 
 async def launch(wanted: Launch) -> RunningCommand:
