@@ -97,6 +97,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
         *("git merge -s foo plain", "git rebase --strategy=foo plain", "git merge plain..hooked"),
         *("git merge -Sm hooked", "git cherry-pick -nSX hooked", "git rebase -SX hooked"),
         *("git cherry-pick ':/settings..json'", "git cherry-pick 'hooked^{/.claude..x}'"),
+        *("git checkout 'plain@{3.seconds.ago}'", "git reset --hard 'plain@{yesterday}'"),
         *("git stash apply ٣", "git stash apply hooked", "git stash pop 0 1"),
         *("git --shallow-file x checkout hooked", "git --no-replace-objects checkout plain"),
     ],
@@ -469,7 +470,9 @@ def test_a_hook_that_was_switched_off_stays_off(repository: Repository) -> None:
     assert repository.verdict("git checkout .") is VerdictKind.ASK
 
 
-def test_settings_that_stash_changes_count(repository: Repository, tmp_path: Path) -> None:
+def test_settings_that_stash_changes_count(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repository.git("checkout", "-q", "hooked")
     repository.write(SETTINGS, '{"a": 1}')
     for subcommand in ("merge", "rebase"):
@@ -477,6 +480,10 @@ def test_settings_that_stash_changes_count(repository: Repository, tmp_path: Pat
         (tmp_path / ".gitconfig").write_text(f"[{subcommand}]\n\tautoStash = yes\n")
         assert repository.verdict(f"git {subcommand} HEAD") is VerdictKind.ASK
         (tmp_path / ".gitconfig").unlink()
+    (tmp_path / "own/git").mkdir(parents=True)
+    (tmp_path / "own/git/config").write_text("[rebase]\n\tautoStash = true\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    assert repository.verdict("git rebase HEAD") is VerdictKind.ASK
     (repository.top / ".git/MERGE_AUTOSTASH").write_text(repository.hash_of("hooked"))
     assert repository.verdict("git commit -m x") is VerdictKind.ASK
 
@@ -495,6 +502,54 @@ def test_a_denied_file_is_not_added_unasked(is_bypass: bool, repository: Reposit
     for command in ("git add .", "git add -A"):
         assert repository.verdict(command, rule, is_bypass=is_bypass) is VerdictKind.ALLOW
     assert repository.verdict("git add -f .", rule, is_bypass=is_bypass) is VerdictKind.ASK
+
+
+def test_a_branch_poses_as_no_stash(repository: Repository) -> None:
+    repository.git("branch", "stash", "hooked")
+    for command in ("git stash apply stash@{0}", "git stash apply", "git stash pop 0"):
+        assert repository.verdict(command) is VerdictKind.ASK
+
+
+def test_a_merge_asks_if_a_tag_has_the_name_of_the_branch(repository: Repository) -> None:
+    for command in ("git rebase main plain", "git merge plain", "git cherry-pick plain"):
+        assert repository.verdict(command) is VerdictKind.ALLOW
+    repository.git("tag", "plain", "main")
+    for command in ("git rebase main plain", "git merge plain", "git cherry-pick plain"):
+        assert repository.verdict(command) is VerdictKind.ASK
+
+
+def test_a_link_does_not_replace_a_file_with_the_same_text(repository: Repository) -> None:
+    repository.write(".envrc", "use flake")
+    repository.git("add", ".envrc")
+    assert repository.verdict("git checkout .envrc") is VerdictKind.ASK
+    repository.git("commit", "-qm", "x")
+    assert repository.verdict("git checkout .") is VerdictKind.ALLOW
+    blob = repository.hash_of("HEAD:.envrc").strip()
+    repository.git("update-index", "--cacheinfo", f"120000,{blob},.envrc")
+    repository.git("commit", "-qm", "link")
+    assert repository.verdict("git checkout .") is VerdictKind.ASK
+
+
+def test_a_push_that_enters_submodules_asks(repository: Repository) -> None:
+    repository.write(".gitmodules", "")
+    for command in ("git push origin main", "git push --recurse-submodules=check origin main"):
+        assert repository.verdict(command) is VerdictKind.ALLOW
+    for option in ("--recurse-submodules=on-demand", "--recurse-submodules", "--rec=only"):
+        assert repository.verdict(f"git push {option} origin main") is VerdictKind.ASK
+    repository.git("config", "push.recurseSubmodules", "on-demand")
+    assert repository.verdict("git push origin main") is VerdictKind.ASK
+
+
+def test_files_of_another_work_tree_are_not_changed_unasked(repository: Repository) -> None:
+    repository.git("init", "-q", "vendor")
+    repository.git("-C", "vendor", "commit", "-q", "--allow-empty", "-m", "x")
+    commands = ("git -C vendor checkout -f", "git -C vendor reset --hard", "cd vendor && git stash")
+    for is_moved in (False, True):
+        if is_moved:
+            repository.git("-C", "vendor", "config", "core.worktree", "../..")
+        for command in commands:
+            verdict = repository.verdict(command, "Edit(/docs/**)", is_bypass=True)
+            assert (verdict is VerdictKind.ASK) is is_moved
 
 
 class Conflict:

@@ -51,6 +51,8 @@ REVISION = re.compile(r"(?!-)[\w./+#=-]*(?:@\{(?:[0-9]+|u|upstream)\}|[~^][0-9]*
 
 A text to search for may contain dots, which look like a range.
 """
+AT = re.compile(r"@\{([^}]*)")
+NUMBERED = re.compile(r"-?[0-9]+|u|upstream|push", re.ASCII)
 STASH = re.compile(r"(?:stash@\{)?([0-9]+)\}?", re.ASCII)
 QUIET_STASH = frozenset("clear create drop list show store".split())
 TAKING_STASH = frozenset("apply branch pop".split())
@@ -191,10 +193,13 @@ def _read_merge(subcommand: str, call: GitArguments) -> BranchChange:
 
 
 def _check_revisions(named: list[str]) -> None:
-    """Raise `UnknownValue` for an operand that may stand for several commits."""
+    """Raise `UnknownValue` for an operand that may stand for several commits, or vary in time."""
     # `git cherry-pick topic^!`, `git cherry-pick ^main topic`
     for text in named:
         if text.startswith("^") or any(sign in text for sign in SEVERAL):
+            raise UnknownValue(text)
+        # What `topic@{3.seconds.ago}` is changes until git runs.
+        if not all(map(NUMBERED.fullmatch, AT.findall(text))):
             raise UnknownValue(text)
 
 
@@ -232,6 +237,8 @@ def _changed_names(
 ) -> list[str]:
     """Return the names that a call may change, relative to the top of the work tree."""
     git = GitReader(place, repository)
+    if git.is_elsewhere():
+        raise UnknownValue(str(repository.top))
     if change.only_stages:
         _check_staged(change, git, policy)
         return []
@@ -244,17 +251,29 @@ def _changed_names(
         # A path in place of a branch: `git checkout .claude`, `git checkout .`
         resets |= not any(git.trees_of(text))
         trees = [tree for tree in git.trees_named(text) if tree]
+        # Without stashes, a branch may pose as one: `git stash apply stash@{0}`.
+        if change.unstashes and not trees:
+            raise UnknownValue(text)
         for tree in trees:
             names += git.differing(head, tree, change.paths)
         names += _unstashed(text, trees[0], git) if trees and change.unstashes else ()
     names += _applied(change, git)
     if change.merges:
+        _require_one_meaning(change, git)
         names += git.watched(_rename_targets(change, git), policy)
     if resets:
         names += git.uncommitted(head, policy)
     if change.takes_untracked:
         names += git.names_from("ls-files", "--others", "--exclude-standard", "--full-name", ":/")
     return list(dict.fromkeys(names))
+
+
+def _require_one_meaning(change: BranchChange, git: GitReader) -> None:
+    """Raise `UnknownValue` if a tag has the name of a branch: git takes now one, now the other."""
+    ends = [end for ends in change.ranges for end in ends]
+    for text in dict.fromkeys((*change.revisions, *change.picked, *ends)):
+        if git.is_ambiguous(text):
+            raise UnknownValue(text)
 
 
 def _applied(change: BranchChange, git: GitReader) -> Iterator[str]:

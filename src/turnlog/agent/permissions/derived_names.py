@@ -36,10 +36,18 @@ SUFFIX_OPTIONS = {
     "rsync": re.compile(r"--(?:suffix|backup-dir)(?:=(.*))?", re.S),
 }
 """Options that add a suffix to the name of a file, or put it elsewhere; the group is the value."""
-RECURSIVE = dict.fromkeys(
-    "gunzip gzip pigz unpigz unzstd zstd".split(), re.compile(r"-[^-]*r.*|--r[a-z-]*(?:=.*)?", re.S)
-)
-"""Options with which a program packs or unpacks all files in a directory, whatever their names."""
+CHOOSING = {
+    **dict.fromkeys(
+        "gunzip gzip pigz unpigz unzstd zstd".split(),
+        re.compile(r"-[^-]*r.*|--r[a-z-]*(?:=.*)?", re.S),
+    ),
+    "rsync": re.compile(r"-[^-]*R.*|--rel[a-z-]*", re.S),
+    **dict.fromkeys(("cp", "gcp"), re.compile(r"--par[a-z]*")),
+}
+"""Options with which the files in a directory, or the path of a source, choose what is written.
+
+`gzip -dr src` unpacks `src/.envrc.gz`, and `rsync -R new/./.githooks/x .` writes `.githooks/x`.
+"""
 PLAIN_SUFFIX = re.compile(rf"~|[._-]?(?:bak|backup|old|orig|save)[0-9]*~?|{ENDING}", re.I)
 """A suffix with which no name is protected."""
 
@@ -83,7 +91,7 @@ def makes_up_names(name: str, arguments: Sequence[str]) -> bool:
     """
     if name in SEDS:
         return any(re.search(r"[*/]", suffix) for suffix in _sed_suffixes(arguments))
-    if name in RECURSIVE and any(map(RECURSIVE[name].fullmatch, arguments)):
+    if name in CHOOSING and any(map(CHOOSING[name].fullmatch, arguments)):
         return True
     pattern = SUFFIX_OPTIONS.get(name)
     for argument, behind in pairwise((*arguments, "")) if pattern else ():

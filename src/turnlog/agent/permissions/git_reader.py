@@ -13,6 +13,7 @@ from pathlib import Path
 from turnlog.agent.permissions.bash import UnknownValue
 from turnlog.agent.permissions.file_verdicts import WRITING, restricted_names
 from turnlog.agent.permissions.git_repository import Repository, is_nested_git_place
+from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.path_access import guarded_places, has_protected_part, names_of
 from turnlog.agent.permissions.policy import Policy
 from turnlog.agent.workspace.shell.command_environment import search_path
@@ -21,7 +22,10 @@ from turnlog.format.regular_files import read_regular
 
 PATIENCE = 10.0
 """Maximum seconds for one call of git; it usually takes 5 ms."""
-EXECUTABLE = "100755"
+CONFIGURING = "HOME XDG_CONFIG_HOME GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_CONFIG_NOSYSTEM".split()
+"""Variables that say where git finds settings, for the reader as for the call that is judged."""
+PLAIN, EXECUTABLE = "100644", "100755"
+"""Modes of regular files."""
 LARGEST = 1 << 22
 """Maximum size of a file to hash; a larger one counts as changed."""
 
@@ -31,7 +35,7 @@ class GitReader:
 
     def __init__(self, place: Path, repository: Repository) -> None:
         self._place, self._top = place, repository.top
-        known = {name: os.environ[name] for name in ("HOME",) if name in os.environ}
+        known = {name: os.environ[name] for name in CONFIGURING if name in os.environ}
         known["PATH"] = search_path([repository.top])
         self._environment = known | guard_git("", place, known)
 
@@ -87,6 +91,22 @@ class GitReader:
         refs = (f"refs/remotes/**/{text}", *self._tracking(f"refs/heads/{text}"))
         done = self._run("for-each-ref", "--format=%(objectname)", *refs)
         return [self.tree_of(each) for each in done.stdout.decode().split()]
+
+    def is_ambiguous(self, text: str) -> bool:
+        """Return whether a branch and another ref of the same name are different commits."""
+        found = {self._parse(name) for name in (text, f"refs/heads/{text}")} - {""}
+        return len(found) > 1
+
+    def is_elsewhere(self) -> bool:
+        """Return whether `core.worktree` makes git change files of another directory."""
+        done = self._run("rev-parse", "--show-toplevel")
+        return Path(os.fsdecode(done.stdout).rstrip("\n")) != real_path(self._top)
+
+    def pushes_submodules(self) -> bool:
+        """Return whether settings make `git push` enter submodules, which have remotes as well."""
+        values = self._settings("--get-regexp", r"^(push\.recursesubmodules|submodule\.recurse)$")
+        has_modules = (self._top / ".gitmodules").exists()
+        return has_modules and not {"no", "check", "false"}.issuperset(values)
 
     def _branch(self) -> str:
         """Return the full name of the current branch; empty if HEAD is detached."""
@@ -196,8 +216,9 @@ class GitReader:
             content = read_regular(path, LARGEST)
         except OSError:
             return False
-        # A hook that was disabled with `chmod -x` would become executable again.
-        if (mode == EXECUTABLE) != os.access(path, os.X_OK):
+        # A hook that was disabled with `chmod -x` would become executable again, and a link with
+        # the text of the file as its target would replace the file.
+        if mode != (EXECUTABLE if os.access(path, os.X_OK) else PLAIN):
             return False
         blob = b"blob %d\0" % len(content) + content
         return digest in (hashlib.sha1(blob).hexdigest(), hashlib.sha256(blob).hexdigest())

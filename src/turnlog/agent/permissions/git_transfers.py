@@ -33,11 +33,14 @@ PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
 ENDINGS = ("", ".git", ".bundle")
 OWN = "."
 """The remote of a branch that follows another branch of the same repository."""
+ENTERING = re.compile(r"--rec(?!urse-submodules=(?:no|check)\Z)")
+"""The start of `--recurse-submodules`, unless it pushes no submodule."""
 PLAIN_PUSH = frozenset(
     """
     -4 -6 --all -d --delete --dry-run -f --follow-tags --force --force-if-includes
     --force-with-lease --mirror -n --no-force-with-lease --no-progress --no-signed --no-thin
-    --no-verify --porcelain --progress --prune -q --quiet --set-upstream --tags --thin -u -v
+    --no-recurse-submodules --no-verify --porcelain --progress --prune -q --quiet
+    --recurse-submodules --set-upstream --tags --thin -u -v
     --verbose --verify
     """.split()
 )
@@ -73,6 +76,8 @@ def _guard_push(
         given = arguments_in(_destinations(words), place)
         named = [*given, *(text for text in git.addresses() if text != OWN)]
         unsure = [text for text in named if not _is_elsewhere(text, place, git, policy)]
+        if git.pushes_submodules() or any(ENTERING.match(word.text) for word in words):
+            unsure.append("the remote of a submodule")
     except (UnknownValue, OSError, ValueError):
         unsure = ["what it pushes to"]
     if unsure:
