@@ -33,7 +33,7 @@ PROTECTED = (
         "gh repo clone a/.vscode.git",
     ),
     *("gzip -dr src", "gunzip -r src", "gzip --recursive -d src", "zstd -d -r src"),
-    *("rsync -R src/./x .", "rsync -a --relative src/x .", "cp --parents src/x sub"),
+    *("rsync -R src/./x .", "rsync -a --relative src/x ."),
     *("split -b 1 x .env", "split -a1 --additional-suffix=.json x .mc", "csplit -f.envr -b%x x 2"),
 )
 DENIED = (

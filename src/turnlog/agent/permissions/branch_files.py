@@ -53,6 +53,7 @@ A text to search for may contain dots, which look like a range.
 """
 AT = re.compile(r"@\{([^}]*)")
 NUMBERED = re.compile(r"-?[0-9]+|u|upstream|push", re.ASCII)
+STASHES = "stash"
 STASH = re.compile(r"(?:stash@\{)?([0-9]+)\}?", re.ASCII)
 QUIET_STASH = frozenset("clear create drop list show store".split())
 TAKING_STASH = frozenset("apply branch pop".split())
@@ -252,7 +253,7 @@ def _changed_names(
         resets |= not any(git.trees_of(text))
         trees = [tree for tree in git.trees_named(text) if tree]
         # Without stashes, a branch may pose as one: `git stash apply stash@{0}`.
-        if change.unstashes and not trees:
+        if change.unstashes and not trees and git.tree_of(STASHES):
             raise UnknownValue(text)
         for tree in trees:
             names += git.differing(head, tree, change.paths)

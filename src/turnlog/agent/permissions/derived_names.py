@@ -42,7 +42,6 @@ CHOOSING = {
         re.compile(r"-[^-]*r.*|--r[a-z-]*(?:=.*)?", re.S),
     ),
     "rsync": re.compile(r"-[^-]*R.*|--rel[a-z-]*", re.S),
-    **dict.fromkeys(("cp", "gcp"), re.compile(r"--par[a-z]*")),
 }
 """Options with which the files in a directory, or the path of a source, choose what is written.
 
