@@ -50,7 +50,7 @@ class StorageHints(NamedTuple):
     """Commands to suggest for an object store, with its `dest`, `bucket` and `account`."""
 
     bucket: str
-    """What the provider calls a bucket."""
+    """The provider's word for a bucket."""
     login: str
     """Obtain the credentials that pyarrow looks for."""
     look: str

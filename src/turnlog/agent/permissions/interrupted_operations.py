@@ -21,7 +21,7 @@ REBASES = ("rebase-merge", "rebase-apply")
 
 
 class Continuation(Struct, frozen=True):
-    """What is left of an interrupted operation."""
+    """The rest of an interrupted operation."""
 
     target: tuple[str, ...] = ()
     """The commit whose files are brought back."""
