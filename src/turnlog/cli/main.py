@@ -30,8 +30,10 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         code = run(sys.argv[1:])
-    except OSError:  # the terminal is gone, so the error could not be printed
-        code = 1
+    except OSError:
+        if _has_stderr():
+            raise
+        code = 1  # the terminal is gone, so the error could not be printed
     _leave(code)
 
 
@@ -75,6 +77,16 @@ def _leave(code: int) -> None:
     except OSError:
         code = code or 1
     os._exit(code)
+
+
+def _has_stderr() -> bool:
+    """Return whether stderr still takes text; after a hang-up, writing to a terminal fails."""
+    try:
+        sys.stderr.write("\n")
+        sys.stderr.flush()
+    except OSError:
+        return False
+    return True
 
 
 def _is_wide() -> bool:
