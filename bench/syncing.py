@@ -10,8 +10,8 @@ from measure import Job
 SEND_RATE = 40_000_000
 RECEIVE_RATE = 20_000_000
 """Bytes a second that a sync should reach, with a directory as its destination."""
-UNCHANGED = 0.2
-"""A sync without changes should take at most this share of the first one."""
+UNCHANGED = 0.05
+"""Seconds beyond a start that a sync without changes may take."""
 
 
 def sync_jobs(

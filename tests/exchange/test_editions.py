@@ -1,6 +1,7 @@
 """Edited sessions whose sync fails or is killed: every edition stays listed, and arrives later."""
 
 import errno
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -13,7 +14,8 @@ from turnlog.edit import apply
 from turnlog.errors import Unavailable
 from turnlog.exchange import run
 from turnlog.exchange.directory_transport import DirectoryTransport
-from turnlog.exchange.editions import fork_id
+from turnlog.exchange.editions import MAIN, fork_id, split_editions
+from turnlog.exchange.machine_manifest import FileVersion, Piece, SessionVersion
 from turnlog.exchange.packs import PieceReader
 from turnlog.store.deletion_consent import agreed
 
@@ -120,6 +122,37 @@ def test_a_subagent_next_to_its_session_is_there_once(three: list[SyncedMachine]
     a.path().with_name("agent-a1.jsonl").write_bytes(longer)
     all_sync(three, rounds=2)
     assert [len(subagents(machine)) for machine in three] == [2, 2, 2]
+
+
+def test_a_subagent_that_differs_next_to_the_session_and_in_its_folder_is_two_editions(
+    three: list[SyncedMachine],
+) -> None:
+    a, b, _ = three
+    main = a.write(START)
+    main.with_name("agent-a1.jsonl").write_bytes(SUBAGENT)
+    folder = main.with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    edited = SUBAGENT.replace(b"done", b"DONE")
+    (folder / "agent-a1.jsonl").write_bytes(edited)
+    # In the fork that other machines have of this session, both sub-agents get the same path.
+    b.write(EDITED)
+    require_everywhere(three, START, EDITED, SUBAGENT, edited)
+
+
+def test_former_versions_that_conflict_with_each_other_are_editions() -> None:
+    contents = [SHORTENED, START, EDITED, START.replace(b"hello", b"hey")]
+    pieces = [Piece(hashlib.sha256(raw).digest(), len(raw)) for raw in contents]
+    stored = dict(zip(pieces, contents, strict=True))
+    current, *former = ([piece] for piece in pieces)
+    version = SessionVersion(SESSION, "", [FileVersion(MAIN, "/srv/shop", current, former)])
+    found = split_editions(version, lambda digest, size: stored[Piece(digest, size)])
+    assert [[(file.pieces, file.former) for file in each.files] for each in found] == [
+        [(former[1], [])],
+        [(former[2], [])],
+        [(current, [former[0]])],
+    ]
+    assert found[-1].label == ""
+    assert len({each.label for each in found}) == 3
 
 
 @pytest.mark.parametrize(

@@ -218,30 +218,83 @@ def contested_label(session: str, label: str, uuid: str, line: bytes) -> str:
     return digest.hexdigest()[:32]
 
 
-def split_editions(version: SessionVersion, fetch: Fetch) -> Iterator[SessionVersion]:
-    """Yield each conflicting former version as an edition, then the version without them.
+def split_editions(version: SessionVersion, fetch: Fetch) -> list[SessionVersion]:
+    """Return each conflicting version of a log as an edition, then the version without them.
 
     A machine that cannot read a former version of a log keeps listing it, although it may belong
-    to another edition.
+    to another edition. A sub-agent may be next to the session and in its folder, and only one of
+    the two may have been edited; in a fork, both would be the same file.
     """
     files = {file.role: file for file in version.files}
+    loose = loose_roles(version)
+    editions: list[tuple[str, FileVersion]] = []
     for role, file in list(files.items()):
-        if not (file.is_log and file.former):
+        if not file.is_log:
             continue
-        ours = lines_of(read_segments(file.ranked(), fetch))
-        for former in file.former:
-            theirs = lines_of(read_segments([(piece, 0) for piece in former], fetch))
-            if contest := find_contest(ours, theirs):
+        agreed = None
+        for pieces in _other_versions(files, role, loose.get(role)):
+            # Later versions must agree with each other, too: all of them become one log.
+            agreed = agreed or lines_of(read_segments(file.ranked(), fetch))
+            theirs = lines_of(read_segments([(piece, 0) for piece in pieces], fetch))
+            if contest := find_contest(agreed, theirs):
                 uuid, _, line = contest
                 label = contested_label(version.session, version.label, uuid, line)
-                other = FileVersion(role, file.project, former)
-                listed = [*(files | {role: other}).values()]
-                yield SessionVersion(version.session, label, listed, None)
-                files[role] = own_version(files[role])
-                files[role].former.remove(former)
-    yield SessionVersion(
-        version.session, version.label, list(files.values()), version.local, version.is_deleted
-    )
+                editions.append((label, FileVersion(role, file.project, pieces)))
+                _remove_version(files, role, loose.get(role), pieces)
+            else:
+                agreed |= theirs
+    # Not before all conflicts are known: an edition must not list a conflict of another log.
+    found = [
+        SessionVersion(version.session, label, _replaced(files, other, loose), None)
+        for label, other in editions
+    ]
+    rest = list(files.values())
+    return [
+        *found,
+        SessionVersion(version.session, version.label, rest, version.local, version.is_deleted),
+    ]
+
+
+def loose_roles(version: SessionVersion) -> dict[str, str]:
+    """Return the roles of sub-agents that are in a session's folder and also next to it.
+
+    Keys are the roles in the folder, values those next to the session.
+    """
+    roles = {file.role for file in version.files}
+    loose = {nested_role(role): role for role in roles if is_loose(role)}
+    return {nested: role for nested, role in loose.items() if nested in roles}
+
+
+def _other_versions(
+    files: Mapping[str, FileVersion], role: str, loose: str | None
+) -> list[list[Piece]]:
+    """Return the versions of a log besides the current one."""
+    beside = files.get(loose) if loose else None
+    return [*files[role].former, *([beside.pieces, *beside.former] if beside else [])]
+
+
+def _remove_version(
+    files: dict[str, FileVersion], role: str, loose: str | None, pieces: list[Piece]
+) -> None:
+    """Remove one of the versions that `_other_versions` returned."""
+    beside = files.get(loose) if loose else None
+    kept = files[role] = own_version(files[role])
+    if pieces in kept.former:
+        kept.former.remove(pieces)
+    elif loose and beside and pieces == beside.pieces:
+        kept.former += files.pop(loose).former
+    elif loose and beside:
+        files[loose] = own_version(beside)
+        files[loose].former.remove(pieces)
+
+
+def _replaced(
+    files: Mapping[str, FileVersion], other: FileVersion, loose: Mapping[str, str]
+) -> list[FileVersion]:
+    """Return the files of an edition in which one log is another version."""
+    beside = loose.get(other.role)
+    kept = {role: file for role, file in files.items() if role != beside}
+    return [*(kept | {other.role: other}).values()]
 
 
 def fork_aliases(versions: Iterable[SessionVersion]) -> dict[str, tuple[str, str]]:

@@ -20,6 +20,7 @@ from turnlog.exchange.editions import (
     fork_id,
     has_more,
     lines_of,
+    loose_roles,
     own_version,
     read_log_piece,
     read_segments,
@@ -196,9 +197,10 @@ class Receiver:
         """Merge a version into its edition; create a session if this machine has none for it."""
         files = incoming.version.files
         listed = [pieces for file in files for pieces in (file.pieces, *file.former)]
-        # Without former versions, there is nothing to split. Splitting reads all lines, so it must
-        # not happen if a file is too large.
-        if len(listed) == len(files) or any(map(self.reader.size_problem, listed)):
+        # Usually each log has one version, so there is nothing to split. Splitting reads all lines,
+        # so it must not happen if a file is too large.
+        has_others = len(listed) > len(files) or loose_roles(incoming.version)
+        if not has_others or any(map(self.reader.size_problem, listed)):
             self._receive(incoming)
             return
         for version in split_editions(incoming.version, self.fetch):
