@@ -40,7 +40,11 @@ UNCLEAR = (
         "unzip -: x.zip",
     ),
     *("cpio -id < x.cpio", "7z x x.7z", "pax -r -f x.tar", "jar xf x.zip", "tar $X"),
+    *("gzip -dN x.gz", "gunzip --name x.gz"),
 )
+
+
+KEEP = "Edit(/docs/keep.md)"
 
 
 def tar_of(*names: str, links: dict[str, str] | None = None) -> bytes:
@@ -62,12 +66,14 @@ def put(root: Path, *names: str) -> None:
             archive.writestr(name, "x")
 
 
-def kind_of(command: str, root: Path) -> VerdictKind:
+def kind_of(
+    command: str, root: Path, mode: ApprovalMode = ApprovalMode.DEFAULT, rule: str = KEEP
+) -> VerdictKind:
     subprocess.run(["git", "init", "-q", str(root)], check=True)
-    programs = "tar bsdtar unzip cpio 7z pax jar cat".split()
+    programs = "tar bsdtar unzip cpio 7z pax jar gzip gunzip cat".split()
     allow = tuple(parse_rule(f"Bash({each}:*)", root, "test") for each in programs)
-    deny = (parse_rule("Edit(/docs/keep.md)", root, "test"),)
-    policy = Policy(deny, (), allow, ApprovalMode.DEFAULT, root, (root,))
+    deny = (parse_rule(rule, root, "test"),)
+    policy = Policy(deny, (), allow, mode, root, (root,))
     return decide("Bash", [Runs(command)], policy).kind
 
 
@@ -84,6 +90,16 @@ def test_an_archive_replaces_no_denied_or_protected_file(
 def test_an_archive_that_cannot_be_looked_at_asks(command: str, tmp_path: Path) -> None:
     put(tmp_path, "src/app.py")
     assert kind_of(command, tmp_path) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("command", UNCLEAR)
+@pytest.mark.parametrize("rule", [KEEP, "Read(.env)"])
+def test_no_mode_unpacks_it_if_a_rule_denies_a_file(
+    rule: str, command: str, tmp_path: Path
+) -> None:
+    put(tmp_path, "src/app.py")
+    assert kind_of(command, tmp_path, ApprovalMode.BYPASS, rule) is VerdictKind.ASK
+    assert kind_of(command, tmp_path, ApprovalMode.BYPASS, "WebSearch") is VerdictKind.ALLOW
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,12 @@ from turnlog.agent.permissions.archive_members import (
     list_members,
 )
 from turnlog.agent.permissions.bash import UnknownValue, Word
-from turnlog.agent.permissions.file_verdicts import WRITING, judge_read, restricted
+from turnlog.agent.permissions.file_verdicts import (
+    WRITING,
+    judge_read,
+    restricted,
+    unknown_files,
+)
 from turnlog.agent.permissions.path_access import is_guarded
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.working_directories import arguments_in, path_in
@@ -50,11 +55,7 @@ OLD_STYLE = re.compile(r"[a-zA-Z]+")
 FLAGS = "xvzjJapokmn"
 """Options of tar that take no value and do not change file names."""
 STRIP = re.compile(r"--strip-components=[0-9]")
-UNKNOWN_ARCHIVE = AccessDecision(
-    VerdictKind.ASK,
-    "which files the archive has is only known when it is unpacked",
-    is_guarded=True,
-)
+UNKNOWN = "which files the archive has is only known when it is unpacked"
 DAMAGED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
@@ -78,7 +79,7 @@ def guard_archives(
         archive, folder = path_in(given.archive, place), path_in(given.folder, place)
         members = list_members(read_regular(archive, LARGEST), is_zip=name == "unzip")
     except (NotUnderstood, UnknownValue, *DAMAGED):
-        yield UNKNOWN_ARCHIVE
+        yield unknown_files(UNKNOWN, policy)
         return
     yield from _judge(members, folder, policy)
 
@@ -104,13 +105,13 @@ def _judge(members: list[ArchiveMember], folder: Path, policy: Policy) -> Iterat
     shared = {end for member in members for end in _ends(member.shared)}
     names = sorted({*shared, *(end for member in members for end in _ends(member.name))})
     if _has_hidden_targets(members) or len(names) > MOST_NAMES:
-        yield UNKNOWN_ARCHIVE
+        yield unknown_files(UNKNOWN, policy)
         return
     for name in names:
         try:
             path = path_in(name, folder)
         except UnknownValue:
-            yield UNKNOWN_ARCHIVE
+            yield unknown_files(UNKNOWN, policy)
             return
         if found := restricted(path, policy, WRITING, "Edit"):
             yield AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.permissions.bash import UnknownValue, Word
-from turnlog.agent.permissions.file_verdicts import READING, WRITING, restricted
+from turnlog.agent.permissions.file_verdicts import READING, WRITING, restricted, unknown_files
 from turnlog.agent.permissions.git_calls import GitArguments, parse_call
 from turnlog.agent.permissions.git_reader import GitReader
 from turnlog.agent.permissions.git_repository import Repository
@@ -58,7 +58,7 @@ STASH = re.compile(r"(?:stash@\{)?([0-9]+)\}?", re.ASCII)
 QUIET_STASH = frozenset("clear create drop list show store".split())
 TAKING_STASH = frozenset("apply branch pop".split())
 UNTRACKED = frozenset(("-u", "--include-untracked"))
-UNKNOWN = "which files git changes is only known when it runs"
+UNKNOWN_CHANGE = "which files git changes is only known when it runs"
 
 
 class BranchChange(Struct, frozen=True):
@@ -84,12 +84,6 @@ class BranchChange(Struct, frozen=True):
     """True if it changes only the index."""
 
 
-def unknown_files(policy: Policy) -> AccessDecision:
-    """Return the decision about a call that may change any file, even one that a rule restricts."""
-    has_rules = any(rule.tool in WRITING for rule in (*policy.deny, *policy.ask))
-    return AccessDecision(VerdictKind.ASK, UNKNOWN, is_firm=has_rules, is_guarded=True)
-
-
 def guard_branch(
     words: tuple[Word, ...], place: Path, repository: Repository, policy: Policy
 ) -> Iterator[AccessDecision]:
@@ -100,15 +94,15 @@ def guard_branch(
         change = read_change(arguments_in(words[1:], place), repository.directory)
         names = _changed_names(change, place, repository, policy) if change else []
     except (OSError, UnknownValue, ValueError, subprocess.TimeoutExpired):
-        yield unknown_files(policy)
+        yield unknown_files(UNKNOWN_CHANGE, policy)
         return
     if len(names) > MOST_NAMES:
-        yield unknown_files(policy)
+        yield unknown_files(UNKNOWN_CHANGE, policy)
         return
     for path in (repository.top / name for name in names):
         # A file or link replaces the directory, with everything in it.
         if path.is_dir() and not path.is_symlink():
-            yield unknown_files(policy)
+            yield unknown_files(UNKNOWN_CHANGE, policy)
             return
         if is_guarded(path, policy.directories, policy.added_path):
             yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)

@@ -111,24 +111,24 @@ def _analyze(command: ShellCommand) -> CommandFindings:
     footprint = footprint_of(displacement, command.places, policy)
     general = [*_restrictions(command), *_guards(command), *_listings(command)]
     is_alone = len(command.inner) == 1
-    if not command.is_open or command.has_file_rules:
+    if not command.is_open or command.policy.has_file_rules:
         general += judge_displacement(
             displacement, footprint, command.runs, policy, is_alone=is_alone
         )
-    is_bypass = policy.mode is ApprovalMode.BYPASS and command.has_file_rules
+    is_bypass = policy.mode is ApprovalMode.BYPASS and command.policy.has_file_rules
     if is_bypass or any(rule.tool == COMMANDS for rule in policy.allow):
         general += guard_repositories(script, command.inner, policy)
     if script.unclear:
         reason = f"the command is unclear: {'; '.join(script.unclear)}"
         # File rules hold in every mode, but only see files that the parser has found.
-        is_firm = script.is_misread and command.has_file_rules
+        is_firm = script.is_misread and command.policy.has_file_rules
         general.append(AccessDecision(VerdictKind.ASK, reason, is_firm=is_firm))
     is_named = _is_named_whole(command)
     parts = tuple(
         PartFindings(part, () if is_named else tuple(judge_part(part, command)))
         for part in script.parts
     )
-    if not command.is_open or command.has_file_rules:
+    if not command.is_open or command.policy.has_file_rules:
         asks = any(found.kind is not VerdictKind.ALLOW for part in parts for found in part.findings)
         # If a part asks, the user sees the whole command anyway. One more reason, which no rule can
         # lift, would only suppress the offer to always allow that part.
@@ -185,7 +185,7 @@ def _to_run(command: ShellCommand) -> str | None:
 
 def _listings(command: ShellCommand) -> Iterator[AccessDecision]:
     """Yield what deny and ask rules decide, in every mode, about directories that patterns list."""
-    for part in command.script.parts if command.has_file_rules else ():
+    for part in command.script.parts if command.policy.has_file_rules else ():
         for word in patterns_in(part):
             for place in filter(None, command.places):
                 try:
@@ -213,7 +213,7 @@ def _restrictions(command: ShellCommand) -> Iterator[AccessDecision]:
 
 
 def _guards(command: ShellCommand) -> Iterator[AccessDecision]:
-    is_still = command.has_file_rules and command.is_still
+    is_still = command.policy.has_file_rules and command.is_still
     for inner in command.inner:
         CLOCK.check()
         given = (inner.part, command.text, command.places, command.policy)

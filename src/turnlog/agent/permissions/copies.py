@@ -16,8 +16,12 @@ from turnlog.agent.permissions.bash import (
     is_link,
     is_there,
 )
-from turnlog.agent.permissions.displacement import FILE_RULES
-from turnlog.agent.permissions.file_verdicts import WRITING, judge_write, restricted_names
+from turnlog.agent.permissions.file_verdicts import (
+    WRITING,
+    judge_write,
+    restricted_names,
+    unknown_files,
+)
 from turnlog.agent.permissions.git_repository import git_places
 from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.path_access import (
@@ -59,7 +63,6 @@ def judge_copies(
     `follows`, the directories that links lead to are copied as well.
     """
     target = path_in(effect.writes[-1], place)
-    has_rules = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
     for source in (path_in(text, place) for text in effect.moved):
         if not is_there(source):
             yield AccessDecision(
@@ -74,7 +77,7 @@ def judge_copies(
                 yield from _judge_landing(source, landing, policy, follows=follows)
             except UnknownValue:
                 reason = f"{source} holds too much to be checked"
-                yield AccessDecision(VerdictKind.ASK, reason, is_firm=has_rules, is_guarded=True)
+                yield unknown_files(reason, policy)
 
 
 def guard_copies(

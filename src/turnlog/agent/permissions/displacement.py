@@ -19,7 +19,6 @@ from turnlog.agent.permissions.working_directories import arguments_in, path_in
 from turnlog.agent.workspace.access import DirectoryUse, Runs
 
 MOVERS = frozenset("mv rename rm rmdir unlink".split())
-FILE_RULES = ("Read", "Edit")
 
 
 class Displacement:
@@ -60,7 +59,7 @@ def judge_displacement(
 
     With file rules, this applies in every mode: a rule would not recognize the moved file.
     """
-    is_firm = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
+    is_firm = policy.has_file_rules
     used = [*own.places, *(place for each in runs.running for place in each.places)]
     for path in own.displaced:
         if any(_is_at_or_above(path, place) for place in used):

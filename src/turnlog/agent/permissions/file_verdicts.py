@@ -76,6 +76,14 @@ def judge_write(path: Path, policy: Policy) -> AccessDecision:
     return AccessDecision(VerdictKind.ASK, f"it writes {path}")
 
 
+def unknown_files(reason: str, policy: Policy) -> AccessDecision:
+    """Return the decision about a call that may write any file, and so a protected or denied one.
+
+    No rule for the command lifts it, and with rules about files, no mode does either.
+    """
+    return AccessDecision(VerdictKind.ASK, reason, is_firm=policy.has_file_rules, is_guarded=True)
+
+
 def restricted(
     path: Path, policy: Policy, denying: tuple[str, ...], asking: str = "Read"
 ) -> AccessDecision | None:

@@ -19,8 +19,13 @@ from turnlog.agent.permissions.bash import (
     is_folder,
     is_there,
 )
-from turnlog.agent.permissions.branch_files import BRINGING, guard_branch, unknown_files
-from turnlog.agent.permissions.file_verdicts import READING, judge_read, restricted_names
+from turnlog.agent.permissions.branch_files import BRINGING, UNKNOWN_CHANGE, guard_branch
+from turnlog.agent.permissions.file_verdicts import (
+    READING,
+    judge_read,
+    restricted_names,
+    unknown_files,
+)
 from turnlog.agent.permissions.git_index import doubt_index
 from turnlog.agent.permissions.git_reader import GitReader
 from turnlog.agent.permissions.git_repository import (
@@ -77,7 +82,7 @@ def guard_repositories(
             known = places if words in direct else None
             yield from _guard_call(words, known, policy, may_grow=may_grow)
             if _is_stale(words, changing, is_ordered=script.is_ordered and not script.has_loop):
-                yield unknown_files(policy)
+                yield unknown_files(UNKNOWN_CHANGE, policy)
 
 
 def _sets_repository(inner: tuple[Inner, ...]) -> bool:
@@ -100,7 +105,7 @@ def _guard_call(
     if not found:
         yield _asks("which repository git uses is only known when it runs")
         if not BRINGING.isdisjoint(word.text for word in words[1:]):
-            yield unknown_files(policy)
+            yield unknown_files(UNKNOWN_CHANGE, policy)
     for place in found:
         yield from _guard_place(words, place, policy, may_grow=may_grow)
 
@@ -155,7 +160,7 @@ def _guard_place(
                 yield from _guard_template(repository, policy)
                 # A merge that stopped at a conflict ends with the stash that it started with.
                 if is_there(repository.directory / "MERGE_AUTOSTASH"):
-                    yield unknown_files(policy)
+                    yield unknown_files(UNKNOWN_CHANGE, policy)
             if called[1:] and called[1].text in ADDING:
                 yield from _guard_staging(called[2:], place, repository, policy)
 

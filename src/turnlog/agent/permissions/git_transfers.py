@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from turnlog.agent.permissions.bash import UnknownValue, Word
-from turnlog.agent.permissions.displacement import FILE_RULES
+from turnlog.agent.permissions.file_verdicts import unknown_files
 from turnlog.agent.permissions.git_reader import GitReader
 from turnlog.agent.permissions.git_repository import Repository
 from turnlog.agent.permissions.path_access import names_of
@@ -53,10 +53,8 @@ def guard_transfer(
     """Ask about a call that runs programs of another repository, or swaps objects for others."""
     subcommand = words[1].text if words[1:] else ""
     texts = [word.text for word in words[2:]]
-    has_rules = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
     if any(map(REPLACING.search, texts)):
-        reason = "refs/replace makes git show other content"
-        yield AccessDecision(VerdictKind.ASK, reason, is_firm=has_rules, is_guarded=True)
+        yield unknown_files("refs/replace makes git show other content", policy)
     if subcommand in TRANSFERS and any(map(HELPER.match, texts)):
         reason = "the address names a program that git runs"
         is_firm = bool(policy.deny or policy.ask)

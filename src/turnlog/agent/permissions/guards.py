@@ -28,7 +28,13 @@ from turnlog.agent.permissions.bash import (
 from turnlog.agent.permissions.copies import guard_copies, guard_trees
 from turnlog.agent.permissions.derived_names import derived_names, makes_up_names, without_ending
 from turnlog.agent.permissions.downloads import expands_addresses, is_named_elsewhere
-from turnlog.agent.permissions.file_verdicts import READING, WRITING, restricted, restricted_names
+from turnlog.agent.permissions.file_verdicts import (
+    READING,
+    WRITING,
+    restricted,
+    restricted_names,
+    unknown_files,
+)
 from turnlog.agent.permissions.git_index import tracked_names
 from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
@@ -70,6 +76,7 @@ from turnlog.agent.workspace.access import AMBIGUOUS_NAMES
 
 MOST_GUESSES = 100
 """Maximum number of strings in one call that are tried as paths."""
+UNKNOWN_TARGET = "which file it writes is only known when it runs"
 TAKING_ALL = frozenset("mv rm shred".split())
 """Programs that change everything below a directory argument."""
 
@@ -83,7 +90,7 @@ def guard(
     `is_still` is true if nothing changes files between the verdict and the end of the command.
     """
     words = without_wrappers(part.words)
-    if evaluates(part) and _has_rules(policy, "Read", "Edit"):
+    if evaluates(part) and policy.has_file_rules:
         yield _doubt(policy, "Read", "Edit")
     if not words or part.is_test:
         return
@@ -122,10 +129,10 @@ def _guard_effect(
         reads = [path_in(text, place) for text in effect.reads]
         writes = written_paths(effect, place)
     except UnknownValue:
-        if _has_rules(policy, "Read", "Edit"):
+        if policy.has_file_rules:
             yield _doubt(policy, "Read", "Edit")
         if effect.writes:
-            yield UNKNOWN_TARGET
+            yield unknown_files(UNKNOWN_TARGET, policy)
         return
     yield from _restrictions(reads, policy, READING, "Read")
     yield from _restrictions(writes, policy, WRITING, "Edit")
@@ -185,7 +192,7 @@ def _guard_below(
     removed = [path_in(text, place) for text in effect.removes]
     if _has_rules(policy, "Read"):
         yield from restrictions_below(reads, policy, READING, "Read", effect.endings)
-    if _has_rules(policy, "Read", "Edit"):
+    if policy.has_file_rules:
         yield from restrictions_below(removed, policy, WRITING, "Edit")
     yield from _protected_below(removed)
 
@@ -305,7 +312,7 @@ def _guard_unknown(
         yield _doubt(policy, "Read")
     yield from _guard_protected(call, place, policy, is_complete=is_complete)
     yield from _guard_find(call, place, policy)
-    if call.changed_trees and _has_rules(policy, "Read", "Edit"):
+    if call.changed_trees and policy.has_file_rules:
         yield from _guard_trees(call, place, policy)
 
 
@@ -351,7 +358,7 @@ def _guard_guess(
         yield found if is_sure else AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
     if is_named and call.name in COPYING | RECURSING and _has_rules(policy, "Read"):
         yield from _guard_packing(path, policy)
-    if is_named and call.name in WRITERS | RECURSING and _has_rules(policy, "Read", "Edit"):
+    if is_named and call.name in WRITERS | RECURSING and policy.has_file_rules:
         yield from restrictions_below([path], policy, WRITING, "Edit")
     if not call.can_write or not _has_rules(policy, "Edit"):
         return
@@ -409,7 +416,7 @@ def _guard_protected(
         return
     texts, _ = _known_texts(call.written, place)
     if (not is_complete and call.is_writer) or _is_named_elsewhere(call, texts):
-        yield UNKNOWN_TARGET
+        yield unknown_files(UNKNOWN_TARGET, policy)
     derived = derived_names(call.name, texts)
     for text in _guesses([*texts, *derived])[:MOST_GUESSES]:
         with suppress(UnknownValue):
@@ -439,7 +446,7 @@ def _guard_find(call: ProgramCall, place: Path | None, policy: Policy) -> Iterat
             folders = [path_in(text, place) for text in arguments_in((word,), place)]
             entries = [(each, below) for each in folders for below in entries_below(each, NAMES)]
         except UnknownValue:
-            yield UNKNOWN_TARGET
+            yield unknown_files(UNKNOWN_TARGET, policy)
             continue
         matching = [each for each in entries if fnmatchcase(each[1].name.casefold(), pattern)]
         yield from _guard_removals(matching, policy)
@@ -468,12 +475,6 @@ def _restrictions(
 
 def _has_rules(policy: Policy, *tools: str) -> bool:
     return any(rule.tool in tools for rule in (*policy.deny, *policy.ask))
-
-
-UNKNOWN_TARGET = AccessDecision(
-    VerdictKind.ASK, "which file it writes is only known when it runs", is_guarded=True
-)
-"""The file may be a protected one."""
 
 
 def _doubt(policy: Policy, *tools: str) -> AccessDecision:

@@ -18,7 +18,6 @@ from turnlog.agent.permissions.bash import (
     is_folder,
     is_link,
 )
-from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.launchers import without_wrappers
 from turnlog.agent.permissions.links import links_on
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
@@ -69,7 +68,7 @@ def judge_interference(
 
     With file rules, this applies in every mode: a rule would not recognize the changed file.
     """
-    has_rules = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
+    has_rules = policy.has_file_rules
     if len(script.parts) < 2 and not script.has_loop:
         return
     try:

@@ -17,9 +17,6 @@ from turnlog.agent.permissions.bash import (
     is_folder,
 )
 from turnlog.agent.permissions.copies import judge_copies
-from turnlog.agent.permissions.displacement import (
-    FILE_RULES,
-)
 from turnlog.agent.permissions.file_verdicts import judge_output, judge_read, judge_write
 from turnlog.agent.permissions.git_index import doubt_index
 from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
@@ -263,7 +260,7 @@ def _depends_on_time(effect: ProgramEffect, command: ShellCommand) -> bool:
 
     A directory may then contain a file that a rule covers; git may find another repository.
     """
-    is_searched = effect.is_recursive and command.has_file_rules
+    is_searched = effect.is_recursive and command.policy.has_file_rules
     return bool(effect.writes or effect.uses_git or is_searched)
 
 
@@ -320,10 +317,12 @@ def _judge_target(target: Word, judge: Judge, command: ShellCommand) -> Iterator
                 yield judge(path_in(text, place), command.policy)
         except UnknownValue:
             reason = f"which file {target.source} names is only known when it runs"
-            has_rule = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
             # It may be a protected file, or one that a rule denies.
             yield AccessDecision(
-                VerdictKind.ASK, reason, is_firm=has_rule, is_guarded=judge is judge_output
+                VerdictKind.ASK,
+                reason,
+                is_firm=policy.has_file_rules,
+                is_guarded=judge is judge_output,
             )
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from turnlog.agent.permissions.bash import UNKNOWN, SimpleCommand, UnknownValue, Word
-from turnlog.agent.permissions.file_verdicts import WRITING, restricted
+from turnlog.agent.permissions.file_verdicts import WRITING, restricted, unknown_files
 from turnlog.agent.permissions.git_repository import find_repository
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
 from turnlog.agent.permissions.path_access import is_guarded
@@ -67,9 +67,7 @@ QUITTING = "--quit"
 With `--abort` and `--skip`, git returns to a commit that another call may have replaced, and with
 `--continue` it applies patches that nobody looks at here.
 """
-UNKNOWN_PATCH = AccessDecision(
-    VerdictKind.ASK, "which files the patch changes is only known when it runs", is_guarded=True
-)
+UNKNOWN_PATCH = "which files the patch changes is only known when it runs"
 
 
 def guard_patches(
@@ -82,11 +80,11 @@ def guard_patches(
         paths = find_patches(name, words, part, place)
         texts = [read_regular(path, LARGEST).decode("utf-8", "replace") for path in paths]
     except (OSError, UnknownValue):
-        yield UNKNOWN_PATCH
+        yield unknown_files(UNKNOWN_PATCH, policy)
         return
     # No file is named, so the patch comes through a pipe, and nobody has seen it yet.
     if not texts and part.is_fed:
-        yield UNKNOWN_PATCH
+        yield unknown_files(UNKNOWN_PATCH, policy)
     yield from _judge_objects(words, texts, policy)
     target = _target(name, words, place)
     for path, text in zip(paths, texts, strict=True):
@@ -116,7 +114,7 @@ def _judge_objects(
     is_merge = any(word.text in THREE_WAY for word in words)
     # A merge follows renames: a patch for one file may change another.
     if is_merge and words[0].text == "am":
-        yield UNKNOWN_PATCH
+        yield unknown_files(UNKNOWN_PATCH, policy)
     rules = [rule for rule in (*policy.deny, *policy.ask) if rule.tool == "Read"]
     if rules and (is_merge or any(map(BINARY.search, texts))):
         yield AccessDecision(VerdictKind.ASK, f"{rules[0].text} may be about it", is_firm=True)
@@ -156,7 +154,7 @@ def _judge_names(
     # A patch of a hundred thousand names would hold up the chat: each tail is compared with
     # each rule.
     if len(ends) > MOST_NAMES:
-        yield UNKNOWN_PATCH
+        yield unknown_files(UNKNOWN_PATCH, policy)
         return
     for end in sorted(filter(None, ends)):
         try:
@@ -171,7 +169,7 @@ def _judge_names(
 
 def _judge(path: Path, text: str, headers: list[str], policy: Policy) -> Iterator[AccessDecision]:
     if _is_encoded(text) or any(map(ESCAPED.search, headers)):
-        yield UNKNOWN_PATCH
+        yield unknown_files(UNKNOWN_PATCH, policy)
     if mentions_protected(headers):
         yield AccessDecision(VerdictKind.ASK, f"{path} changes a protected file", is_guarded=True)
     for rule in (*policy.deny, *policy.ask):

@@ -68,6 +68,11 @@ class Policy(Struct, frozen=True):
         """The bases of deny and ask patterns: `Read(.env)` applies in every directory."""
         return self.directories or (self.cwd,)
 
+    @property
+    def has_file_rules(self) -> bool:
+        """True if a deny or ask rule is about files."""
+        return any(rule.tool in ("Read", "Edit") for rule in (*self.deny, *self.ask))
+
 
 class AccessDecision(Struct, frozen=True):
     """The decision about one access of a call."""

@@ -13,9 +13,6 @@ from turnlog.agent.permissions.bash import (
     Word,
     parse_script,
 )
-from turnlog.agent.permissions.displacement import (
-    FILE_RULES,
-)
 from turnlog.agent.permissions.interference import (
     is_still,
     may_write,
@@ -81,11 +78,6 @@ class ShellCommand(Struct, frozen=True):
         """True if it runs immediately, with no other command, and changes nothing."""
         is_busy = self.is_delayed or self.runs.running or self.script.unclear
         return not is_busy and is_still((inner.part for inner in self.inner), self.places)
-
-    @property
-    def has_file_rules(self) -> bool:
-        """True if there is a deny or ask rule for files."""
-        return any(r.tool in FILE_RULES for r in (*self.policy.deny, *self.policy.ask))
 
 
 def parse_command(runs: Runs, policy: Policy) -> ShellCommand:

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from turnlog.agent.permissions.bash import TooComplex, UnknownValue, expand_glob, fresh_budgets
 from turnlog.agent.permissions.commands import CommandFindings, analyze_command
-from turnlog.agent.permissions.displacement import FILE_RULES
-from turnlog.agent.permissions.file_verdicts import judge_read, judge_write
+from turnlog.agent.permissions.file_verdicts import judge_read, judge_write, unknown_files
 from turnlog.agent.permissions.git_repository import git_places
 from turnlog.agent.permissions.links import ways_of
 from turnlog.agent.permissions.path_access import (
@@ -208,9 +207,8 @@ def _judge_known(
     try:
         return _judge(tool, access, policy)
     except UnknownValue as unknown:
-        is_ruled = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
         reason = f"it is unknown where {unknown} leads"
-        return AccessDecision(VerdictKind.ASK, reason, is_firm=is_ruled, is_guarded=True)
+        return unknown_files(reason, policy)
 
 
 def _judge(
