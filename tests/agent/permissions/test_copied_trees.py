@@ -125,6 +125,21 @@ def test_a_cycle_of_links_asks(project: Path) -> None:
     assert verdict("rsync -a new/ out/", project, *RULES).kind is VerdictKind.ALLOW
 
 
+def test_a_file_that_is_left_out_is_not_written(project: Path) -> None:
+    rules = (*RULES, "Bash(tar:*)")
+    for command in (
+        "rsync -a --exclude=.git --exclude=.venv/ src/ out/",
+        "tar cf x.tar --exclude=.git src",
+    ):
+        assert verdict(command, project, *rules).kind is VerdictKind.ALLOW
+    # The value of `-T` may look like an option, and be a directory to write to.
+    for command in (
+        "rsync -aT --exclude=x/.git/hooks src/ out/",
+        "rsync -a --exclude=.git src/ .git/",
+    ):
+        assert verdict(command, project, *rules).kind is VerdictKind.ASK
+
+
 @pytest.mark.parametrize("command", ["cp -r new/deep .", "rsync -a new/ ."])
 def test_hooks_of_a_nested_repository_are_not_overwritten(command: str, project: Path) -> None:
     nested = project / "deep/vendor"

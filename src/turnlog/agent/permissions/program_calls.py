@@ -68,6 +68,12 @@ FOUND = re.compile(r"-[^-]*[xX].*|--exec.*")
 """An option of fd that runs a program for each file found."""
 SCRIPT = re.compile(r"[\w./~][\w./~+-]*")
 """The path of a script, as opposed to script text such as the first argument of awk."""
+EXCLUDED = re.compile(r"--exclude=[^/]+/?")
+"""An option of rsync and tar that leaves a file out.
+
+With a slash, it may be the path of a file if another option takes it as its value.
+"""
+EXCLUDERS = frozenset("bsdtar gtar rsync tar".split())
 SUBCOMMAND = re.compile(r"[a-z][a-z0-9-]*")
 MESSAGE = re.compile(r"-[aqsv]*m|--message")
 """The option of `git commit` and `git tag` that a message follows: `-m`, or clustered as `-am`."""
@@ -132,7 +138,12 @@ class ProgramCall(Struct, frozen=True):
 
     @property
     def written(self) -> tuple[Word, ...]:
-        """The arguments that may name a file to write, without the script of an interpreter."""
+        """The arguments that may name a file to write.
+
+        The script of an interpreter and files that are left out are not among them.
+        """
+        if self.is_known and self.name in EXCLUDERS:
+            return tuple(word for word in self.words if not EXCLUDED.fullmatch(word.text))
         is_script = self.words and SCRIPT.fullmatch(self.words[0].text)
         return self.words[1:] if is_script and _runs_scripts(self.name) else self.words
 
