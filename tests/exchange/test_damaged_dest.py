@@ -146,6 +146,25 @@ def test_a_pack_that_nobody_has_any_more_is_reported(three: list[SyncedMachine])
     assert b.path().read_bytes() == START
 
 
+def test_removed_lines_that_nobody_can_read_do_not_stop_a_session(
+    three: list[SyncedMachine],
+) -> None:
+    a, b, _ = three
+    a.write(START)
+    all_sync(three)
+    shorter = b"".join(START.splitlines(keepends=True)[:-1])
+    for machine in three:
+        machine.write(shorter)
+    (pack,) = files(a, "packs")
+    truncate(pack)
+    a.append(session(user("from a", uuid="a1")))
+    b.append(session(user("from b", uuid="b1")))
+    all_sync(three, rounds=2)
+    assert all(b"from a" in m.path().read_bytes() for m in three)
+    assert all(b"from b" in m.path().read_bytes() for m in three)
+    assert [problem.name for problem in a.sync().problems][-1] == f"packs/{pack.name}"
+
+
 def test_a_sync_without_damage_writes_nothing(three: list[SyncedMachine]) -> None:
     a, b, _ = three
     a.write(START)

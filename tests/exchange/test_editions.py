@@ -139,6 +139,78 @@ def test_a_subagent_that_differs_next_to_the_session_and_in_its_folder_is_two_ed
     require_everywhere(three, START, EDITED, SUBAGENT, edited)
 
 
+def test_a_subagent_in_three_places_is_three_editions(three: list[SyncedMachine]) -> None:
+    main = three[0].write(START)
+    versions = [SUBAGENT, SUBAGENT.replace(b"done", b"DONE"), SUBAGENT.replace(b"done", b"Done")]
+    folders = [main.parent, main.parent / "subagents", main.with_suffix("") / "subagents"]
+    for folder, content in zip(folders, versions, strict=True):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "agent-a1.jsonl").write_bytes(content)
+    require_everywhere(three, START, *versions)
+
+
+def test_a_subagent_of_a_fork_may_be_next_to_it(three: list[SyncedMachine]) -> None:
+    a, b, _ = three
+    a.write(START)
+    all_sync(three)
+    b.write(EDITED)
+    all_sync(three, rounds=2)
+    fork = fork_of(a)
+    # A client up to 2.0 that resumes the fork writes its sub-agents there.
+    content = session(user("task"), assistant(text("done")), session_id=fork.stem)
+    fork.with_name("agent-a1.jsonl").write_bytes(content)
+    require_everywhere(three, START, EDITED, content)
+    assert list(subagents(a)) == ["agent-a1.jsonl"]
+
+
+def test_a_line_added_to_one_of_two_places_of_a_subagent_reaches_the_fork_below_another_home(
+    three: list[SyncedMachine],
+) -> None:
+    a, b, _ = three
+    content = session(user("hi", cwd=f"{a.home}/shop"))
+    main = a.write(content, directory=f"{a.home}/shop")
+    nested = main.with_suffix("") / "subagents/agent-a1.jsonl"
+    nested.parent.mkdir(parents=True)
+    nested.write_bytes(SUBAGENT)
+    all_sync([a, b])
+    path = b.path(directory=f"{b.home}/shop")
+    subagent = path.with_name("agent-a1.jsonl")
+    subagent.write_bytes(SUBAGENT)
+    b.sync()
+    edited = content.replace(b"hi", b"HI")
+    path.write_bytes(edited)
+    b.sync()
+    longer = session(user("task"), assistant(text("done")), user("more"))
+    subagent.write_bytes(longer)
+    require_everywhere([b, a], content, edited, longer)
+
+
+def test_a_subagent_is_kept_in_a_folder_if_that_of_an_edited_fork_has_its_place(
+    three: list[SyncedMachine],
+) -> None:
+    _, b, _ = three
+    b.write(START)
+    b.sync()
+    b.write(EDITED)
+    b.sync()
+    fork = fork_of(b)
+    b.write(START)  # undone: the session and the fork are one edition now
+    b.sync()
+    content = session(user("task"), assistant(text("done")), session_id=fork.stem)
+    subagent = fork.with_name("agent-a1.jsonl")
+    subagent.write_bytes(content)
+    b.sync()
+    edited, changed = START.replace(b"hi", b"HI"), content.replace(b"done", b"DONE")
+    fork.write_bytes(edited)
+    subagent.write_bytes(changed)
+    require_everywhere(three, START, EDITED, content, edited, changed)
+
+
+def fork_of(machine: SyncedMachine) -> Path:
+    (found,) = set(machine.path().parent.glob("*.jsonl")) - {machine.path()}
+    return found
+
+
 def test_former_versions_that_conflict_with_each_other_are_editions() -> None:
     contents = [SHORTENED, START, EDITED, START.replace(b"hello", b"hey")]
     pieces = [Piece(hashlib.sha256(raw).digest(), len(raw)) for raw in contents]

@@ -15,6 +15,7 @@ from turnlog.errors import Conflict, UsageError
 from turnlog.exchange import ExchangeOptions, application, local_scan, run
 from turnlog.exchange.editions import fork_id
 from turnlog.store.deletion_consent import agreed
+from turnlog.store.paths import folder_name
 
 START = session(user("hi"), assistant(text("hello")))
 
@@ -56,6 +57,36 @@ def test_a_session_arrives_byte_for_byte_below_the_other_home(three: list[Synced
     arrived = b.path(directory=f"{b.home}/shop")
     assert arrived.read_bytes() == content
     assert arrived.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("more", [tail("on"), b'{"type":"mode"}\n'], ids=["prompt", "mode"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["state kept", "state lost"])
+def test_a_session_continued_on_another_machine_stays_in_its_project(
+    three: list[SyncedMachine], more: bytes, is_known: bool
+) -> None:
+    a, b, c = three
+    a.write(session(user("hi", cwd=f"{a.home}/shop")), directory=f"{a.home}/shop")
+    all_sync([a, b])
+    # The first lines name the directory of another machine.
+    path = b.path(directory=f"{b.home}/shop")
+    path.write_bytes(path.read_bytes() + more)
+    if not is_known:
+        b.lose_state()
+    all_sync([b, c, a])
+    for machine in three:
+        assert machine.logs() == [machine.path(directory=f"{machine.home}/shop")]
+        assert machine.logs()[0].read_bytes() == path.read_bytes()
+
+
+def test_the_fork_of_an_edited_session_is_in_the_same_project(three: list[SyncedMachine]) -> None:
+    a, b, _ = three
+    content = session(user("hi", cwd=f"{a.home}/shop"))
+    a.write(content, directory=f"{a.home}/shop")
+    all_sync([a, b])
+    b.write(content.replace(b"hi", b"HI"), directory=f"{b.home}/shop")
+    all_sync([b, a])
+    assert len(a.logs()) == 2
+    assert {path.parent.name for path in a.logs()} == {folder_name(f"{a.home}/shop")}
 
 
 def test_a_session_outside_of_home_keeps_its_directory(three: list[SyncedMachine]) -> None:

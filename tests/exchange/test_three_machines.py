@@ -27,6 +27,7 @@ from support.machines import SyncedMachine, all_sync, machines, memory_folder
 from turnlog.edit import apply
 from turnlog.exchange import machine_state, publication, run
 from turnlog.exchange.options import NotExchanged
+from turnlog.store.paths import folder_name
 
 HISTORIES = int(os.environ.get("TURNLOG_HISTORIES", "12"))
 KILLS = int(os.environ.get("TURNLOG_KILLS", "4"))
@@ -51,31 +52,37 @@ class World:
     def close(self) -> None:
         self.folder.cleanup()
 
-    def entry(self, session: str, parent: str | None) -> bytes:
+    def directory(self, who: int, session: str) -> str:
+        """The directory of a session: below the home of each machine, or the same one on all."""
+        below = f"{self.machines[who].home}/shop"
+        return "/srv/shop" if session == SESSIONS[0] else below
+
+    def path(self, who: int, session: str) -> Path:
+        return self.machines[who].path(session, self.directory(who, session))
+
+    def entry(self, who: int, session: str, parent: str | None) -> bytes:
         self.count += 1
         fields = {
             "type": "user",
             "uuid": f"uuid-{self.count}",
             "parentUuid": parent,
             "sessionId": session,
-            "cwd": "/srv/shop",
+            "cwd": self.directory(who, session),
             "message": {"role": "user", "content": f"prompt {self.count}"},
         }
         return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
     def append(self, who: int, session: str, count: int, is_branch: bool) -> None:
-        machine = self.machines[who]
-        path = machine.path(session, "/srv/shop")
-        self.append_to(path, session, count, is_branch)
+        self.append_to(self.path(who, session), who, session, count, is_branch)
 
-    def append_to(self, path: Path, session: str, count: int, is_branch: bool) -> None:
+    def append_to(self, path: Path, who: int, session: str, count: int, is_branch: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = path.read_bytes().splitlines() if path.exists() else []
         known = [uuid for line in lines if (uuid := uuid_of(line))]
         parent = random.choice(known) if known and is_branch else (known or [None])[-1]
         with path.open("ab") as file:
             for _ in range(count):
-                raw = self.entry(session, parent)
+                raw = self.entry(who, session, parent)
                 file.write(raw)
                 parent = uuid_of(raw)
             # Metadata that a client writes again and again, byte for byte.
@@ -111,6 +118,8 @@ class World:
         for machine in self.machines:
             missing = self.ever - machine.lines()
             assert not missing, (machine.home.name, problems, sorted(missing))
+            folders = {path.name for path in machine.store.projects.iterdir()}
+            assert folders <= {folder_name(each) for each in ("/srv/shop", f"{machine.home}/shop")}
         found = [machine.lines() for machine in self.machines]
         assert found[0] == found[1] == found[2]
         # A to-do list that outlived its session is read once the session is back.
@@ -153,8 +162,8 @@ class ThreeMachines(RuleBasedStateMachine):
 
     @rule(who=WHO, session=SESSION_IDS, is_loose=st.booleans())
     def append_to_subagent(self, who: int, session: str, is_loose: bool) -> None:
-        main = self.world.machines[who].path(session, "/srv/shop")
-        self.world.append_to(subagent_of(main, is_loose), session, 1, is_branch=False)
+        log = subagent_of(self.world.path(who, session), is_loose)
+        self.world.append_to(log, who, session, 1, is_branch=False)
 
     @rule(who=WHO)
     def type_prompt(self, who: int) -> None:
@@ -166,7 +175,7 @@ class ThreeMachines(RuleBasedStateMachine):
     def write_document(self, who: int, session: str, text: int) -> None:
         machine = self.world.machines[who]
         path = machine.store.todos / f"{session}-agent-{session}.json"
-        if machine.path(session, "/srv/shop").exists():  # files without a session are left alone
+        if self.world.path(who, session).exists():  # files without a session are left alone
             path.parent.mkdir(exist_ok=True)
             path.write_text(str(text))
 
@@ -211,10 +220,10 @@ class ThreeMachines(RuleBasedStateMachine):
 
     @rule(who=WHO, session=SESSION_IDS)
     def append_without_newline(self, who: int, session: str) -> None:
-        path = self.world.machines[who].path(session, "/srv/shop")
+        path = self.world.path(who, session)
         if path.exists():
             with path.open("ab") as file:
-                file.write(self.world.entry(session, None).rstrip(b"\n"))
+                file.write(self.world.entry(who, session, None).rstrip(b"\n"))
 
     @rule(who=WHO, pick=st.integers(0, 99), moment=st.integers(0, 4_000_000_000))
     def turn_clock(self, who: int, pick: int, moment: int) -> None:
@@ -381,7 +390,7 @@ def test_every_line_survives_syncs_that_fail() -> None:
 
 def _write(world: World, who: int, chance: random.Random) -> None:
     logs = world.machines[who].logs()
-    path = world.machines[who].path(chance.choice(SESSIONS), "/srv/shop")
+    path = world.path(who, chance.choice(SESSIONS))
     match chance.randrange(7):
         case 0 if logs:
             chance.choice(logs).unlink()
@@ -394,9 +403,9 @@ def _write(world: World, who: int, chance: random.Random) -> None:
             path.write_bytes(b"".join(chance.sample(lines, max(0, len(lines) - 1))))
         case 3 | 4:
             subagent = subagent_of(path, chance.random() < 0.5)
-            world.append_to(subagent, path.stem, 1, is_branch=False)
+            world.append_to(subagent, who, path.stem, 1, is_branch=False)
         case _:
-            world.append_to(path, path.stem, chance.randint(1, 4), is_branch=False)
+            world.append_to(path, who, path.stem, chance.randint(1, 4), is_branch=False)
 
 
 def _sync_somehow(world: World, who: int, chance: random.Random) -> None:

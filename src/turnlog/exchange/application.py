@@ -51,6 +51,7 @@ class Applier:
         seen: dict[str, SeenFile],
     ) -> None:
         self.receiver, self.journal = receiver, journal
+        self.placement = receiver.placement
         self.report: Exchanged = receiver.report
         self.failed: set[int] = set()
         """The `id()` of each `OwnSession` that could not be written."""
@@ -92,7 +93,7 @@ class Applier:
     def _writings(self, own: OwnSession) -> list[Writing]:
         try:
             named = [
-                Writing(own, file, self.receiver.path_for(own, file))
+                Writing(own, file, self.placement.path_for(own, file))
                 for file in own.files.values()
                 if file.is_changed
             ]
@@ -145,7 +146,7 @@ class Applier:
             )
             for each in batch
         ]
-        root = self.receiver.root
+        root = self.placement.root
         record = apply_changes(self.journal, self._title, changes, root=root)
         self.report.changes += [record.id] if record else []
         for each in batch:
@@ -154,7 +155,7 @@ class Applier:
                 self.report.rewinding.append(NotExchanged(each.own.local, found))
 
     def _targets(self, each: Writing) -> RewindTargets:
-        return RewindTargets(each.file, self.receiver.places)
+        return RewindTargets(each.file, self.placement.places)
 
     def _note(self, each: Writing) -> None:
         """Record the state of a written file, so that the next sync need not read it."""
@@ -164,7 +165,7 @@ class Applier:
             os.utime(path)
         file.path, file.state = path, FileState.of(path)
         file.base, file.segments = file.version.pieces, None
-        name = str(path.relative_to(self.receiver.root))
+        name = str(path.relative_to(self.placement.root))
         # If a client has just appended to the file, the next sync must read it.
         if file.state.size == file.version.size + len(file.tail):
             self._seen[name] = SeenFile(*file.state, file.state.mtime_ns + UNSETTLED + 1)
@@ -183,7 +184,7 @@ class Applier:
                     self.journal,
                     self._title,
                     [Change(path, content, None)],
-                    root=self.receiver.root,
+                    root=self.placement.root,
                 )
             except (TurnlogError, OSError) as error:
                 self.report.problems.append(NotExchanged(str(path), str(error)))

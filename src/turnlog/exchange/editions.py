@@ -133,17 +133,15 @@ class OwnSession:
     def role_of(self, role: str, others: Collection[str] = ()) -> str:
         """Return a file's role in this session; `others` are roles in the same version.
 
-        A fork has all sub-agents in its own folder. So one sub-agent may be next to the session on
-        one machine and in its folder on another one; here it has one place.
+        A fork has the sub-agents that it received in its own folder. So one sub-agent may be next
+        to the session on one machine and in its folder on another one; here it has one place.
         """
-        is_fork = self.local not in (None, self.session)
-        nested = nested_role(role) if is_loose(role) else None
-        if is_fork:
-            return nested or role
         if role in self.files:
             return role
-        if nested:
-            return nested if nested in self.files or nested in others else role
+        if is_loose(role):
+            nested = nested_role(role)
+            is_fork = self.local not in (None, self.session)
+            return nested if is_fork or nested in self.files or nested in others else role
         loose = (each for each in self.files if is_loose(each) and nested_role(each) == role)
         return next(loose, role)
 
@@ -222,31 +220,29 @@ def split_editions(version: SessionVersion, fetch: Fetch) -> list[SessionVersion
     """Return each conflicting version of a log as an edition, then the version without them.
 
     A machine that cannot read a former version of a log keeps listing it, although it may belong
-    to another edition. A sub-agent may be next to the session and in its folder, and only one of
-    the two may have been edited; in a fork, both would be the same file.
+    to another edition. A sub-agent may be in several places, and have been edited in only one of
+    them; in a fork, all would be the same file.
     """
-    files = {file.role: file for file in version.files}
-    loose = loose_roles(version)
-    editions: list[tuple[str, FileVersion]] = []
-    for role, file in list(files.items()):
-        if not file.is_log:
-            continue
+    files = {file.role: own_version(file) for file in version.files}
+    editions: list[tuple[str, list[str], FileVersion]] = []
+    for roles in log_groups(version):
+        first = files[roles[0]]
         agreed = None
-        for pieces in _other_versions(files, role, loose.get(role)):
+        for role, pieces in _other_versions(files, roles):
             # Later versions must agree with each other, too: all of them become one log.
-            agreed = agreed or lines_of(read_segments(file.ranked(), fetch))
+            agreed = agreed or lines_of(read_segments(first.ranked(), fetch))
             theirs = lines_of(read_segments([(piece, 0) for piece in pieces], fetch))
             if contest := find_contest(agreed, theirs):
                 uuid, _, line = contest
                 label = contested_label(version.session, version.label, uuid, line)
-                editions.append((label, FileVersion(role, file.project, pieces)))
-                _remove_version(files, role, loose.get(role), pieces)
+                editions.append((label, roles, FileVersion(first.role, first.project, pieces)))
+                _remove_version(files, role, first, pieces)
             else:
                 agreed |= theirs
     # Not before all conflicts are known: an edition must not list a conflict of another log.
     found = [
-        SessionVersion(version.session, label, _replaced(files, other, loose), None)
-        for label, other in editions
+        SessionVersion(version.session, label, _replaced(files, roles, other), None)
+        for label, roles, other in editions
     ]
     rest = list(files.values())
     return [
@@ -255,46 +251,47 @@ def split_editions(version: SessionVersion, fetch: Fetch) -> list[SessionVersion
     ]
 
 
-def loose_roles(version: SessionVersion) -> dict[str, str]:
-    """Return the roles of sub-agents that are in a session's folder and also next to it.
+def log_groups(version: SessionVersion) -> list[list[str]]:
+    """Return the roles of a session's logs, grouped by the role that they would have in a fork.
 
-    Keys are the roles in the folder, values those next to the session.
+    A sub-agent may be in the session's folder, which comes first, and also outside of it.
     """
-    roles = {file.role for file in version.files}
-    loose = {nested_role(role): role for role in roles if is_loose(role)}
-    return {nested: role for nested, role in loose.items() if nested in roles}
+    groups: dict[str, list[str]] = {}
+    for file in sorted(version.files, key=lambda file: (is_loose(file.role), file.role)):
+        if file.is_log:
+            role = nested_role(file.role) if is_loose(file.role) else file.role
+            groups.setdefault(role, []).append(file.role)
+    return list(groups.values())
 
 
 def _other_versions(
-    files: Mapping[str, FileVersion], role: str, loose: str | None
-) -> list[list[Piece]]:
-    """Return the versions of a log besides the current one."""
-    beside = files.get(loose) if loose else None
-    return [*files[role].former, *([beside.pieces, *beside.former] if beside else [])]
+    files: Mapping[str, FileVersion], roles: list[str]
+) -> list[tuple[str, list[Piece]]]:
+    """Return the versions of a log besides the current one of its first role, by role."""
+    first, *others = roles
+    found = [(first, pieces) for pieces in files[first].former]
+    for role in others:
+        found += [(role, pieces) for pieces in (files[role].pieces, *files[role].former)]
+    return found
 
 
 def _remove_version(
-    files: dict[str, FileVersion], role: str, loose: str | None, pieces: list[Piece]
+    files: dict[str, FileVersion], role: str, first: FileVersion, pieces: list[Piece]
 ) -> None:
     """Remove one of the versions that `_other_versions` returned."""
-    beside = files.get(loose) if loose else None
-    kept = files[role] = own_version(files[role])
-    if pieces in kept.former:
-        kept.former.remove(pieces)
-    elif loose and beside and pieces == beside.pieces:
-        kept.former += files.pop(loose).former
-    elif loose and beside:
-        files[loose] = own_version(beside)
-        files[loose].former.remove(pieces)
+    file = files.get(role, first)
+    if pieces in file.former:
+        file.former.remove(pieces)
+    else:
+        first.former += files.pop(role).former
 
 
 def _replaced(
-    files: Mapping[str, FileVersion], other: FileVersion, loose: Mapping[str, str]
+    files: Mapping[str, FileVersion], roles: list[str], other: FileVersion
 ) -> list[FileVersion]:
     """Return the files of an edition in which one log is another version."""
-    beside = loose.get(other.role)
-    kept = {role: file for role, file in files.items() if role != beside}
-    return [*(kept | {other.role: other}).values()]
+    kept = {role: file for role, file in files.items() if role not in roles}
+    return [*kept.values(), other]
 
 
 def fork_aliases(versions: Iterable[SessionVersion]) -> dict[str, tuple[str, str]]:

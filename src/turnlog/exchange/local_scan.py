@@ -3,13 +3,16 @@
 import hashlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
+from turnlog.exchange.editions import MAIN, own_version
 from turnlog.exchange.machine_manifest import MOST_REPLACED, FileVersion, Piece, SessionVersion
 from turnlog.exchange.machine_state import SeenFile, State
 from turnlog.exchange.options import NotExchanged, Progress
@@ -53,8 +56,8 @@ class LocalSession:
 
     files: dict[str, LocalFile] = field(default_factory=dict[str, LocalFile])
     """By role."""
-    projects: dict[str, str] = field(default_factory=dict[str, str])
-    """The shared names of its projects, by their folders on this machine."""
+    directories: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """The directories that entries mention, by the folder of the file, for files that were read."""
 
     @property
     def is_rewritten(self) -> bool:
@@ -64,12 +67,21 @@ class LocalSession:
 class Scan:
     """Reads the files of a store that changed since the last sync."""
 
-    def __init__(self, store: Store, state: State, places: Places, writer: PackWriter) -> None:
+    def __init__(
+        self,
+        store: Store,
+        state: State,
+        places: Places,
+        writer: PackWriter,
+        named: Iterable[SessionVersion] = (),
+    ) -> None:
+        """`named` are versions of other machines and DESTs, which may name projects better."""
         self.store = Store(store.root.resolve())
         self.seen: dict[str, SeenFile] = {}
         self.problems: list[NotExchanged] = []
         self._state, self._places, self._writer = state, places, writer
-        self._directories: list[str] = []
+        self._named = named
+        self._directories: set[str] = set()
         """The values of `cwd` in the file that was read last."""
         self._known: dict[str, dict[str, FileVersion]] = {
             version.local: {file.role: file for file in version.files}
@@ -95,6 +107,8 @@ class Scan:
             for path, file in sorted(files.items()):
                 self._take(sessions[name], name, path, file)
                 done += file.state.size
+            if sessions[name].directories:
+                self._name_projects(sessions[name], name)
             if len(sessions) % 100 == 0 or len(sessions) == len(found):
                 progress("reading", done, total)
         return {name: session for name, session in sessions.items() if session.files}
@@ -127,7 +141,7 @@ class Scan:
             return
         known = self._known.get(name, {}).get(role)
         try:
-            session.files[role] = file = self._file(path, role, known)
+            session.files[role] = self._file(path, role, known)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -137,11 +151,33 @@ class Scan:
             self.problems.append(NotExchanged(path, str(error)))
             return
         if folder:
-            # The session's own log is read first; the directory in its entries holds for all files.
-            project = session.projects.get(folder) or file.version.project
-            project = project or self._places.shared_project(folder, self._directories)
-            session.projects.setdefault(folder, project)
-            file.version.project = project
+            session.directories.setdefault(folder, set()).update(self._directories)
+
+    def _name_projects(self, session: LocalSession, name: str) -> None:
+        """Give all files of a session in one folder the same shared name of the project."""
+        known = self._known.get(name, {}).values()
+        names = [file.project for file in sorted(known, key=lambda file: file.role != MAIN)]
+        found: dict[str, str] = {}
+        for file in session.files.values():
+            _, folder = role_of(file.path.replace(os.sep, "/"), name)
+            if not folder:
+                continue
+            if folder not in found:
+                directories = sorted(session.directories.get(folder, ()))
+                given = chain(names, self._names_elsewhere.get(folder, ()))
+                found[folder] = self._places.shared_project(folder, directories, given)
+            if file.version.project != found[folder]:
+                file.version = own_version(file.version)
+                file.version.project = found[folder]
+
+    @cached_property
+    def _names_elsewhere(self) -> dict[str, list[str]]:
+        """The shared names that lead to each folder of this machine, at other machines."""
+        names = {file.project for version in self._named for file in version.files if file.project}
+        found: dict[str, list[str]] = {}
+        for name in sorted(names):
+            found.setdefault(self._places.local_folder(name), []).append(name)
+        return found
 
     def _file(self, path: str, role: str, known: FileVersion | None) -> LocalFile:
         # Taken before reading, so that a change during the read does not look settled.
@@ -150,7 +186,7 @@ class Scan:
             status = os.fstat(file.fileno())
             state = FileState(status.st_ino, status.st_size, status.st_mtime_ns)
             local = LocalFile(path, FileVersion(role, "", []), state)
-            self._directories = []
+            self._directories = set()
             if local.version.is_log:
                 self._read_log(file, local, known)
             else:
@@ -165,14 +201,12 @@ class Scan:
         seen = self._state.seen.get(path)
         if seen is None or not seen.is_at(found.state):
             return False
-        role, folder = role_of(path, name)
+        role, _ = role_of(path, name)
         known = self._known.get(name, {}).get(role)
         if known is None or role in session.files or not self._is_there(known.pieces):
             return False
         self.seen[path] = seen
         session.files[role] = LocalFile(path, known, found.state)
-        if folder:
-            session.projects.setdefault(folder, known.project)
         return True
 
     def _is_there(self, pieces: list[Piece]) -> bool:
@@ -209,7 +243,7 @@ class Scan:
             self._add(piece, raw, version.pieces)
 
     def _add(self, piece: Piece, raw: bytes, pieces: list[Piece]) -> None:
-        self._directories = self._directories or directories_in(raw[:CHUNK])
+        self._directories.update(directories_in(raw[:CHUNK]))
         self._writer.add(piece.hash, raw)
         pieces.append(piece)
 

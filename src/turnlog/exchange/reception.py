@@ -5,7 +5,6 @@ version is another edition and becomes a fork.
 """
 
 import hashlib
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from turnlog.exchange.editions import (
     fork_id,
     has_more,
     lines_of,
-    loose_roles,
+    log_groups,
     own_version,
     read_log_piece,
     read_segments,
@@ -37,16 +36,8 @@ from turnlog.exchange.line_merge import (
 from turnlog.exchange.machine_manifest import MOST_REPLACED, FileVersion, Piece, SessionVersion
 from turnlog.exchange.options import Exchanged, NotExchanged
 from turnlog.exchange.packs import Fetch, PackWriter, PieceReader
-from turnlog.exchange.shared_paths import (
-    Places,
-    folder_problem,
-    is_loose,
-    nested_role,
-    path_of,
-    role_problem,
-    set_aside,
-)
-from turnlog.store.archive.allowed_paths import collisions
+from turnlog.exchange.placement import Placement
+from turnlog.exchange.shared_paths import Places, is_loose, nested_role, set_aside
 
 MOST_LABELS = 16
 """Number of labels to try for one version before it is refused."""
@@ -71,16 +62,16 @@ class Receiver:
         places: Places,
         report: Exchanged,
     ) -> None:
-        self.root, self.machine, self.owns = root, machine, owns
+        self.machine, self.owns = machine, owns
         self.reader, self.writer = packs
-        self.places, self.report = places, report
+        self.report = report
+        self.placement = Placement(root, places, self.reader, report)
         self.asides: dict[Path, FileVersion] = {}
         """Other machines' versions of documents, by the paths next to ours to write them to."""
         self._by_session: dict[str, list[OwnSession]] = {}
         for own in owns:
             self._by_session.setdefault(own.session, []).append(own)
         self._locals = {own.local for own in owns}
-        self._refused: set[NotExchanged] = set()
 
     @property
     def fetch(self) -> Fetch:
@@ -138,12 +129,12 @@ class Receiver:
             return
         for role, file in old.files.items():
             if role in lost or file.version.former:
-                self._adopt(holder, file)
+                self._adopt(holder, file, holder.role_of(role))
         holder.remember()
 
-    def _adopt(self, own: OwnSession, file: OwnFile) -> None:
-        """Add an edition's file to a fork; if the fork has that log, add it as former versions."""
-        version, role = file.version, own.role_of(file.version.role)
+    def _adopt(self, own: OwnSession, file: OwnFile, role: str) -> None:
+        """Add a file to a session; if the session has that log, add it as former versions."""
+        version = file.version
         if role not in own.files:
             version.role = role
             own.files[role] = file
@@ -168,10 +159,16 @@ class Receiver:
                 return contest
         return None
 
+    def make_way(self, own: OwnSession) -> None:
+        """Restore a sub-agent in the session's folder if another session's took its place."""
+        for role, file in list(own.files.items()):
+            if file.path is None and self.placement.is_taken(own, file.version):
+                self._adopt(own, own.files.pop(role), nested_role(role))
+
     def restore_removed(self, own: OwnSession) -> None:
         """Merge the former versions of logs, which this machine published, back into them."""
         for role, file in own.files.items():
-            former = file.version.former
+            former, unread = self._split_readable(own.session, file.version.former)
             if not former:
                 continue
             draft = self._draft(file, map(_ranked, former))
@@ -181,30 +178,66 @@ class Receiver:
                 self._retire(own, {role: (found or former)[-1]})
                 own.label = contested_label(own.session, own.label, draft.uuid, draft.ours)
                 return
-            draft.version.former = []
+            draft.version.former = unread
             own.files[role] = draft
 
     def leave_removed(self, own: OwnSession) -> None:
         """Note the lines that were removed here, so that no merge brings them back."""
         for file in own.files.values():
             gone: set[bytes] = set()
-            for former in file.version.former:
+            for former in self._split_readable(own.session, file.version.former)[0]:
                 gone |= lines_of(self._segments(former))
             if gone:
                 file.left_out = frozenset(gone - lines_of(file.load(self.fetch)))
 
-    def receive(self, incoming: Incoming) -> None:
-        """Merge a version into its edition; create a session if this machine has none for it."""
-        files = incoming.version.files
-        listed = [pieces for file in files for pieces in (file.pieces, *file.former)]
+    def _split_readable(
+        self, session: str, versions: Iterable[list[Piece]]
+    ) -> tuple[list[list[Piece]], list[list[Piece]]]:
+        """Return the former versions of a log that can be read, and those in damaged packs.
+
+        Perhaps no machine has the lines of a damaged one any more. It must not keep the session
+        from being exchanged.
+        """
+        found: list[list[Piece]] = []
+        damaged: list[list[Piece]] = []
+        for pieces in versions:
+            try:
+                self._segments(pieces)
+            except Damaged as error:
+                damaged.append(pieces)
+                problem = NotExchanged(session, f"removed lines cannot be restored: {error}")
+                if problem not in self.report.problems:
+                    self.report.problems.append(problem)
+            else:
+                found.append(pieces)
+        return found, damaged
+
+    def receive(self, incoming: Incoming) -> bool:
+        """Merge a version into its edition; create a session if this machine has none for it.
+
+        Return False if a part of it could not be read, so that the next sync tries again.
+        """
+        version = incoming.version
+        listed = [pieces for file in version.files for pieces in (file.pieces, *file.former)]
         # Usually each log has one version, so there is nothing to split. Splitting reads all lines,
         # so it must not happen if a file is too large.
-        has_others = len(listed) > len(files) or loose_roles(incoming.version)
+        has_others = len(listed) > len(version.files) or any(
+            len(roles) > 1 for roles in log_groups(version)
+        )
         if not has_others or any(map(self.reader.size_problem, listed)):
             self._receive(incoming)
-            return
-        for version in split_editions(incoming.version, self.fetch):
-            self._receive(Incoming(incoming.machine, version))
+            return True
+        files: list[FileVersion] = []
+        for file in version.files:
+            former, _ = self._split_readable(version.session, file.former)
+            files.append(own_version(file))
+            files[-1].former = former
+        readable = SessionVersion(
+            version.session, version.label, files, version.local, version.is_deleted
+        )
+        for each in split_editions(readable, self.fetch):
+            self._receive(Incoming(incoming.machine, each))
+        return sum(len(file.former) for file in files) == len(listed) - len(files)
 
     def _receive(self, incoming: Incoming) -> None:
         version, label = incoming.version, incoming.version.label
@@ -297,11 +330,12 @@ class Receiver:
         """Assign an id and paths, as for a fork, to an edition that this machine no longer has."""
         self._name(own)
         own.is_former = True
-        loose = [role for role in own.files if own.role_of(role) != role]
-        for role in loose:
-            self._adopt(own, own.files.pop(role))
+        is_fork = own.local != own.session
+        for role in [each for each in own.files if is_fork and is_loose(each)]:
+            # A file of that name may be the sub-agent of the session that was forked.
+            self._adopt(own, own.files.pop(role), nested_role(role))
         for role, file in list(own.files.items()):
-            if self._path(own, file.version) is None:
+            if self.placement.path_of(own, file.version) is None:
                 del own.files[role]
 
     def _add(self, own: OwnSession) -> None:
@@ -311,7 +345,7 @@ class Receiver:
     def _drafts(self, own: OwnSession, version: SessionVersion) -> dict[str, OwnFile] | Contest:
         """Return the logs of a session with a version merged into them, or a conflict."""
         drafts: dict[str, OwnFile] = {}
-        for file in sorted(self._accepted(own, version), key=lambda file: file.role):
+        for file in sorted(self.placement.accepted(own, version), key=lambda file: file.role):
             if file.is_log:
                 empty = OwnFile(FileVersion(file.role, file.project, []))
                 mine = own.files.get(file.role, empty)
@@ -329,7 +363,7 @@ class Receiver:
             for file in (*own.files.values(), *drafts.values()):
                 file.is_left = False
         own.files |= drafts
-        for file in self._accepted(own, version):
+        for file in self.placement.accepted(own, version):
             if not file.is_log:
                 self._take_document(own, file)
 
@@ -385,74 +419,6 @@ class Receiver:
         self.writer.add(piece.hash, raw)
         return segment._replace(piece=piece)
 
-    def _accepted(self, own: OwnSession, version: SessionVersion) -> list[FileVersion]:
-        """Return the files of a version that may be written."""
-        named: dict[str, FileVersion] = {}
-        roles = {each.role for each in version.files}
-        for each in version.files:
-            file = each
-            if (role := self._role(own, each, roles)) != each.role:
-                file = own_version(each)
-                file.role = role
-            path = self._path(own, file)
-            if path is not None and self._is_bounded(path, file):
-                if (other := named.get(path)) and file.is_log:
-                    # A log next to the session and one in its folder may get the same path.
-                    file = own_version(file)
-                    file.former += [other.pieces, *other.former]
-                named[path] = file
-        # Names that differ only in case, or by how accents are encoded, are one file on some
-        # systems.
-        for path in list(collisions(named)):
-            self._refuse(path, "would overwrite another file")
-            del named[path]
-        return list(named.values())
-
-    def _role(self, own: OwnSession, file: FileVersion, others: set[str]) -> str:
-        role = own.role_of(file.role, others)
-        if role in own.files or not is_loose(role):
-            return role
-        # A file of that name may be here that is empty, or another session's: it stays as it is.
-        path = self.root / path_of(role, self._folder(own, file), own.local or "")
-        return nested_role(role) if os.path.lexists(path) else role
-
-    def _is_bounded(self, path: str, file: FileVersion) -> bool:
-        for pieces in (file.pieces, *file.former):
-            if problem := self.reader.size_problem(pieces):
-                self._refuse(path, problem)
-                return False
-        return True
-
-    def _path(self, own: OwnSession, file: FileVersion) -> str | None:
-        """Return where a file belongs in the store; None if it is refused."""
-        folder = self._folder(own, file)
-        local = own.local or ""
-        problem = folder_problem(folder) if file.project else None
-        if not file.project and file.role.startswith("projects/"):
-            problem = "names no project"
-        if problem := problem or role_problem(file.role, folder, local):
-            self._refuse(f"{own.session} {file.role}", problem)
-            return None
-        return path_of(file.role, folder, local)
-
-    def _folder(self, own: OwnSession, file: FileVersion) -> str:
-        if not file.project:
-            return ""
-        # If the session was moved to another project here, new files go there too.
-        main = own.files.get(MAIN)
-        if main is not None and main.path is not None:
-            return main.path.parent.name
-        return self.places.local_folder(file.project)
-
-    def path_for(self, own: OwnSession, file: OwnFile) -> Path:
-        """Return where a file is, or is to be written."""
-        if file.path is not None:
-            return file.path
-        found = self._path(own, file.version)
-        if found is None:
-            raise Damaged(f"{own.session} {file.version.role} cannot be written")
-        return self.root / found
-
     def _take_document(self, own: OwnSession, theirs: FileVersion) -> None:
         mine = own.files.get(theirs.role)
         if mine is None:
@@ -490,12 +456,6 @@ class Receiver:
                 if is_same and not isinstance(self._drafts(own, version), Contest):
                     return version.label
         return None
-
-    def _refuse(self, name: str, reason: str) -> None:
-        problem = NotExchanged(name, reason)
-        if problem not in self._refused:
-            self._refused.add(problem)
-            self.report.problems.append(problem)
 
 
 def _ranked(pieces: Iterable[Piece]) -> Ranked:

@@ -5,7 +5,7 @@ editions of others. A sync that is killed earlier is simply run again.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
@@ -131,7 +131,7 @@ class _Sync:
         self.writer.stop()
 
     def carry_out(self, journal: Journal) -> Exchanged:
-        scan = Scan(self.store, self.state, self.places, self.writer)
+        scan = Scan(self.store, self.state, self.places, self.writer, self._named())
         local = scan.read(self.options.progress)
         self.report.problems += scan.problems
         owns, lost = self._own_sessions(local)
@@ -156,6 +156,12 @@ class _Sync:
         if self.options.password is not None:
             self.report.rewinding.clear()  # nobody without the password can add lines
         return self.report
+
+    def _named(self) -> Iterator[SessionVersion]:
+        """Yield the versions of other machines, and of this one at other DESTs."""
+        for versions in self.versions.values():
+            yield from versions
+        yield from self.elsewhere
 
     def _own_sessions(
         self, local: dict[str, LocalSession]
@@ -236,10 +242,8 @@ class _Sync:
         try:
             self._bring_back(receiver, receiver.of_session(session))
             for each in incoming:
-                if self._is_left(receiver, each):
+                if self._is_left(receiver, each) or not receiver.receive(each):
                     self._postpone([each])
-                else:
-                    receiver.receive(each)
         except TurnlogError as error:
             self._fail(session, error)
             self._postpone(incoming)
@@ -257,6 +261,7 @@ class _Sync:
                 receiver.name_former(own)
             elif own.has_gaps and not own.is_here:
                 self.report.returned.append(own.local)
+            receiver.make_way(own)
             receiver.restore_removed(own)
 
     def _is_left(self, receiver: Receiver, incoming: Incoming) -> bool:
@@ -412,7 +417,10 @@ class _Sync:
         }
         for name in sorted({place.pack for place in contents.lost.values()}):
             if name in missing:
-                reason = "is damaged; it is sent again when a machine that has its lines syncs"
+                reason = (
+                    "is damaged; it is sent again when a machine that has its lines syncs"
+                    " (if none has them any more, remove the file at DEST)"
+                )
                 self.report.problems.append(NotExchanged(f"packs/{name}", reason))
             else:
                 self.report.repaired.append(f"packs/{name}")
