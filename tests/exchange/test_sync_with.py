@@ -78,6 +78,20 @@ def test_a_session_continued_on_another_machine_stays_in_its_project(
         assert machine.logs()[0].read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["synced before", "first sync"])
+def test_a_session_that_has_just_begun_is_in_the_project_of_its_folder(
+    three: list[SyncedMachine], is_known: bool
+) -> None:
+    a, b, _ = three
+    a.write(session(user("hi", cwd=f"{a.home}/shop")), directory=f"{a.home}/shop")
+    if is_known:
+        a.sync()
+    a.write(b'{"type":"mode"}\n', f"{SESSION[:-1]}b", directory=f"{a.home}/shop")
+    all_sync([a, b])
+    assert {path.parent.name for path in b.logs()} == {folder_name(f"{b.home}/shop")}
+    assert len(b.logs()) == 2
+
+
 def test_the_fork_of_an_edited_session_is_in_the_same_project(three: list[SyncedMachine]) -> None:
     a, b, _ = three
     content = session(user("hi", cwd=f"{a.home}/shop"))

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,7 +27,7 @@ from turnlog.format.jsonl import CHUNK, FileState
 from turnlog.format.regular_files import entries_of, is_regular, open_regular
 from turnlog.store.archive.allowed_paths import is_run_by_client
 from turnlog.store.archive.session_groups import Files, Found, files_by_session
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, folder_name
 from turnlog.store.symlinks import find_link
 
 PIECE = 1 << 20
@@ -73,16 +72,18 @@ class Scan:
         state: State,
         places: Places,
         writer: PackWriter,
-        named: Iterable[SessionVersion] = (),
+        versions: Iterable[SessionVersion] = (),
     ) -> None:
-        """`named` are versions of other machines and DESTs, which may name projects better."""
+        """`versions` are those of all machines, which tell the projects of folders."""
         self.store = Store(store.root.resolve())
         self.seen: dict[str, SeenFile] = {}
         self.problems: list[NotExchanged] = []
         self._state, self._places, self._writer = state, places, writer
-        self._named = named
+        self._versions = versions
         self._directories: set[str] = set()
         """The values of `cwd` in the file that was read last."""
+        self._read_in: dict[str, set[str]] = {}
+        """The same for all files that were read, by folder."""
         self._known: dict[str, dict[str, FileVersion]] = {
             version.local: {file.role: file for file in version.files}
             for version in state.sessions
@@ -107,10 +108,11 @@ class Scan:
             for path, file in sorted(files.items()):
                 self._take(sessions[name], name, path, file)
                 done += file.state.size
-            if sessions[name].directories:
-                self._name_projects(sessions[name], name)
             if len(sessions) % 100 == 0 or len(sessions) == len(found):
                 progress("reading", done, total)
+        for name, session in sessions.items():
+            if session.directories:
+                self._name_projects(session, name)
         return {name: session for name, session in sessions.items() if session.files}
 
     def _shared_files(self) -> Files:
@@ -152,31 +154,42 @@ class Scan:
             return
         if folder:
             session.directories.setdefault(folder, set()).update(self._directories)
+            self._read_in.setdefault(folder, set()).update(self._directories)
 
     def _name_projects(self, session: LocalSession, name: str) -> None:
         """Give all files of a session in one folder the same shared name of the project."""
-        known = self._known.get(name, {}).values()
-        names = [file.project for file in sorted(known, key=lambda file: file.role != MAIN)]
         found: dict[str, str] = {}
         for file in session.files.values():
             _, folder = role_of(file.path.replace(os.sep, "/"), name)
             if not folder:
                 continue
             if folder not in found:
-                directories = sorted(session.directories.get(folder, ()))
-                given = chain(names, self._names_elsewhere.get(folder, ()))
-                found[folder] = self._places.shared_project(folder, directories, given)
+                directories = self._directories_of(session, name, folder)
+                found[folder] = self._places.shared_project(folder, directories)
             if file.version.project != found[folder]:
                 file.version = own_version(file.version)
                 file.version.project = found[folder]
 
+    def _directories_of(self, session: LocalSession, name: str, folder: str) -> Iterator[str]:
+        """Yield directories that the session may belong to, the most certain first.
+
+        The entries of a session from another machine mention directories of that machine only, and
+        those of a session that has just begun may mention none.
+        """
+        yield from sorted(session.directories.get(folder, ()))
+        known = self._known.get(name, {}).values()
+        for file in sorted(known, key=lambda file: file.role != MAIN):
+            yield self._places.local_directory(file.project)
+        yield from sorted(self._read_in.get(folder, ()))
+        yield from self._named_in.get(folder, ())
+
     @cached_property
-    def _names_elsewhere(self) -> dict[str, list[str]]:
-        """The shared names that lead to each folder of this machine, at other machines."""
-        names = {file.project for version in self._named for file in version.files if file.project}
+    def _named_in(self) -> dict[str, list[str]]:
+        """Directories by folder that sessions had before, here or on other machines."""
+        names = {file.project for version in self._versions for file in version.files}
         found: dict[str, list[str]] = {}
-        for name in sorted(names):
-            found.setdefault(self._places.local_folder(name), []).append(name)
+        for directory in sorted(map(self._places.local_directory, filter(None, names))):
+            found.setdefault(folder_name(directory), []).append(directory)
         return found
 
     def _file(self, path: str, role: str, known: FileVersion | None) -> LocalFile:

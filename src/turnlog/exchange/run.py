@@ -131,7 +131,7 @@ class _Sync:
         self.writer.stop()
 
     def carry_out(self, journal: Journal) -> Exchanged:
-        scan = Scan(self.store, self.state, self.places, self.writer, self._named())
+        scan = Scan(self.store, self.state, self.places, self.writer, self._versions())
         local = scan.read(self.options.progress)
         self.report.problems += scan.problems
         owns, lost = self._own_sessions(local)
@@ -157,11 +157,12 @@ class _Sync:
             self.report.rewinding.clear()  # nobody without the password can add lines
         return self.report
 
-    def _named(self) -> Iterator[SessionVersion]:
-        """Yield the versions of other machines, and of this one at other DESTs."""
+    def _versions(self) -> Iterator[SessionVersion]:
+        """Yield the last versions of this machine and of all others."""
+        yield from self.state.sessions
+        yield from self.elsewhere
         for versions in self.versions.values():
             yield from versions
-        yield from self.elsewhere
 
     def _own_sessions(
         self, local: dict[str, LocalSession]

@@ -31,14 +31,9 @@ class Places:
         pairs = sorted(mapped.items(), key=lambda pair: len(pair[0]), reverse=True)
         self._pairs = [*pairs, (str(home), "~")]
 
-    def shared_project(self, folder: str, directories: Iterable[str], names: Iterable[str]) -> str:
-        """Return the shared name of the project in a folder.
-
-        `directories` are those that its entries mention, `names` the names that machines gave the
-        project before. Entries from another machine mention directories of that machine only.
-        """
-        local = (self.local_directory(name) for name in names if not name.startswith(LITERAL))
-        for directory in (*directories, *local):
+    def shared_project(self, folder: str, directories: Iterable[str]) -> str:
+        """Return the shared name of a folder's project, given directories that it may belong to."""
+        for directory in directories:
             if folder_name(directory) == folder:
                 return self._to_shared(directory)
         return LITERAL + folder
