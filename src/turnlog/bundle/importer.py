@@ -33,7 +33,7 @@ from turnlog.edit.plan_builder import EditOptions, build_plan
 from turnlog.errors import NotFound, Unresumable, UsageError
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.store.archive.allowed_paths import name_problem
-from turnlog.store.paths import TOOL_RESULTS, Store
+from turnlog.store.paths import TOOL_RESULTS, Store, real_path
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class _Importing:
 
     def _directory(self, number: int, project: BundledProject) -> str:
         if self._options.into is not None:
-            into = self._options.into.absolute().resolve()
+            into = real_path(self._options.into)
             is_single = len(self._bundle.manifest.projects) == 1
             return _require_directory(into if is_single else into / _plain_name(project))
         for session in self._bundle.manifest.sessions:
