@@ -7,14 +7,13 @@ import signal
 import sys
 from collections.abc import Callable
 
+from turnlog.cli.signals import interrupted
 from turnlog.cli.suggested_commands import choose, to_type
 from turnlog.cli.terminal import echo, reveal_secrets
 from turnlog.errors import Ambiguous, TurnlogError, Unredacted, Unresumable, UsageError
 from turnlog.format.regular_files import Skipped, collect_skipped
 from turnlog.text import harmless
 
-INTERRUPTED = 130
-"""Exit code after SIGINT, as in a shell."""
 UNDECODABLE = re.compile("[\udc80-\udcff]")
 """Bytes of the command line or of a file name that Python could not decode."""
 SEPARATORS = re.compile(r"[\s\0]+")
@@ -41,7 +40,7 @@ def _outcome(work: Callable[[], int | None]) -> int:
     except TurnlogError as error:
         return _report(error)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return interrupted()
     except ModuleNotFoundError as error:
         return _report_missing(error)
     except BrokenPipeError:
