@@ -618,3 +618,99 @@ def test_an_image_with_a_secret_in_its_bytes_is_left_out(ada: User, path: Path) 
         ("bad.png", "is an image that contains a secret")
     ]
     assert TOKEN.encode() not in b"".join(unpacked(path)[1].values())
+
+
+def continued_agent(owner: User, words: str, name: str = "a1") -> Path:
+    """Append a prompt to a sub-agent of the session."""
+    log = owner.session.with_suffix("") / "subagents" / f"agent-{name}.jsonl"
+    prompt = session(user(words, cwd=str(owner.work)), agent_id=name)
+    return write(log, (log.read_bytes() if log.exists() else b"") + prompt)
+
+
+def test_a_subagent_that_both_continued_makes_a_fork(ada: User, bob: User, path: Path) -> None:
+    ada.bundle(path)
+    bob.unbundle(path)
+    continued_agent(ada, "mine")
+    continued_agent(bob, "his")
+    continued(bob, "go on", "33333333")  # only Bob continued the transcript
+    bob.bundle(path)
+    before = ada.files()
+    assert ada.unbundle(path, dry_run=True).sessions[0].relation is Relation.DIVERGED
+    (found,) = ada.unbundle(path).sessions
+    assert found.relation is Relation.DIVERGED
+    fork = ada.session.with_name(found.new_id) / "subagents" / "agent-a1.jsonl"
+    assert b"his" in fork.read_bytes()
+    assert {name: ada.files()[name] for name in before if name != "history.jsonl"} == {
+        name: content for name, content in before.items() if name != "history.jsonl"
+    }
+    open_journal().undo()
+    assert ada.files() == before
+
+
+@pytest.mark.parametrize("name", ["a1", "a2"])
+def test_a_longer_or_new_subagent_is_taken_over(
+    ada: User, bob: User, path: Path, name: str
+) -> None:
+    ada.bundle(path)
+    bob.unbundle(path)
+    continued_agent(bob, "his", name)
+    bob.bundle(path)
+    before = ada.files()
+    (found,) = ada.unbundle(path).sessions
+    assert (found.relation, found.added_lines, found.files) == (Relation.AHEAD, 0, 1)
+    log = f"{ada.session.relative_to(ada.store.root).with_suffix('')}/subagents/agent-{name}.jsonl"
+    after = ada.files()
+    assert b"his" in after.pop(log)
+    assert after == {path: content for path, content in before.items() if path != log}
+    open_journal().undo()
+    assert ada.files() == before
+
+
+def test_a_session_that_is_longer_here_with_a_shorter_subagent_makes_a_fork(
+    ada: User, bob: User, path: Path
+) -> None:
+    ada.bundle(path)
+    bob.unbundle(path)
+    continued(ada, "mine", "22222222")
+    continued_agent(bob, "his")
+    bob.bundle(path)
+    assert ada.unbundle(path).sessions[0].relation is Relation.DIVERGED
+
+
+def test_bundles_that_differ_in_a_subagent_make_two_forks(ada: User, bob: User, path: Path) -> None:
+    ada.bundle(path)
+    bob.unbundle(path)
+    continued(ada, "mine", "22222222")
+    forks: set[str] = set()
+    for words in ("his", "more"):
+        continued_agent(bob, words)
+        bob.bundle(path)
+        forks |= {each.new_id for each in ada.unbundle(path).sessions}
+    assert len(forks) == 2
+    (again,) = ada.unbundle(path).sessions
+    assert (again.relation, again.new_id in forks) == (Relation.SAME, True)
+
+
+def test_files_that_a_session_lacks_are_added_though_it_is_there_already(
+    ada: User, bob: User, path: Path
+) -> None:
+    ada.bundle(path)
+    bob.unbundle(path)
+    output = bob.session.with_suffix("") / "tool-results" / "b1.txt"
+    content = output.read_bytes()
+    output.unlink()
+    (found,) = bob.unbundle(path).sessions
+    assert (found.relation, found.files) == (Relation.SAME, 1)
+    assert output.read_bytes() == content
+
+
+def test_another_title_of_the_same_session_is_kept_and_reported(
+    ada: User, bob: User, path: Path
+) -> None:
+    title = Path(SESSION, "custom-title.json")
+    write(ada.session.parent / title, b'{"customTitle":"hers"}')
+    ada.bundle(path)
+    bob.unbundle(path)
+    own = write(bob.session.parent / title, b'{"customTitle":"his"}')
+    assert bob.unbundle(path).kept == [own]
+    assert own.read_bytes() == b'{"customTitle":"his"}'

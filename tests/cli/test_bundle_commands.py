@@ -69,6 +69,30 @@ def test_a_bundle_travels_and_tells_how_to_resume(
     assert not list(bob.store.projects.iterdir())
 
 
+def test_updates_of_a_session_name_the_lines_and_the_other_files(
+    ada: User, bob: User, turnlog: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.turnlog"
+    turnlog("bundle", SESSION, "-o", str(path))
+    become(bob, monkeypatch)
+    turnlog("unbundle", str(path))
+    whole = bob.session.read_bytes()
+    agents = bob.session.with_suffix("") / "subagents"
+    (agents / "agent-a1.jsonl").unlink()
+    assert turnlog("unbundle", str(path), "--dry-run").out.startswith(
+        f"Would update 1 file of {SESSION}\n"
+    )
+    bob.session.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
+    os.utime(bob.session, (1e9, 1e9))
+    done = turnlog("unbundle", str(path))
+    assert done.out.startswith(f"Appended 1 line to {SESSION}, and updated 1 other file\n")
+    assert bob.session.read_bytes() == whole
+    (agents / "agent-a1.meta.json").unlink()
+    (bob.session.with_suffix("") / "tool-results" / "b1.txt").unlink()
+    lines = turnlog("unbundle", str(path)).out.splitlines()
+    assert lines[:2] == [f"{SESSION} is here already", "  added 1 file missing here"]
+
+
 def test_directories_in_a_title_are_readable(ada: User, turnlog: Run, tmp_path: Path) -> None:
     turnlog("rename", SESSION, f"Fix {ada.work}/a.py, not {ada.home}/b.py")
     done = turnlog("bundle", SESSION, "-o", str(tmp_path / "x.turnlog"))

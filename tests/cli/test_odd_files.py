@@ -247,3 +247,58 @@ def test_a_name_of_a_session_controls_no_terminal_behind_a_pipe(
     done = turnlog(*(str(path) if word == "S" else word for word in line.split()))
     assert (done.code, done.out != "") == (0, True)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", done.out + done.err)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("history-of", "\udcff.py"),
+        ("search", "hello", "--project", "\udcff"),
+        ("stats", "--project", "\udcff"),
+        ("sync-with", "../shared-\udcff", "--init"),
+    ],
+    ids=" ".join,
+)
+def test_names_that_are_not_utf_8_are_refused_in_one_line(
+    conversation: Path, turnlog: Run, words: tuple[str, ...]
+) -> None:
+    done = turnlog(*words)
+    assert done.code == 2
+    assert "<U+DCFF>" in done.err
+    assert done.err.endswith("is not UTF-8, and cannot be looked up or recorded (try: ls -b)\n")
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_directory_whose_name_is_not_utf_8_gets_files_that_can_be_undone(
+    conversation: Path, turnlog: Run, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    target = Path(os.fsdecode(os.fsencode(outside) + b"/then-\xff"))
+    target.mkdir()
+    (target / "a.txt").write_bytes(b"mine")
+    done = turnlog("show", SESSION, "-o", str(target / "a.txt"))
+    assert done.code == 0, done.err
+    assert turnlog("undo").code == 0
+    assert (target / "a.txt").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"export {SESSION} -o loop",
+        f"bundle {SESSION} -o loop",
+        f"share {SESSION} --to loop --yes",
+        f"files {SESSION} --at 1 --restore loop",
+        f"git {SESSION} -o loop",
+        "sync-with ./loop",
+        f"mv {SESSION} loop",
+    ],
+)
+def test_loops_of_links_are_refused_in_one_line(
+    conversation: Path, turnlog: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_link_loop(Path("loop"))
+    done = turnlog(*command.split())
+    assert done.code in (1, 2)
+    assert re.fullmatch(r"turnlog: .*loop .*\(try: .*loop\)\n", done.err)

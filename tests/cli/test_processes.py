@@ -183,3 +183,43 @@ def test_files_of_a_running_command_are_left_alone(conversation: Path) -> None:
     with staging_folder(conversation.parent) as folder:
         assert run("rename", SESSION, "renamed").code == 0
         assert folder.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_signals_leave_no_content_of_a_bundle_in_the_temporary_directory(
+    conversation: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    # Random text takes long to search for secrets.
+    words = [user(os.urandom(60_000).hex()) for _ in range(150)]
+    conversation.write_bytes(session(*words))
+    os.utime(conversation, LONG_AGO)
+    output = tmp_path.parent / f"{tmp_path.name}.turnlog"
+    running = subprocess.Popen(
+        [sys.executable, "-m", "turnlog", "bundle", SESSION, "-o", str(output)],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    end = time.monotonic() + PATIENCE
+    while not any(temporary.glob("turnlog-*/*")) and time.monotonic() < end:
+        time.sleep(0.005)
+    running.send_signal(number)
+    _, printed = running.communicate(timeout=PATIENCE)
+    assert (running.returncode, printed) == (128 + number, b"")
+    assert list(temporary.iterdir()) == []
+    assert not output.exists()
+
+
+def test_a_hangup_that_nohup_ignores_ends_no_command(conversation: Path) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from turnlog.cli.signals import unwind_on_signals\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "unwind_on_signals()\n"
+        "os.kill(os.getpid(), signal.SIGHUP)\n"
+        "print('still here')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "still here\n"

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from turnlog.bundle.layout import LaidOut, lay_out
 from turnlog.bundle.manifest import BundledProject, BundledSession, BundleManifest
-from turnlog.bundle.members import PLANS, TRANSCRIPT
-from turnlog.bundle.merge import LineComparison, Relation, extended, relation_of
+from turnlog.bundle.members import PLANS, PROMPTS
+from turnlog.bundle.merge import LineComparison, Relation, combined, extended, relation_of
 from turnlog.bundle.path_tokens import PathTokens
 from turnlog.bundle.validation import OpenBundle, open_bundle
 from turnlog.conversation.session import open_session
@@ -33,7 +33,7 @@ from turnlog.edit.plan_builder import EditOptions, build_plan
 from turnlog.errors import NotFound, Unresumable, UsageError
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.store.archive.allowed_paths import name_problem
-from turnlog.store.paths import TOOL_RESULTS, Store
+from turnlog.store.paths import TOOL_RESULTS, Store, real_path
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ class ImportedSession(NamedTuple):
     directory: str
     relation: Relation
     added_lines: int
+    files: int
+    """The number of files that are added, extended or replaced, including the transcript."""
     findings: list[Finding]
     """Findings of `check` about the result; empty if the store stays as it is."""
 
@@ -72,7 +74,7 @@ class ImportedSession(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """True if the store has everything already."""
+        """True if the store has all lines already; missing outputs and backups may be added."""
         return self.relation in (Relation.SAME, Relation.BEHIND)
 
 
@@ -145,6 +147,8 @@ class _Importing:
         self._prompts: list[bytes] = []
         self._new: set[Path] = set()
         self._laid = 0
+        self._counted = 0
+        """The number of changes that belong to the sessions planned so far."""
         self._places: dict[int, str] = {}
 
     def plan(self) -> ImportPlan:
@@ -182,7 +186,7 @@ class _Importing:
 
     def _directory(self, number: int, project: BundledProject) -> str:
         if self._options.into is not None:
-            into = self._options.into.absolute().resolve()
+            into = real_path(self._options.into)
             is_single = len(self._bundle.manifest.projects) == 1
             return _require_directory(into if is_single else into / _plain_name(project))
         for session in self._bundle.manifest.sessions:
@@ -212,13 +216,28 @@ class _Importing:
         laid = self._lay_out(session, {**places, session.project: own})
         is_redacted = self._bundle.manifest.is_redacted
         comparison = LineComparison(self._store, existing, own, is_redacted)
-        relation = relation_of(existing, laid.transcript, comparison.are_equal)
+        relations = self._relations(laid, existing, comparison)
+        # Some logs ahead and some behind: both sides were continued, as if one log diverged.
+        relation = combined(relations.values())
         if relation is Relation.DIVERGED:
             self._write(session, places, relation)
-        elif relation is Relation.AHEAD:
-            self._continue(session, laid, existing, comparison)
         else:
-            self._note(session, session.id, own, relation, None)
+            self._update(laid, existing, relation, relations)
+            is_ahead = relation is Relation.AHEAD
+            transcript = laid.transcript if is_ahead else None
+            self._note(session, session.id, own, relation, transcript, existing)
+
+    def _relations(
+        self, laid: LaidOut, existing: Path, comparison: LineComparison
+    ) -> dict[Path, Relation]:
+        """Compare the transcript and the logs of sub-agents with those in the store."""
+        own = {path: self._own_path(laid, path, existing.parent) for path in laid.files()}
+        own[laid.transcript] = existing
+        return {
+            path: relation_of(mine, path, comparison.are_equal) if mine.exists() else Relation.AHEAD
+            for path, mine in own.items()
+            if _is_log(path)
+        }
 
     def _write(
         self, session: BundledSession, places: Mapping[int, str], relation: Relation
@@ -251,33 +270,39 @@ class _Importing:
         self._plan.untracked |= laid.untracked
         self._note(session, name, laid.directory, relation, laid.transcript)
 
-    def _continue(
-        self,
-        session: BundledSession,
-        laid: LaidOut,
-        existing: Path,
-        comparison: LineComparison,
+    def _update(
+        self, laid: LaidOut, existing: Path, relation: Relation, relations: Mapping[Path, Relation]
     ) -> None:
-        """Plan to append the lines that an existing session lacks."""
-        folder = existing.parent
+        """Plan to append the lines that an existing session lacks, and to add missing files."""
         for path in laid.files():
-            if path == laid.transcript:
-                continue
-            own = self._own_path(laid, path, folder)
-            if not own.exists():
-                self._add(own, path, chunks_of(path))
-            elif path.suffix == ".jsonl":
-                if relation_of(own, path, comparison.are_equal) is Relation.AHEAD:
-                    self._replace(own, extended(own, path))
+            own = self._own_path(laid, path, existing.parent)
+            if path in relations:
+                if relations[path] is Relation.AHEAD:
+                    own = existing if path == laid.transcript else own
+                    self._add_or_extend(own, path)
             elif _is_state(path):
-                self._replace(own, chunks_of(path))
+                self._update_state(own, path, relation)
             else:
-                self._keep(own, path)
-        self._replace(existing, extended(existing, laid.transcript))
-        self._before[existing] = existing
-        self._prompts += laid.prompts
-        self._plan.untracked |= laid.untracked
-        self._note(session, session.id, laid.directory, Relation.AHEAD, laid.transcript, existing)
+                self._add(own, path, chunks_of(path))
+        if relation is Relation.AHEAD:
+            self._before[existing] = existing
+            self._prompts += laid.prompts
+            self._plan.untracked |= laid.untracked
+
+    def _add_or_extend(self, own: Path, path: Path) -> None:
+        if own.exists():
+            self._replace(own, extended(own, path))
+        else:
+            self._add(own, path, chunks_of(path))
+
+    def _update_state(self, own: Path, path: Path, relation: Relation) -> None:
+        """Plan to write a to-do list or a title: that of the longer session is the newer one."""
+        if relation is Relation.SAME and own.exists():
+            self._keep(own, path)
+        elif relation is Relation.AHEAD and not own.exists():
+            self._add(own, path, chunks_of(path))
+        elif relation is Relation.AHEAD and own.read_bytes() != path.read_bytes():
+            self._replace(own, chunks_of(path))
 
     def _replace(self, own: Path, content: Iterable[bytes]) -> None:
         self._plan.changes.append(Change(own, content, FileState.of(own)))
@@ -291,9 +316,11 @@ class _Importing:
             self._plan.changes.append(Change(own, content, None))
 
     def _hash_of(self, session: BundledSession) -> str:
-        files, name = self._bundle.manifest.files, f"{session.id}/{TRANSCRIPT}"
+        """Return the hash of a session's logs."""
+        files, prompts = self._bundle.manifest.files, f"{session.id}/{PROMPTS}"
         own = (files[number] for number in self._bundle.numbers_of(session.id))
-        return next(file.sha256 for file in own if file.path == name)
+        logs = (file for file in own if file.path != prompts and _is_log(Path(file.path)))
+        return " ".join(file.sha256 for file in sorted(logs, key=lambda each: each.path))
 
     def _keep(self, own: Path, other: Path) -> None:
         if own.read_bytes() != other.read_bytes():
@@ -318,9 +345,10 @@ class _Importing:
             "utf-8", "replace"
         )
         serious = [found for found in findings if found.is_serious]
-        self._plan.sessions.append(
-            ImportedSession(session.id, name, title or None, directory, relation, added, serious)
-        )
+        files = len(self._plan.changes) - self._counted
+        self._counted += files
+        named = session.id, name, title or None, directory
+        self._plan.sessions.append(ImportedSession(*named, relation, added, files, serious))
 
     def _own_path(self, laid: LaidOut, path: Path, folder: Path | None = None) -> Path:
         """Return the path in the store for one in the temporary store."""
@@ -349,6 +377,11 @@ class _Importing:
             return
         was = FileState.of(history) if history.is_file() else None
         self._plan.changes.append(Change(history, [*lines, *new], was, is_log=True))
+
+
+def _is_log(path: Path) -> bool:
+    """Return whether a file is a transcript, to which lines are only ever appended."""
+    return path.suffix == ".jsonl" and TOOL_RESULTS not in path.parts
 
 
 def _is_state(path: Path) -> bool:

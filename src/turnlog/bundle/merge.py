@@ -4,7 +4,7 @@ Lines count as equal if they are the same after redaction. The sender of a redac
 the secrets: a session that a colleague continued must extend the sender's own, not become a fork.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
@@ -74,6 +74,20 @@ def relation_of(own: Path, other: Path, are_equal: Callable[[bytes, bytes], bool
     if one is None and two is None:
         return Relation.SAME
     return Relation.AHEAD if one is None else Relation.BEHIND
+
+
+def combined(relations: Iterable[Relation]) -> Relation:
+    """Return the relation of a session from those of its logs.
+
+    Nothing may be lost: a session with one log ahead and another one behind diverged.
+
+    >>> combined([Relation.SAME, Relation.AHEAD]), combined([Relation.BEHIND, Relation.AHEAD])
+    (<Relation.AHEAD: 'ahead'>, <Relation.DIVERGED: 'diverged'>)
+    """
+    found = set(relations) - {Relation.SAME}
+    if not found:
+        return Relation.SAME
+    return found.pop() if len(found) == 1 else Relation.DIVERGED
 
 
 def extended(own: Path, other: Path) -> Iterator[bytes]:

@@ -28,6 +28,9 @@ def main() -> None:
         # A session may contain text that cannot be encoded, such as half of a surrogate pair.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    from turnlog.cli.signals import unwind_on_signals
+
+    unwind_on_signals()
     try:
         code = run(sys.argv[1:])
     except OSError:

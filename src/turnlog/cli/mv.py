@@ -18,6 +18,7 @@ from turnlog.edit.journal import Record
 from turnlog.edit.move import Move, move_project, move_session
 from turnlog.edit.service import move_sessions
 from turnlog.errors import NotFound
+from turnlog.store.paths import real_path
 from turnlog.store.session_lookup import find_in_store
 from turnlog.store.stores import Stores
 from turnlog.text import file_size, plural
@@ -56,7 +57,7 @@ def command(
       turnlog mv --whole-project ~/old/shop ~/src/shop --dry-run
     """
     source, new = _named_or_asked(source, new, whole_project)
-    target = Path(new).resolve()
+    target = real_path(Path(new))
     if not target.is_dir():
         raise NotFound(f"{target} is not a directory", f"mkdir -p {quote(new)}")
     if whole_project:

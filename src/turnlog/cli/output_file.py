@@ -17,6 +17,7 @@ import click
 
 from turnlog.cli.store_options import stores_in
 from turnlog.errors import NotFound, UsageError
+from turnlog.store.paths import real_path
 
 STDOUT = "-"
 DESCRIPTOR = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/(self|\d+)/fd/\d+")
@@ -36,7 +37,7 @@ def redirect_output(ctx: click.Context, param: click.Parameter, value: str | Non
         _require_outside(ctx, path, roots, param.opts[0])
         # A link in a repository could lead to any file of the user's, such as ~/.bashrc.
         if path.is_symlink():
-            target = path.resolve()
+            target = real_path(path)
             hint = f"{ctx.command_path} {param.opts[0]} {shlex.quote(str(target))}"
             raise UsageError(f"{path} is a symbolic link to {target}", hint)
     ctx.with_resource(_stdout_to(path))
@@ -63,9 +64,12 @@ def require_outside_store(ctx: click.Context, path: Path) -> None:
 
 
 def _require_outside(ctx: click.Context, path: Path, folders: Iterable[Path], option: str) -> None:
-    for folder in folders:
-        if path.resolve().is_relative_to(folder.resolve()):
-            here = "~" if Path.cwd().is_relative_to(folder.resolve()) else "."
+    real = real_path(path)
+    if real.is_symlink():
+        raise UsageError(f"{path} is a loop of symbolic links", f"ls -l {shlex.quote(str(path))}")
+    for folder in map(real_path, folders):
+        if real.is_relative_to(folder):
+            here = "~" if Path.cwd().is_relative_to(folder) else "."
             hint = f"{ctx.command_path} {option} {here}/{shlex.quote(path.name)}"
             raise UsageError(f"{path} is in {folder}", hint)
 

@@ -2,18 +2,21 @@
 
 import errno
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
 
+from turnlog.cli.signals import interrupted
 from turnlog.cli.suggested_commands import choose, to_type
 from turnlog.cli.terminal import echo, reveal_secrets
-from turnlog.errors import Ambiguous, TurnlogError, Unredacted, Unresumable
+from turnlog.errors import Ambiguous, TurnlogError, Unredacted, Unresumable, UsageError
 from turnlog.format.regular_files import Skipped, collect_skipped
 from turnlog.text import harmless
 
-INTERRUPTED = 130
-"""Exit code after SIGINT, as in a shell."""
+UNDECODABLE = re.compile("[\udc80-\udcff]")
+"""Bytes of the command line or of a file name that Python could not decode."""
+SEPARATORS = re.compile(r"[\s\0]+")
 MOST_CANDIDATES = 10
 """Maximum number of candidates to print for an ambiguous name."""
 
@@ -37,13 +40,15 @@ def _outcome(work: Callable[[], int | None]) -> int:
     except TurnlogError as error:
         return _report(error)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return interrupted()
     except ModuleNotFoundError as error:
         return _report_missing(error)
     except BrokenPipeError:
         # The reader, such as head, has seen enough: discard what Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except UnicodeEncodeError as error:
+        return _report_undecodable(error)
     except OSError as error:
         place = error.filename or ("stdout" if error.errno == errno.EBADF else "I/O")
         return _report(TurnlogError(f"{place}: {error.strerror or error}"))
@@ -57,6 +62,14 @@ def _report_missing(error: ModuleNotFoundError) -> int:
     if extra is None:
         raise error
     return _report(missing_extra(extra, str(error.name)))
+
+
+def _report_undecodable(error: UnicodeEncodeError) -> int:
+    """Print which path has bytes that are not UTF-8; re-raise the error for other text."""
+    word = next((each for each in SEPARATORS.split(error.object) if UNDECODABLE.search(each)), None)
+    if word is None:
+        raise error
+    return _report(UsageError(f"{word} is not UTF-8, and cannot be looked up or recorded", "ls -b"))
 
 
 def _handle_interrupts() -> None:

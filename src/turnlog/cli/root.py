@@ -8,7 +8,8 @@ import click
 
 from turnlog import __version__
 from turnlog.cli.direct import COMPLETE
-from turnlog.cli.reporting import INTERRUPTED, reported
+from turnlog.cli.reporting import reported
+from turnlog.cli.signals import interrupted
 from turnlog.cli.store_options import CHOSEN, store_option, stores_in, use_stores
 from turnlog.cli.suggested_commands import choose, name_files
 from turnlog.cli.suggestions import usage_error
@@ -158,7 +159,7 @@ def _invoke(arguments: list[str]) -> int:
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.exceptions.Abort:
-        return INTERRUPTED
+        return interrupted()
     except click.exceptions.NoArgsIsHelpError as error:
         echo(error.format_message(), err=True)
         return error.exit_code

@@ -124,8 +124,7 @@ def _print(session: ImportedSession, store: Store, dry_run: bool) -> None:
         case Relation.BEHIND:
             echo(f"{session.id} is here already, and longer than in the bundle")
         case Relation.AHEAD:
-            verb = "Would append" if dry_run else "Appended"
-            echo(f"{verb} {lines} to {session.id}")
+            echo(_update(session, dry_run))
         case Relation.DIVERGED:
             echo(f"{would} {session.id} as {session.new_id}: {lines}")
             echo("  a fork: this session and the one in the bundle were both continued")
@@ -135,9 +134,28 @@ def _print(session: ImportedSession, store: Store, dry_run: bool) -> None:
             for line in with_title(head, plain(session.title), width()):
                 echo(line)
     if not session.is_kept:
-        for finding in session.findings:
-            echo(f"  {finding.severity}: {plain(finding.message)}")
-        command = resume_command(session.new_id, session.directory, store)
-        if any(finding.severity is Severity.FATAL for finding in session.findings):
-            command = to_type(f"turnlog check {shlex.quote(session.new_id)}")
-        echo_command(plain(command))
+        _print_command(session, store)
+    elif session.files:
+        verb = "would add" if dry_run else "added"
+        echo(f"  {verb} {plural(session.files, 'file')} missing here")
+
+
+def _print_command(session: ImportedSession, store: Store) -> None:
+    """Print the findings about a session, and the command that resumes or checks it."""
+    for finding in session.findings:
+        echo(f"  {finding.severity}: {plain(finding.message)}")
+    command = resume_command(session.new_id, session.directory, store)
+    if any(finding.severity is Severity.FATAL for finding in session.findings):
+        command = to_type(f"turnlog check {shlex.quote(session.new_id)}")
+    echo_command(plain(command))
+
+
+def _update(session: ImportedSession, dry_run: bool) -> str:
+    """Return the line about a session that the bundle continues."""
+    append, update = ("Would append", "update") if dry_run else ("Appended", "updated")
+    if not session.added_lines:
+        verb = "Would update" if dry_run else "Updated"
+        return f"{verb} {plural(session.files, 'file')} of {session.id}"
+    lines, others = plural(session.added_lines, "line"), session.files - 1
+    more = f", and {update} {plural(others, 'other file')}" if others else ""
+    return f"{append} {lines} to {session.id}{more}"

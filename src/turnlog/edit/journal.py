@@ -290,7 +290,8 @@ class Journal:
         staged = path.with_suffix(".new")
         descriptor = open_private(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(record), file, ensure_ascii=False, indent=1)
+            # As ASCII: a path may have bytes that are not UTF-8, which a file cannot have as text.
+            json.dump(asdict(record), file, indent=1)
             file.flush()
             os.fsync(descriptor)
         staged.replace(path)

@@ -45,7 +45,7 @@ from turnlog.exchange.transports import Transport, canonical_dest
 from turnlog.secrets import mask
 from turnlog.store.catalog import live_sessions
 from turnlog.store.deletion_consent import Deletion
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, real_path
 
 DEFAULT = ExchangeOptions()
 
@@ -79,7 +79,12 @@ def sync_with(
 def _require_outside(store: Store, dest: str) -> None:
     """Raise `UsageError` if DEST is inside the store, whose folders belong to the client."""
     path = Path(canonical_dest(dest))
-    if path.is_absolute() and path.resolve().is_relative_to(store.root.resolve()):
+    if not path.is_absolute():
+        return
+    real = real_path(path)
+    if real.is_symlink():
+        raise UsageError(f"{dest} is a loop of symbolic links", f"ls -l {quote(str(path))}")
+    if real.is_relative_to(real_path(store.root)):
         raise UsageError(f"{dest} is in the store itself", "turnlog sync-with DIR")
 
 

@@ -191,6 +191,21 @@ def belief_after(belief: Belief, seen: Observation, earlier: Sequence[Belief] = 
     return RULES[type(seen)](belief, seen)
 
 
+def shows_file(seen: Observation | None) -> bool:
+    """Return whether an observation proves that there is a file."""
+    match seen:
+        case None | WholeContent(raw=None) | ShellEdit(change=None):
+            return False
+        case WholeContent(doubt=doubt):
+            return not doubt
+        case ShellEdit(change=change):
+            return not given(change.deleted)
+        case UnknownChange(lines=lines):
+            return bool(lines)
+        case _:
+            return True
+
+
 def doubted(belief: Belief, reason: str) -> Belief:
     """Downgrade an exact belief, because something may have changed the file unobserved."""
     if belief.certainty is not Certainty.EXACT:

@@ -7,6 +7,7 @@ any case and with either separator. Symlinks are not resolved: a session does no
 import ntpath
 import posixpath
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
@@ -53,6 +54,17 @@ def file_name(path: str, cwd: str | None) -> FileName:
     # POSIX lets a path start with exactly two slashes; clients treat it as one.
     full = full[1:] if full.startswith("//") else full
     return FileName(full, full)
+
+
+def keys_above(key: str) -> Iterator[str]:
+    """Yield the keys that the directories above a file have as files.
+
+    >>> list(keys_above("/home/me/a.py")), list(keys_above("c:\\\\work\\\\a.py"))
+    (['/home/me', '/home'], ['c:\\\\work'])
+    """
+    separator = "\\" if is_windows(key) else "/"
+    while separator in (key := key.rpartition(separator)[0]):
+        yield key
 
 
 def may_be_same(one: FileName, other: FileName) -> bool:

@@ -20,6 +20,7 @@ from turnlog.secrets import mask
 from turnlog.text import drop_unsafe, one_line
 from turnlog.worktree.beliefs import Certainty
 from turnlog.worktree.fast_import import IMPORT_REF, FastImportStream, branch_names, run_git
+from turnlog.worktree.file_names import keys_above
 from turnlog.worktree.file_steps import TurnPlaces, branch_leaves
 from turnlog.worktree.safe_paths import SPECIAL_IN_GIT, safe_paths
 from turnlog.worktree.worktree import FileRevision, Worktree
@@ -71,6 +72,8 @@ class _Exporter:
                 base = self.worktree.base(name, leaf)
                 if base.content is not None:
                     tree.setdefault(name.key, base.content)
+        # On one branch, `x` may have been a file, and on another one, `x/y`.
+        tree = {key: tree[key] for key in tree if tree.keys().isdisjoint(keys_above(key))}
         seconds = _first_time(self.worktree)
         message = f"Before the session\n\nSession: {self.worktree.session.id}\n"
         return self._write(message, seconds, [], {}, tree)

@@ -38,8 +38,18 @@ READ_ONLY = frozenset(
 READ_ONLY_GIT = frozenset({"status", "log", "rev-parse"})
 SILENCED = re.compile(r"\s2>\s?(&1|/dev/null)(?![^\s;|&])")
 SEPARATORS = re.compile(r"\|\||&&|[|;\r\n]")
-WRITING = re.compile(r"[<>$`(){}\\&]|--ou|--ext-")
-"""Redirections, substitutions, and git options that write, even abbreviated: `--outp`."""
+WRITING = re.compile(r"[<>$`(){}\\&]|--ou|--ext-|--%")
+"""Redirections, substitutions, and git options that write, even abbreviated: `--outp`.
+
+`--%` is PowerShell's: it expands variables in the rest of a line.
+"""
+QUOTES = re.compile("['\"\u2018-\u201e]")
+"""All that PowerShell takes for quotes."""
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+SPECIAL = re.compile(r"[\s*?\[|;&]")
+"""What separates words or commands, or matches file names, unless it is quoted."""
+PATTERN = re.compile(r"(?:^|\s)(?:-[^\s=]*)?[*?\[]")
+"""A pattern that may match a file named like an option: `*` matches `--output=x`."""
 DETACHED = re.compile(
     r"(?<![&>|<])&(?![&>\d])|\b(nohup|setsid|disown|coproc|at|batch|tmux|screen|docker|podman|crontab"
     r"|systemd-run|systemctl|service|launchctl|daemonize|start-stop-daemon|pm2|supervisorctl"
@@ -112,10 +122,27 @@ def is_read_only(command: str) -> bool:
     >>> is_read_only("cd src && ls -l | head 2>&1"), is_read_only("cat a > b")
     (True, False)
     """
-    parts = SEPARATORS.split(SILENCED.sub("", command))
-    return all(_is_harmless(part.split()) for part in parts) and not WRITING.search(
-        SEPARATORS.sub(" ", SILENCED.sub("", command))
+    command = SILENCED.sub("", command)
+    return (
+        all(_is_harmless(part.split()) for part in SEPARATORS.split(command))
+        # A shell removes quotes: `--"output"=x` is `--output=x`.
+        and not WRITING.search(QUOTES.sub("", SEPARATORS.sub(" ", command)))
+        and not _has_option_pattern(command)
     )
+
+
+def _has_option_pattern(command: str) -> bool:
+    """Return whether a pattern in a `git log` command may expand to an option that writes.
+
+    >>> _has_option_pattern("git log *"), _has_option_pattern("git log '*.py' -- *; ls *")
+    (True, False)
+    """
+    if "#" in command:  # a quote in a comment opens nothing, but would pair with the next one
+        return "git" in command and PATTERN.search(QUOTES.sub("", command)) is not None
+    unquoted = QUOTED.sub(lambda found: SPECIAL.sub("_", found[0][1:-1]), command)
+    parts = (part for part in SEPARATORS.split(unquoted) if part.split()[:2] == ["git", "log"])
+    before_paths = (part.partition(" -- ")[0] for part in parts)
+    return any(PATTERN.search(QUOTES.sub("", part)) for part in before_paths)
 
 
 def _is_harmless(words: list[str]) -> bool:

@@ -7,9 +7,9 @@ repository's own `.git`, or make two files collide where names are compared with
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from turnlog.worktree.file_names import FileName, relative_parts
+from turnlog.worktree.file_names import FileName, keys_above, relative_parts
 
 OUTSIDE = "_outside"
 """The folder for files that are not below the project."""
@@ -36,12 +36,14 @@ def safe_paths(
 ) -> dict[str, tuple[str, ...]]:
     """Return the parts of a safe relative path for each file, by key; no two collide.
 
-    Files that are not below the directory of their project go to `_outside/`. Characters and
-    names that are not safe are percent-encoded. `special` matches names that must not appear
-    unencoded.
+    Only a file and another one below it, such as `x` and `x/y`, keep their names: they never exist
+    at the same time. Files that are not below the directory of their project go to `_outside/`.
+    Characters and names that are not safe are percent-encoded. `special` matches names that must
+    not appear unencoded.
     """
     found: dict[str, tuple[str, ...]] = {}
-    taken: set[str] = set()
+    taken: dict[str, str] = {}
+    """Keys of the files, by path."""
     folders: set[str] = set()
     for name in sorted(names, key=lambda each: each.key):
         is_below, parts = relative_parts(name.path, root_of(name))
@@ -49,18 +51,21 @@ def safe_paths(
         path = safe if is_below and safe else (OUTSIDE, *(safe or ("%",)))
         if len("/".join(path).encode()) > LONGEST_PATH:
             path = (OUTSIDE, _digest(name.path))
-        while (part := _colliding(path, taken, folders)) is not None:
+        while (part := _colliding(path, taken, folders, name.key)) is not None:
             path = (*path[:part], _encoded_once_more(path[part]), *path[part + 1 :])
-        taken.add(_folded(path))
+        taken[_folded(path)] = name.key
         folders.update(_folded(path[:end]) for end in range(1, len(path)))
         found[name.key] = path
     return found
 
 
-def _colliding(path: tuple[str, ...], taken: set[str], folders: set[str]) -> int | None:
+def _colliding(
+    path: tuple[str, ...], taken: Mapping[str, str], folders: set[str], key: str
+) -> int | None:
     """Return the index of the path component that collides with another path; None if none does."""
+    above = set(keys_above(key))
     for part in range(len(path) - 1):
-        if _folded(path[: part + 1]) in taken:
+        if taken.get(_folded(path[: part + 1]), key) not in above | {key}:
             return part
     folded = _folded(path)
     return len(path) - 1 if folded in taken or folded in folders else None

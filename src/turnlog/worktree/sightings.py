@@ -1,7 +1,7 @@
 """Collect where a session and its sub-agents mention files, without reading the contents yet."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, zip_longest
 from pathlib import Path
@@ -23,6 +23,7 @@ from turnlog.worktree.beliefs import (
     WholeContent,
     WholeText,
     WrittenText,
+    shows_file,
 )
 from turnlog.worktree.evidence import (
     OBSERVERS,
@@ -34,7 +35,7 @@ from turnlog.worktree.evidence import (
     read_record,
     version_number,
 )
-from turnlog.worktree.file_names import FileName, file_name
+from turnlog.worktree.file_names import FileName, file_name, keys_above
 from turnlog.worktree.hazards import SHELLS, Hazard, Placing
 from turnlog.worktree.history_blobs import BackedUp, read_backup
 from turnlog.worktree.places import END, SessionPosition
@@ -52,6 +53,8 @@ UNCHANGED = re.compile(
 SYSTEM_ERROR = re.compile(r"\bE[A-Z]{2,}: ")
 """Errors such as `ENOSPC: no space left on device, write`: the file may already be truncated."""
 FILE_HISTORY = "file history"
+FILE_BELOW, FILE_ABOVE = "file below", "file above"
+"""Sources of the evidence that a path is a directory, or in a directory that is gone."""
 BACKED_UP_IN_TIME_SINCE = (2, 1, 100)
 """From here on, a client waits for a backup before it changes the file (inferred from its code).
 
@@ -95,6 +98,8 @@ class Sighting:
     """True for a backup that the client may have made after the change that it belongs to."""
     next_change: "Sighting | None" = None
     """The change that shows whether such a backup was made in time."""
+    rival: "Sighting | None" = None
+    """The sighting of a file below or above this path, which excludes a file of this path."""
 
     @property
     def agent_id(self) -> str | None:
@@ -102,6 +107,8 @@ class Sighting:
 
     def observe(self, folder: Path | None) -> Observation | None:
         """Return the observation of the file's content; None if there is none."""
+        if self.rival:
+            return WholeContent(None) if shows_file(self.rival.observe(folder)) else None
         if self.backup:
             return self._observe_backup(self.backup.copy, folder)
         if self.call is None:
@@ -234,6 +241,24 @@ def _is_unchanged(record: CallRecord) -> bool:
     return bool(UNCHANGED.match(record.text)) and not SYSTEM_ERROR.search(record.text[:400])
 
 
+def rivals_in(sightings: Mapping[str, list[Sighting]]) -> Iterator[Sighting]:
+    """Yield sightings that show that a path is no file, since there is one below or above it.
+
+    A Write of `x/y` proves that `x` is a directory, and one of `x` that there is no `x/y`.
+    """
+    for below, own in sightings.items():
+        for above in keys_above(below):
+            others = sightings.get(above, [])
+            yield from (_rival(each, others[0].name, FILE_BELOW) for each in own if others)
+            yield from (_rival(each, own[0].name, FILE_ABOVE) for each in others)
+
+
+def _rival(seen: Sighting, name: FileName, tool: str) -> Sighting:
+    return replace(
+        seen, name=name, tool=tool, is_change=False, backup=None, recorded=None, rival=seen
+    )
+
+
 def overlapping_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
     """Yield a hazard for changes by two agents that overlap: either may have come last."""
     found = [
@@ -273,7 +298,7 @@ def _backs_up_late(backup: Sighting, change: Sighting | None) -> bool:
 
 def lost_changes(sightings: list[Sighting]) -> Iterator[Hazard]:
     """Yield a hazard for each backup before an unrecorded change, as in a stripped clone."""
-    noted = [each for each in sightings if each.tool != "Read"]
+    noted = [each for each in sightings if each.tool != "Read" and not each.rival]
     for backup, after in zip_longest(noted, noted[1:]):
         if backup.backup and backup.backup.is_before_change and not (after and after.is_change):
             behind = backup.place._replace(order=backup.place.order + 1)

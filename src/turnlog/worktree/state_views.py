@@ -32,7 +32,8 @@ class FileStateView(Struct, kw_only=True):
     is_absent: bool
     """True if there was no such file."""
     tool: str
-    """The source that showed it: a tool, `file history`, `attachment` or `edited outside`."""
+    """The source that showed it: a tool, `file history`, `attachment`, `edited outside`, or `file
+    below` or `file above`: of a file whose existence excludes this one."""
     line: int
     """The line that showed it; in the sub-agent's file if there is one."""
     time: str | None

@@ -40,6 +40,7 @@ from turnlog.worktree.sightings import (
     Source,
     lost_changes,
     overlapping_changes,
+    rivals_in,
     sightings_in,
     unfinished,
     with_late_backups,
@@ -56,7 +57,7 @@ class FileRevision:
     place: SessionPosition
     belief: Belief
     tool: str
-    """The tool, `file history`, `attachment` or `edited outside`."""
+    """The tool, `file history`, `attachment`, `edited outside`, `file below` or `file above`."""
     line: int
     """The line in the session's file, or in that of the sub-agent."""
     time: str | None
@@ -158,7 +159,7 @@ class Worktree:
         return [
             (each.call.use.line if each.call else each.node.line, each.node.line)
             for each in own
-            if not each.backup
+            if not (each.backup or each.rival)
         ]
 
     def known(self, path: str) -> FileName | None:
@@ -200,6 +201,8 @@ class Worktree:
             # First doubt, then observe: a command in between may have changed the file, but the
             # next read proves its content again.
             belief = self._aged(belief, previous, sighting.place, hazards)
+            if sighting.rival and belief.is_absent and belief.certainty is Certainty.EXACT:
+                continue
             belief = _unless_redacted(belief_after(belief, seen, earlier))
             earlier.append(belief)
             previous = sighting.place
@@ -263,6 +266,8 @@ class Worktree:
         found: dict[str, list[Sighting]] = {}
         for sighting in (*map(self._after_move, self._recorded), *self._backups()):
             found.setdefault(sighting.name.key, []).append(sighting)
+        for rival in list(rivals_in(found)):
+            found[rival.name.key].append(rival)
         for sightings in found.values():
             sightings.sort(key=lambda each: each.place)
         order = sorted(found, key=lambda key: found[key][0].place)
@@ -310,6 +315,9 @@ class Worktree:
             if rank is not None and self._message(uuid) is None:
                 return source.place(source.session.tree.chain[rank])
         return None
+
+    def _message_of(self, sighting: Sighting) -> ChainNode | None:
+        return self._message(sighting.backup.message_id) if sighting.backup else None
 
     def _message(self, uuid: str | None) -> ChainNode | None:
         rank = self.session.tree.rank_of(uuid)
@@ -438,7 +446,7 @@ class Worktree:
         return [
             each
             for each in self._sightings.get(name.key, [])
-            if branch.holds(each, self._message(each.backup.message_id) if each.backup else None)
+            if branch.holds(seen := each.rival or each, self._message_of(seen))
         ]
 
     def _branch(self, leaf: int | None) -> Branch:
