@@ -58,7 +58,10 @@ class World:
         return "/srv/shop" if session == SESSIONS[0] else below
 
     def path(self, who: int, session: str) -> Path:
-        return self.machines[who].path(session, self.directory(who, session))
+        """Where a client continues a session: where it is, or else in its directory."""
+        machine = self.machines[who]
+        found = sorted(machine.store.projects.glob(f"-*/{session}.jsonl"))
+        return found[0] if found else machine.path(session, self.directory(who, session))
 
     def entry(self, who: int, session: str, parent: str | None) -> bytes:
         self.count += 1
