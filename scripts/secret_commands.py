@@ -3,7 +3,7 @@
 Each rule starts at the name of a program or of a subcommand; see secret_rules.py for the others.
 """
 
-from secret_rules import Rule
+from secret_rules import NEXT_LINE, Rule
 
 
 def command(kind: str, programs: str, flag: str, check: str = "flag") -> Rule:
@@ -58,7 +58,7 @@ COMMANDS = [
          ["ConvertTo-SecureString "], "flag"),
     Rule("password", r"(?:^|(?<=\\n)|(?<=[\s\"'|]))(?:root|ec2-user|ubuntu|debian|vagrant|deploy):(?P<bare>[^\s:\"'`\\]{6,128})(?=\s|\\|[\"'`]|$)",
          ["root:", "ec2-user:", "ubuntu:", "debian:", "vagrant:", "deploy:"], "login", glued="no"),
-    Rule("password", r"login\s{1,8}\S{1,100}\s{1,8}(?:account\s{1,4}\S{1,64}\s{1,8})?password\s{1,8}"
+    Rule("password", rf"login\s{{1,8}}\S{{1,100}}\s{{1,8}}{NEXT_LINE}(?:account\s{{1,4}}\S{{1,64}}\s{{1,8}}{NEXT_LINE})?password\s{{1,8}}"
          r"(?P<bare>[^\s\"'`\\]{4,200})", ["login ", "login\t"], "password"),
     Rule("password", r"[\w.*-]{1,100}:(?:5432|5433|6432|26257|\*):[^\s:]{1,64}:[^\s:]{1,64}:(?P<value>(?:[^\s:\\]|\\[:\\]){4,200})"
          r"(?=\s|$|\\|[\"'])", [":5432:", ":5433:", ":*:"], "flag", back=100),

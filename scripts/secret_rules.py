@@ -22,6 +22,14 @@ BASE64 = r"[0-9A-Za-z+/=]"
 BREAK = r"(?:\s|\\+[nrt])"
 KEY_LINE = rf"(?:[0-9 ]{{1,8}}→|[0-9]{{1,6}}\t|[\w./:-]{{0,80}}?[-:+](?={BASE64}{{20}}|-----END )|[+>] ?| )?"
 """What precedes a line of a private key: a number, the mark of a diff, or what grep prints."""
+MARK = (
+    r"(?:[0-9 ]{1,8}→|[0-9]{1,7}[\t:-]|[0-9]{1,7} (?=[+-])|[\w./-]{1,80}[:-][0-9]{1,7}[:-])?[+<>-]?"
+)
+"""What precedes any line in the output of diff and grep; it may be empty."""
+NEXT_LINE = rf"(?:(?<=[\nn]){MARK}[ \t]{{0,40}})?"
+"""The mark and the indentation of a line whose break has just been matched, as it is or as `\\n`."""
+AT_MARK = r"(?:(?<=^[>-])|(?<=\\[nr])|(?<=[\n\"'`][>-])|(?<=[ \t]-)|(?<=\\[nr][>-])|(?<=[0-9]-))"
+"""A lookbehind for such a mark, where a `-` or `>` in front of a word has another meaning."""
 
 
 class Rule(NamedTuple):
@@ -241,7 +249,7 @@ NAMED = [
     # First what ends most attempts: `"output_tokens":41` in each answer of a model, and prose.
     Rule("", r"(?!tokens\\{0,8}\"\s?:\s?[0-9])" + END_WORD + NAME_GOES_ON + SUFFIX + "(?:" + "|".join([
         ASSIGN + r"(?![0-9]{1,12}(?:[,}\]\s]|$))" + value(""),
-        r"\\{0,8}[\"']?(?:[\s,]|\\{1,8}n){1,40}\\{0,8}[\"']?[Vv]alue\\{0,8}[\"']?\s{0,4}[:=]\s{0,4}" + value("_next"),
+        r"\\{0,8}[\"']?(?:[\s,]|\\{1,8}n){1,40}" + NEXT_LINE + r"\\{0,8}[\"']?[Vv]alue\\{0,8}[\"']?\s{0,4}[:=]\s{0,4}" + value("_next"),
         r"(?:\s[\w:.-]{1,30}=[^<>\n]{0,60})?>\s{0,8}(?P<value_xml>[^<>\s]{4,4000})\s{0,8}</",
     ]) + ")", ENDS, glued="name"),
     Rule("", "(?<=-)" + END_WORD + FLAG_GAP + value("_flag"), ENDS, glued="name"),
@@ -254,7 +262,7 @@ NAMED = [
     Rule("secret", r"define\(\s{0,4}'[A-Z_]{3,20}(?:KEY|SALT)',\s{0,24}'(?P<value>[^'\n]{20,200})'",
          ["define('", "define( '"], "wordpress"),
     # The name is a word of its own here, so the value has to look random.
-    Rule("password", r"(?<![\w.$>-])pass\s{0,2}[:=]\s{0,2}" + VALUE, ["pass:", "pass =", "pass=", "pass :"], "lone"),
+    Rule("password", rf"(?:(?<![\w.$>-])|{AT_MARK})" r"pass\s{0,2}[:=]\s{0,2}" + VALUE, ["pass:", "pass =", "pass=", "pass :"], "lone"),
     Rule("password", r"(?i:passwort|kennwort|contrase(?:\u00f1|\\u00f1|n)a|mot de passe|senha|wachtwoord)(?:\s{0,2}[:=]|\s(?i:lautet):?)\s{0,2}" + VALUE,
          [*cased("passwort kennwort contrase senha wachtwoord"), "mot de passe", "Mot de passe"], "password"),
     Rule("password", r"(?i:passw(?:or)?d)[\"']?\s{0,2}[:=]\s{0,2}\\{0,4}[\"']?(?P<value>[a-z]{4}(?:[ -][a-z]{4}){3})(?=[\"',;\\]|\s*(?:\n|$))",
@@ -337,8 +345,8 @@ FORMATS = [
          "private-key", back=4000),
     Rule("private-key", r"---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----[^-]{40,16000}", ["---- BEGIN SSH2 "],
          "private-key"),
-    Rule("putty-key", r"Private-Lines: [0-9]{1,3}(?P<value>(?:(?:\s|\\+[nr]){1,8}[0-9A-Za-z+/=]{1,64}){1,60})"
-         r"(?:(?:\s|\\+[nr]){1,8}Private-(?:MAC|Hash): [0-9a-f]{40,64})?", ["Private-Lines: "]),
+    Rule("putty-key", r"Private-Lines: [0-9]{1,3}(?P<value>(?:(?:\s|\\+[nr]){1,8}" rf"{MARK} ?[0-9A-Za-z+/=]{{1,64}}){{1,60}})"
+         rf"(?:(?:\s|\\+[nr]){{1,8}}{MARK} ?" r"Private-(?:MAC|Hash): [0-9a-f]{40,64})?", ["Private-Lines: "]),
     Rule("private-key", r"LS0tLS1CRUdJTi[0-9A-Za-z+/=_-]{80,40000}", ["LS0tLS1CRUdJTi"], "pem64",
          glued="no"),
     Rule("jwk", r"\\{0,8}[\"'](?:d|k)\\{0,8}[\"']\s{0,4}:\s{0,4}\\{0,8}[\"'](?P<value>[0-9A-Za-z_-]{22,1400}"
@@ -402,8 +410,8 @@ FORMATS = [
          ["auth\\"], "docker-auth"),
     Rule("kube-key", r"client-key-data\\{0,8}[\"']?\s{0,4}:\s{0,4}\\{0,8}[\"']?(?P<value>[0-9A-Za-z+/=]{20,20000})",
          ["client-key-data"]),
-    Rule("kube-key", r"(?i:kind)\\{0,8}[\"']?:\s{0,4}\\{0,8}[\"']?Secret\b(?:[^-]|-(?!--)){0,600}?(?:\s|\\n)(?:data|stringData):"
-         r"(?P<value>(?:(?:\n|\\{1,8}n)[ \t]{1,12}[\w.-]{1,100}:[ \t]{0,4}[^\n\\]{4,20000}){1,60})",
+    Rule("kube-key", r"(?i:kind)\\{0,8}[\"']?:\s{0,4}\\{0,8}[\"']?Secret\b(?:[^-]|-(?!--)){0,600}?(?:\s|\\n)" rf"{MARK}(?:data|stringData):"
+         rf"(?P<value>(?:(?:\n|\\{{1,8}}n){MARK}" r"[ \t]{1,12}[\w.-]{1,100}:[ \t]{0,4}[^\n\\]{4,20000}){1,60})",
          ["kind: Secret", "kind: \"Secret\""], "kube"),
     Rule("url-password", r"://(?P<user>[^\s/:@\"'`<>\\{}$|]{0,200}):(?!(?P=user)@)"
          r"(?P<value>[^\s/@\"'`<>\\]{3,300})@(?=[0-9A-Za-z\[$%{_.-])", ["://"], "url-password"),

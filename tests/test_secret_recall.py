@@ -1,5 +1,6 @@
 """The share of secrets of each kind that is found, in every context that sessions have."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -88,3 +89,42 @@ def test_secrets_of_a_kind_are_found_in_every_context(name: str) -> None:
         total += 1
         missed[context] += leaks(mask(text), value)
     assert missed.total() <= 0.02 * total, missed.most_common(4)
+
+
+MARKS = ("+", "-", "> ", "12 +", "a.py-3-")
+"""What diffs and `grep -C` print before a line."""
+ESCAPED_MARKS = ("+", "-")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_secrets_of_a_kind_are_found_in_diffs_and_the_output_of_grep(name: str) -> None:
+    missed = Counter[str]()
+    for frame, text, value in _bare_examples(name):
+        for mark in MARKS:
+            marked = "\n".join(f"{mark}{line}" for line in ["x", *text.split("\n"), "y"])
+            texts = {mark: marked}
+            if mark in ESCAPED_MARKS:
+                texts[f"{mark} in JSON"] = json.dumps({"a": marked})
+            for context, whole in texts.items():
+                masked = mask(whole)
+                lines = (
+                    json.dumps(value)[1:-1].split("\\n") if "JSON" in context else value.split("\n")
+                )
+                if any(leaks(masked, line) for line in lines):
+                    missed[f"{frame} {context}"] += 1
+    assert not missed, missed.most_common(4)
+
+
+def _bare_examples(name: str) -> Iterator[tuple[str, str, str]]:
+    """Yield texts with a secret of a kind: bare, after a name and in code."""
+    random = Random(name)
+    for _ in range(EACH):
+        if name in TOKENS:
+            frames, make = ("@", "export X=@", 'x = "@"'), TOKENS[name]
+        else:
+            _, frame, make = next(row for row in FRAMED if row[0] == name)
+            frames = (frame,)
+        value = make(random)
+        for frame in frames:
+            before, _, after = frame.partition("@")
+            yield frame, f"{before}{value}{after}".replace("\x01", "@"), value

@@ -534,3 +534,12 @@ def test_percent_encoded_signs_do_not_hide_a_secret(before: str, value: str, aft
 )
 def test_percent_encoded_text_without_a_secret(text: str) -> None:
     assert find_secrets(text) == []
+
+
+def test_a_name_without_ascii_letters_is_no_error() -> None:
+    assert find_secrets("secret_key = 'пароль_для_базы_7'") == []
+
+
+@pytest.mark.parametrize("before", ["desk-+", "risk-", "a/b-", "x = 12 -", "a.b.c-d-", "a, b-"])
+def test_a_sign_inside_a_line_does_not_begin_a_token(before: str) -> None:
+    assert find_secrets(f"x {before}key-{some(32, HEX)}") == []

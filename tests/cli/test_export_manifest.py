@@ -141,3 +141,20 @@ def test_an_index_in_markdown_has_one_line_per_session(
     turnlog("export", "--all", "-o", "d", "--format", "md")
     *_, line = (here / "d/index.md").read_text().splitlines()
     assert line.startswith(rf"- [a\\\](http://b) \<!--]({SESSION}.md) /home # Fake · ")
+
+
+def test_a_manifest_hashes_the_folders_of_sessions(here: Path, project: Path, turnlog: Run) -> None:
+    folder = project.parent / ("-home-ada-glpat-" + "x7Qa" * 5)
+    write(folder / "5e551011-0000-4000-8000-00000000000a.jsonl", session(user("hi")))
+    turnlog("export", "--all", "-o", "d")
+    manifest = here / "d" / MANIFEST
+    hashed = manifest.read_bytes()
+    assert b"x7Qa" not in hashed
+    # As turnlog 0.1 wrote it.
+    head, *lines = hashed.splitlines()
+    names = {path.stem: f"{path.parent.name}/{path.name}" for path in project.parent.glob("*/*")}
+    files = [json.loads(line) for line in lines]
+    plain = [file | {"session": names[file["name"].removesuffix(".html")]} for file in files]
+    manifest.write_bytes(b"\n".join([head, *(json.dumps(file).encode() for file in plain), b""]))
+    assert turnlog("export", "--all", "-o", "d").out == "d: 0 sessions written, 2 unchanged\n"
+    assert manifest.read_bytes() == hashed

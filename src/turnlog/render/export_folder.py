@@ -55,7 +55,7 @@ class ExportedFile(Struct):
     """A file that turnlog wrote, or is about to write."""
 
     session: str
-    """The folder and name of the session's file."""
+    """A hash of the folder and name of the session's file, which may contain a secret."""
     name: str
     state: str = ""
     """A hash of the session's state and of the options; empty until the file is written."""
@@ -150,8 +150,8 @@ class _FolderExport:
 
     def add(self, session: SessionFile) -> None:
         """Export a session unless its file is up to date; report a failure and continue."""
-        path = _valid_text(f"{session.path.parent.name}/{session.path.name}")
-        key = path, self._extension
+        hashed = _session_hash(f"{session.path.parent.name}/{session.path.name}")
+        key = hashed, self._extension
         known = self._manifest.files.get(key)
         try:
             state = self._state(session)
@@ -161,7 +161,7 @@ class _FolderExport:
                 return
             name = known.name if known else self._manifest.free_name(session.id, self._extension)
             self._require_own(name, known)
-            self._seen[key] = self._write(session, ExportedFile(path, name), state)
+            self._seen[key] = self._write(session, ExportedFile(hashed, name), state)
             self.report.written += 1
         except (OSError, TurnlogError) as error:
             self.report.failed.append(f"{session.path}: {error}")
@@ -304,7 +304,13 @@ def _decoded(line: bytes) -> ExportedFile | None:
         file = msgspec.json.decode(line, type=ExportedFile)
     except msgspec.MsgspecError:
         return None
+    if "/" in file.session:  # turnlog 0.1 wrote the folder and the name
+        file.session = _session_hash(file.session)
     return file if line.endswith(b"\n") and file.is_valid() else None
+
+
+def _session_hash(path: str) -> str:
+    return hashlib.sha256(_valid_text(path).encode()).hexdigest()[:32]
 
 
 def _valid_text(text: str) -> str:

@@ -38,6 +38,13 @@ BASE64 = r"[0-9A-Za-z+/]{40}|[0-9A-Za-z_-]{40}"
 GLUE = re.compile(r"[\\0-9A-Za-z+_-]")
 ESCAPE = re.compile(r"\\[0abfnrtv]|(?:%|\\x)[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|[0-9;\[]m")
 """Sequences that end in a letter but are not part of a word: `\\n` in JSON, `%3D`, a colour."""
+LINE_MARK = re.compile(
+    r"(?:(?:^|[\n\r]|\\[nr])[ \t]{0,80}(?:(?:[0-9]{1,7}[ \t]{0,8}[ \t→|:]{1,2}[ \t]{0,8}){1,2}"
+    r"|[\w./@~+-]{0,160}?(?:[:-][0-9]{1,7}|\.[a-z]{1,8})[:-]|[0-9]{1,7}[:-])?|[\"'`])"
+    r"(?:[+<>-]{1,2}[ \t]{0,2}|[ \t][+-])?\Z"
+)
+"""What precedes a line in a diff (`+`, `12 -`) or in the output of `grep -C` (`a.py-3-`)."""
+LONGEST_MARK = 320
 TAIL = re.compile(
     r"&&|\|\||&(?:amp;)?[\w.\[\]%-]+=|\\u0026|;(?=$|[\w ]+=)|,(?=[\w.-]+[=:])|[,;:.]+$"
     r"|@(?=[\w-]+(?:\.[\w-]+)+(?:/|:[0-9]))"
@@ -185,12 +192,14 @@ class _Rule:
         """Return whether a token may start here: `xxghp_…` is one, `task-management` is not."""
         # A "dense" rule accepts a token glued to a word if its value looks random: `xxghp_…`. A
         # "no" rule has a keyword that occurs inside words, such as `sk-`, and needs a boundary. The
-        # letter of an escape sequence counts as a boundary: `\nsk-…` in JSON.
+        # letter of an escape sequence counts as a boundary, `\nsk-…` in JSON, and so does the
+        # mark of a diff at the start of a line, `+sk-…`.
         if self.glued in ("yes", "name") or not start or not GLUE.match(text[start - 1]):
             return True
         before = text[max(0, start - 6) : start]
         is_escape = any(m.end() == len(before) for m in ESCAPE.finditer(before))
-        return is_escape or (self.glued == "dense" and is_dense(value))
+        is_start = is_escape or _is_after_mark(text, start)
+        return is_start or (self.glued == "dense" and is_dense(value))
 
 
 class _Keyword(NamedTuple):
@@ -368,7 +377,9 @@ def _name_at(text: str, at: int, match: re.Match[str]) -> str:
             return ""
     name = start + (rest[0] if rest else "")
     is_flag = (match.lastgroup or "").endswith("_flag")
-    return "" if is_flag and not name.lstrip("\"'").startswith("-") else name
+    # `grep` may print something before it: `a.sh-3---password hunter2`.
+    is_dashed = re.match(r"[\"']*(?:.*[0-9][:-]-)?-", name) is not None
+    return "" if is_flag and not is_dashed else name
 
 
 def _whole_end(match: re.Match[str], text: str, end: int) -> int:
@@ -414,6 +425,12 @@ def _in_base64(text: str, start: int) -> bool:
     # Long random data contains short keywords such as `EAA` by chance.
     before = text[start - 40 : start] if start >= 40 else ""
     return re.match(BASE64, before) is not None and is_dense(before)
+
+
+def _is_after_mark(text: str, start: int) -> bool:
+    """Return whether the mark of a diff or of `grep` ends at `start`, as in `+sk-…`."""
+    is_sign = text[start - 1 : start] in ("+", "-")
+    return is_sign and LINE_MARK.search(text, max(0, start - LONGEST_MARK), start) is not None
 
 
 def _in_placeholder(text: str, start: int) -> bool:

@@ -145,7 +145,7 @@ def _is_name(value: str) -> bool:
     is_compound = "_" in value or not (value.islower() or value.isupper())
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", value)
     digits = sum(map(str.isdigit, value))
-    return value.isidentifier() and is_compound and digits <= 2 and len(value) / len(words) > 4
+    return value.isidentifier() and is_compound and digits <= 2 and len(value) > 4 * len(words)
 
 
 def is_mixed(value: str) -> bool:

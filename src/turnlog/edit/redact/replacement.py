@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from turnlog.edit.redact.json_strings import decode_string, written_strings
-from turnlog.edit.redact.secret_finder import REDACTED, Finder, TextSpan
+from turnlog.edit.redact.secret_finder import Finder, TextSpan
 from turnlog.format.jsonl import read_lines
 
 Note = Callable[[int, TextSpan], None]
@@ -110,15 +110,9 @@ def _whole(raw: bytes, path: Path, finder: Finder, collected: RedactionFinds) ->
 def _values_in(raw: bytes, path: Path, line: int, finder: Finder) -> Iterator[Find]:
     """Yield the known secrets in raw bytes, whatever the bytes encode."""
     is_text = b"\0" not in raw
-    for form, value in finder.forms.items():
-        if finder.kinds[value] == REDACTED:
-            continue
-        # A binary file may contain UTF-16 text, such as a SQLite database or a Windows log.
-        for code in ("utf-8",) if is_text else ("utf-8", "utf-16-le", "utf-16-be"):
-            offset = raw.find(form.encode(code, "surrogatepass"))
-            if offset >= 0:
-                number = line or (raw.count(b"\n", 0, offset) + 1 if is_text else 0)
-                yield Find(path, number, finder.kinds[value], value)
+    for value, offset in finder.values_in(raw).items():
+        number = line or (raw.count(b"\n", 0, offset) + 1 if is_text else 0)
+        yield Find(path, number, finder.kinds[value], value)
 
 
 def redact_json(text: str, finder: Finder, note: Note) -> str:

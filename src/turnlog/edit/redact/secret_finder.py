@@ -24,6 +24,7 @@ from turnlog.edit.redact.json_strings import (
     unescaped_readings,
     written_strings,
 )
+from turnlog.edit.redact.known_values import KnownValues
 from turnlog.secrets import (
     KEY_START,
     MASKED,
@@ -115,13 +116,47 @@ class Finder:
         return {form: value for part, value in parts for form in _forms(part)}
 
     @cached_property
-    def needles(self) -> list[bytes]:
+    def known_in_text(self) -> KnownValues[str]:
+        """The forms, to look for in text."""
+        return KnownValues(self.forms)
+
+    @cached_property
+    def known_in_bytes(self) -> KnownValues[bytes]:
+        """The forms of secrets, to look for in a text that is not decoded."""
+        return KnownValues(self._encoded("utf-8"))
+
+    @cached_property
+    def known_in_binary(self) -> KnownValues[bytes]:
+        """The forms of secrets, to look for in a binary file."""
+        # It may contain UTF-16 text, such as a SQLite database or a Windows log.
+        return KnownValues(self._encoded("utf-8", "utf-16-le", "utf-16-be"))
+
+    @cached_property
+    def _needles(self) -> KnownValues[bytes]:
         """Byte strings, at least one of which occurs in every text that contains a known value."""
         cores = {max(PLAIN.findall(form) or [""], key=len) for form in self.forms}
-        return [core.encode() for core in cores]
+        return KnownValues({core.encode(): "" for core in cores})
+
+    def _encoded(self, *codes: str) -> dict[bytes, str]:
+        return {
+            form.encode(code, "surrogatepass"): value
+            for form, value in self.forms.items()
+            if self.kinds[value] != REDACTED
+            for code in codes
+        }
+
+    def values_in(self, raw: bytes) -> dict[str, int]:
+        """Return the known secrets in raw bytes, whatever these encode, with their first offset."""
+        known = self.known_in_bytes if b"\0" not in raw else self.known_in_binary
+        found: dict[str, int] = {}
+        for at, _, value in known.find(raw):
+            found.setdefault(value, at)
+        return found
 
     def without_patterns(self) -> "Finder":
         """Return a finder for secrets only."""
+        if not self.also and REDACTED not in self.kinds.values():
+            return self
         kinds = {value: kind for value, kind in self.kinds.items() if kind != REDACTED}
         return Finder((), kinds)
 
@@ -150,7 +185,7 @@ class Finder:
         # Pre-filter without decoding. Example: of `pa"ss\word-77`, JSON escapes the quote and the
         # backslash, but `word-77` occurs as it is in every form. A writer that escapes needlessly
         # (`\u0077ord-77`) would defeat the search, so such escapes always count as a hit.
-        return any(needle in raw for needle in self.needles) or bool(HIDDEN.search(raw))
+        return any(self._needles.find(raw)) or bool(HIDDEN.search(raw))
 
     def suspects(self, raw: bytes) -> bool:
         """Return whether a JSON text may contain secrets or matches, apart from known values."""
@@ -198,12 +233,8 @@ class Finder:
                 yield TextSpan(start, end, span.kind, span.value)
 
     def _known(self, text: str) -> Iterator[TextSpan]:
-        for form, value in self.forms.items():
-            start = text.find(form)
-            while start >= 0:
-                end = start + len(form)
-                yield TextSpan(start, end, self.kinds[value], value)
-                start = text.find(form, end)
+        for start, form, value in self.known_in_text.find(text):
+            yield TextSpan(start, start + len(form), self.kinds[value], value)
 
 
 @lru_cache(4096)

@@ -1,5 +1,6 @@
 """Run SQL that users write themselves; the index is opened read-only."""
 
+import re
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ from turnlog.index.command_names import program
 STEPS = 100_000
 """SQLite instructions between checks for Ctrl-C."""
 OUTSIDE = (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
+INTERNAL = re.compile(r"words_\w+|sqlite_dbpage")
+"""Tables that hold the words of secrets in pieces, which no rule would mask."""
+CONTROL = re.compile(r"[\0-\x08\x0e-\x1f]")
 TABLES_HINT = "turnlog sql --tables"
 NAMES = {
     "tool": "SELECT DISTINCT tool FROM calls",
@@ -38,6 +42,7 @@ def run_query(path: Path, statement: str) -> SqlResult:
     """Run one statement that returns rows."""
     with _reading(path) as db:
         try:
+            _require_public(db, statement)
             found = db.execute(statement)
             rows = found.fetchall()
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
@@ -92,6 +97,25 @@ def _allowed(action: int, *_: str | None) -> int:
     return sqlite3.SQLITE_DENY if action in OUTSIDE else sqlite3.SQLITE_OK
 
 
+def _allowed_public(action: int, table: str | None, *_: str | None) -> int:
+    is_internal = action == sqlite3.SQLITE_READ and INTERNAL.fullmatch(table or "")
+    return sqlite3.SQLITE_DENY if is_internal else _allowed(action)
+
+
+def _require_public(db: sqlite3.Connection, statement: str) -> None:
+    """Let a connection run a statement only if it names none of the internal tables."""
+    # While a search runs, SQLite itself reads the tables of the full-text index, through the same
+    # authorizer. So the statement is compiled alone first. What `EXPLAIN` cannot compile, such as
+    # another EXPLAIN, runs under the stricter rule.
+    db.execute("SELECT rowid FROM words LIMIT 0")  # reads the settings of the full-text index
+    db.set_authorizer(_allowed_public)
+    try:
+        db.execute(f"EXPLAIN {statement}")
+    except (sqlite3.Error, sqlite3.Warning, ValueError):
+        return
+    db.set_authorizer(_allowed)
+
+
 def _check_signals() -> int:
     """Let Python run its signal handlers, so that Ctrl-C interrupts a long query."""
     return 0
@@ -101,10 +125,21 @@ def _explained(error: Exception) -> BaseException:
     reason = str(error)
     if reason == "interrupted":
         return KeyboardInterrupt()
+    if reason.startswith("access to "):
+        return UsageError("the tables of the full-text index are internal: use words", TABLES_HINT)
     if "readonly" in reason or "authoriz" in reason:
         reason = "the index is read-only"
     return UsageError(reason, TABLES_HINT)
 
 
 def _readable(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(each.decode(errors="replace") if isinstance(each, bytes) else each for each in row)
+    return tuple(_text_of(each) if isinstance(each, bytes) else each for each in row)
+
+
+def _text_of(blob: bytes) -> str:
+    """Return a BLOB of the index: JSON as it is, and other data by its length."""
+    try:
+        text = blob.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    return f"<{len(blob)} bytes>" if CONTROL.search(text) else text
