@@ -123,8 +123,9 @@ class World:
             assert not missing, (machine.home.name, problems, sorted(missing))
             folders = {folder_name(each) for each in ("/srv/shop", f"{machine.home}/shop")}
             apart = [path for path in machine.store.projects.glob("-*") if path.name not in folders]
-            # Nothing tells the directory of a session whose only lines are metadata.
-            assert not any(b'"cwd"' in log.read_bytes() for f in apart for log in f.glob("*.jsonl"))
+            # Nothing tells the directory of a session that came when it had only metadata.
+            logs = [log for folder in apart for log in folder.glob("*.jsonl")]
+            assert not any(b'"cwd"' in log.read_bytes().splitlines()[0] for log in logs)
         found = [machine.lines() for machine in self.machines]
         assert found[0] == found[1] == found[2]
         # A to-do list that outlived its session is read once the session is back.
