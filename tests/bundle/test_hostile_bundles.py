@@ -54,6 +54,7 @@ def test_hostile_bundles_are_refused(bundle: HostileBundle, bob: User, tmp_path:
     assert everything(tmp_path) == before
     message = caught.value.message
     assert message
+    assert caught.value.hint
     assert not TRACE.search(message)
     assert "\n" not in message
     assert "\x1b" not in message

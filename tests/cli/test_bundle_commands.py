@@ -156,6 +156,12 @@ def test_a_secret_that_stays_is_named_but_not_shown(
         ("share last --to x.html", 2, "no terminal to ask for consent; nothing was sent"),
         ("share last --to s3:// --yes", 2, "s3:// names no bucket"),
         ("share last --to http://example.com/x --yes", 2, "is not an https address"),
+        ("share last --to ftp://example.com/x --yes", 2, "is none of gist, s3://BUCKET/PREFIX, h"),
+        (
+            f"share {SESSION} --to {{store}}/projects/x.html --yes",
+            2,
+            f"(try: turnlog share {SESSION} --to ./x.html)",
+        ),
         ("share last --to x.html --public", 2, "--public is for gists"),
         ("share --unshare nope", 1, "nothing was shared as 'nope'"),
     ],
@@ -165,10 +171,11 @@ def test_bad_input_gets_one_line_and_a_hint(
 ) -> None:
     (ada.work / "notes.txt").write_text("mine")
     (ada.work / "keys.age").write_text("age-encryption.org/v1\n")
-    done = turnlog(*words.split())
+    done = turnlog(*words.replace("{store}", str(ada.store.root)).split())
     assert done.code == code, done.err
     line = next(line for line in done.err.splitlines() if line.startswith("turnlog: "))
     assert message in line
+    assert "(try: " in line
     assert "Traceback" not in done.err
     assert (ada.work / "notes.txt").read_text() == "mine"
     assert not (ada.work / "x.html").exists()
@@ -192,6 +199,7 @@ def test_a_password_comes_from_a_file_or_the_environment(
     monkeypatch.setenv("TURNLOG_BUNDLE_PASSWORD", "wrong")
     refused = turnlog("unbundle", str(path))
     assert (refused.code, "the password is wrong" in refused.err) == (1, True)
+    assert f"(try: turnlog unbundle {path} --password-file FILE)" in refused.err
     monkeypatch.setenv("TURNLOG_BUNDLE_PASSWORD", "correct horse")
     assert turnlog("unbundle", str(path)).code == 0
 
@@ -212,6 +220,7 @@ def test_a_signed_bundle_names_its_signer(
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     refused = turnlog("unbundle", str(path), "--verify", str(signers))
     assert (refused.code, "is not valid" in refused.err) == (1, True)
+    assert "(try: turnlog bundle SESSION --sign KEY -o NEW.turnlog)" in refused.err
 
 
 @pytest.mark.parametrize("swap", ["cp", "mv"])

@@ -294,3 +294,28 @@ def test_files_are_not_put_among_the_sessions(stored: Path, turnlog: Run) -> Non
             outcome.err
         )
     assert sorted(stored.parent.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("taken", "message"),
+    [
+        ("link", "src is a symbolic link; nothing was written"),
+        ("file", "src exists and is not a directory; nothing was written"),
+        ("folder", "src/a.py exists and is not a regular file; nothing was written"),
+    ],
+)
+def test_restore_hints_at_another_directory_if_something_is_in_the_way(
+    stored: Path, turnlog: Run, tmp_path: Path, taken: str, message: str
+) -> None:
+    target = tmp_path / "then"
+    target.mkdir()
+    if taken == "link":
+        (target / "src").symlink_to(tmp_path)
+    elif taken == "file":
+        (target / "src").write_text("mine")
+    else:
+        (target / "src/a.py").mkdir(parents=True)
+    done = turnlog("files", ID, "--at", "1", "--restore", str(target))
+    assert done.code == 1
+    hint = "(try: turnlog files SESSION --at TURN --restore OTHER_DIR)"
+    assert done.err.endswith(f"{message} {hint}\n")

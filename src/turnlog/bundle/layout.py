@@ -7,10 +7,9 @@ from pathlib import Path
 from turnlog.bundle.manifest import BundledSession
 from turnlog.bundle.members import PROMPTS, has_tokens, is_json_name, place_problem, store_path
 from turnlog.bundle.path_tokens import PathTokens
-from turnlog.bundle.validation import OpenBundle
+from turnlog.bundle.validation import OpenBundle, refused
 from turnlog.edit.journal import chunks_of
 from turnlog.edit.tracked_files import without_foreign_files
-from turnlog.errors import Damaged
 from turnlog.format.decode import values_of
 from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import Line, read_lines
@@ -67,7 +66,7 @@ def _put(laid: LaidOut, bundle: OpenBundle, number: int, tokens: PathTokens) -> 
     place = store_path(name, folder_name(laid.directory))
     problem = "has no place" if place is None else place_problem(name, place)
     if place is None or problem:
-        raise Damaged(f"{bundle.path}: {name!r} {problem}; nothing was written")
+        raise refused(bundle.path, f"{name!r} {problem}")
     target = laid.store.root / place
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("xb") as file:
@@ -92,5 +91,4 @@ def _require_own(laid: LaidOut, bundle: OpenBundle) -> None:
         is_paste = path.parent == pastes and any(path.stem.encode() in raw for raw in laid.prompts)
         if path not in own and not is_paste:
             name = path.relative_to(laid.store.root)
-            message = f"{bundle.path}: {name} does not belong to session {laid.session}"
-            raise Damaged(f"{message}; nothing was written")
+            raise refused(bundle.path, f"{name} does not belong to session {laid.session}")

@@ -53,12 +53,14 @@ def verify(bundle: Path, signers: Path, content: Path | None = None) -> str:
     # Several names may share a key. The first one is checked, as in git.
     signer = found.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
     if found.returncode or not signer:
-        raise Damaged(f"{bundle} is not signed by anyone in {signers}")
+        hint = f"turnlog unbundle {shlex.quote(str(bundle))} --verify OTHER_SIGNERS"
+        raise Damaged(f"{bundle} is not signed by anyone in {signers}", hint)
     with (content or bundle).open("rb") as signed:
         arguments = [*files, "-n", NAMESPACE, "-I", signer]
         done = _ssh_keygen("verify", *arguments, stdin=signed.fileno())
     if done.returncode:
-        raise Damaged(f"the signature of {bundle} is not valid: {_last_line(done)}")
+        hint = "turnlog bundle SESSION --sign KEY -o NEW.turnlog"
+        raise Damaged(f"the signature of {bundle} is not valid: {_last_line(done)}", hint)
     return signer
 
 

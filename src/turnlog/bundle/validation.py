@@ -51,6 +51,8 @@ DEEPEST = 200
 """Maximum levels of nested JSON; the client writes about ten."""
 BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*+"?|[{}\[\]]', re.DOTALL)
 HEAD = 64
+AGAIN = "turnlog bundle SESSION -o NEW.turnlog"
+"""The command that makes a new bundle, to be typed where the session is."""
 ARMOR = b"-----TURNLOG BUNDLE-----\n"
 """First line of a bundle in text form: base64, for places that accept no binary files."""
 
@@ -114,9 +116,16 @@ def open_bundle(
             bundle = OpenBundle(path, manifest, folder)
             require_contents(bundle)
         except Damaged as error:
-            message = f"{path}: {one_line(error.message)}; nothing was written"
-            raise Damaged(message, error.hint) from error
+            raise refused(path, one_line(error.message), error.hint) from error
         yield bundle
+
+
+def refused(path: Path, problem: str, hint: str | None = None) -> Damaged:
+    """Return the error for a bundle that is not imported; by default, the hint is to make it again.
+
+    Nothing on this machine can mend a damaged bundle.
+    """
+    return Damaged(f"{path}: {problem}; nothing was written", hint or AGAIN)
 
 
 def _bounded(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -138,7 +147,8 @@ def _read(path: Path) -> Generator[BinaryIO]:
     except FileNotFoundError as error:
         raise NotFound(f"no such file: {path}", "ls *.turnlog") from error
     except OSError as error:
-        raise NotFound(f"{path} cannot be read: {error.strerror or error}") from error
+        message = f"{path} cannot be read: {error.strerror or error}"
+        raise NotFound(message, f"ls -l {quote(str(path))}") from error
     with file:
         yield file
 
@@ -172,7 +182,7 @@ def _dearmored(path: Path, file: BinaryIO) -> BinaryIO:
     try:
         return BytesIO(base64.b64decode(b"".join(file.read()[len(ARMOR) :].split()), validate=True))
     except ValueError as error:
-        raise Damaged(f"{path}: the text is not base64; nothing was written") from error
+        raise refused(path, "the text is not base64") from error
 
 
 def _decrypted(path: Path, armored: BinaryIO, password: str | None) -> BinaryIO:
@@ -181,13 +191,13 @@ def _decrypted(path: Path, armored: BinaryIO, password: str | None) -> BinaryIO:
     file.seek(0)
     if not is_age_file(start):
         return file
+    hint = f"turnlog unbundle {quote(str(path))} --password-file FILE"
     if password is None:
-        hint = f"turnlog unbundle {quote(str(path))} --password-file FILE"
         raise UsageError(f"{path} is encrypted", hint)
     try:
         return BytesIO(decrypt_with_password(file.read(), password))
     except Damaged as error:
-        raise Damaged(f"{path}: {error.message}", error.hint) from error
+        raise Damaged(f"{path}: {error.message}", error.hint or hint) from error
 
 
 def _require_names(manifest: BundleManifest) -> None:

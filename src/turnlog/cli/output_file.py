@@ -51,7 +51,7 @@ def outside_store(ctx: click.Context, param: click.Parameter, path: Path | None)
     return path
 
 
-def require_outside_store(ctx: click.Context, path: Path) -> None:
+def require_outside_store(ctx: click.Context, path: Path, option: str = "-o") -> None:
     """Raise UsageError if a file to write is among sessions or turnlog's own files."""
     # A typo such as `export last -o SESSION.jsonl` would destroy a conversation, and a file of the
     # archive or the journal is what others are restored from.
@@ -60,7 +60,7 @@ def require_outside_store(ctx: click.Context, path: Path) -> None:
 
     own = [each(os.environ) for each in (data_directory, config_directory, cache_directory)]
     projects = [store.projects for store in stores_in(ctx)]
-    _require_outside(ctx, path, [*projects, *map(Path, own), archive_folder()], "-o")
+    _require_outside(ctx, path, [*projects, *map(Path, own), archive_folder()], option)
 
 
 def _require_outside(ctx: click.Context, path: Path, folders: Iterable[Path], option: str) -> None:

@@ -115,7 +115,7 @@ def _share(ctx: click.Context, name: str, given: dict[str, Any], as_json: bool) 
         days=given["days"],
     )
     if target.kind == "file":
-        require_outside_store(ctx, Path(target.place))
+        require_outside_store(ctx, Path(target.place), f"{shlex.quote(name)} --to")
     store, path = find_in_store(stores_in(ctx), name)
     password = password_from(given["password_file"], given["password"], PASSWORD, "turnlog share")
     with prepared_share(store, path, given["form"], password) as prepared:

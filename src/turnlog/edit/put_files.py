@@ -12,6 +12,8 @@ from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import read_regular
 from turnlog.store.symlinks import find_link
 
+ELSEWHERE = "turnlog files SESSION --at TURN --restore OTHER_DIR"
+
 
 class PlannedFile(NamedTuple):
     """A file to write."""
@@ -68,16 +70,22 @@ def hash_content(content: bytes) -> str:
 def _planned(root: Path, path: Path, file: PlannedFile) -> Change | None:
     """Return the change that writes a file; None if it already has the content."""
     if link := find_link(root, path):
-        raise Conflict(f"{link} is a symbolic link; nothing was written")
+        raise Conflict(f"{link} is a symbolic link; nothing was written", ELSEWHERE)
+    for folder in path.parents[: len(file.parts) - 1]:
+        if folder.exists() and not folder.is_dir():
+            raise Conflict(
+                f"{folder} exists and is not a directory; nothing was written", ELSEWHERE
+            )
     if not path.exists():
         return Change(path, [file.content], None)
     if not path.is_file():
-        raise Conflict(f"{path} exists and is not a regular file; nothing was written")
+        message = f"{path} exists and is not a regular file; nothing was written"
+        raise Conflict(message, ELSEWHERE)
     state = FileState.of(path)
     now = read_regular(path)
     if now == file.content:
         return None
     if hash_content(now) not in file.replaceable:
         message = f"{path} has changed since the session; nothing was written"
-        raise Conflict(message, "turnlog files SESSION --at TURN --restore OTHER_DIR")
+        raise Conflict(message, ELSEWHERE)
     return Change(path, [file.content], state, like=path)

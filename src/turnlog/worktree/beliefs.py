@@ -194,12 +194,12 @@ def belief_after(belief: Belief, seen: Observation, earlier: Sequence[Belief] = 
 def shows_file(seen: Observation | None) -> bool:
     """Return whether an observation proves that there is a file."""
     match seen:
-        case None | WholeContent(raw=None) | ShellEdit(change=None):
+        case None | WholeContent(raw=None):
             return False
         case WholeContent(doubt=doubt):
             return not doubt
         case ShellEdit(change=change):
-            return not given(change.deleted)
+            return change is not None and not given(change.deleted)
         case UnknownChange(lines=lines):
             return bool(lines)
         case _:

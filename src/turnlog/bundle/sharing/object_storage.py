@@ -72,7 +72,8 @@ def require_safe_address(address: str) -> None:
     parts = urlsplit(address)
     is_local = parts.scheme == "http" and parts.hostname in LOOPBACK
     if not parts.hostname or not (parts.scheme == "https" or is_local):
-        raise UsageError(f"{parts.scheme}://{parts.netloc} is not an https address")
+        message = f"{parts.scheme}://{parts.netloc} is not an https address"
+        raise UsageError(message, "turnlog share --help")
 
 
 def put_object(storage: Storage, key: str, content: bytes, kind: str) -> None:

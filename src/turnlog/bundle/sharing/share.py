@@ -110,6 +110,9 @@ def share_target(
             raise UsageError(f"{text} names no bucket", "turnlog share --to s3://BUCKET/PREFIX")
         return ShareTarget("s3", text, endpoint=endpoint, days=days)
     if "://" in text:
+        if not text.startswith(("https://", "http://")):
+            message = f"{text} is none of gist, s3://BUCKET/PREFIX, https://ADDRESS or a file"
+            raise UsageError(message, "turnlog share SESSION --to FILE")
         require_safe_address(text)
         return ShareTarget("url", text)
     return ShareTarget("file", str(Path(text).absolute()))
