@@ -16,7 +16,7 @@ from turnlog.agent.permissions.bash import (
     is_link,
     is_there,
 )
-from turnlog.agent.permissions.derived_names import keeps_parents, sources_and_target
+from turnlog.agent.permissions.derived_names import PLACERS, keeps_parents, sources_and_target
 from turnlog.agent.permissions.file_verdicts import (
     WRITING,
     judge_write,
@@ -39,6 +39,8 @@ from turnlog.agent.permissions.working_directories import arguments_in, entries_
 
 TREE_COPIERS = frozenset("cp ditto gcp rsync scp".split())
 """Programs that copy directories with everything in them."""
+RECURSIVE = re.compile(r"-[^-]*[aRr].*|--(?:a|rec).*", re.S)
+GLOB = re.compile(r"[*?\[]")
 FOLLOWING = {
     **dict.fromkeys(("cp", "gcp"), re.compile(r"-[^-S]*[HL].*|--d.*", re.S)),
     "rsync": re.compile(r"-[^-@BMTef]*[Lk].*|--copy-.*", re.S),
@@ -121,6 +123,27 @@ def guard_trees(
             yield from _guard_entries(effect, place, policy)
     except (OSError, ValueError):  # no operands, or unknown ones: other checks ask
         return
+
+
+def copied_folders(name: str, words: tuple[Word, ...], place: Path | None) -> list[Path]:
+    """Return the directories of which a call copies or moves whatever is in them.
+
+    They may not exist yet. Raises `UnknownValue` if an argument is unknown.
+    """
+    if name not in TREE_COPIERS | PLACERS:
+        return []
+    texts = arguments_in(words, place)
+    patterns = [GLOB.split(word.text)[0] for word in words if word.has_glob]
+    listed = [
+        path_in(f"{start.rpartition('/')[0]}/." if "/" in start else ".", place)
+        for start in patterns
+    ]
+    is_whole = name in TREE_COPIERS and any(map(RECURSIVE.fullmatch, texts))
+    sources = [path_in(text, place) for text in sources_and_target(name, texts)[:-1]]
+    return [
+        *listed,
+        *(each for each in sources if is_folder(each) or (is_whole and not is_there(each))),
+    ]
 
 
 def follows_links(name: str, arguments: Sequence[str]) -> bool:
