@@ -158,3 +158,49 @@ def test_rsync_deletes_no_protected_file(option: str, project: Path) -> None:
     assert verdict(f"rsync -a {option} empty/ .", project, *RULES).kind is VerdictKind.ASK
     assert verdict(f"rsync -a {option} empty/ docs/", project, *RULES).kind is VerdictKind.ALLOW
     assert verdict("rsync -a empty/ .", project, *RULES).kind is VerdictKind.ALLOW
+
+
+FILLED = (
+    *(
+        "git checkout -q topic && cp -r new/. .",
+        "mv new/inner n && cp -r n/. .",
+        "make & cp -r n .",
+    ),
+    *("mkdir -p n/hooks && cp a.txt n/hooks/pre-commit && cp -r n/. .", "sleep 9; rsync -a n/ ."),
+    *(
+        "cp a.txt new/hooks && rsync -a new/ .",
+        "cp -r src n && cp -r n/docs .",
+        "tar xf x && cp -r n .",
+    ),
+    *("git pull && cp new/* docs", "git switch x && mv new/i* .", "mv new/inner n && ln -s n/* ."),
+    *("curl -so new/x https://h/x; cp -rT new .", "echo x > new/x && cp -r new/. ."),
+)
+UNCHANGED = (
+    *(
+        "npm run build && cp -r src copy",
+        "rm -rf copy && make && cp -r src copy",
+        "ls; cp -r src x",
+    ),
+    *(
+        "mkdir -p out && cp -r src out",
+        "cp -r src out && cp -r docs out",
+        "mv a.txt b && cp -r src x",
+    ),
+    *("cp -r src copy && npm test copy", "set -e; cp -r src copy", "cp a.txt b && mv b c"),
+    *("export X=1; cp -r src copy", "make && cp src/* docs", "curl -so b https://h/x && mv b docs"),
+)
+
+
+@pytest.mark.parametrize("command", FILLED)
+def test_a_directory_that_changes_before_it_is_copied_asks(command: str, project: Path) -> None:
+    put(project, "new/inner/a.txt")
+    programs = "cp curl git ln make mkdir mv rsync sleep tar".split()
+    rules = (f"Bash({each}:*)" for each in programs)
+    assert verdict(command, project, *rules).kind is VerdictKind.ASK
+    assert verdict(command, project, "Bash").kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("command", UNCHANGED)
+def test_a_directory_that_others_leave_alone_is_copied(command: str, project: Path) -> None:
+    rules = (f"Bash({each}:*)" for each in "cp curl export git make mkdir mv npm rm set".split())
+    assert verdict(command, project, *rules).kind is VerdictKind.ALLOW

@@ -192,3 +192,21 @@ def test_a_program_that_goes_through_a_directory_may_show_a_denied_file(
     for other in ("gzip -k a.txt", "zstd -T0 a.txt", "fd -e py", "rename a b a.txt"):
         found = verdict_of(other, project, "Bash", deny=("Read(./conf/key)",))
         assert found.kind is VerdictKind.ALLOW
+
+
+ZONES = ("", "UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+5", "EST5EDT")
+RULED_ZONES = ("CET-1CEST,M3.5.0,M10.5.0/3", "'<+0330>-3:30'", "UTC0", "GMT+3")
+ZONE_FILES = (":/etc/passwd", "/etc/passwd", "../../x", "x/../../y", ":x", ".env", "a,../../b")
+
+
+@pytest.mark.parametrize("value", ZONE_FILES)
+def test_a_time_zone_that_names_a_file_asks(value: str, tmp_path: Path) -> None:
+    for command in (f"TZ={value} date", f"TZ={value} ls -l", f"date -d 'TZ=\"{value}\" 0'"):
+        assert verdict_of(command, tmp_path).kind is VerdictKind.ASK
+    touching = f"touch -d 'TZ=\"{value}\" 0' x"
+    assert verdict_of(touching, tmp_path, mode="acceptEdits").kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("value", [*ZONES, *RULED_ZONES])
+def test_a_time_zone_by_its_name_or_rules_does_not_ask(value: str, tmp_path: Path) -> None:
+    assert verdict_of(f"TZ={value} date -d yesterday", tmp_path).kind is VerdictKind.ALLOW

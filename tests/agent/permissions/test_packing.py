@@ -27,6 +27,16 @@ PACKED = (
         "rsync --files-from=list . x",
     ),
 )
+ANYWHERE = (
+    *("zip -R o.zip key", "zip o -R key", "zip -qR o key", "zip --recurse-patterns o key"),
+    *("zip -FS o.zip -R key", "zip -FS o.zip", "zip --filesync o.zip", "zip -dbu o.zip"),
+    *("zip -nwR o key", "zip -icR o key", "7z a -r o.7z key", "7z a o.7z key -r0"),
+    *("tar -cC.. -f o.tar project", "tar -czC.. -f o.tar project", "tar -cvC../.. -f o.tar x"),
+    *("tar -rC.. -f o.tar project", "tar cCf .. o.tar project", "/bin/tar -uC.. -f o.tar project"),
+    *("bsdtar -cC.. -f o.tar project", "tar -c --cd=.. -f o.tar project"),
+    *("rar a -r o.rar key", "jar cf o.jar -C.. project"),
+)
+"""Calls that look for names in other directories, or in all of them."""
 LISTED = (
     *("xz -k --files=list", "xz --files < list", "xz -k --files0=list", "zstd --filelist=list"),
     *("zstd -q --filelist list -o o.zst", "curl -s -K list", "curl --config list", "wget -qi list"),
@@ -47,11 +57,12 @@ NOT_LISTED = (
 )
 HARMLESS = (
     *("zip -r o.zip src", "zip -r o.zip src -x '*.pyc' '*/cache/*'", "zip -qr o.zip src -i '*.md'"),
+    *("zip -r o.zip src -x'*/build/*'", "zip -rq9 o.zip src", "tar -czvf o.tgz src"),
     *("zip -r o.zip src/*", "tar cf o.tar src", "tar czf o.tgz --exclude=conf src", "tar tf o.tar"),
     *("tar --exclude='*.pyc' -czf o.tgz src", "rsync -a --exclude=conf src/ out/"),
     "7z a o.7z src '-x!*.pyc'",
 )
-PROGRAMS = ("tar", "bsdtar", "zip", "7z", "rsync")
+PROGRAMS = ("tar", "/bin/tar", "bsdtar", "jar", "zip", "7z", "rar", "rsync")
 
 
 def verdict(command: str, place: Path, mode: ApprovalMode = ApprovalMode.DEFAULT) -> VerdictKind:
@@ -64,7 +75,7 @@ def verdict(command: str, place: Path, mode: ApprovalMode = ApprovalMode.DEFAULT
     return decide("Bash", [Runs(command)], policy).kind
 
 
-@pytest.mark.parametrize("command", PACKED)
+@pytest.mark.parametrize("command", [*PACKED, *ANYWHERE])
 def test_a_denied_file_is_not_packed_without_a_question(command: str, tmp_path: Path) -> None:
     assert verdict(command, tmp_path / "project") is VerdictKind.ASK
 
@@ -74,7 +85,7 @@ def test_other_files_are_packed_by_a_rule(command: str, tmp_path: Path) -> None:
     assert verdict(command, tmp_path / "project") is VerdictKind.ALLOW
 
 
-@pytest.mark.parametrize("command", [*PACKED, *LISTED])
+@pytest.mark.parametrize("command", [*PACKED, *ANYWHERE, *LISTED])
 def test_names_in_a_list_pass_no_rule_in_any_mode(command: str, tmp_path: Path) -> None:
     assert verdict(command, tmp_path / "project", ApprovalMode.BYPASS) is VerdictKind.ASK
 

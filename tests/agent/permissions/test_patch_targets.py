@@ -155,3 +155,29 @@ def test_git_am_applies_a_patch_from_the_top(tmp_path: Path) -> None:
     assert _kind_of_patch("git am x.patch", tmp_path, "src") is VerdictKind.ASK
     (below / "x.patch").write_text(PATCH.format("tools/other"))
     assert _kind_of_patch("git am x.patch", tmp_path, "src") is VerdictKind.ALLOW
+
+
+LINK = """diff --git a/l b/l
+{}
+--- /dev/null
++++ b/l
+@@ -0,0 +1 @@
++.git/hooks
+\\ No newline at end of file
+"""
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("new file mode 120000", "> new file mode 0120777", "old mode 100644\nnew mode 120000"),
+        *("index 1111111..2222222 120000", "deleted file mode 120000"),
+    ],
+)
+@pytest.mark.parametrize("command", ["patch -p1 -i x.patch", "git apply x.patch"])
+def test_a_patch_with_a_link_asks(header: str, command: str, tmp_path: Path) -> None:
+    content = LINK.format(header) + PATCH.format("l/post-commit")
+    (tmp_path / "x.patch").write_text(content)
+    assert _kind_of_patch(command, tmp_path) is VerdictKind.ASK
+    (tmp_path / "x.patch").write_text(content.replace("12", "10").replace("0777", "0644"))
+    assert _kind_of_patch(command, tmp_path) is VerdictKind.ALLOW

@@ -26,6 +26,13 @@ NAMES = """
     .codex/config.toml .gemini/settings.json .kiro/settings/mcp.json .opencode/plugin/x.ts
     opencode.json .aider.conf.yml
     mise.local.toml .mise/config.toml app/lefthook-local.yml .bash_completion .ghci .pryrc
+    .config/emacs/init.el .doom.d/config.el .config/helix/config.toml .config/zed/tasks.json
+    .config/jj/config.toml .config/bspwm/bspwmrc .config/awesome/rc.lua .config/qtile/config.py
+    .config/openbox/rc.xml .config/kitty/kitty.conf .config/alacritty/a.toml .config/ghostty/config
+    .config/wezterm/wezterm.lua .config/starship.toml .config/gh/config.yml .selected_editor
+    .xbindkeysrc .oh-my-zsh/custom/x.zsh .aws/config .kube/config .docker/config.json .jq
+    .gradle/init.gradle .gradle/init.d/x.gradle Library/LaunchAgents/x.plist
+    .local/share/systemd/user/x.service .mcp.json/x .npmrc/x/y.txt dotfiles/.kube/config
     .ocamlinit .latexmkrc .nvimrc .ipython/profile_default/startup/x.py .bundle/config .forward
     """.split()
 
@@ -221,3 +228,23 @@ def installed(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return str(prefix / ("bin" if kind == "scripts" else "lib"))
 
     monkeypatch.setattr("sysconfig.get_path", get_path)
+
+
+@pytest.mark.parametrize(
+    "command", ["mkdir -p .mcp.json/x", "mkdir .gitmodules/x", "mv src .bashrc/x", "rm -r home"]
+)
+def test_a_directory_counts_as_a_protected_file(command: str, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "home/.local/share/systemd").mkdir(parents=True)
+    assert kind_of(command, tmp_path, mode="acceptEdits") is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "touch .kube/cache .aws/cli .docker/x share/systemd .local/share/x .gradle/x.lock",
+        *("touch config.json", "mkdir -p init.d/x", "gh api x --jq .jq > a.txt", "mkdir .config/x"),
+    ],
+)
+def test_other_names_are_written_without_a_question(command: str, tmp_path: Path) -> None:
+    assert kind_of(command, tmp_path, "Bash", mode="acceptEdits") is VerdictKind.ALLOW

@@ -16,6 +16,7 @@ from turnlog.agent.permissions.bash import (
     is_link,
     is_there,
 )
+from turnlog.agent.permissions.derived_names import PLACERS, keeps_parents, sources_and_target
 from turnlog.agent.permissions.file_verdicts import (
     WRITING,
     judge_write,
@@ -38,8 +39,8 @@ from turnlog.agent.permissions.working_directories import arguments_in, entries_
 
 TREE_COPIERS = frozenset("cp ditto gcp rsync scp".split())
 """Programs that copy directories with everything in them."""
-TARGET = re.compile(r"-[^-t]*t(.*)|--t[a-z-]*(?:=(.*))?", re.S)
-"""The option of cp that names the target, which is the last operand otherwise."""
+RECURSIVE = re.compile(r"-[^-]*[aRr].*|--(?:a|rec).*", re.S)
+GLOB = re.compile(r"[*?\[]")
 FOLLOWING = {
     **dict.fromkeys(("cp", "gcp"), re.compile(r"-[^-S]*[HL].*|--d.*", re.S)),
     "rsync": re.compile(r"-[^-@BMTef]*[Lk].*|--copy-.*", re.S),
@@ -106,15 +107,43 @@ def guard_trees(
         return
     try:
         arguments = arguments_in(words, place)
-        *sources, target = _sources_and_target(name, arguments)
-        effect = ProgramEffect(writes=(target,), moved=tuple(sources))
+        *sources, target = sources_and_target(name, arguments)
+        effects = [ProgramEffect(writes=(target,), moved=tuple(sources))]
+        if keeps_parents(name, arguments):
+            # `cp -r --parents a/b x` makes `x/a/b`.
+            effects += [
+                ProgramEffect(writes=(f"{target}/{Path(each).parent}",), moved=(each,))
+                for each in sources
+            ]
         follows = follows_links(name, arguments)
-        for found in guard_copies(effect, place, policy, follows=follows):
-            # Where a file lands depends on the options, so a rule may not apply: ask, do not deny.
-            yield replace(found, kind=VerdictKind.ASK)
-        yield from _guard_entries(effect, place, policy)
+        for effect in effects:
+            for found in guard_copies(effect, place, policy, follows=follows):
+                # Where a file lands depends on the options, so a rule may not apply: only ask.
+                yield replace(found, kind=VerdictKind.ASK)
+            yield from _guard_entries(effect, place, policy)
     except (OSError, ValueError):  # no operands, or unknown ones: other checks ask
         return
+
+
+def copied_folders(name: str, words: tuple[Word, ...], place: Path | None) -> list[Path]:
+    """Return the directories of which a call copies or moves whatever is in them.
+
+    They may not exist yet. Raises `UnknownValue` if an argument is unknown.
+    """
+    if name not in TREE_COPIERS | PLACERS:
+        return []
+    texts = arguments_in(words, place)
+    patterns = [GLOB.split(word.text)[0] for word in words if word.has_glob]
+    listed = [
+        path_in(f"{start.rpartition('/')[0]}/." if "/" in start else ".", place)
+        for start in patterns
+    ]
+    is_whole = name in TREE_COPIERS and any(map(RECURSIVE.fullmatch, texts))
+    sources = [path_in(text, place) for text in sources_and_target(name, texts)[:-1]]
+    return [
+        *listed,
+        *(each for each in sources if is_folder(each) or (is_whole and not is_there(each))),
+    ]
 
 
 def follows_links(name: str, arguments: Sequence[str]) -> bool:
@@ -139,20 +168,6 @@ def _guard_entries(
         NAMES.spend()
         if is_guarded(path, policy.directories, policy.added_path):
             yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
-
-
-def _sources_and_target(name: str, arguments: tuple[str, ...]) -> list[str]:
-    """Return the operands of a program that copies, the target last."""
-    operands: list[str] = []
-    targets: list[str] = []
-    waiting = iter(arguments)
-    for argument in waiting:
-        found = TARGET.fullmatch(argument) if name in ("cp", "gcp") else None
-        if found:
-            targets.append(found[1] or found[2] or next(waiting, ""))
-        elif not argument.startswith("-"):
-            operands.append(argument)
-    return [*operands, *targets[-1:]]
 
 
 def _judge_landing(

@@ -13,6 +13,8 @@ from turnlog.agent.permissions.name_mentions import ENDING
 from turnlog.agent.workspace.access import PROTECTED_FILES
 
 LAST_ENDING = re.compile(rf"{ENDING}\Z", re.I)
+PACKED_TAR = re.compile(r"\.t(?:[abglx]z|b2|bz2|lz4|zst)\Z", re.I)
+"""An ending that programs replace by `.tar`: `gunzip x.tgz`."""
 CLONING = frozenset(("clone", "fork", "submodule"))
 CLONED = re.compile(r"(?<=[^/])\.(?:git|bundle)(?![\w.-])")
 """What `git clone` drops from the end of an address."""
@@ -25,14 +27,16 @@ SEPARATE_SUFFIX = re.compile(r"-[^-efil]*i")
 """The same option of BSD's sed, with the suffix in the next argument."""
 BACKUP = re.compile(r"-[^-gmot]*?S(.*)|--su[a-z]*(?:=(.*))?", re.S)
 PACKED = re.compile(r"-[^-]*?S(.*)|--su[a-z]*(?:=(.*))?", re.S)
+PACKERS = frozenset(
+    """
+    brotli gunzip gzcat gzip lzcat lzma lzop pigz uncompress unlzma unpigz unxz xz xzcat zcat
+    """.split()
+)
+PLACERS = frozenset("cp gcp ginstall gln gmv install ln mv".split())
+"""Programs that put files in a directory, under the names that they have elsewhere."""
 SUFFIX_OPTIONS = {
-    **dict.fromkeys("cp gcp ginstall gln gmv install ln mv".split(), BACKUP),
-    **dict.fromkeys(
-        """
-        brotli gunzip gzcat gzip lzcat lzma lzop pigz uncompress unlzma unpigz unxz xz xzcat zcat
-        """.split(),
-        PACKED,
-    ),
+    **dict.fromkeys(PLACERS, BACKUP),
+    **dict.fromkeys(PACKERS, PACKED),
     "rsync": re.compile(r"--(?:suffix|backup-dir)(?:=(.*))?", re.S),
 }
 """Options that add a suffix to the name of a file, or put it elsewhere; the group is the value."""
@@ -49,15 +53,23 @@ CHOOSING = {
 """
 PLAIN_SUFFIX = re.compile(rf"~|[._-]?(?:bak|backup|old|orig|save)[0-9]*~?|{ENDING}", re.I)
 """A suffix with which no name is protected."""
+PACKED_SUFFIX = re.compile(ENDING, re.I)
+"""A suffix of packed files that `without_ending` drops; programs that unpack drop any other, too:
+`gunzip -S .bak .envrc.bak` creates `.envrc`."""
+TARGET = re.compile(r"-[^-Sgmot]*t(.*)|--t[a-z-]*(?:=(.*))?", re.S)
+"""The option of cp, ln and the like that names the target, which is the last operand otherwise."""
+LINKERS = frozenset(("gln", "ln"))
+PARENTS = re.compile(r"--pa[a-z]*")
+"""The option with which cp creates the whole path of a source in the target."""
 
 
 def without_ending(text: str) -> str:
     """Return the name of a file once it is unpacked.
 
-    >>> without_ending(".mcp.json.gz"), without_ending("x.tar")
-    ('.mcp.json', 'x.tar')
+    >>> [without_ending(each) for each in (".mcp.json.gz", "x.tar", "x.tgz")]
+    ['.mcp.json', 'x.tar', 'x.tar']
     """
-    return LAST_ENDING.sub("", text)
+    return LAST_ENDING.sub("", PACKED_TAR.sub(".tar", text))
 
 
 def derived_names(name: str, arguments: Sequence[str]) -> list[str]:
@@ -75,6 +87,10 @@ def derived_names(name: str, arguments: Sequence[str]) -> list[str]:
     if name in SPLITTERS:
         prefixes = [each for argument in arguments for each in _values(PREFIX, argument)]
         return [each for prefix in (*operands, *prefixes) for each in _completed(prefix)]
+    if name in PLACERS or name in ("rsync", "scp"):
+        return _placed(name, arguments)
+    if name == "git" and list(arguments[:1]) == ["mv"]:
+        return _placed("mv", arguments[1:])
     if not CLONING.isdisjoint(arguments):
         return [CLONED.sub("", each) for each in arguments if CLONED.search(each)]
     return []
@@ -97,9 +113,43 @@ def makes_up_names(name: str, arguments: Sequence[str]) -> bool:
         found = pattern.fullmatch(argument) if pattern else None
         value = next(filter(None, found.groups()), behind) if found else ""
         is_folder = argument.startswith("--backup-dir")
-        if found and (is_folder or not PLAIN_SUFFIX.fullmatch(value)):
+        plain = PACKED_SUFFIX if name in PACKERS else PLAIN_SUFFIX
+        if found and (is_folder or not plain.fullmatch(value)):
             return True
     return False
+
+
+def sources_and_target(name: str, arguments: Sequence[str]) -> list[str]:
+    """Return the operands of a program that copies, moves or links files, the target last.
+
+    >>> sources_and_target("cp", ["-rt", "x", "a"]), sources_and_target("ln", ["-s", "new/a"])
+    (['a', 'x'], ['new/a', '.'])
+    """
+    operands: list[str] = []
+    targets: list[str] = []
+    waiting = iter(arguments)
+    for argument in waiting:
+        found = TARGET.fullmatch(argument) if name in PLACERS else None
+        if found:
+            targets.append(found[1] or found[2] or next(waiting, ""))
+        elif not argument.startswith("-"):
+            operands.append(argument)
+    # `ln x/y` creates `y` in the current directory.
+    is_alone = name in LINKERS and len(operands) == 1 and not targets
+    return [*operands, *targets[-1:], *["."] * is_alone]
+
+
+def keeps_parents(name: str, arguments: Sequence[str]) -> bool:
+    """Return whether a program creates the whole path of a source in the target."""
+    return name in ("cp", "gcp") and any(map(PARENTS.fullmatch, arguments))
+
+
+def _placed(name: str, arguments: Sequence[str]) -> list[str]:
+    """Return the paths that sources get in a target that may be a directory: `./a` for `x/a`."""
+    *sources, target = sources_and_target(name, arguments) or [""]
+    ends = [each.rstrip("/").rpartition("/")[2] for each in sources]
+    ends += sources if keeps_parents(name, arguments) else []
+    return [f"{target}/{each}" for each in ends if each.strip("./")] if target else []
 
 
 def _sed_suffixes(arguments: Sequence[str]) -> list[str]:

@@ -210,7 +210,7 @@ def _protected_below(folders: Iterable[Path]) -> Iterator[AccessDecision]:
 
 
 def _is_protected_entry(entry: os.DirEntry[str]) -> bool:
-    return has_protected_name(entry.name, entry.path.split("/")[-2])
+    return has_protected_name(entry.name, entry.path.rpartition("/")[0])
 
 
 def restrictions_below(

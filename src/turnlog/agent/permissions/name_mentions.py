@@ -13,9 +13,9 @@ from urllib.parse import unquote
 from turnlog.agent.permissions.rules import Rule
 from turnlog.agent.workspace.access import (
     AMBIGUOUS_NAMES,
-    PROTECTED_CONFIG,
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
+    PROTECTED_PATHS,
 )
 
 # At most one letter may precede a name, because sed reads `1r.env` as the command `r`. With two,
@@ -24,11 +24,10 @@ START = r"(?<![^\W\d_][^\W\d_])"
 ENDING = r"(?:\.(?:asc|br|bz2?|cpt|gpg|gz|lz|lz4|lzma|lzo|pgp|xz|zst?|z)|[-_]z|-gz)"
 """An ending that programs drop when they unpack or decrypt a file: `gunzip .envrc.gz`."""
 END = rf"(?={ENDING}*(?:[^\w.-]|\.(?!\w)|\Z))"
-SETTINGS = frozenset(f".config/{name}" for name in PROTECTED_CONFIG)
 FILES = PROTECTED_FILES - AMBIGUOUS_NAMES
 PROTECTED = re.compile(
     START
-    + rf"(?:{'|'.join(map(re.escape, sorted(PROTECTED_FOLDERS | FILES | SETTINGS)))})"
+    + rf"(?:{'|'.join(map(re.escape, sorted(PROTECTED_FOLDERS | FILES | PROTECTED_PATHS)))})"
     + END
     + r"(?<!\.claude(?=/worktrees))"
 )
@@ -49,7 +48,7 @@ def mentions_protected(texts: Iterable[str], *, anywhere: bool = False) -> bool:
     return any(PROTECTED.search(each) for each in _forms(texts))
 
 
-_PROTECTED_NAMES = FILES | {f"{name}/" for name in PROTECTED_FOLDERS | SETTINGS}
+_PROTECTED_NAMES = FILES | {f"{name}/" for name in PROTECTED_FOLDERS | PROTECTED_PATHS}
 
 
 def _forms(texts: Iterable[str]) -> Iterable[str]:

@@ -22,8 +22,11 @@ ISO = re.compile(r"-path-list.*")
 LISTS = {
     **dict.fromkeys(("gtar", "star", "tar"), re.compile(r"--files.*", re.S)),
     "bsdtar": re.compile(r"-[^-]*I.*|--files.*", re.S),
-    # Without names, `zip -f` and `zip -u` take those that are in the archive.
-    "zip": re.compile(r"-[^-binPtx]*[fu@].*|--(?:fr|na|up).*", re.S),
+    # Without names, `zip -f`, `-u` and `-FS` take those that are in the archive; with `-R`, a name
+    # means all files that are called so.
+    "zip": re.compile(r"-(?:ic|[^-ix])*(?:[fuR@]|FS).*|--(?:fil|fr|na|recurse-patt|up).*", re.S),
+    # 7z and rar look for each name in all directories, too.
+    **dict.fromkeys("7z 7za 7zr 7zz 7zzs rar".split(), re.compile(r"-r0?", re.I)),
     **dict.fromkeys("lzcat lzma unlzma unxz xz xzcat".split(), re.compile(r"--fil.*", re.S)),
     **dict.fromkeys(("gpg", "gpg2"), re.compile(r"--mul.*|--[a-z]+-files")),
     "gsutil": re.compile(r"-[a-zA-Z]*I.*"),
@@ -37,6 +40,8 @@ ADDING = re.compile(r"[afmu]", re.I)
 """Commands of 7z and rar that pack everything in the current directory unless files are named."""
 VALUE = re.compile(r"--(?!ex)[a-z-]+=(.+)", re.S)
 """A long option with a value, except those that exclude files."""
+JOINED = re.compile(r"-[A-Za-z]*?[CD](.+)", re.S)
+"""The option for another directory, with its value: `..` in `tar -czC.. -f x.tgz shop`."""
 
 
 def packs_more(name: str, arguments: Sequence[str]) -> bool:
@@ -73,10 +78,10 @@ def _packs_everything(arguments: Sequence[str]) -> bool:
 
 
 def named_by_options(arguments: Sequence[str]) -> list[str]:
-    """Return the values of long options, possibly paths: `..` in `tar cf x.tar --direc=.. shop`.
+    """Return the values of options, possibly paths: `..` in `tar cf x.tar --direc=.. shop`.
 
-    >>> named_by_options(["cf", "x.tar", "--add-file=.", "--exclude=docs"])
-    ['.']
+    >>> named_by_options(["cf", "x.tar", "--add-file=.", "--exclude=docs", "-vC.."])
+    ['.', '..']
     """
-    found = map(VALUE.fullmatch, arguments)
+    found = [VALUE.fullmatch(each) or JOINED.fullmatch(each) for each in arguments]
     return [each[1] for each in found if each]

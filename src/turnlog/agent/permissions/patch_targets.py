@@ -36,6 +36,12 @@ SERIES = re.compile(r"\s*#(?! HG changeset patch)")
 """The start of a series file: a list of patches, which `git am` also accepts."""
 ESCAPED = re.compile(r"\".*\\")
 """A name with escapes: `"b/\\056envrc"` is `.envrc`."""
+LINK = re.compile(
+    r"^(?:[ \t>X]|- )*(?:(?:old|new|(?:new|deleted) file) mode|index[ \t]+\S+)"
+    r"[ \t]+[0-7]*12[0-7]{4}\b",
+    re.M,
+)
+"""A header of a symbolic link: with `l -> .git/hooks`, `l/x` in the same patch is a hook."""
 APPLYING = frozenset(("am", "apply"))
 THREE_WAY = frozenset(("-3", "--3way"))
 BINARY = re.compile(r"^(?:[ \t>X]|- )*(?:GIT binary patch|(?:Binary f|F)iles )", re.M)
@@ -168,7 +174,7 @@ def _judge_names(
 
 
 def _judge(path: Path, text: str, headers: list[str], policy: Policy) -> Iterator[AccessDecision]:
-    if _is_encoded(text) or any(map(ESCAPED.search, headers)):
+    if _is_encoded(text) or LINK.search(text) or any(map(ESCAPED.search, headers)):
         yield unknown_files(UNKNOWN_PATCH, policy)
     if mentions_protected(headers):
         yield AccessDecision(VerdictKind.ASK, f"{path} changes a protected file", is_guarded=True)

@@ -20,9 +20,9 @@ from turnlog.agent.permissions.git_repository import git_places, is_nested_git_p
 from turnlog.agent.permissions.links import PROCESS, real_path, ways_of
 from turnlog.agent.permissions.rules import Rule
 from turnlog.agent.workspace.access import (
-    PROTECTED_CONFIG,
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
+    PROTECTED_PATHS,
 )
 from turnlog.agent.workspace.project_directories import CONFIG, SERVERS, definition_directories
 from turnlog.agent.workspace.shell.command_environment import search_path
@@ -49,7 +49,9 @@ SET = re.compile(r"\\.|(?P<set>\[(?:\\.|[^\]\\])+\])")
 MOST_DEPTHS = 4
 """Maximum number of `**` in a pattern; each is tried at every depth."""
 WORKTREES = ("worktrees",)
-SETTINGS = ".config"
+ENDS = tuple(f"/{path}" for path in PROTECTED_PATHS)
+SETTINGS = frozenset(path.rpartition("/")[0] for path in PROTECTED_PATHS)
+"""Directories of which some entries are protected."""
 CODE = ("scripts", "purelib", "platlib", "stdlib", "platstdlib")
 """Kinds of directories in an installation of Python, as `sysconfig` names them."""
 
@@ -211,7 +213,10 @@ def _startup_links(home: Path) -> Iterator[Path]:
     With `~/.bashrc -> ~/dotfiles/bashrc`, the file is in the project under a harmless name.
     """
     settings = [
-        path for path in _listed(home / SETTINGS) if has_protected_name(path.name, SETTINGS)
+        path
+        for folder in SETTINGS
+        for path in _listed(home / folder)
+        if has_protected_name(path.name, folder)
     ]
     protected = [path for path in _listed(home) if has_protected_name(path.name)] + settings
     # Only one level of `~/.ssh` or `~/.config/fish`: deeper ones hold extensions of editors.
@@ -249,24 +254,26 @@ def _config_links(folder: Path) -> Iterator[Path]:
 
 
 def has_protected_part(path: Path) -> bool:
-    """Return whether a path goes through a protected directory, or ends in a protected file."""
+    """Return whether a path is that of a protected file or directory, or of anything below one.
+
+    A directory with the name of a file counts, too: it would take the place of the file.
+    """
     parts = [part.casefold() for part in path.parts]
     for rank, part in enumerate(parts):
         if part == ".claude" and tuple(parts[rank + 1 : rank + 2]) == WORKTREES:
             continue
-        is_setting = part == SETTINGS and not PROTECTED_CONFIG.isdisjoint(
-            parts[rank + 1 : rank + 2]
-        )
-        if part in PROTECTED_FOLDERS or is_setting:
+        if part in PROTECTED_FOLDERS or part in PROTECTED_FILES:
             return True
-    return bool(parts) and parts[-1] in PROTECTED_FILES
+    whole = f"/{'/'.join(parts)}/"
+    return any(f"{end}/" in whole for end in ENDS)
 
 
 def has_protected_name(name: str, folder: str = "") -> bool:
-    """Return whether `name` is protected in a directory that is called `folder`."""
+    """Return whether `name` is protected in a directory whose path ends in `folder`."""
     folded = name.casefold()
-    is_setting = folder.casefold() == SETTINGS and folded in PROTECTED_CONFIG
-    return folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES or is_setting
+    if folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES:
+        return True
+    return f"/{folder}/{name}".casefold().endswith(ENDS)
 
 
 def is_critical(path: Path, folders: Iterable[Path]) -> bool:

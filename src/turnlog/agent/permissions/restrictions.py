@@ -16,11 +16,20 @@ from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_comma
 from turnlog.agent.permissions.wildcards import ANY, BLANK, command_text
 
 SAFE_VARIABLE = re.compile(
-    r"""TZ|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES|CI|NODE_ENV|RUST_BACKTRACE|RUST_LOG|CARGO_TERM_COLOR|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE
+    r"""NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES|CI|NODE_ENV|RUST_BACKTRACE|RUST_LOG|CARGO_TERM_COLOR|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE
     |PY_COLORS|GOOS|GOARCH|CGO_ENABLED|DJANGO_COLORS""",
     re.X,
 )
 PLAIN_VALUE = re.compile(r"[\w.,:/@+=*-]*", re.ASCII)
+ZONE = re.compile(
+    r"(?:(?:[A-Za-z_][\w+-]*|<[\w+-]+>[0-9:+-]+)(?:/[\w+-]+)*"
+    r"(?:,[JM]?[0-9.]+(?:/[0-9:+-]+)?){0,2})?",
+    re.ASCII,
+)
+"""A time zone by its name, or by rules such as `CET-1CEST,M3.5.0,M10.5.0/3`.
+
+Any other value of TZ may be a file, which programs open.
+"""
 LOCALE = re.compile(r"LANG|LC_[A-Z]+")
 PLAIN_LOCALE = re.compile(r"C|POSIX|(?:C|[a-z]{2,3}_[A-Z]{2})\.(?:UTF-8|utf8)")
 """In other encodings, bash may take the last byte of a character for a backslash."""
@@ -313,4 +322,6 @@ def is_safe_assignment(assignment: Assignment) -> bool:
     name, value = assignment.name, assignment.value.text
     if LOCALE.fullmatch(name):
         return bool(PLAIN_LOCALE.fullmatch(value))
+    if name == "TZ":
+        return bool(ZONE.fullmatch(value))
     return bool(SAFE_VARIABLE.fullmatch(name) and PLAIN_VALUE.fullmatch(value))

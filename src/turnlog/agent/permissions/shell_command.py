@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from turnlog.agent.permissions.archive_targets import TAR
 from turnlog.agent.permissions.bash import (
     CLOCK,
     Script,
@@ -21,6 +22,7 @@ from turnlog.agent.permissions.interference import (
 from turnlog.agent.permissions.launchers import (
     Inner,
     commands_in,
+    name_of,
     without_wrappers,
 )
 from turnlog.agent.permissions.policy import Policy
@@ -34,9 +36,19 @@ from turnlog.agent.workspace.access import ApprovalMode, Runs
 
 MOST_WORDS = 500
 """Maximum number of words and of parts; longer commands are not analyzed part by part."""
-CHANGES_DIRECTORY = frozenset("env find git make sudo tar".split())
-"""Programs with an option that changes the working directory."""
-DIRECTORY_OPTION = re.compile(r"-C.*|-D.*|--chdir.*|--directory.*|-execdir|-okdir")
+DIRECTORY_OPTIONS = {
+    **dict.fromkeys(("env", "sudo"), re.compile(r"-[^-]*[CD].*|--ch.*", re.S)),
+    "find": re.compile(r"-execdir|-okdir"),
+    **dict.fromkeys("git ninja".split(), re.compile(r"-C.*", re.S)),
+    **dict.fromkeys(("gmake", "make"), re.compile(r"-[^-]*C.*|--d.*", re.S)),
+    **dict.fromkeys(
+        "bsdtar gpgtar gtar jar ptar star tar".split(), re.compile(r"-[^-]*C.*|--(?:cd|di).*", re.S)
+    ),
+    **dict.fromkeys(("bsdcpio", "cpio"), re.compile(r"-[^-]*D.*|--di.*", re.S)),
+}
+"""Options of programs, possibly clustered or abbreviated, that change the working directory."""
+OLD_STYLE = re.compile(r"[A-Za-z]*C[A-Za-z]*")
+"""Clustered options of tar without a dash; `C` takes a directory from a later argument."""
 
 
 class ShellCommand(Struct, frozen=True):
@@ -113,5 +125,9 @@ def _places(script: Script, inner: tuple[Inner, ...], cwd: Path) -> Places:
 
 def _changes_directory(words: tuple[Word, ...]) -> bool:
     """Return whether a program changes to another directory by an option, as `env -C dir` does."""
-    options = [word.text for word in words[1:]]
-    return words[0].text in CHANGES_DIRECTORY and any(map(DIRECTORY_OPTION.fullmatch, options))
+    name, options = name_of(words[0]), [word.text for word in words[1:]]
+    pattern = DIRECTORY_OPTIONS.get(name)
+    if pattern is None:
+        return False
+    is_clustered = name in TAR and OLD_STYLE.fullmatch("".join(options[:1])) is not None
+    return is_clustered or any(map(pattern.fullmatch, options))

@@ -12,19 +12,27 @@ from msgspec import Struct
 PROTECTED_FOLDERS = frozenset(
     """
     .git .vscode .idea .husky .cargo .devcontainer .yarn .mvn .claude .ssh .gnupg .cursor .zed
-    .emacs.d .vim .helix .hg .jj .amazonq .codex .gemini .kiro .opencode .qwen .roo
-    .windsurf .mise .ipython .jupyter .bundle .lefthook .fleet
+    .emacs.d .doom.d .oh-my-zsh .vim .helix .hg .jj .amazonq .codex .gemini .kiro .opencode .qwen
+    .roo .windsurf .mise .ipython .jupyter .bundle .lefthook .fleet
     """.split()
 )
 REPOSITORIES = frozenset((".git", ".hg", ".jj"))
 """Protected folders whose files change with each commit, except for a few."""
-PROTECTED_CONFIG = frozenset(
+_CONFIG = """
+    alacritty autostart awesome bspwm direnv emacs environment.d fish gh ghostty git helix hypr i3
+    jj kitty mise nushell nvim openbox powershell qtile starship.toml sway systemd tmux wezterm
+    xonsh zed zsh
     """
-    autostart direnv environment.d fish git hypr i3 mise nushell nvim powershell sway systemd tmux
-    xonsh zsh
-    """.split()
+PROTECTED_PATHS = frozenset(
+    (
+        *(f".config/{name}" for name in _CONFIG.split()),
+        *"""
+        .aws/config .aws/credentials .docker/config.json .gradle/init.d .gradle/init.gradle
+        .gradle/init.gradle.kts .kube/config .local/share/systemd library/launchagents
+        """.split(),
+    )
 )
-"""Protected directories in `.config`."""
+"""Protected files and directories whose name says so only together with the directories above."""
 PROTECTED_FILES = frozenset(
     """
     .gitconfig .gitmodules .bashrc .bash_profile .bash_login .bash_aliases .bash_logout .zshrc
@@ -42,10 +50,10 @@ PROTECTED_FILES = frozenset(
     mise.local.toml .mise.local.toml lefthook-local.yml lefthook-local.yaml .lefthook-local.yml
     .lefthook-local.yaml .bash_completion .nvimrc .gdbearlyinit .pryrc .ghci .ocamlinit .utoprc
     .latexmkrc .perldb .tclshrc .wishrc .octaverc .sbclrc .clisprc .guile .mongorc.js .mongoshrc.js
-    .lessfilter .procmailrc .forward
+    .lessfilter .procmailrc .forward .selected_editor .xbindkeysrc .jq
     """.split()
 )
-AMBIGUOUS_NAMES = frozenset((".forward", ".login", ".logout"))
+AMBIGUOUS_NAMES = frozenset((".forward", ".jq", ".login", ".logout"))
 """Protected names that are also fields: `gh api user --jq .login` writes no file."""
 
 

@@ -1,5 +1,6 @@
 """Programs that only change files: in the mode `acceptEdits`, they run without asking."""
 
+from turnlog.agent.permissions.programs.expressions import ZONE_FILE
 from turnlog.agent.permissions.programs.sed import parse_sed
 from turnlog.agent.permissions.programs.usage import ProgramEffect, ProgramUsage, parse_arguments
 
@@ -35,6 +36,8 @@ def change_files(name: str, arguments: tuple[str, ...]) -> ProgramEffect | None:
     parsed = parse_arguments(arguments, usage) if usage else None
     # Only GNU programs accept options after operands: elsewhere, `mkdir a -m ../b` creates `../b`.
     if not parsed or parsed.late_options:
+        return None
+    if name == "touch" and any(ZONE_FILE in each for each in arguments):
         return None
     paths = tuple(parsed.operands)
     roles = tuple("path" if role == "operand" else role for role in parsed.roles)

@@ -42,6 +42,8 @@ NUMERIC = frozenset("-eq -ne -lt -le -gt -ge".split())
 INTEGER = re.compile(r"-?[0-9]+")
 EXIT_CODE = re.compile(r"[0-9]{1,3}", re.ASCII)
 JOINING = frozenset("! ( ) -a -o && ||".split())
+ZONE_FILE = "TZ="
+"""The start of a time zone in a date."""
 DATE = ProgramUsage(
     "uR", "d", "iso-8601 rfc-email utc universal", "date rfc-3339", operands="format"
 )
@@ -91,9 +93,16 @@ def read_command(arguments: tuple[str, ...]) -> ProgramEffect | None:
 
 
 def read_date(arguments: tuple[str, ...]) -> ProgramEffect | None:
-    """Accept an output format; an operand without `+` would set the clock."""
+    """Accept an output format; an operand without `+` would set the clock.
+
+    With `-d 'TZ="/x" 0'`, date opens `/x`.
+    """
     found = parse_arguments(arguments, DATE)
-    if found is None or not all(each.startswith("+") for each in found.operands):
+    if (
+        found is None
+        or any(ZONE_FILE in each for each in arguments)
+        or not all(each.startswith("+") for each in found.operands)
+    ):
         return None
     return effect_of(arguments, DATE)
 

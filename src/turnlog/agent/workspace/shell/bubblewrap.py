@@ -17,9 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.agent.workspace.access import (
-    PROTECTED_CONFIG,
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
+    PROTECTED_PATHS,
     REPOSITORIES,
     Basis,
 )
@@ -260,8 +260,7 @@ def _too_many(pattern: str) -> UsageError:
 
 def _protected(folders: Iterable[Path]) -> list[Path]:
     """Return the paths in writable directories that stay read-only: settings and git's hooks."""
-    settings = {f".config/{name}" for name in PROTECTED_CONFIG}
-    protected = PROTECTED_FILES | settings | PROTECTED_FOLDERS - REPOSITORIES
+    protected = PROTECTED_FILES | PROTECTED_PATHS | PROTECTED_FOLDERS - REPOSITORIES
     names = [Path(name) for name in sorted(protected)]
     places = [folder / name for folder in folders for name in (*KEPT_IN_REPOSITORIES, *names)]
     # The `.git` of a linked work tree is a file: `gitdir: evil` would redirect it.
