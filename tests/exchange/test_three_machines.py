@@ -88,8 +88,10 @@ class World:
                 raw = self.entry(who, session, parent)
                 file.write(raw)
                 parent = uuid_of(raw)
-            # Metadata that a client writes again and again, byte for byte.
-            file.write(b'{"type":"mode","sessionId":"%s"}\n' % session.encode())
+            # Metadata that a client writes again and again, byte for byte. The directory, which it
+            # lacks in real files, tells the project of a session without other lines.
+            fields = {"type": "mode", "sessionId": session, "cwd": self.directory(who, session)}
+            file.write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")
 
     @contextmanager
     def known_ids(self) -> Generator[None]:
@@ -123,9 +125,7 @@ class World:
             assert not missing, (machine.home.name, problems, sorted(missing))
             folders = {folder_name(each) for each in ("/srv/shop", f"{machine.home}/shop")}
             apart = [path for path in machine.store.projects.glob("-*") if path.name not in folders]
-            # Nothing tells the directory of a session that came when it had only metadata.
-            logs = [log for folder in apart for log in folder.glob("*.jsonl")]
-            assert not any(b'"cwd"' in log.read_bytes().splitlines()[0] for log in logs)
+            assert not [log for folder in apart for log in folder.rglob("*.jsonl")]
         found = [machine.lines() for machine in self.machines]
         assert found[0] == found[1] == found[2]
         # A to-do list that outlived its session is read once the session is back.
