@@ -213,8 +213,13 @@ async def run_permitted(
     if verdict.kind is not VerdictKind.ALLOW:
         raise ToolError(f"`{text}` may not run: {verdict.reason}{advice}")
     given = BASH.read({"command": text})
-    guards_git = verdict.guards_git
     grant = Grant(
-        verdict.basis, {}, directory, verdict.command, verdict.footprint, guards_git=guards_git
+        verdict.basis,
+        {},
+        directory,
+        verdict.command,
+        verdict.footprint,
+        guards_git=verdict.guards_git,
+        steadies_git=verdict.steadies_git,
     )
     return await BASH.run(given, workspace, lambda printed: None, grant)

@@ -117,6 +117,7 @@ class _Judged(Struct, frozen=True):
             verdict.footprint,
             call_id=call_id,
             guards_git=verdict.guards_git,
+            steadies_git=verdict.steadies_git,
         )
 
 

@@ -42,6 +42,9 @@ class Verdict(Struct, frozen=True):
     """For a command: the directories that it depends on."""
     guards_git: bool = False
     """For a command that a rule allows: True if git must run no program that a repository names."""
+    steadies_git: bool = False
+    """For a command: True if git must change and show only the files that its rules were compared
+    with, though the mode allows it."""
 
 
 class Policy(Struct, frozen=True):

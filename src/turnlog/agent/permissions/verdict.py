@@ -128,7 +128,9 @@ def _decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     if policy.mode is ApprovalMode.BYPASS:
         # Run the command as written: this mode does not rely on the analysis, which may have
         # expanded its globs.
-        return replace(verdict, basis=Basis.BYPASS, command=None)
+        # Rules about files only hold if git changes the files that they were compared with.
+        is_ruled = policy.has_file_rules
+        return replace(verdict, basis=Basis.BYPASS, command=None, steadies_git=is_ruled)
     return _narrowed(verdict, tool, accesses, policy)
 
 

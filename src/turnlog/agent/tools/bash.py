@@ -196,7 +196,7 @@ def _prepare(written: str, name: str, workspace: Workspace, grant: Grant) -> Lau
     try:
         if basis in CONFINED or (basis is Basis.RULE and grant.guards_git):
             environment |= guard_git(command, cwd, environment)
-        elif basis is Basis.RULE:
+        elif basis is Basis.RULE or grant.steadies_git:
             environment |= steady_git()
         temporary = Path(tempfile.gettempdir())
         wrapper = wrapper_of(basis, workspace.confinement, folders, temporary)

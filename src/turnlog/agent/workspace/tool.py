@@ -46,6 +46,8 @@ class Grant(Struct, frozen=True):
     """The approved call; empty for commands that the user runs."""
     guards_git: bool = False
     """True if git must not run programs that a repository names, even if a rule allows it."""
+    steadies_git: bool = False
+    """True if git must obey no setting by which it changes or shows other files than expected."""
 
     def target(self, path: Path) -> Path:
         """Return the target of a path when permission was decided; raise if it was not covered."""
