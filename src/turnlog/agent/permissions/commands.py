@@ -31,6 +31,7 @@ from turnlog.agent.permissions.interference import (
 from turnlog.agent.permissions.launchers import (
     without_wrappers,
 )
+from turnlog.agent.permissions.option_variables import judge_variables
 from turnlog.agent.permissions.part_verdicts import has_rule, judge_part, judge_redirections
 from turnlog.agent.permissions.patterns import patterns_in, with_names
 from turnlog.agent.permissions.policy import ALLOWED, AccessDecision, Policy, VerdictKind
@@ -219,6 +220,7 @@ def _guards(command: ShellCommand) -> Iterator[AccessDecision]:
         given = (inner.part, command.text, command.places, command.policy)
         yield from guard(*given, is_still=is_still)
     yield from judge_inputs(command)
+    yield from judge_variables(command)
 
 
 def _is_named_whole(command: ShellCommand) -> bool:

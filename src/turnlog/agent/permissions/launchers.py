@@ -5,8 +5,16 @@ from collections.abc import Iterator
 from itertools import dropwhile, pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from turnlog.agent.permissions.bash import HOLE, UNKNOWN, SimpleCommand, Word, parse_script
+from turnlog.agent.permissions.bash import (
+    HOLE,
+    UNKNOWN,
+    Assignment,
+    SimpleCommand,
+    Word,
+    parse_script,
+)
 from turnlog.agent.permissions.program_options import PROGRAM_OPTIONS, names_program
 from turnlog.agent.permissions.programs import may_run_program
 
@@ -211,7 +219,10 @@ def commands_in(part: SimpleCommand, depth: int = 0) -> Iterator[Inner]:
         return
     if depth == DEEPEST:
         raise RecursionError("it nests too many launchers such as env or xargs")
-    for inner in _direct(part.words):
+    for each in _direct(part.words):
+        # In `X=1 env Y=2 cp a b`, cp gets both variables.
+        variables = (*part.assignments, *each.part.assignments)
+        inner = Inner(replace(each.part, assignments=variables), each.is_sure)
         if not inner.is_sure:
             # Every argument already counts as the start of a command, so no recursion is needed.
             yield inner
@@ -261,8 +272,11 @@ def _of_launcher(name: str, words: tuple[Word, ...]) -> Iterator[Inner]:
         yield Inner(SimpleCommand((UNKNOWN,)), is_sure=False)
         return
     inner = _behind(words, launcher) if launcher else None
+    own = words[1 : len(words) - len(inner)] if inner else words[1:]
+    given = _variables(own) if launcher and launcher.takes_variables else ()
     if inner:
-        yield Inner(SimpleCommand(_with_input(words, inner) if name == "xargs" else inner))
+        behind = _with_input(words, inner) if name == "xargs" else inner
+        yield Inner(SimpleCommand(behind, given))
         if name == "watch":
             yield from _of_text(" ".join(word.text for word in inner))
         return
@@ -272,9 +286,17 @@ def _of_launcher(name: str, words: tuple[Word, ...]) -> Iterator[Inner]:
         yield Inner(SimpleCommand((UNKNOWN,)), is_sure=False)
         return
     for rank, word in enumerate(words[1:], 1):
-        yield Inner(SimpleCommand(words[rank:]), is_sure=False)
+        yield Inner(SimpleCommand(words[rank:], given), is_sure=False)
         if " " in word.text:
             yield from _of_text(word.text)
+
+
+def _variables(words: tuple[Word, ...]) -> tuple[Assignment, ...]:
+    """Return the variables that arguments of a launcher set: `X` in `env X=1 npm test`."""
+    pairs = (word.text.partition("=") for word in words)
+    return tuple(
+        Assignment(name, Word(value)) for name, sign, value in pairs if sign and name.isidentifier()
+    )
 
 
 def _with_input(words: tuple[Word, ...], inner: tuple[Word, ...]) -> tuple[Word, ...]:
