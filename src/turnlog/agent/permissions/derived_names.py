@@ -54,8 +54,10 @@ CHOOSING = {
 PLAIN_SUFFIX = re.compile(rf"~|[._-]?(?:bak|backup|old|orig|save)[0-9]*~?|{ENDING}", re.I)
 """A suffix with which no name is protected."""
 PACKED_SUFFIX = re.compile(ENDING, re.I)
-"""A suffix of packed files that `without_ending` drops; programs that unpack drop any other, too:
-`gunzip -S .bak .envrc.bak` creates `.envrc`."""
+"""A suffix that `without_ending` drops; programs that unpack drop any other one, too.
+
+`gunzip -S .bak .envrc.bak` creates `.envrc`.
+"""
 TARGET = re.compile(r"-[^-Sgmot]*t(.*)|--t[a-z-]*(?:=(.*))?", re.S)
 """The option of cp, ln and the like that names the target, which is the last operand otherwise."""
 LINKERS = frozenset(("gln", "ln"))

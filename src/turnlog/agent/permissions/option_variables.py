@@ -8,7 +8,7 @@ that opens files, but not for one that runs code of the project: `STAGE=test npm
 import re
 from collections.abc import Iterable, Iterator
 
-from turnlog.agent.permissions.bash import HOLE, Assignment, SimpleCommand, Word
+from turnlog.agent.permissions.bash import UNKNOWN, Assignment, SimpleCommand, Word
 from turnlog.agent.permissions.file_verdicts import unknown_files
 from turnlog.agent.permissions.launchers import name_of, runs_given_text, without_wrappers
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
@@ -46,7 +46,6 @@ EXPORTING = frozenset("declare export readonly typeset".split())
 EXPORT_ALL = re.compile(r"-[a-z]*[ak][a-z]*|allexport|keyword")
 """Options of `set` that export all variables, or make any word `x=y` an assignment."""
 ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\+?=(.*))?", re.S)
-UNSEEN = Word(HOLE)
 
 
 def judge_variables(command: ShellCommand) -> Iterator[AccessDecision]:
@@ -93,7 +92,7 @@ def _exported(parts: list[SimpleCommand]) -> Iterator[Assignment]:
         words = part.words[1:] if name_of(part.words[0]) in EXPORTING else ()
         found = (ASSIGNED.fullmatch(word.text) for word in words)
         for name, value in (each.groups() for each in found if each):
-            yield Assignment(name, UNSEEN if value is None else Word(value))
+            yield Assignment(name, UNKNOWN if value is None else Word(value))
 
 
 def _exports(part: SimpleCommand) -> bool:

@@ -37,10 +37,10 @@ from turnlog.agent.workspace.access import ApprovalMode, Runs
 MOST_WORDS = 500
 """Maximum number of words and of parts; longer commands are not analyzed part by part."""
 DIRECTORY_OPTIONS = {
-    **dict.fromkeys(("env", "sudo"), re.compile(r"-[^-]*[CD].*|--ch.*", re.S)),
+    **dict.fromkeys(("env", "sudo"), re.compile(r"-[^-u]*[CD].*|--ch.*", re.S)),
     "find": re.compile(r"-execdir|-okdir"),
     **dict.fromkeys("git ninja".split(), re.compile(r"-C.*", re.S)),
-    **dict.fromkeys(("gmake", "make"), re.compile(r"-[^-]*C.*|--d.*", re.S)),
+    **dict.fromkeys(("gmake", "make"), re.compile(r"-[^-]*C.*|--di.*", re.S)),
     **dict.fromkeys(
         "bsdtar gpgtar gtar jar ptar star tar".split(), re.compile(r"-[^-]*C.*|--(?:cd|di).*", re.S)
     ),
