@@ -5,53 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.permissions.scratch_repository import SETTINGS, Repository
 from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
 from turnlog.agent.workspace.access import Runs
 from turnlog.agent.workspace.shell.git_environment import steady_git
-
-SETTINGS = ".claude/settings.json"
-
-
-class Repository:
-    """A repository with the branches `plain` and `hooked`, which brings settings along."""
-
-    def __init__(self, top: Path) -> None:
-        self.top = top
-        top.mkdir()
-        self.git("init", "-q", "-b", "main")
-        self.commit("a.txt", "1")
-        self.git("checkout", "-q", "-b", "plain")
-        self.commit("b.txt", "1")
-        self.git("checkout", "-q", "-b", "hooked")
-        self.commit(SETTINGS, "{}")
-        self.git("checkout", "-q", "main")
-
-    def git(self, *arguments: str) -> None:
-        who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
-        subprocess.run(["git", *who, *arguments], cwd=self.top, check=True, capture_output=True)
-
-    def write(self, name: str, text: str) -> None:
-        path = self.top / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-
-    def commit(self, name: str, text: str) -> None:
-        self.write(name, text)
-        self.git("add", name)
-        self.git("commit", "-qm", name)
-
-    def verdict(
-        self, command: str, *deny: str, is_bypass: bool = False, allow: str = "git"
-    ) -> VerdictKind:
-        allowed = () if is_bypass else (parse_rule(f"Bash({allow}:*)", self.top, "test"),)
-        denied = tuple(parse_rule(text, self.top, "test") for text in deny)
-        mode = ApprovalMode.BYPASS if is_bypass else ApprovalMode.DEFAULT
-        policy = Policy(denied, (), allowed, mode, self.top, (self.top,))
-        return decide("Bash", [Runs(command)], policy).kind
-
-    def hash_of(self, name: str) -> str:
-        asked = ["git", "rev-parse", name]
-        return subprocess.run(asked, cwd=self.top, check=True, capture_output=True).stdout.decode()
 
 
 @pytest.fixture
@@ -655,3 +612,181 @@ def test_replaced_objects_show_no_other_content(repository: Repository) -> None:
     assert steady_git()["GIT_NO_REPLACE_OBJECTS"] == "1"
     repository.git("replace", "plain", "hooked")
     assert repository.verdict("git checkout plain") is VerdictKind.ALLOW
+
+
+def test_with_file_rules_no_object_replaces_another_in_any_mode(repository: Repository) -> None:
+    runs = [Runs("git checkout plain")]
+    for text, expected in (("Edit(x)", True), ("Bash(x)", False)):
+        rules = (parse_rule(text, repository.top, "test"),)
+        folders = (repository.top,)
+        policy = Policy(rules, (), (), ApprovalMode.BYPASS, repository.top, folders)
+        verdict = decide("Bash", runs, policy)
+        assert (verdict.kind, verdict.steadies_git) == (VerdictKind.ALLOW, expected)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git checkout hooked", "git merge hooked", "git rebase hooked", "git cherry-pick hooked"),
+        *("git reset --hard hooked", "git switch -c new hooked"),
+    ],
+)
+def test_a_protected_file_hides_no_denied_one(command: str, repository: Repository) -> None:
+    assert repository.verdict(command, "Edit(other)", is_bypass=True) is VerdictKind.ALLOW
+    repository.git("checkout", "-q", "hooked")
+    repository.commit("z.txt", "1")
+    repository.git("checkout", "-q", "main")
+    assert repository.verdict(command, "Edit(z.txt)", is_bypass=True) in (
+        (VerdictKind.ASK, VerdictKind.DENY) if "pick" not in command else (VerdictKind.ASK,)
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "while git checkout -q HEAD~1; do :; done",
+            "until git switch --detach -q main; do :; done",
+        ),
+        *("for i in 1 2; do git reset -q --hard; done", "while git stash pop -q; do :; done"),
+        *("git reset --hard; git reset --hard", "git stash pop; timeout 9 git stash pop"),
+        "f() { git reset -q --hard; }; f; f",
+    ],
+)
+def test_a_call_that_runs_twice_asks(command: str, repository: Repository) -> None:
+    for is_bypass in (False, True):
+        verdict = repository.verdict(
+            command, "Edit(other)", is_bypass=is_bypass, allow="git timeout f"
+        )
+        assert verdict is VerdictKind.ASK
+
+
+def test_a_wrapper_runs_a_call_once(repository: Repository) -> None:
+    for command in ("timeout 9 git checkout plain", "git checkout plain | cat"):
+        assert repository.verdict(command, "Edit(other)") is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("core.sparseCheckout", "true"), ("branch.main.mergeOptions", "-X subtree=x")),
+        ("pull.twohead", "subtree"),
+    ],
+)
+def test_settings_that_choose_files_are_doubts_in_every_mode(
+    key: str, value: str, repository: Repository
+) -> None:
+    assert repository.verdict("git merge plain", "Edit(x)", is_bypass=True) is VerdictKind.ALLOW
+    repository.git("config", key, value)
+    assert repository.verdict("git merge plain", "Edit(x)", is_bypass=True) is VerdictKind.ASK
+
+
+def test_a_repository_that_cannot_be_checked_is_a_doubt_in_every_mode(
+    repository: Repository,
+) -> None:
+    (repository.top / ".git").rename(repository.top / "real")
+    repository.write(".git", "gitdir: real\n")
+    for command in ("git checkout plain", "git -C none checkout plain"):
+        assert repository.verdict(command, "Edit(x)", is_bypass=True) is VerdictKind.ASK
+    assert repository.verdict("git fetch", "Edit(x)", is_bypass=True) is VerdictKind.ALLOW
+
+
+def test_files_that_git_converts_may_change_though_their_content_is_stored(
+    repository: Repository,
+) -> None:
+    assert repository.verdict("git reset --hard", "Edit(a.txt)") is VerdictKind.ALLOW
+    for attribute in ("eol=lf", "text=auto", "-filter"):
+        repository.write(".git/info/attributes", f"* {attribute}\n")
+        assert repository.verdict("git reset --hard", "Edit(a.txt)") is VerdictKind.ALLOW
+    for attribute in ("eol=crlf", "working-tree-encoding=UTF-16", "ident", "filter=x"):
+        repository.write(".git/info/attributes", f"* {attribute}\n")
+        assert repository.verdict("git checkout -f", "Edit(a.txt)") is not VerdictKind.ALLOW
+        assert repository.verdict("git checkout -f", "Edit(none)") is VerdictKind.ALLOW
+    repository.write(".git/info/attributes", "")
+    repository.git("config", "core.autocrlf", "true")
+    assert repository.verdict("git checkout -f", "Edit(a.txt)") is not VerdictKind.ALLOW
+
+
+def test_a_rebase_with_two_states_asks(repository: Repository) -> None:
+    repository.git("checkout", "-q", "plain")
+    (repository.top / ".git/rebase-merge").mkdir()
+    repository.write(".git/rebase-merge/orig-head", repository.hash_of("main"))
+    assert repository.verdict("git rebase --abort") is VerdictKind.ALLOW
+    (repository.top / ".git/rebase-apply").mkdir()
+    assert repository.verdict("git rebase --abort") is VerdictKind.ASK
+
+
+def test_a_rebase_that_runs_programs_asks(repository: Repository) -> None:
+    command = "git rebase -x 'git reset --hard hooked' plain"
+    assert repository.verdict(command, "Edit(x)", is_bypass=True) is VerdictKind.ASK
+
+
+def test_a_stash_of_named_files_needs_no_question(repository: Repository) -> None:
+    for command in ("git stash push -m wip -- a.txt", "git stash -- a.txt"):
+        assert repository.verdict(command) is VerdictKind.ALLOW
+    for command in ("git stash drop", "git stash clear"):
+        assert repository.verdict(command, "Read(x)") is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "command"),
+    [
+        ("remote.up.url", "https://example.com/x", "git push origin main"),
+        ("remote.up.fetch", "x", "git push up main"),
+        ("remote.up.url", "", "git push up main"),
+        ("url.up/.insteadOf", "gh:", "git push gh:x main"),
+        ("url.up/.pushInsteadOf", "gh:", "git push gh:x main"),
+        ("branch.main.remote", "up", "git push"),
+    ],
+)
+def test_a_push_asks_if_an_address_leads_here(
+    setting: str, value: str, command: str, repository: Repository
+) -> None:
+    (repository.top / "up").mkdir()
+    if "origin" in command:
+        repository.git("config", "remote.origin.url", "up")
+    repository.git("config", setting, value)
+    assert repository.verdict(command) is VerdictKind.ASK
+
+
+def test_a_name_of_a_remote_is_no_address(repository: Repository) -> None:
+    (repository.top / "up").mkdir()
+    repository.git("config", "remote.up.url", "https://example.com/x")
+    repository.git("config", "url.git@example.com:.insteadOf", "gh:")
+    repository.git("config", "branch.main.remote", "up")
+    repository.git("config", "--global", "url.https://example.com/.insteadOf", "ex:")
+    repository.git("config", "--unset", "url.git@example.com:.insteadOf")
+    for command in ("git push up main", "git push", "git commit -m x && git push -u up main"):
+        assert repository.verdict(command) is VerdictKind.ALLOW
+
+
+def test_a_push_reads_addresses_of_old_versions(repository: Repository) -> None:
+    for name in ("remotes", "branches"):
+        folder = repository.top / ".git" / name
+        folder.mkdir(exist_ok=True)
+        assert repository.verdict("git push up main") is VerdictKind.ALLOW
+        (folder / "up").write_text("URL: vendor/x\n")
+        assert repository.verdict("git push up main") is VerdictKind.ASK
+        (folder / "up").unlink()
+
+
+def test_an_address_starts_at_the_top_of_the_repository(repository: Repository) -> None:
+    for name in ("vendor/n/s", "vendor/n/y"):
+        (repository.top / name).mkdir(parents=True)
+    repository.git("init", "-q", "vendor/n")
+    for command in ("cd vendor/n/s && git push y HEAD:z", "git -C vendor/n/s push y HEAD:z"):
+        assert repository.verdict(command, allow="git cd") is VerdictKind.ASK
+
+
+def test_a_push_behind_other_calls_asks_if_they_may_create_the_repository(
+    repository: Repository,
+) -> None:
+    repository.git("config", "remote.origin.url", "https://example.com/x")
+    for command in ("git commit -m x && git push", "git checkout -b n && git push -u origin n"):
+        assert repository.verdict(command) is VerdictKind.ALLOW
+    for command in (
+        "git remote set-url origin x && git push",
+        "git config remote.origin.url x; git push origin main",
+        "git checkout plain && git push bare main",
+    ):
+        assert repository.verdict(command) is VerdictKind.ASK

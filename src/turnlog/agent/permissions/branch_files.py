@@ -16,6 +16,7 @@ from turnlog.agent.permissions.file_verdicts import READING, WRITING, restricted
 from turnlog.agent.permissions.git_calls import GitArguments, parse_call
 from turnlog.agent.permissions.git_reader import GitReader
 from turnlog.agent.permissions.git_repository import Repository
+from turnlog.agent.permissions.git_subcommands import BRINGING
 from turnlog.agent.permissions.interrupted_operations import read_continuation
 from turnlog.agent.permissions.path_access import is_guarded
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
@@ -23,14 +24,6 @@ from turnlog.agent.permissions.working_directories import arguments_in
 
 MOST_NAMES = 2_000
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-BRINGING = frozenset(
-    """
-    checkout checkout-index cherry-pick merge merge-octopus merge-ort merge-recursive
-    merge-recursive-ours merge-recursive-theirs merge-resolve merge-subtree read-tree rebase reset
-    restore revert sparse-checkout stash switch
-    """.split()
-)
-"""Subcommands that change tracked files without naming them."""
 SHIFTING = re.compile(r"subtree(?:=.*)?", re.S)
 """An option of a strategy that puts the files of a branch into another directory."""
 STRATEGIES = frozenset("octopus ort ours recursive resolve".split())
@@ -82,6 +75,8 @@ class BranchChange(Struct, frozen=True):
     """True if untracked files are stashed."""
     only_stages: bool = False
     """True if it changes only the index."""
+    runs_programs: bool = False
+    """True if the call names programs that run in between, as `git rebase -x make` does."""
 
 
 def guard_branch(
@@ -99,17 +94,18 @@ def guard_branch(
     if len(names) > MOST_NAMES:
         yield unknown_files(UNKNOWN_CHANGE, policy)
         return
-    for path in (repository.top / name for name in names):
-        # A file or link replaces the directory, with everything in it.
-        if path.is_dir() and not path.is_symlink():
-            yield unknown_files(UNKNOWN_CHANGE, policy)
-            return
-        if is_guarded(path, policy.directories, policy.added_path):
-            yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
-            return
-        if found := restricted(path, policy, WRITING, "Edit"):
-            yield AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
-            return
+    if change and change.runs_programs and policy.has_file_rules:
+        yield unknown_files(UNKNOWN_CHANGE, policy)
+    paths = [repository.top / name for name in names]
+    # A file or link replaces the directory, with everything in it.
+    if any(path.is_dir() and not path.is_symlink() for path in paths):
+        yield unknown_files(UNKNOWN_CHANGE, policy)
+    # A mode may skip the first finding, but not the second one.
+    guarded = (each for each in paths if is_guarded(each, policy.directories, policy.added_path))
+    if path := next(guarded, None):
+        yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
+    if found := next(filter(None, (restricted(e, policy, WRITING, "Edit") for e in paths)), None):
+        yield AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
 
 
 def read_change(arguments: tuple[str, ...], directory: Path) -> BranchChange | None:
@@ -184,6 +180,7 @@ def _read_merge(subcommand: str, call: GitArguments) -> BranchChange:
         ranges=tuple(ranges),
         picked=tuple(text for text in named if ".." not in text) if is_pick else (),
         merges=True,
+        runs_programs=bool(call.values_of("--exec", *(() if is_pick else ("-x",)))),
     )
 
 
@@ -232,13 +229,10 @@ def _changed_names(
 ) -> list[str]:
     """Return the names that a call may change, relative to the top of the work tree."""
     git = GitReader(place, repository)
-    if git.is_elsewhere():
-        raise UnknownValue(str(repository.top))
+    _require_plain_settings(change, git)
     if change.only_stages:
         _check_staged(change, git, policy)
         return []
-    if UPSTREAM_BRANCH in change.revisions and git.has_several_upstreams():
-        raise UnknownValue(UPSTREAM_BRANCH)
     head = git.head_tree() or EMPTY_TREE
     names: list[str] = []
     resets = change.resets or (change.merges and git.stashes_by_default())
@@ -261,6 +255,16 @@ def _changed_names(
     if change.takes_untracked:
         names += git.names_from("ls-files", "--others", "--exclude-standard", "--full-name", ":/")
     return list(dict.fromkeys(names))
+
+
+def _require_plain_settings(change: BranchChange, git: GitReader) -> None:
+    """Raise `UnknownValue` if settings decide which files git changes."""
+    if git.is_elsewhere() or git.is_selective():
+        raise UnknownValue("core.worktree")
+    if change.merges and git.has_merge_options():
+        raise UnknownValue("branch.*.mergeOptions")
+    if UPSTREAM_BRANCH in change.revisions and git.has_several_upstreams():
+        raise UnknownValue(UPSTREAM_BRANCH)
 
 
 def _require_one_meaning(change: BranchChange, git: GitReader) -> None:

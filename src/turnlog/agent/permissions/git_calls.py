@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from turnlog.agent.permissions.bash import UnknownValue
 
-LIMITED = frozenset("checkout checkout-index reset restore stash".split())
+LIMITED = frozenset(("checkout", "checkout-index", "reset", "restore", "stash push"))
 """Subcommands whose arguments after `--` are paths; the others merge or switch to them."""
 JOINING = ("-S", "-r", "-t")
 """Options whose value is optional, and joined if there is one."""

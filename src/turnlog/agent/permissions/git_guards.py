@@ -7,11 +7,10 @@ programs.
 
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 from turnlog.agent.permissions.bash import (
-    UNKNOWN,
     Script,
     UnknownValue,
     Word,
@@ -19,13 +18,8 @@ from turnlog.agent.permissions.bash import (
     is_folder,
     is_there,
 )
-from turnlog.agent.permissions.branch_files import BRINGING, UNKNOWN_CHANGE, guard_branch
-from turnlog.agent.permissions.file_verdicts import (
-    READING,
-    judge_read,
-    restricted_names,
-    unknown_files,
-)
+from turnlog.agent.permissions.branch_files import UNKNOWN_CHANGE, guard_branch
+from turnlog.agent.permissions.file_verdicts import judge_read, unknown_files
 from turnlog.agent.permissions.git_index import doubt_index
 from turnlog.agent.permissions.git_reader import GitReader
 from turnlog.agent.permissions.git_repository import (
@@ -35,13 +29,29 @@ from turnlog.agent.permissions.git_repository import (
     find_repository,
     message_templates,
 )
+from turnlog.agent.permissions.git_staging import (
+    adds_single_files,
+    changes_staging,
+    doubt_staging,
+    guard_staging,
+    may_add,
+)
+from turnlog.agent.permissions.git_subcommands import (
+    BRINGING,
+    expand_alias,
+    folder_of,
+    is_builtin,
+    is_program,
+    may_be,
+    without_options,
+)
 from turnlog.agent.permissions.git_transfers import guard_transfer
 from turnlog.agent.permissions.interference import only_reads
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.nested_repositories import find_nested_problem
-from turnlog.agent.permissions.path_access import names_of
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import enters_submodules, read_files
+from turnlog.agent.permissions.restrictions import EVALUATORS
 from turnlog.agent.permissions.working_directories import (
     MOVES,
     arguments_in,
@@ -50,15 +60,22 @@ from turnlog.agent.permissions.working_directories import (
 )
 from turnlog.agent.workspace.access import ApprovalMode, Basis
 
-ADDING = frozenset(("add", "stage"))
 SETTLED = frozenset("add branch clone commit init mv rm tag".split())
 """Subcommands that enter only submodules that were in the index before the call."""
-PLAIN_GLOBALS = frozenset(
-    "--literal-pathspecs --no-lazy-fetch --no-optional-locks --no-pager -P".split()
+KEEPING_REMOTES = frozenset(
+    """
+    add branch checkout cherry-pick commit fetch merge mv pull push rebase reset restore revert rm
+    stage stash switch tag
+    """.split()
 )
-"""Options in front of a subcommand that change neither the repository nor the programs that run."""
-ENTERING = re.compile(r"submodule\.", re.IGNORECASE)
-"""Settings that make git enter submodules."""
+"""Subcommands that keep the addresses of all remotes."""
+CREATING = (["checkout", "-b"], ["checkout", "-qb"], ["switch", "-c"], ["switch", "-qc"])
+"""Subcommands with an option that creates a branch."""
+UNKNOWN_REMOTE = "what git pushes to is only known when it runs"
+SETTERS = EVALUATORS | {"env", "exec"}
+"""Programs that may set or unset a variable that an argument names."""
+SETTING = re.compile(r"GIT_|(?:HOME|XDG_CONFIG_HOME)(?:=|\Z)")
+"""A variable that decides which repository or configuration git uses."""
 
 
 def guard_repositories(
@@ -67,8 +84,7 @@ def guard_repositories(
     """Yield findings about git calls: programs the repository names, files that are checked out."""
     cwd = policy.cwd
     given = [without_wrappers(each.part.words) for each in inner if not each.part.is_test]
-    parts = list(dict.fromkeys(filter(None, given)))
-    moves = [words for words in parts if words[0].text in MOVES]
+    moves = [words for words in given if words and words[0].text in MOVES]
     places = None if moves and script.has_loop else possible_directories(moves, cwd)
     if _sets_repository(inner):
         places = None
@@ -77,19 +93,35 @@ def guard_repositories(
     may_grow = script.has_loop or len(changing) > 1
     # Another program may run git in another directory; wrappers run it in the same one.
     direct = {without_wrappers(part.words) for part in script.parts}
-    for words in parts:
+    for words in dict.fromkeys(filter(None, given)):
         if name_of(words[0]) == "git":
             known = places if words in direct else None
             yield from _guard_call(words, known, policy, may_grow=may_grow)
-            if _is_stale(words, changing, is_ordered=script.is_ordered and not script.has_loop):
-                yield unknown_files(UNKNOWN_CHANGE, policy)
+    others = list(_without_repetitions(script, changing))
+    for rank, words in enumerate(others):
+        if words and name_of(words[0]) == "git":
+            earlier = others[:rank] if script.is_ordered else [*others[:rank], *others[rank + 1 :]]
+            may_repeat = script.has_loop or bool(script.unclear)
+            yield from _guard_order(words, earlier, places, policy, may_repeat=may_repeat)
+
+
+def _without_repetitions(script: Script, inner: list[Inner]) -> Iterator[tuple[Word, ...]]:
+    """Yield the words of commands, once for a command behind a wrapper: `timeout 5 git stash`."""
+    written, before = {id(part) for part in script.parts}, tuple[Word, ...]()
+    for each in inner:
+        words = without_wrappers(each.part.words)
+        if id(each.part) in written or words != before:
+            yield words
+        before = words
 
 
 def _sets_repository(inner: tuple[Inner, ...]) -> bool:
-    """Return whether a command sets a variable such as GIT_DIR."""
+    """Return whether a command sets or unsets a variable such as GIT_DIR."""
     names = [each.name for one in inner for each in one.part.assignments]
     names += [word.text for one in inner for word in one.part.words if "=" in word.text]
-    return any(name.startswith("GIT_") for name in names)
+    parts = [one.part.words for one in inner if one.part.words]
+    names += [word.text for words in parts if words[0].text in SETTERS for word in words[1:]]
+    return any(map(SETTING.match, names))
 
 
 def _guard_call(
@@ -98,95 +130,128 @@ def _guard_call(
     if [word.text for word in words[1:]] in (["--version"], ["version"]):
         return
     try:
-        folder = _folder_of(words)
+        folder = folder_of(words)
         found = [path_in(text, place) for place in places or () for text in expand(folder, place)]
     except UnknownValue:
         found = []
     if not found:
         yield _asks("which repository git uses is only known when it runs")
-        if not BRINGING.isdisjoint(word.text for word in words[1:]):
-            yield unknown_files(UNKNOWN_CHANGE, policy)
+        yield from _doubt_files(words, policy)
     for place in found:
         yield from _guard_place(words, place, policy, may_grow=may_grow)
 
 
-def _folder_of(words: tuple[Word, ...]) -> Word:
-    """Return the value of `-C`; raise `UnknownValue` for options that name another repository."""
-    folder, waiting = Word("."), iter(words[1:])
-    for word in waiting:
-        if not word.is_option and word.is_known:
-            break
-        if word.text in PLAIN_GLOBALS:
-            continue
-        if not word.is_known or word.text not in ("-C", "-c"):
-            raise UnknownValue(word.source)
-        value = next(waiting, UNKNOWN)
-        # `-c submodule.recurse=true` makes git check out other repositories as well.
-        if (word.text == "-C" and folder.text != ".") or ENTERING.match(value.text):
-            raise UnknownValue(value.source)
-        folder = value if word.text == "-C" else folder
-    return folder
+def _doubt_files(words: tuple[Word, ...], policy: Policy) -> Iterator[AccessDecision]:
+    """Ask about a call in a repository that is not known, if it may change or add files."""
+    if may_be(words, BRINGING):
+        yield unknown_files(UNKNOWN_CHANGE, policy)
+    if may_add(words):
+        yield from doubt_staging(policy)
 
 
 def _guard_place(
     words: tuple[Word, ...], place: Path, policy: Policy, *, may_grow: bool
 ) -> Iterator[AccessDecision]:
-    try:
-        arguments = arguments_in(words[1:], place)
-        effect = read_files("git", arguments)
-    except UnknownValue:
-        effect = None
     if not is_folder(place):
         yield _asks(f"{place} does not exist yet, so its repository is not known")
+        yield from _doubt_files(words, policy)
         return
     try:
         repository = find_repository(place)
         is_own = repository == find_repository(policy.cwd)
     except (OSError, ValueError) as error:
         yield _asks(f"its repository cannot be checked: {error}")
+        yield from _doubt_files(words, policy)
         return
-    if repository:
-        subcommand = effect.uses_git if effect else ""
-        if subcommand:
-            yield from _guard_reading(subcommand, repository, is_own=is_own)
-        else:
-            # The bypass mode asks only about files that a rule covers.
-            if policy.mode is not ApprovalMode.BYPASS:
-                yield from _guard_change(repository, may_grow=may_grow or not _keeps_links(words))
-            called = _without_options(words)
-            yield from guard_branch(called, place, repository, policy)
-            yield from guard_transfer(called, place, repository, policy)
-            if called[1:] and called[1].text == "commit":
-                yield from _guard_template(repository, policy)
-                # A merge that stopped at a conflict ends with the stash that it started with.
-                if is_there(repository.directory / "MERGE_AUTOSTASH"):
-                    yield unknown_files(UNKNOWN_CHANGE, policy)
-            if called[1:] and called[1].text in ADDING:
-                yield from _guard_staging(called[2:], place, repository, policy)
-
-
-def _guard_staging(
-    words: tuple[Word, ...], place: Path, repository: Repository, policy: Policy
-) -> Iterator[AccessDecision]:
-    """Ask if `git add` may copy an untracked file that a rule covers into the repository."""
-    if not any(rule.tool in READING for rule in (*policy.deny, *policy.ask)):
-        return
+    called = without_options(words)
+    if called[1:] and not is_builtin(called[1]):
+        called = yield from _guard_alias(called, place, repository, policy)
+        words = called
     try:
-        texts = arguments_in(words, place)
-        is_forced = any(text.startswith("-") and "f" in text for text in texts)
-        limits = [text for text in texts if not text.startswith("-")] or [":/"]
-        options = ("--others", "--full-name", *(() if is_forced else ("--exclude-standard",)))
-        names = GitReader(place, repository).names_from("ls-files", *options, "--", *limits)
-        tops = names_of(repository.top)
-        found = [
-            restricted_names(tuple(top / each for top in tops), policy, READING) for each in names
-        ]
+        effect = read_files("git", arguments_in(words[1:], place))
+    except UnknownValue:
+        effect = None
+    subcommand = effect.uses_git if effect else ""
+    if repository and subcommand:
+        yield from _guard_reading(subcommand, repository, is_own=is_own)
+    elif repository:
+        # The bypass mode asks only about files that a rule covers.
+        if policy.mode is not ApprovalMode.BYPASS:
+            yield from _guard_change(repository, may_grow=may_grow or not _keeps_links(words))
+        yield from guard_branch(called, place, repository, policy)
+        is_alone = not may_grow
+        yield from guard_transfer(called, place, repository, policy, is_alone=is_alone)
+        if called[1:] and called[1].text == "commit":
+            yield from _guard_template(repository, policy)
+            # A merge that stopped at a conflict ends with the stash that it started with.
+            if is_there(repository.directory / "MERGE_AUTOSTASH"):
+                yield unknown_files(UNKNOWN_CHANGE, policy)
+    yield from guard_staging(called, place, repository, policy)
+
+
+def _guard_alias(
+    called: tuple[Word, ...], place: Path, repository: Repository | None, policy: Policy
+) -> Generator[AccessDecision, None, tuple[Word, ...]]:
+    """Return a call with its alias expanded; ask if it cannot be, or if rules are about files."""
+    reason = f"git {called[1].source or called[1].text} is no subcommand of git itself"
+    # Checks of files that a rule covers would need to see what it stands for.
+    if policy.has_file_rules:
+        yield unknown_files(reason, policy)
+        return called
+    try:
+        return called if is_program(called[1]) else _expanded(called, place, repository)
     except (UnknownValue, OSError, ValueError, subprocess.TimeoutExpired):
-        reason = "which files git adds is only known when it runs"
-        yield AccessDecision(VerdictKind.ASK, reason, is_firm=True)
+        yield unknown_files(reason, policy)
+        return called
+
+
+def _expanded(
+    called: tuple[Word, ...], place: Path, repository: Repository | None
+) -> tuple[Word, ...]:
+    return expand_alias(called, GitReader(place, repository or Repository(place, place / ".git")))
+
+
+def _guard_order(
+    words: tuple[Word, ...],
+    earlier: list[tuple[Word, ...]],
+    places: tuple[Path, ...] | None,
+    policy: Policy,
+    *,
+    may_repeat: bool,
+) -> Iterator[AccessDecision]:
+    """Ask if another part may change the repository first: `git tag x y; git checkout x`.
+
+    Even `git add` changes the outcome: `git reset --hard` then deletes files that were untracked.
+    """
+    called = without_options(words)
+    if _only_creates(words):
         return
-    for finding in filter(None, found):
-        yield AccessDecision(VerdictKind.ASK, finding.reason, is_firm=True)
+    git = [without_options(each) for each in earlier if each and name_of(each[0]) == "git"]
+    if may_be(words, BRINGING) and (git or may_repeat):
+        yield unknown_files(UNKNOWN_CHANGE, policy)
+    is_push = called[1:2] and called[1].text == "push"
+    if is_push and any(not each[1:] or each[1].text not in KEEPING_REMOTES for each in git):
+        yield AccessDecision(VerdictKind.ASK, UNKNOWN_REMOTE, is_guarded=True)
+    before = [each for each in earlier if each and each != words and not _only_creates(each)]
+    is_plain = bool(called[1:]) and adds_single_files(called, places or ())
+    if may_add(words) and not is_plain and any(_changes_staging(each, places) for each in before):
+        yield from doubt_staging(policy)
+
+
+def _changes_staging(words: tuple[Word, ...], places: tuple[Path, ...] | None) -> bool:
+    """Return whether a part may change which files a later `git add` adds."""
+    called = without_options(words)
+    if words[0].text == "git" and called[1:] and called[1].text == "init":
+        # All files are checked where there is no repository; a nested one ignores other files.
+        return not places or any(map(_is_in_repository, places))
+    return changes_staging(words)
+
+
+def _is_in_repository(place: Path) -> bool:
+    try:
+        return find_repository(place) is not None
+    except (OSError, ValueError):
+        return True
 
 
 def _guard_template(repository: Repository, policy: Policy) -> Iterator[AccessDecision]:
@@ -199,40 +264,10 @@ def _guard_template(repository: Repository, policy: Policy) -> Iterator[AccessDe
     yield from (each for each in findings if each.kind is not VerdictKind.ALLOW)
 
 
-def _without_options(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return a git call without the options in front of its subcommand."""
-    waiting = iter(words[1:])
-    for word in waiting:
-        if word.text in ("-C", "-c"):
-            next(waiting, None)
-        elif not word.is_option:
-            return (words[0], word, *waiting)
-    return words[:1]
-
-
-def _is_stale(words: tuple[Word, ...], changing: Iterable[Inner], *, is_ordered: bool) -> bool:
-    """Return whether another part may change the repository first: `git tag x y; git checkout x`.
-
-    Even `git add` changes the outcome: `git reset --hard` then deletes files that were untracked.
-    """
-    if BRINGING.isdisjoint(word.text for word in words[1:]) or _only_creates(words):
-        return False
-    others = [without_wrappers(each.part.words) for each in changing]
-    if words not in others:  # `git stash list`
-        return False
-    for other in others:
-        if other == words:
-            if is_ordered:
-                return False
-        elif other and name_of(other[0]) == "git":
-            return True
-    return False
-
-
 def _only_creates(words: tuple[Word, ...]) -> bool:
     """Return whether a call creates a branch at the current commit: `git switch -c new`."""
-    texts = [word.text for word in words[1:] if word.is_known]
-    return len(words) == 4 and texts[:2] in (["checkout", "-b"], ["switch", "-c"])
+    texts = [word.text for word in words[1:] if word.text not in ("-q", "--quiet")]
+    return len(texts) == 3 and texts[:2] in CREATING and all(word.is_known for word in words)
 
 
 def _guard_reading(

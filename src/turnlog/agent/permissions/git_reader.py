@@ -6,12 +6,13 @@ repository configures.
 
 import hashlib
 import os
+import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from turnlog.agent.permissions.bash import UnknownValue
-from turnlog.agent.permissions.file_verdicts import WRITING, restricted_names
+from turnlog.agent.permissions.file_verdicts import READING, WRITING, restricted_names
 from turnlog.agent.permissions.git_repository import Repository, is_nested_git_place
 from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.path_access import guarded_places, has_protected_part, names_of
@@ -26,6 +27,9 @@ CONFIGURING = "HOME XDG_CONFIG_HOME GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_CONF
 """Variables that say where git finds settings, for the reader as for the call that is judged."""
 PLAIN, EXECUTABLE = "100644", "100755"
 """Modes of regular files."""
+CONVERTING = ("eol", "filter", "ident", "working-tree-encoding")
+"""Attributes with which git writes another content than it stores."""
+UNCONVERTED = frozenset(("unset", "unspecified"))
 LARGEST = 1 << 22
 """Maximum size of a file to hash; a larger one counts as changed."""
 
@@ -122,22 +126,48 @@ class GitReader:
         pattern = r"^(merge|rebase)\.autostash$"
         return "true" in self._settings("--type=bool", "--get-regexp", pattern)
 
-    def remotes(self) -> frozenset[str]:
-        """Return the names of all remotes."""
-        return frozenset(os.fsdecode(self._run("remote").stdout).split())
+    def is_selective(self) -> bool:
+        """Return whether git checks out only some files, and removes others."""
+        names = r"^core\.sparsecheckout(cone)?$"
+        return "true" in self._settings("--type=bool", "--get-regexp", names)
 
-    def addresses(self) -> list[str]:
-        """Return the addresses of all remotes, and the remotes or addresses of all branches."""
-        urls = self._settings("--get-regexp", r"^remote\..*\.(push)?url$")
-        return urls + self._settings(
-            "--get-regexp", r"^(branch\..*\.(push)?remote|remote\.pushdefault)$"
-        )
+    def has_merge_options(self) -> bool:
+        """Return whether settings add options to merges, such as the strategy `subtree`."""
+        names = r"^(branch\..*\.mergeoptions|pull\.(octopus|twohead))$"
+        return bool(self._settings("--get-regexp", names))
+
+    def aliases(self, name: str) -> list[str]:
+        """Return what the configuration defines an alias as."""
+        return self._settings("--get-regexp", rf"^alias\.{re.escape(name.lower())}(\..*)?$")
+
+    def addresses(self) -> dict[str, list[str]]:
+        """Return the addresses of all remotes by their names."""
+        pairs = self._pairs("--get-regexp", r"^remote\..*\.(push)?url$")
+        found: dict[str, list[str]] = {}
+        for key, value in pairs:
+            name = key.removeprefix("remote.").rpartition(".")[0]
+            found.setdefault(name, []).append(value)
+        return found
+
+    def branch_remotes(self) -> list[str]:
+        """Return the remotes or addresses that branches are pushed to."""
+        names = r"^(branch\..*\.(push)?remote|remote\.pushdefault)$"
+        return self._settings("--get-regexp", names)
+
+    def address_starts(self) -> list[str]:
+        """Return what settings replace the start of addresses with: `url.X.insteadOf` gives X."""
+        pairs = self._pairs("--get-regexp", r"^url\..*\.(push)?insteadof$")
+        return [key.removeprefix("url.").rpartition(".")[0] for key, _ in pairs]
 
     def _settings(self, *arguments: str) -> list[str]:
         """Return the values of settings."""
+        return [value or key for key, value in self._pairs(*arguments)]
+
+    def _pairs(self, *arguments: str) -> list[tuple[str, str]]:
+        """Return settings with their values; with `--get`, the value is in place of the name."""
         done = self._run("config", "-z", *arguments)
         lines = os.fsdecode(done.stdout).split("\0")[:-1]
-        return [line.partition("\n")[2] or line for line in lines]
+        return [(key, value) for key, _, value in (line.partition("\n") for line in lines)]
 
     def _tracking(self, branch: str) -> Iterator[str]:
         """Yield the local refs that refspecs (`refs/heads/*:refs/x/*`) map a remote branch to."""
@@ -166,9 +196,24 @@ class GitReader:
         )
 
     def uncommitted(self, head: str, policy: Policy) -> list[str]:
-        """Return staged files, and modified files that are protected or that a rule restricts."""
+        """Return staged files, and modified files that are protected or that a rule restricts.
+
+        A file that is written in another form than it is stored in counts as modified.
+        """
         staged = self.names_from("diff-index", "--cached", "--name-only", "--no-renames", head)
-        return [*staged, *self._modified(policy)]
+        tracked = self._tracked()
+        watched = list(self.watched(tracked, policy))
+        return [*staged, *self._modified(watched, tracked), *self._converted(watched)]
+
+    def unsaved(self, policy: Policy, *limits: str) -> list[str]:
+        """Return the tracked files that differ from the index and that a Read rule restricts."""
+        tops, tracked = names_of(self._top), self._tracked(*limits)
+        named = (
+            name
+            for name in tracked
+            if restricted_names(tuple(top / name for top in tops), policy, READING)
+        )
+        return list(self._modified(named, tracked))
 
     def watched(self, names: Iterable[str], policy: Policy) -> Iterator[str]:
         """Yield the names of files that are protected or that a rule restricts."""
@@ -185,13 +230,33 @@ class GitReader:
             ):
                 yield name
 
-    def _modified(self, policy: Policy) -> Iterator[str]:
+    def _tracked(self, *limits: str) -> dict[str, str]:
+        """Return mode, hash and stage of the tracked files by their names."""
+        lines = self.names_from("ls-files", "--stage", "--full-name", "--", *(limits or (":/",)))
+        return {name: about for about, _, name in (line.partition("\t") for line in lines)}
+
+    def _modified(self, names: Iterable[str], tracked: Mapping[str, str]) -> Iterator[str]:
         # Hashed here, because git would run filters on the files.
-        lines = self.names_from("ls-files", "--stage", "--full-name", ":/")
-        staged = {name: about for about, _, name in (line.partition("\t") for line in lines)}
-        for name in self.watched(staged, policy):
-            mode, digest, _ = staged[name].split()
+        for name in names:
+            mode, digest, _ = tracked[name].split()
             if not self._is_same(name, mode, digest):
+                yield name
+
+    def _converted(self, names: list[str]) -> Iterator[str]:
+        """Yield the names of files that settings or attributes let git write in another form."""
+        endings = r"^core\.(autocrlf|eol)$"
+        if not {"true", "crlf"}.isdisjoint(self._settings("--get-regexp", endings)):
+            yield from names
+            return
+        given = b"".join(os.fsencode(name) + b"\0" for name in names)
+        # The names are relative to the top.
+        arguments = ("-C", str(self._top), "check-attr", "-z", "--stdin", *CONVERTING)
+        done = self._run(*arguments, given=given)
+        if done.returncode != 0:
+            raise ValueError("check-attr")
+        fields = [os.fsdecode(field) for field in done.stdout.split(b"\0")]
+        for name, attribute, value in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
+            if value not in UNCONVERTED and (attribute, value) != ("eol", "lf"):
                 yield name
 
     def added_since(self, tree: str) -> list[str]:

@@ -17,7 +17,8 @@ HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 STEP = re.compile(r"(?:pick|p|reword|r|edit|e|squash|s|fixup|f) ([0-9a-f]{7,64})(?: .*)?")
 """A line of the todo list that applies one commit."""
 IGNORED = re.compile(r"#.*|(?:drop|d|noop|break|b|update-ref)(?: .*)?|")
-REBASES = ("rebase-merge", "rebase-apply")
+MERGED, APPLIED = "rebase-merge", "rebase-apply"
+"""The directories with the state of a rebase; git looks for the second one first."""
 
 
 class Continuation(Struct, frozen=True):
@@ -47,12 +48,12 @@ def read_continuation(subcommand: str, option: str, directory: Path) -> Continua
 
 
 def _read_rebase(option: str, directory: Path) -> Continuation | None:
-    state = next((directory / name for name in REBASES if is_there(directory / name)), None)
-    if state is None:  # git reports that there is no rebase
-        return None
+    state = directory / MERGED
     # Git applies the stash that `autostash` names in the end.
-    if state.name != REBASES[0] or is_there(state / "autostash"):
+    if is_there(directory / APPLIED) or is_there(state / "autostash"):
         raise UnknownValue(option)
+    if not is_there(state):  # git reports that there is no rebase
+        return None
     if option == "--abort":
         target = _read(state / "orig-head").strip()
         if not HASH.fullmatch(target):

@@ -162,6 +162,8 @@ def _git_shows_files(arguments: tuple[str, ...]) -> bool:
     if not arguments:
         return False
     name, *rest = arguments
+    if name == "stash" and rest[:1] in (["clear"], ["drop"]):
+        return False
     if (name == "commit" and not _has_message(rest)) or _copies_tracked_files(name, rest):
         return True
     showing = SHOWING_OPTIONS.get(name)
