@@ -75,6 +75,8 @@ class BranchChange(Struct, frozen=True):
     """True if untracked files are stashed."""
     only_stages: bool = False
     """True if it changes only the index."""
+    runs_programs: bool = False
+    """True if the call names programs that run in between, as `git rebase -x make` does."""
 
 
 def guard_branch(
@@ -92,6 +94,8 @@ def guard_branch(
     if len(names) > MOST_NAMES:
         yield unknown_files(UNKNOWN_CHANGE, policy)
         return
+    if change and change.runs_programs and policy.has_file_rules:
+        yield unknown_files(UNKNOWN_CHANGE, policy)
     paths = [repository.top / name for name in names]
     # A file or link replaces the directory, with everything in it.
     if any(path.is_dir() and not path.is_symlink() for path in paths):
@@ -157,10 +161,6 @@ def _read_merge(subcommand: str, call: GitArguments) -> BranchChange:
     chosen = call.values_of("-X", "--strategy-option")
     if not STRATEGIES.issuperset(strategies) or any(map(SHIFTING.fullmatch, chosen)):
         raise UnknownValue(subcommand)
-    # A rule for git lets it run programs, but a call of git in one of them is nowhere else judged.
-    programs = call.values_of("--exec", *(("-x",) if subcommand == "rebase" else ()))
-    if any("git" in each for each in programs):
-        raise UnknownValue(subcommand)
     named = [*call.operands, *call.values_of("--onto")]
     _check_revisions(named)
     if not all(REVISION.fullmatch(end) for text in named for end in text.split("..")):
@@ -180,6 +180,7 @@ def _read_merge(subcommand: str, call: GitArguments) -> BranchChange:
         ranges=tuple(ranges),
         picked=tuple(text for text in named if ".." not in text) if is_pick else (),
         merges=True,
+        runs_programs=bool(call.values_of("--exec", *(() if is_pick else ("-x",)))),
     )
 
 

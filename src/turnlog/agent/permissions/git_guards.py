@@ -69,6 +69,8 @@ KEEPING_REMOTES = frozenset(
     """.split()
 )
 """Subcommands that keep the addresses of all remotes."""
+CREATING = (["checkout", "-b"], ["checkout", "-qb"], ["switch", "-c"], ["switch", "-qc"])
+"""Subcommands with an option that creates a branch."""
 UNKNOWN_REMOTE = "what git pushes to is only known when it runs"
 SETTERS = EVALUATORS | {"env", "exec"}
 """Programs that may set or unset a variable that an argument names."""
@@ -264,8 +266,8 @@ def _guard_template(repository: Repository, policy: Policy) -> Iterator[AccessDe
 
 def _only_creates(words: tuple[Word, ...]) -> bool:
     """Return whether a call creates a branch at the current commit: `git switch -c new`."""
-    texts = [word.text for word in words[1:] if word.is_known]
-    return len(words) == 4 and texts[:2] in (["checkout", "-b"], ["switch", "-c"])
+    texts = [word.text for word in words[1:] if word.text not in ("-q", "--quiet")]
+    return len(texts) == 3 and texts[:2] in CREATING and all(word.is_known for word in words)
 
 
 def _guard_reading(
