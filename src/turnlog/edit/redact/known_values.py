@@ -45,7 +45,7 @@ def _any_of(prefixes: list[AnyStr]) -> re.Pattern[AnyStr]:
     # `re` tries the branches of `abc|abd` one by one; those of a trie, only by their first letter.
     if isinstance(prefixes[0], str):
         return re.compile(_trie_of({str(prefix) for prefix in prefixes}))
-    texts = {bytes(prefix).decode("latin-1") for prefix in prefixes}
+    texts = {prefix.decode("latin-1") for prefix in prefixes if isinstance(prefix, bytes)}
     return re.compile(_trie_of(texts).encode("latin-1"))
 
 
