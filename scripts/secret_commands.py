@@ -28,7 +28,7 @@ COMMANDS = [
     command("password", "mongosh mongodump mongorestore mongoexport mongoimport", r"-p "),
     command("password", "redis-cli valkey-cli", r"(?:-a|--pass) "),
     command("password", "ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami", r"-w ?"),
-    command("password", "sqlcmd osql", r"-P ?"),
+    command("password", "sqlcmd osql bcp", r"-P ?"),
     command("password", "mosquitto_pub mosquitto_sub", r"(?:-P|--pw) "),
     command("password", "zip", r"-P ?"),
     command("password", "unzip", r"-P ?"),
@@ -45,13 +45,23 @@ COMMANDS = [
     command("password", "keytool jarsigner", r"-(?:store|key|deststore|srcstore)pass "),
     command("password", "wpa_passphrase", r"(?:\\{0,4}[\"'][^\"'\\]{1,32}\\{0,4}[\"']|\S{1,32}) "),
     command("password", "impacket-psexec psexec", r"-p ", "password"),
+    command("password", "nmcli", r"(?:password|(?:802-11-wireless-security|wifi-sec)\.psk) "),
+    command("secret", "oc", r"--token[= ]"),
+    Rule("password", r"(?<![\w.])(?:sqlplus|expdp|impdp|sqlldr)\s(?:[^\n|;]{0,100}?\s)??\\{0,4}[\"']?\w{1,30}/(?P<value>[^\s\"'`\\@/]{3,64})@(?=[\w/])",
+         ["sqlplus ", "expdp ", "impdp ", "sqlldr "], "flag"),
+    Rule("password", r"(?:impacket-\w{3,20}|(?:psexec|secretsdump|wmiexec|smbexec|atexec|dcomexec|mssqlclient)\.py)\s(?:[^\n|;]{0,200}?\s)??\\{0,4}[\"']?"
+         r"(?:[\w.-]{1,60}/)?[\w.$-]{1,64}:(?P<value>[^\s\"'`\\@]{3,100})@(?=[\w.])",
+         ["impacket-", "psexec.py ", "secretsdump.py ", "wmiexec.py ", "smbexec.py ", "atexec.py ", "dcomexec.py ", "mssqlclient.py "], "flag"),
+    Rule("password", r"(?:assword|assphrase)[^\n]{0,20}(?:\s|\\n|[;{]){1,20}" + NEXT_LINE + r"(?:exp_)?send (?:-- )?\\{0,4}\"(?P<value>[^\n\"\\$]{4,100}?)\\{1,4}[rn]",
+         ["send \"", "send -- \"", "send \\"], "flag", back=100),
     Rule("password", r"pass:(?P<bare>[^\s\"'\\]{4,200})", ["-passin pass:", "-passout pass:", "-pass pass:",
          "-k pass:"], "flag"),
     Rule("password", r"-pass(?:in|out)? pass:(?P<bare>[^\s\"'\\]{4,200})",
          ["-passin pass:", "-passout pass:", "-pass pass:"], "flag"),
-    Rule("password", r"(?:echo|printf)(?: -[neE]+)? \\{0,4}[\"']?(?:[a-z_][\w.-]{0,31}:)?(?P<value>[^\n\"'|\\]{4,200}?)"
-         r"(?:\\n)?\\{0,4}[\"']?\s{0,4}\|[^|\n]{0,120}?(?:chpasswd|--password-stdin|sudo -S|--with-token|--stdin|passwd\b)",
-         ["chpasswd", "--password-stdin", "--with-token", "sudo -S", "passwd --stdin", "| passwd"], "flag", back=400),
+    Rule("password", r"(?:echo|printf)(?: -[neE]+)? \\{0,4}[\"']?(?:[a-z_][\w.-]{0,31}:)?(?!\$\w{1,40}\s)(?P<value>[^\n\"'|\\]{4,200}?)"
+         r"(?:\\n)?\\{0,4}[\"']?\s{0,4}\|(?:[^|\n]{0,120}?(?:chpasswd|--password-stdin|sudo -S|--with-token|--stdin|passwd\b)"
+         r"|\s{0,4}(?:npx |sudo )?(?:kinit\b|wrangler secret put|pass insert))",
+         ["kinit", "wrangler secret put", "pass insert", "chpasswd", "--password-stdin", "--with-token", "sudo -S", "passwd --stdin", "| passwd"], "flag", back=400),
     Rule("password", r"(?:chpasswd|--stdin|--password-stdin|--with-token) <<< ?\\{0,4}[\"']?(?:[a-z_][\w.-]{0,31}:)?(?P<value>[^\n\"'|\\\s]{4,200})",
          ["chpasswd <<<", "--stdin <<<", "--password-stdin <<<", "--with-token <<<"], "flag"),
     Rule("password", r"ConvertTo-SecureString(?: -String)? \\{0,4}[\"'](?P<value>[^\n\"']{4,200})[\"']",
@@ -71,5 +81,7 @@ COMMANDS = [
     Rule("password", r"net use [^\n]{1,200}? (?P<bare>[^\s/\"'\\]{4,64}) /(?i:user):", ["net use "], "flag"),
     stored(r"--secret-string[ =]", "--secret-string"),
     stored(r"keyvault secret set [^\n|;]{0,300}?--value[ =]", "keyvault secret set "),
+    Rule("password", r"net use [^\n]{1,200}? /(?i:user):[^\s\"']{1,100} (?P<bare>[^\s/\"'\\]{4,64})(?=\s|$|\\|[\"'])", ["net use "], "flag"),
+    stored(r"user-secrets set \\{0,4}[\"']?[\w:.-]{1,100}\\{0,4}[\"']? ", "user-secrets set "),
     Rule("secret", r"kubeadm join [^\n]{1,200}?--token (?P<value>[a-z0-9]{6}\.[a-z0-9]{16})", ["kubeadm join"]),
 ]  # fmt: skip

@@ -71,6 +71,7 @@ def token(kind: str, prefixes: str, body: str, glued: str = "dense") -> Rule:
 
 # kind, prefixes, what follows them
 PREFIXED = [
+    ("adobe-secret", "p8e-", rf"{URLSAFE}{{32}}"),
     ("adafruit-key", "aio_", rf"{WORD}{{28}}"),
     ("adyen-key", "AQE", r"[0-9A-Za-z+/=]{80,400}(?:-[0-9A-Za-z+/=]{20,80}-[0-9A-Za-z]{10,40})?", "no"),
     ("anthropic-key", "sk-ant-", rf"[a-z]{{3,8}}[0-9]{{2}}-{URLSAFE}{{32,160}}"),
@@ -100,6 +101,7 @@ PREFIXED = [
     ("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", rf"{HEX}{{64}}"),
     ("doppler-token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.",
      r"(?:[0-9a-z_-]{2,35}\.)?[0-9A-Za-z]{40,44}"),
+    ("dub-key", "dub_", rf"{WORD}{{24}}"),
     ("duffel-token", "duffel_live_ duffel_test_", r"[0-9A-Za-z_=-]{43}"),
     ("dust-key", "sk-dust-", rf"{WORD}{{20,64}}"),
     ("e2b-key", "e2b_", rf"{HEX}{{40}}"),
@@ -111,7 +113,9 @@ PREFIXED = [
     ("flutterwave-key", "FLWSECK-", r"[0-9A-Za-z]{32}-X"),
     ("flutterwave-key", "FLWSECK_TEST-", r"[0-9A-Za-z]{12,40}(?:-X)?"),
     ("fly-token", "fm2_ fm1r_ fm1a_ fo1_", r"[0-9A-Za-z+/=_-]{40,2000}(?:,fm2_[0-9A-Za-z+/=_-]{40,2000})*"),
+    ("frameio-token", "fio-u-", rf"{URLSAFE}{{64}}"),
     ("gitguardian-token", "ggtt-v-", rf"{URLSAFE}{{10,64}}"),
+    ("google-api-key", "AQ.Ab8R", rf"{URLSAFE}{{30,80}}"),
     ("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", rf"{WORD}{{36,255}}"),
     ("gitlab-token", "glpat- gloas- gldt- glrt- glrtr- glcbt- glptt- glft- glimt- glagent- glwt- glsoat- glffct-",
      rf"{URLSAFE}{{20,64}}(?:\.[0-9A-Za-z_-]{{2,16}}){{0,2}}"),
@@ -123,6 +127,7 @@ PREFIXED = [
     ("hubspot-token", "pat-na1- pat-na2- pat-eu1- pat-ap1-", UUID),
     ("hugging-face-org-token", "api_org_", rf"{WORD}{{34}}"),
     ("hugging-face-user-access-token", "hf_", rf"{WORD}{{30,40}}"),
+    ("infisical-token", "st.", rf"{HEX}{{24}}\.{HEX}{{32}}\.{HEX}{{32}}", "no"),
     ("infracost-key", "ico-", rf"{WORD}{{32}}"),
     ("intercom-token", "dG9rO", r"[0-9A-Za-z+/]{53,57}={0,2}"),
     ("inngest-key", "signkey-prod- signkey-test- signkey-branch-", rf"{HEX}{{32,64}}"),
@@ -173,8 +178,10 @@ PREFIXED = [
     ("snyk-token", "snyk_uat. snyk_sat.", r"[0-9a-f]{8}\.[0-9A-Za-z_.-]{40,400}"),
     ("statsig-key", "secret-", rf"{WORD}{{40,48}}", "no"),
     ("stripe-key", "sk_live_ rk_live_ sk_test_ rk_test_ sk_prod_ rk_prod_ whsec_", rf"{WORD}{{16,250}}"),
+    ("stytch-secret", "secret-live- secret-test-", rf"{URLSAFE}{{35,36}}=?"),
     ("supabase-key", "sb_secret_", rf"{URLSAFE}{{20,60}}"),
     ("svix-secret", "whsec_", r"[0-9A-Za-z+/]{24,100}={0,2}"),
+    ("telnyx-key", "KEY0", r"[0-9A-Fa-f]{31}_[0-9A-Za-z]{22}"),
     ("tencent-secret-id", "AKID", rf"{WORD}{{32}}"),
     ("trello-token", "ATTA", rf"{HEX}{{64}}{WORD}{{8}}"),
     ("trigger-dev-key", "tr_prod_ tr_dev_ tr_stg_ tr_pat_", rf"{WORD}{{20,64}}"),
@@ -187,6 +194,7 @@ PREFIXED = [
     ("wandb-key", "wandb_v1_", r"[0-9A-Za-z_]{40,90}"),
     ("xata-key", "xau_", rf"{WORD}{{43,64}}"),
     ("yandex-key", "AQVN", rf"{URLSAFE}{{35,38}}"),
+    ("yandex-token", "y0_ y1_ y2_ y3_", rf"{URLSAFE}{{39,80}}", "no"),
     ("zuplo-key", "zpka_", r"[0-9a-z]{32}_[0-9a-f]{8}"),
     ("extended-private-key", "xprv yprv zprv tprv", r"[1-9A-HJ-NP-Za-km-z]{105,115}"),
     ("aws-appsync-key", "da2-", r"[a-z0-9]{26}"),
@@ -205,7 +213,7 @@ QUOTE = r"(?P<q>\\{0,8}[\"'`])"
 ASSIGN = (
     r"(?:\\{0,8}[\"'`])?\]?\s{0,4}"
     r"(?:%3[dD]|:\s{0,2}(?:str|string|String|bytes|Optional\[str\]|&str|&'static str)(?: ?\| ?[A-Za-z]{1,12})?"
-    r"\s{0,2}=|:=|=>|={1,3}|:|(?:is|was):?\s)\s{0,8}(?:[bru&]{1,2}(?=[\"']))?"
+    r"\s{0,2}=|:=|=>|={1,3}|:|(?:is|was):?\s)\s{0,8}(?:(?:[bruN&]{1,2}|f(?=\\{0,8}[\"'][^\"'{}\n]{0,200}[\"']))(?=\\{0,8}[\"']))?"
 )
 """`: str =` of typed code too, and `"] =` behind `os.environ["API_KEY`."""
 ASSIGN_NO_TYPE = r"(?:\\{0,8}[\"'`])?\]?\s{0,4}(?::=|=>|={1,3}|:)\s{0,4}"
@@ -273,8 +281,13 @@ NAMED = [
          ["BasicAuth(", "auth=(", "auth = (", "credentials=(", "credentials = ("], "password"),
     Rule("password", r"(?:set_|set|make_|hash_?)[pP]assword\(\s{0,8}" + QUOTED,
          ["set_password(", "setPassword(", "make_password(", "hashPassword(", "hash_password("], "key"),
-    Rule("secret", r"(?:ENV|ARG|setenv|set -[a-zA-Z]{1,3}) \w{0,60}(?:PASSWORD|PASSWD|PASS|SECRET|TOKEN|KEY|PAT) " + VALUE,
-         ["ENV ", "setenv ", *(f"set -{flags} " for flags in "x gx Ux xg xU lx".split())], "key"),
+    Rule("secret", r"(?:ENV|ARG|setenv|setx|set -[a-zA-Z]{1,3}) \w{0,60}(?:PASSWORD|PASSWD|PASS|SECRET|TOKEN|KEY|PAT) " + VALUE,
+         ["ENV ", "setenv ", "setx ", *(f"set -{flags} " for flags in "x gx Ux xg xU lx".split())], "key"),
+    Rule("password", r"PASSWORD\(\s{0,4}" + QUOTED, ["PASSWORD('", "PASSWORD(\"", "PASSWORD( "], "password"),
+    Rule("password", r"variable \\{0,8}\"\w{0,60}passw\w{0,30}\\{0,8}\"\s{0,4}\{[^{}]{0,400}?default\s{0,8}=\s{0,8}" + QUOTED,
+         ["variable \"", "variable \\"], "password"),
+    Rule("secret", r"variable \\{0,8}\"\w{0,60}(?:secret|token|api_?key)\w{0,30}\\{0,8}\"\s{0,4}\{[^{}]{0,400}?default\s{0,8}=\s{0,8}" + QUOTED,
+         ["variable \"", "variable \\"], "random"),
     Rule("secret", r"(?:django-insecure-)[^\s\"'`]{30,80}", ["django-insecure-"], ""),
     Rule("secret", r"base64:(?P<value>[0-9A-Za-z+/]{43}=)", ["=base64:", "='base64:", '="base64:']),
 ]  # fmt: skip
@@ -291,7 +304,7 @@ FORMATS = [
          r"\\{0,8}[\"'`]?(?P<value>[0-9A-Za-z/+=%]{100,3000})",
          [*cased("session_token security_token x-amz-security-token"), "sessionToken", "SessionToken",
           "securityToken", "SecurityToken", "X-Amz-Security-Token"]),
-    Rule("google-refresh-token", rf"1//0[0-9A-Za-z_-]{{80,400}}{END}", ["1//0"], glued="dense"),
+    Rule("google-refresh-token", rf"1//0[0-9A-Za-z_-]{{40,400}}{END}", ["1//0"], glued="dense"),
     Rule("mailchimp-key", rf"[0-9a-f]{{32}}-us[0-9]{{1,2}}{END}", ["-us"], back=32, glued="no"),
     Rule("mailgun-key", rf"key-[0-9a-f]{{32}}{END}", ["key-"], glued="no"),
     Rule("twilio-key", r"(?:AC|SK)[0-9a-f]{32}(?![0-9A-Za-z_+/-])",
@@ -384,6 +397,13 @@ FORMATS = [
          ["pbkdf2:sha", "scrypt:"]),
     Rule("password-hash", r"\{(?:S?SHA(?:256|384|512)?|S?MD5|CRYPT|PBKDF2[A-Z0-9-]{0,8}|ARGON2)\}[0-9A-Za-z+/=$.]{20,200}",
          ["{SSHA", "{SHA", "{SMD5}", "{MD5}", "{CRYPT}", "{PBKDF2", "{ARGON2}"]),
+    # Its settings contain rows of dots, as samples do.
+    Rule("password-hash", r"\\{0,4}\$7\\{0,4}\$[0-9A-Za-z./]{20,80}\\{0,4}\$[0-9A-Za-z./]{43}", ["$7$", r"$7\$"], "mixed"),
+    Rule("password-hash", r"SCRAM-SHA-(?:1|256|512)\\{0,4}\$[0-9]{3,7}:[0-9A-Za-z+/=]{8,60}\\{0,4}\$[0-9A-Za-z+/]{27,90}={0,2}:[0-9A-Za-z+/]{27,90}={0,2}",
+         ["SCRAM-SHA-"]),
+    Rule("password-hash", r"(?<=[0-9]:)[0-9a-fA-F]{32}:[0-9a-fA-F]{32}(?=:::)", [":::"], back=65),
+    Rule("convex-key", r"(?:prod|dev|preview):[a-z]{2,20}-[a-z]{2,20}-[0-9]{1,4}\|(?P<value>[0-9A-Za-z+/=_-]{40,400})",
+         ["prod:", "dev:", "preview:"]),
     Rule("cisco-secret", r"(?:secret|password|key)\s(?:5|7|8|9)\s(?P<value>\$[0-9]\$[^\s\"]{20,80}|[0-9A-F]{8,64})(?=\s|$|\\|[\"'])",
          ["secret 5 ", "secret 8 ", "secret 9 ", "password 7 ", "password 5 ", "key 7 ", "secret 7 "]),
     Rule("authorization", rf"(?i:authorization|proxy-authorization){ASSIGN_NO_TYPE}\\{{0,8}}[\"'`]?"
@@ -391,6 +411,8 @@ FORMATS = [
          r"deepgram|klaviyo-api-key|pull|client-id)\s{1,4}\\{0,4}[\"']?(?P<value>[0-9A-Za-z._~+/:=-]{12,8000}={0,2})", cased("authorization")),
     Rule("authorization", rf"(?i:authorization){ASSIGN_NO_TYPE}\\{{0,8}}[\"'`]?"
          r"(?P<value>[0-9A-Za-z._~+/-]{20,8000}={0,2})(?=\\{0,8}[\"'`]|\s|$)", cased("authorization"), "random"),
+    Rule("bearer-token", rf"(?i:authorization){ASSIGN_NO_TYPE}\\{{0,8}}[\"'`]?(?i:bearer)\s{{1,4}}"
+         r"(?P<value>[0-9A-Za-z._~+/|-]{10,15}={0,2})(?![0-9A-Za-z(\[{._~+/|-])", cased("authorization"), "query"),
     Rule("bearer-token", r"(?i:bearer)(?:\s{1,4}|%20|\+)(?P<value>[0-9A-Za-z._~+/|:-]{16,8000}={0,2})"
          r"(?![0-9A-Za-z(\[{])", cased("bearer"), "random"),
     Rule("cookie", r"(?i:(?:set-)?cookie)(?:\\{0,8}[\"'`\]])?\s{0,4}[:=]\s{0,4}\\{0,8}[\"'`]?(?P<value>[^\s\"\'\\<{$][^\r\n\"\'\\]{12,6000})",

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from turnlog.secrets import detector, masking
 from turnlog.secrets.detector import (
-    INVISIBLE_OR_SPELLED,
-    SPELLED_START,
     Secret,
     _candidates,  # pyright: ignore[reportPrivateUsage]
     _Rule,  # pyright: ignore[reportPrivateUsage]
     _rules,  # pyright: ignore[reportPrivateUsage]
 )
+from turnlog.secrets.invisible import INVISIBLE_OR_SPELLED, SPELLED_START
 from turnlog.secrets.names import PASSWORD_NAME, STRONG_NAME, SUFFIX, WEAK_NAME, strength_of
 
 RULES = [

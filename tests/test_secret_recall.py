@@ -16,8 +16,8 @@ GLUED = "xx@"
 NOT_GLUED = frozenset(
     """alibaba tencent yandex nuget facebook heroku discord-bot mailgun mailchimp twilio telegram
     openai-legacy deepseek aws-bedrock launchdarkly azure-devops terraform
-    adyen brave crates launchdarkly-api modal newrelic-license onepassword-key statsig
-    voyage""".split()
+    adyen brave crates infisical yandex-oauth launchdarkly-api modal newrelic-license
+    onepassword-key statsig voyage""".split()
 )
 """Tokens without a prefix of their own: letters before one make it another word."""
 
@@ -50,8 +50,14 @@ SPLITS = (
     "\xad",
     "\\u001b[0m",
     "\\u200b",
+    *("\0", "\b", "\x7f", "\x01", "\x0e", "\x84", "\x1b(B", "\x1b7", "\x1b=", "\x1b#8"),
+    *("\x1bPq\x1b\\", "\x1b_x\x07", "\x1bXx\x9c", "\x9b31m", "\x9d0;t\x07", "\x1b[38:5:1m"),
+    "\x1b]8;;https://host/" + "a/" * 400 + "\x1b\\",
+    *("\U000e0041", "\U000e0100", "\u3164", "\uffa0", "\ufff9", "\ufffc", "\u2800", "\u0600"),
+    *("\U0001d173", "\U0001bca0", "\u180e"),
+    "\\u001b(B",
 )
-"""Colours and characters without width, bare and as JSON spells them."""
+"""Colours, other sequences and characters without width, bare and as JSON spells them."""
 
 
 @pytest.mark.parametrize("name", TOKENS)

@@ -7,6 +7,7 @@ import re
 import string
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,8 @@ from turnlog.secrets import (
     mask_value,
     placeholder_for,
 )
-from turnlog.secrets.detector import NEAR, _in_base64, _rules, visible
+from turnlog.secrets.detector import NEAR, _in_base64, _rules
+from turnlog.secrets.invisible import visible
 from turnlog.secrets.names import find_named
 from turnlog.secrets.value_checks import CHECKS, _is_random
 
@@ -246,6 +248,21 @@ NO_SECRETS = [
     'api_key: "insert-your-key-here"; secret_key=settings.HTTPS_PROXY_KEY',
     "access_token = createHttpsProxyContext; client_secret=RPC_JSONRPC_ERROR_CODE",
     "Authorization: Bearer your_personal_access_token",
+    "Authorization: Bearer mytoken12345",
+    "Cookie: theme=dark-mode-2024; session=session-id-12",
+    'password = f"{prefix}-{name}-2"',
+    "password = f'Please enter {n + 1} words2'",
+    'variable "db_password" { type = string }',
+    'variable "token_name" { default = "my-token-name-2" }',
+    "setx PATH_KEY_FILE %USERPROFILE%",
+    "oc login --token=$TOKEN; oc login --token=<token>",
+    "sqlplus / as sysdba @run_2.sql; sqlplus ${USER}/${PASS}@orcl",
+    "net use Z: /user:bob /persistent:yes",
+    "echo $PW | kinit bob; echo done2 | grep kinit",
+    "prod:happy-cat-123|short",
+    "std::cout :::deadbeef:::",
+    "y0_velocity_of_the_center_of_mass_in_the_x_direction",
+    'expect "assword:"\nsend "$password\\r"',
     "openssl req -new -key server.key -out server.csr",
     '"AWS::IAM::AccessKey": "bf29d4c1a07e4b6f9d3e8c5a2b1f0e7d",',
     '{"AWS::SecretsManager::Secret":"0f8e3ac97d5142b6a1c4d2e9f7b3a605"}',
@@ -472,6 +489,22 @@ def test_values_nested_deeper_than_python_recurses_are_cut() -> None:
         deep = [{"a": deep}]
     for shown in (mask_value(deep), cut_texts(deep, 9)):
         assert json.dumps(shown).count("[") == 50
+
+
+def test_characters_that_unicode_calls_invisible_are() -> None:
+    every = map(chr, range(0x110000))
+    hidden = [each for each in every if unicodedata.category(each) in ("Cc", "Cf")]
+    shown = "\t\n\v\f\r\x1b\x1c\x1d\x1e\x1f\x85\x9b"  # the last one begins a sequence
+    assert [each for each in hidden if visible(f"a{each}b") != "ab"] == list(shown)
+    blank = "\u034f\u115f\u1160\u17b4\u180b\u2065\u2800\u3164\ufe0f\uffa0\ufff0\U000e0fff"
+    assert visible(blank) == ""
+
+
+@pytest.mark.parametrize("start", ["\x1b]8;;", "\x1bP", "\x9d", "\x90", "\x1b[1", "\x9b", "\x1b("])
+def test_sequences_that_do_not_end_take_linear_time(start: str) -> None:
+    start_time = process_time()
+    assert find_secrets(start * 50_000) == []
+    assert process_time() - start_time < 8
 
 
 def test_escapes_spelled_out_inside_a_secret_are_not_part_of_it() -> None:

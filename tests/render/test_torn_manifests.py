@@ -6,7 +6,7 @@ from turnlog.render.export_folder import MANIFEST, ExportedFile, _Manifest
 
 
 def test_a_line_left_unfinished_does_not_swallow_the_next(tmp_path: Path) -> None:
-    one, two = (ExportedFile(f"p/{name}.jsonl", f"{name}.html") for name in "ab")
+    one, two = (ExportedFile(f"{name}1", f"{name}.html") for name in "ab")
     _Manifest(tmp_path).append(one)
     with (tmp_path / MANIFEST).open("ab") as file:
         file.write(b'{"session":"p/c.js')

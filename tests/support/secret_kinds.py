@@ -56,6 +56,11 @@ def shell_password(random: Random) -> str:
     return "k" + "".join(letters) + "4"
 
 
+def short_token(random: Random) -> str:
+    """A token of 14 characters, some of them capitals and digits."""
+    return "K" + some(10)(random) + "7qz"
+
+
 def encoded(make: Make, url: bool = False) -> Make:
     encode = base64.urlsafe_b64encode if url else base64.b64encode
     return lambda random: encode(make(random).encode()).decode()
@@ -235,6 +240,14 @@ TOKENS: dict[str, Make] = {
     "trigger.dev": joined("tr", "_prod_", some(24)),
     "polar": joined("polar", "_oat_", some(43)),
     "openshift": joined("sha256", "~", some(43, URLSAFE)),
+    "adobe": joined("p8", "e-", some(32)),
+    "dub": joined("du", "b_", some(24)),
+    "frame.io": joined("fio", "-u-", some(64)),
+    "google new key": joined("AQ", ".Ab8R", some(46)),
+    "infisical": joined("s", "t.", some(24, HEX), ".", some(32, HEX), ".", some(32, HEX)),
+    "stytch": joined("secret", "-live-", some(36), "="),
+    "telnyx": joined("KEY", "0", some(31, "0123456789ABCDEF"), "_", some(22)),
+    "yandex oauth": joined("y", "0_", "AgAAAA", some(50)),
     "rancher": joined("token", "-", some(5, LOWER), ":", some(54, LOWER)),
     "age": joined("AGE-", "SECRET-KEY-1", some(58, UPPER)),
     "adyen": joined("AQ", "E", some(90), "-", some(43), "-", some(16)),
@@ -310,6 +323,30 @@ FRAMED: list[tuple[str, str, Make]] = [
     ("mongosh -p", "mongosh --host db -u ada -p '@'", password),
     ("ldapsearch -w", "ldapsearch -D cn=admin -w @ -b dc=x", shell_password),
     ("sqlcmd -P", "sqlcmd -S db -U sa -P '@' -Q 'select 1'", password),
+    ("bearer of 14", "Authorization: Bearer @\n", short_token),
+    ("cookie of 14", "Cookie: sessionid=@; a=b\n", short_token),
+    ("set-cookie of 14", "Set-Cookie: session=@; HttpOnly\n", short_token),
+    ("mssql login", "CREATE LOGIN bob WITH PASSWORD = N'@';", password),
+    ("mysql set password", "SET PASSWORD FOR bob = PASSWORD('@');", password),
+    ("literal f-string", 'password = f"@"', password),
+    ("setx", "setx DB_PASSWORD @\n", short_token),
+    ("terraform variable", 'variable "db_password" { default = "@" }', password),
+    ("terraform key", 'variable "api_token" {\n  type = string\n  default = "@"\n}', some(32)),
+    ("nmcli", "nmcli dev wifi connect net password @\n", shell_password),
+    ("user-secrets", 'dotnet user-secrets set "Db:Password" "@"', password),
+    ("oc login", "oc login --token=@ https://api.host\n", short_token),
+    ("sqlplus", "sqlplus scott/@\x01orcl", shell_password),
+    ("impacket", "impacket-psexec corp/bob:@\x0110.0.0.5", shell_password),
+    ("bcp", "bcp db.t out x -U sa -P @\n", shell_password),
+    ("net use user", "net use Z: \\\\h\\s /user:bob @\n", shell_password),
+    ("kinit", "echo @ | kinit bob", shell_password),
+    ("wrangler", "echo @ | npx wrangler secret put API_SECRET", some(32)),
+    ("pass insert", "echo '@' | pass insert -e x", password),
+    ("expect", 'expect "assword:"\nsend "@\\r"\n', shell_password),
+    ("ntlm dump", "Administrator:500:@:::", joined(some(32, HEX), ":", some(32, HEX))),
+    ("scrypt crypt", "@\n", joined("$7", "$C6..../....", some(22), "$", some(43))),
+    ("scram", "@\n", joined("SCRAM", "-SHA-256$4096:", some(22, BASE64), "==$", some(43, BASE64), "=:", some(43, BASE64), "=")),
+    ("convex", "prod:happy-cat-123|@\n", some(80, BASE64)),
     ("ini pass", "[db]\npass = @\n", joined(some(16), "7a8B9c")),
     ("flag and word", "tool\n  --api-key @ run", some(32)),
     ("docker stdin unquoted", "echo @ | docker login -u ada --password-stdin", shell_password),

@@ -1,6 +1,7 @@
 """Find secrets in text and mask them: keys, tokens, private keys, passwords."""
 
-from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visible
+from turnlog.secrets.detector import Secret, find_secrets, placeholder_for
+from turnlog.secrets.invisible import visible
 from turnlog.secrets.masking import (
     KEY_START,
     before_cut,

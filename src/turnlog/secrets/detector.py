@@ -6,12 +6,13 @@ scripts/refresh_secret_rules.py.
 """
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterator
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from turnlog.secrets.invisible import pattern_for, windows, without
 from turnlog.secrets.names import strength_of
 from turnlog.secrets.value_checks import CHECKS, MASKED, is_dense
 
@@ -55,30 +56,9 @@ LONG, MOST_REST = 600, 4096
 REST = re.compile(r"[^\s\"'`\\]*")
 PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
-# Colours or zero-width characters inside a token do not protect it: `ghp_\x1b[0mabc…` is complete
-# once copied from a terminal. They also occur escaped: `\u001b[0m` in JSON, `\033[0m` in a script.
-UNSEEN = (
-    "\x00-\x08\x0e-\x1a\x7f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
-)
-SEQUENCE = "(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]{0,200}(?:\x07|\x1b\\\\))"
-UNSEEN_LETTER = f"[\x1b{UNSEEN}]"
-SPELLED = (
-    rf"\\*(?:(?:u001[bB]|x1[bB]|033|e){SEQUENCE}"
-    r"|u(?:00[aA][dD]|034[fF]|200[b-fB-F]|202[a-eA-E]|206[0-9a-fA-F]|[fF][eE][fF]{2}))"
-)
-# Both begin with a character class, so that `re` can skip quickly to the next candidate.
-INVISIBLE = f"[\x1b{UNSEEN}](?:(?<=[{UNSEEN}])|{SEQUENCE})"
-INVISIBLE_OR_SPELLED = (
-    f"[\x1b\\\\{UNSEEN}](?:(?<=[{UNSEEN}])|(?<=\x1b){SEQUENCE}|(?<=\\\\){SPELLED})"
-)
-AROUND = 512
-"""Characters to search for a split secret on each side of an invisible character."""
 ENCODED = re.compile(r"%(?:2[Dd]|5[Ff]|3[Dd](?=[0-9A-Za-z]))")
 """Percent-encoded `-`, `_` and `=`, as in a URL inside another one, except padding (`%3D&`)."""
 ENCODED_SIGN = re.compile("%(?:2[Dd]|5[Ff]|3[Dd]|26)")
-SPELLED_START = r"\\(?:u(?:001|00[aA]|034|20[026]|[fF][eE])|x1|033|e[\[\]])"
-"""The start of a spelled-out escape. It begins with a literal, which `re` finds quickly."""
 
 
 class Secret(NamedTuple):
@@ -108,13 +88,6 @@ def find_secrets(text: str) -> list[Secret]:
         else:
             found[-1] = _merged(found[-1], (secret, weight))
     return [secret for secret, _ in found]
-
-
-def visible(value: str) -> str:
-    """Return a secret without the colours and invisible characters inside it."""
-    if value.isprintable() and value.isascii() and "\\" not in value:
-        return value
-    return re.sub(INVISIBLE_OR_SPELLED, "", value)
 
 
 def placeholder_for(kind: str, value: str) -> str:
@@ -303,15 +276,11 @@ def _candidates(text: str) -> list[tuple[Secret, int]]:
 
 
 def _split_candidates(text: str) -> Iterator[tuple[Secret, int]]:
-    """Yield the secrets that contain colours or invisible characters."""
-    invisible = INVISIBLE
-    if "\\" in text and re.search(SPELLED_START, text):
-        invisible = INVISIBLE_OR_SPELLED
-    elif "\x1b" not in text and (text.isascii() or not re.search(UNSEEN_LETTER, text)):
-        return  # in ASCII, only escape sequences are invisible
-    # Search the text around invisible characters again without them, and map the matches back.
-    for start, end in _windows(text, invisible):
-        visible, original = _visible(text[start:end], invisible)
+    """Yield the secrets that contain escape sequences or invisible characters."""
+    pattern = pattern_for(text)
+    # Search the text around them again without them, and map the matches back.
+    for start, end in windows(text, pattern) if pattern else ():
+        visible, original = without(text[start:end], pattern)
         for secret, weight in _candidates(visible):
             span = start + original(secret.start), start + original(secret.end - 1) + 1
             yield Secret(secret.kind, *span), weight
@@ -321,7 +290,7 @@ def _encoded_candidates(text: str) -> Iterator[tuple[Secret, int]]:
     """Yield the secrets with a percent-encoded sign in their name or value: `sk%2Dant%2D…`."""
     if "%" not in text:
         return
-    for start, end in _windows(text, ENCODED.pattern):
+    for start, end in windows(text, ENCODED.pattern):
         part = text[start:end]
         decoded = ENCODED_SIGN.sub(lambda sign: chr(int(sign[0][1:], 16)), part)
         # Decoding makes each sign two characters shorter.
@@ -330,40 +299,6 @@ def _encoded_candidates(text: str) -> Iterator[tuple[Secret, int]]:
             first, last = (bisect_left(places, at) * 2 + at for at in secret[1:])
             if ENCODED_SIGN.search(part, max(0, first - NAME_LENGTH), last):
                 yield Secret(secret.kind, start + first, start + last), weight
-
-
-def _windows(text: str, invisible: str) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of a text near invisible characters; secrets elsewhere are not split."""
-    start = end = 0
-    for match in re.finditer(invisible, text):
-        if match.start() - AROUND > end:
-            if end:
-                yield start, end
-            start = match.start() - AROUND
-        end = match.end() + AROUND
-    if end:
-        yield start, end
-
-
-def _visible(text: str, invisible: str) -> tuple[str, Callable[[int], int]]:
-    """Return a text without invisible characters, and a function that maps positions back."""
-    pieces: list[str] = []
-    starts: list[int] = []
-    origins: list[int] = []
-    length = end = 0
-    for match in [*re.finditer(invisible, text), None]:
-        begin = match.start() if match else len(text)
-        starts.append(length)
-        origins.append(end)
-        pieces.append(text[end:begin])
-        length += begin - end
-        end = match.end() if match else end
-
-    def original(position: int) -> int:
-        at = bisect_right(starts, position) - 1
-        return origins[at] + position - starts[at]
-
-    return "".join(pieces), original
 
 
 def _name_at(text: str, at: int, match: re.Match[str]) -> str:

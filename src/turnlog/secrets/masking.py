@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
-from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visible
+from turnlog.secrets.detector import Secret, find_secrets, placeholder_for
+from turnlog.secrets.invisible import visible
 from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, is_secret_name
 
 BEFORE, AFTER, AROUND = 1500, 200, 4096

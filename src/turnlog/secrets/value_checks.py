@@ -37,6 +37,8 @@ IDENTIFIER = (
     r"|arn:|projects/|[~.]{1,2}/|/[\w.-]+/|/\w+$|[A-Za-z]:\\|\d+(?:\.\d+){1,3}(?:[-:+/]\S*)?$"
 )
 BASE64 = r"[0-9A-Za-z+/]{40}"
+SESSION = r"(?i:sess|auth|token|(?:^|[_.-])sid)"
+"""Names of cookies whose value is a secret even if it is short."""
 VERSION = r"v?\d+(?:[.\-]\w+)*$|[a-z]+$|latest|[\w.-]+:\d+$"
 PAIRS = (
     "abcdgiklmnprstuwxy baeilosu caehiklmorstu dadeilorsu eacdefgilmnpqrstvwxy "
@@ -188,8 +190,17 @@ def _is_docker_auth(value: str) -> bool:
 
 
 def _is_cookie(value: str) -> bool:
-    pairs = re.findall(r"[\w.$-]{1,100}=([^;\s]{8,})", value)
-    return any(_is_random(content) or _is_hidden(content) for content in pairs)
+    pairs = re.findall(r"([\w.$-]{1,100})=([^;\s]{8,})", value)
+    return any(
+        _is_random(content)
+        or _is_hidden(content)
+        or (re.search(SESSION, name) and _is_short_token(content))
+        for name, content in pairs
+    )
+
+
+def _is_short_token(value: str) -> bool:
+    return len(value) >= 12 and not re.match(WORDS, value) and _is_query(value)
 
 
 def _is_hidden(value: str) -> bool:

@@ -43,11 +43,10 @@ class KnownValues(Generic[AnyStr]):
 
 def _any_of(prefixes: list[AnyStr]) -> re.Pattern[AnyStr]:
     # `re` tries the branches of `abc|abd` one by one; those of a trie, only by their first letter.
-    texts = {each if isinstance(each, str) else each.decode("latin-1") for each in prefixes}
-    pattern = _trie_of(texts)
     if isinstance(prefixes[0], str):
-        return re.compile(pattern)
-    return re.compile(pattern.encode("latin-1"))
+        return re.compile(_trie_of({str(prefix) for prefix in prefixes}))
+    texts = {prefix.decode("latin-1") for prefix in prefixes if isinstance(prefix, bytes)}
+    return re.compile(_trie_of(texts).encode("latin-1"))
 
 
 def _trie_of(words: set[str]) -> str:
