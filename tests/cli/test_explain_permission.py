@@ -65,6 +65,18 @@ def test_the_settings_and_the_mode_count(turnlog: Run, shop: Path, tmp_path: Pat
     assert explain(turnlog, *edits)["verdict"] == "allow"
 
 
+def test_untrusted_and_invalid_rules_are_named(turnlog: Run, shop: Path) -> None:
+    (shop / ".claude").mkdir()
+    settings = shop / ".claude" / "settings.json"
+    settings.write_text('{"permissions": {"allow": ["Bash(npm test)"]}}')
+    outcome = turnlog("chat", "--explain-permission", "npm test", "--allowed-tools", "Read()")
+    assert outcome.out.startswith("ask  npm test\n")
+    assert f"{settings} (permissions.allow) (try: --trust)" in outcome.err
+    assert "'Read()' is not a permission rule" in outcome.err
+    trusted = turnlog("chat", "--trust", "--explain-permission", "npm test")
+    assert (trusted.out.split("\n")[0], trusted.err) == ("allow  npm test", "")
+
+
 def test_hidden_characters_are_shown_escaped(turnlog: Run) -> None:
     outcome = turnlog("chat", "--explain-permission", "ls \r; touch \u202epwned")
     assert outcome.code == 0

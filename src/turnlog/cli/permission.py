@@ -8,7 +8,7 @@ import msgspec
 
 from turnlog.cli.output import echo_json
 from turnlog.cli.terminal import Look, dim, echo, style
-from turnlog.text import visible
+from turnlog.text import harmless, visible
 
 if TYPE_CHECKING:
     from turnlog.agent.chat.assembly import ChatOptions
@@ -20,11 +20,19 @@ LOOKS: dict[str, Look] = {"allow": "green", "ask": "yellow", "deny": "red"}
 
 def explain(store: "Store", options: "ChatOptions", command: str, as_json: bool) -> None:
     """Print how a command is parsed, which rules match, and the verdict."""
-    from turnlog.agent.chat.chat_configuration import starting_policy
+    from turnlog.agent.chat.chat_configuration import (
+        rule_problems,
+        starting_policy,
+        starting_settings,
+        untrusted_notes,
+    )
     from turnlog.agent.permissions.explanation import explain_command
 
-    policy = asyncio.run(starting_policy(store, options))
-    explanation = explain_command(command, policy)
+    settings, _ = asyncio.run(starting_settings(store, options))
+    # Without these notes, an untrusted or invalid rule would seem to have no effect.
+    for note in [*rule_problems(options), *settings.problems, *untrusted_notes(settings.ignored)]:
+        echo(harmless(f"turnlog: {note}"), err=True)
+    explanation = explain_command(command, starting_policy(settings, options))
     if as_json:
         echo_json(msgspec.to_builtins(explanation))
         return

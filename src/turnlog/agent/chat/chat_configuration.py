@@ -1,6 +1,7 @@
 """Find the configuration of a chat: trust, settings, plugins and MCP servers."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -30,6 +31,8 @@ from turnlog.agent.workspace.project_directories import (
 )
 from turnlog.store.paths import Store
 
+UNTRUSTED = "ignored, as its directory is not trusted: {names} (try: --trust)"
+
 
 async def starting_settings(store: Store, options: ChatOptions) -> tuple[Settings, Trust]:
     """Return the settings and trust that a chat would start with if nobody is asked."""
@@ -55,15 +58,19 @@ def require_key(store: Store, options: ChatOptions) -> None:
         Model({**os.environ, **settings.env}).require_credentials()
 
 
-async def starting_policy(store: Store, options: ChatOptions) -> Policy:
-    """Return the policy that a chat would start with; an untrusted project can only restrict it."""
-    settings, _ = await starting_settings(store, options)
+def starting_policy(settings: Settings, options: ChatOptions) -> Policy:
+    """Return the policy that a chat with these settings would start with."""
     allow, deny = (
         list(sound_rules(rules, options.cwd, COMMAND_LINE))
         for rules in (options.allow, options.deny)
     )
     mode = settings.mode(options.mode)
     return settings.policy(mode, options.cwd, options.directories, allow, deny)
+
+
+def untrusted_notes(ignored: Sequence[str]) -> list[str]:
+    """Return a message that names the configuration ignored as untrusted, if there is any."""
+    return [UNTRUSTED.format(names="; ".join(ignored))] if ignored else []
 
 
 def rule_problems(options: ChatOptions) -> list[str]:

@@ -28,6 +28,7 @@ from turnlog.agent.chat.chat_configuration import (
     place_of_own_programs,
     rule_problems,
     servers_of,
+    untrusted_notes,
     with_plugins,
 )
 from turnlog.agent.chat.elicitations import Elicitations
@@ -95,7 +96,6 @@ from turnlog.store.registry import claim, release
 
 LOG = logging.getLogger("turnlog.session")
 ELSEWHERE = "this session is open elsewhere, too: both would write to it"
-UNTRUSTED = "ignored, as its directory is not trusted: {names} (try: --trust)"
 REFUSED = (
     "ignored, as a project may not choose where keys are sent: {names}"
     " (set it in your own settings or environment)"
@@ -235,7 +235,7 @@ async def open_chat(
     notes += _apply_style(parts, styles, settings, options)
     definitions = load_agents(store, options.cwd, files) | options.agents | dict(host.agents)
     notes += [*settings.problems, *unplugged, *found.problems, *files.problems]
-    notes += _untrusted([*settings.ignored, *files.ignored, *_left_out(options, found)])
+    notes += untrusted_notes([*settings.ignored, *files.ignored, *_left_out(options, found)])
     answer = StructuredOutput(options.schema) if options.schema else None
     extras = (options.name, definitions, answer, options.plugins, styles, settings.preferences)
     extras = (*extras, tuple(each.path for each in settings.sources), options.opening_lines, plain)
@@ -298,10 +298,6 @@ def _apply_style(
     named = settings.preferences.output_style if options.system_prompt is None else None
     parts.system, notes = styled_system(parts.system, styles, named)
     return notes
-
-
-def _untrusted(ignored: Sequence[str]) -> list[str]:
-    return [UNTRUSTED.format(names="; ".join(ignored))] if ignored else []
 
 
 def _left_out(options: ChatOptions, found: Approved) -> list[str]:

@@ -34,7 +34,7 @@ from turnlog.agent.permissions.launchers import (
 from turnlog.agent.permissions.option_variables import judge_variables
 from turnlog.agent.permissions.part_verdicts import has_rule, judge_part, judge_redirections
 from turnlog.agent.permissions.patterns import patterns_in, with_names
-from turnlog.agent.permissions.policy import ALLOWED, AccessDecision, Policy, VerdictKind
+from turnlog.agent.permissions.policy import ALLOWED, AccessDecision, Policy, VerdictKind, may_apply
 from turnlog.agent.permissions.restrictions import reach
 from turnlog.agent.permissions.rules import COMMANDS, Match
 from turnlog.agent.permissions.shell_command import ShellCommand, parse_command
@@ -210,7 +210,7 @@ def _restrictions(command: ShellCommand) -> Iterator[AccessDecision]:
             if match is Match.YES:
                 yield AccessDecision(kind, f"{rule.text} {verb} it", is_firm=True)
             elif match is Match.MAYBE:
-                yield AccessDecision(VerdictKind.ASK, f"{rule.text} may be about it", is_firm=True)
+                yield may_apply(rule)
 
 
 def _guards(command: ShellCommand) -> Iterator[AccessDecision]:

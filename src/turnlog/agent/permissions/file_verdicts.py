@@ -102,7 +102,7 @@ def restricted_names(
     if rule := _first(policy.ask, (asking,), lambda rule: restricts(rule, names, policy.places)):
         return AccessDecision(VerdictKind.ASK, f"{rule.text} asks for {path}", is_firm=True)
     if denying == READING and (rule := _quoted_rule(names, policy)):
-        reason = f"{path} quotes a file that {rule.text} may be about"
+        reason = f"{path} quotes a file that {rule.text} may apply to"
         return AccessDecision(VerdictKind.ASK, reason, is_firm=True)
     return None
 

@@ -49,7 +49,7 @@ from turnlog.agent.permissions.path_access import (
     names_below,
     names_of,
 )
-from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
+from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind, may_apply
 from turnlog.agent.permissions.program_calls import ProgramCall, call_of
 from turnlog.agent.permissions.programs import (
     CONTENT_READERS,
@@ -405,7 +405,7 @@ def _guard_mentions(
             mentions_rule(rule, [*call.texts, *derived])
             or mentions_rule(rule, call.joined_texts, anywhere=True)
         ):
-            yield AccessDecision(VerdictKind.ASK, f"{rule.text} may be about it", is_firm=True)
+            yield may_apply(rule)
 
 
 def _guard_protected(
@@ -479,4 +479,4 @@ def _has_rules(policy: Policy, *tools: str) -> bool:
 
 def _doubt(policy: Policy, *tools: str) -> AccessDecision:
     rule = next(rule for rule in (*policy.deny, *policy.ask) if rule.tool in (*tools, "Read"))
-    return AccessDecision(VerdictKind.ASK, f"{rule.text} may be about it", is_firm=True)
+    return may_apply(rule)

@@ -14,7 +14,7 @@ from turnlog.agent.permissions.file_verdicts import WRITING, restricted, unknown
 from turnlog.agent.permissions.git_repository import find_repository
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
 from turnlog.agent.permissions.path_access import is_guarded
-from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
+from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind, may_apply
 from turnlog.agent.permissions.working_directories import arguments_in, path_in
 from turnlog.format.regular_files import read_regular
 
@@ -123,7 +123,7 @@ def _judge_objects(
         yield unknown_files(UNKNOWN_PATCH, policy)
     rules = [rule for rule in (*policy.deny, *policy.ask) if rule.tool == "Read"]
     if rules and (is_merge or any(map(BINARY.search, texts))):
-        yield AccessDecision(VerdictKind.ASK, f"{rules[0].text} may be about it", is_firm=True)
+        yield may_apply(rules[0])
 
 
 def find_patches(
@@ -180,7 +180,7 @@ def _judge(path: Path, text: str, headers: list[str], policy: Policy) -> Iterato
         yield AccessDecision(VerdictKind.ASK, f"{path} changes a protected file", is_guarded=True)
     for rule in (*policy.deny, *policy.ask):
         if rule.tool in ("Edit", "Read") and mentions_rule(rule, headers):
-            yield AccessDecision(VerdictKind.ASK, f"{rule.text} may be about it", is_firm=True)
+            yield may_apply(rule)
 
 
 def _is_encoded(text: str) -> bool:

@@ -96,6 +96,11 @@ class AccessDecision(Struct, frozen=True):
 ALLOWED = AccessDecision(VerdictKind.ALLOW, "")
 
 
+def may_apply(rule: Rule) -> AccessDecision:
+    """Return the decision about a call that a deny or ask rule covers for all that is known."""
+    return AccessDecision(VerdictKind.ASK, f"{rule.text} may apply", is_firm=True)
+
+
 def strictest(findings: list[AccessDecision]) -> Verdict:
     """Return the verdict about a call: the strictest decision about its accesses."""
     for kind in (VerdictKind.DENY, VerdictKind.ASK):
