@@ -201,6 +201,8 @@ def test_signals_leave_no_content_of_a_bundle_in_the_temporary_directory(
         env={**os.environ, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # Tests that run under `nohup` pass an ignored SIGHUP on.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509
     )
     end = time.monotonic() + PATIENCE
     while not any(temporary.glob("turnlog-*/*")) and time.monotonic() < end:

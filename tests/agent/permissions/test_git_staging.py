@@ -68,7 +68,8 @@ def test_without_read_rules_files_are_added_behind_a_change(repository: Reposito
 
 
 def test_a_directory_without_a_repository_is_searched() -> None:
-    with TemporaryDirectory() as place:
+    # `make test` keeps temporary files below turnlog's own checkout, which is a repository.
+    with TemporaryDirectory(dir="/tmp") as place:
         repository = Repository(Path(place, "shop"))
         (repository.top / ".git").rename(Path(place, "moved"))
         commands = ("git init && git add -A && git commit -m init", "git init; git add -f .")
