@@ -39,7 +39,7 @@ class Trial(NamedTuple):
 
 DENIES = (
     *("Read(./.env)", "Read(config/**)", "Edit(/docs/keep.md)", "Read(//**/outside/**)"),
-    *("Bash(curl:*)", "Bash(evil:*)"),
+    *("Read(~/.ssh/**)", "Bash(curl:*)", "Bash(evil:*)"),
 )
 TRIALS = (
     Trial("default"),
