@@ -165,6 +165,35 @@ SET_ASKED = """
     set -euo; npm test
     set -e; npm run other
 """
+OUTPUTS = """
+    diff <(sort read.md) <(sort src/app.py)
+    comm -12 <(ls src | sort) <(ls sub | sort)
+    cat <(head -1 read.md) read.md | wc -l
+    grep x read.md <(ls) || diff <(ls) <(pwd)
+"""
+OUTPUTS_ASKED = """
+    diff <(cat ../other/file.txt) read.md
+    diff <(sort $x) read.md
+    diff <(npm run x) read.md
+    diff <(ls) >(tee new)
+    cat <(ls)$x
+    cat <(ls){,/../x}
+    cat x<(ls)
+    cat <(ls)/../../x
+    cat "$x"<(ls)
+    cat < <(ls)
+    sh <(ls)
+    . <(ls)
+    grep -f <(ls) read.md
+    sort --files0-from=<(ls)
+    tee <(ls)
+    find <(ls)
+    cd <(ls)
+    git diff <(ls) <(pwd)
+    xargs cat <(ls)
+    cat <(ls; unknown new)
+    diff <(ls) <(npm test; cat read.md) | tee new
+"""
 
 
 def commands(text: str) -> list[str]:
@@ -177,14 +206,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("deny", ["", DENY])
-@pytest.mark.parametrize("command", commands(JQ + AWK + XXD + SET))
+@pytest.mark.parametrize("command", commands(JQ + AWK + XXD + SET + OUTPUTS))
 def test_a_call_that_only_prints_does_not_ask(command: str, deny: str, project: Path) -> None:
     verdict = verdict_of(Case("allow", f"Bash: {command}", allow=ALLOW, deny=deny), project)
     assert verdict.kind is VerdictKind.ALLOW, verdict.reason
 
 
 @pytest.mark.parametrize("mode", ["default", "acceptEdits"])
-@pytest.mark.parametrize("command", commands(JQ_ASKED + AWK_ASKED + XXD_ASKED + SET_ASKED))
+@pytest.mark.parametrize(
+    "command", commands(JQ_ASKED + AWK_ASKED + XXD_ASKED + SET_ASKED + OUTPUTS_ASKED)
+)
 def test_a_call_that_may_do_more_asks(command: str, mode: str, project: Path) -> None:
     verdict = verdict_of(Case("ask", f"Bash: {command}", allow=ALLOW, mode=mode), project)
     assert verdict.kind is VerdictKind.ASK
@@ -194,13 +225,30 @@ def test_a_call_that_may_do_more_asks(command: str, mode: str, project: Path) ->
     "command",
     [
         *("jq . .env", "jq -r '.a | keys[]' .env", "awk '{print $1}' .env", "xxd secrets/key"),
-        "awk /a/ read.md .e*",
+        *("diff <(cat .env) read.md", "cat read.md | diff - <(xxd .env)", "awk /a/ read.md .e*"),
     ],
 )
 @pytest.mark.parametrize("mode", ["default", "bypassPermissions"])
 def test_a_denied_file_stays_denied(command: str, mode: str, project: Path) -> None:
     verdict = verdict_of(Case("deny", f"Bash: {command}", deny=DENY, mode=mode), project)
     assert verdict.kind is VerdictKind.DENY
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tar -cf x.tar -T <(printf '.%s' env)",
+        'python3 <(printf \'print(open(".e" + "nv").read())\')',
+        "curl -K <(ls) http://h",
+        "wc --files0-from <(ls)",
+        "rsync --files-from <(ls) . x",
+    ],
+)
+def test_the_output_of_a_command_may_be_a_list_for_other_programs(
+    command: str, project: Path
+) -> None:
+    case = Case("ask", f"Bash: {command}", allow="Bash", deny=DENY)
+    assert verdict_of(case, project).kind is VerdictKind.ASK
 
 
 def test_such_calls_print_what_they_should(tmp_path: Path) -> None:
@@ -210,7 +258,7 @@ def test_such_calls_print_what_they_should(tmp_path: Path) -> None:
     world.file(".env", f"KEY={DENIED}\n")
     told = world.session(
         "awk 'NR > 1 {print $2}' a.txt",
-        "set -euo pipefail; echo same; false; echo not reached",
+        "set -euo pipefail; diff <(sort a.txt) <(sort b.txt); echo same; false; echo not reached",
         "cat a.txt | awk '{s += $2} END {print s}'",
         mode="default",
         deny=("Read(.env)",),
