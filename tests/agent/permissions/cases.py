@@ -619,7 +619,7 @@ READING = [
         ls > x
         xargs cat
         find . | xargs cat
-        diff <(ls) <(pwd)
+        diff <(ls) >(cat)
         hostname new
         less src/app.py
         LESSOPEN=x ls

@@ -27,6 +27,12 @@ COMPLETE = re.compile(
 NO_RANGES = frozenset(("-g", "--globoff"))
 NEXT = re.compile(r"-[A-Za-z0-9#]*:.*|--nex.*|--no-g.*", re.S)
 """Options of curl that reset or negate others: `--next`, `--no-globoff`."""
+PRINTING = re.compile(
+    r"-[sSfLkivgGI46#]*[HXmAd]?"
+    r"|--(?:compressed|fail|get|globoff|head|include|insecure|location|show-error|silent|verbose)"
+)
+"""An option of curl that writes no file, possibly with a value in the next argument."""
+WEB_ADDRESS = re.compile(r"https?://", re.I)
 WRITE_OUT = re.compile(rf"-{SINGLE}w|--wr.*")
 """The option of curl for a format, which may be read from a file and name files: `%output{x}`."""
 CHOOSING = {
@@ -61,7 +67,15 @@ def expands_addresses(name: str, words: tuple[Word, ...]) -> bool:
     if is_literal and not any(map(NEXT.fullmatch, texts)):
         return False
     addresses = [text for text, _ in kept if not JOINED_DATA.match(text)]
+    if all(map(_prints, words)):
+        # Without an output file, a web address names no file, whatever it expands to.
+        addresses = [text for text in addresses if not WEB_ADDRESS.match(text)]
     return any(re.search(r"[\[{]", ADDRESS_START.sub("", text)) for text in addresses)
+
+
+def _prints(word: Word) -> bool:
+    """Return whether an argument of curl does not make it write a file."""
+    return word.is_known and (not word.is_option or PRINTING.fullmatch(word.text) is not None)
 
 
 def is_named_elsewhere(name: str, words: tuple[Word, ...]) -> bool:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from turnlog.agent.permissions.bash import HOLE, SimpleCommand, UnknownValue, Word
 from turnlog.agent.permissions.commands import CommandFindings, PartFindings, analyze_command
+from turnlog.agent.permissions.interference import effective_words
 from turnlog.agent.permissions.launchers import without_wrappers
 from turnlog.agent.permissions.policy import AccessDecision, Policy, Verdict, VerdictKind, strictest
 from turnlog.agent.permissions.programs import ProgramEffect, change_files, read_files
@@ -122,7 +123,7 @@ def _effect(words: tuple[Word, ...], cwd: Path) -> ProgramEffect | None:
     if not words:
         return None
     try:
-        arguments = arguments_in(words[1:], cwd)
+        arguments = arguments_in(effective_words(words), cwd)
     except UnknownValue:
         return None
     return read_files(words[0].text, arguments) or change_files(words[0].text, arguments)
@@ -142,6 +143,9 @@ def _meanings(
             meaning = "wrapper"
         elif rank == wrapped:
             meaning = "program"
+        elif word.is_input:
+            meaning = "output of a command"
+            del roles[:1]
         elif HOLE in word.text or expanded is None:
             meaning = "only known when it runs"
         else:

@@ -37,6 +37,7 @@ from turnlog.agent.permissions.file_verdicts import (
 )
 from turnlog.agent.permissions.git_index import tracked_names
 from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
+from turnlog.agent.permissions.interference import effective_words
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
 from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
@@ -102,7 +103,7 @@ def guard(
     if call.is_known and name in PATHLESS:
         return
     for place in places:
-        effect = _effect_in(name, words[1:], place) if call.is_known else None
+        effect = _effect_in(name, effective_words(words), place) if call.is_known else None
         if effect:
             yield from _guard_effect(effect, place, policy)
             yield from _guard_content(effect, place, policy, is_still=is_still)

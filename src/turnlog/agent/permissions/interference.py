@@ -24,6 +24,7 @@ from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.program_calls import without_messages
 from turnlog.agent.permissions.programs import (
     CONTENT_READERS,
+    READERS,
     WRITERS,
     ProgramEffect,
     change_files,
@@ -36,6 +37,7 @@ from turnlog.agent.permissions.working_directories import MOVES, arguments_in, p
 NOT_FILES = frozenset(("/dev/null",))
 STATUS = re.compile(r"\"?[\w .,:=()%/-]*\$\?[\w .,:=()%/-]*\"?", re.ASCII)
 """An argument of echo that contains `$?` and is otherwise fixed."""
+INPUT = Word("-")
 LINKLESS = frozenset("cp mkdir rm rmdir tee touch".split())
 """Programs that make and remove files and directories, but make no links."""
 STAGING_OPTIONS = frozenset("-A -f -u -v --all --force --update --verbose --".split())
@@ -166,13 +168,13 @@ def _is_staging(words: tuple[Word, ...]) -> bool:
 
 
 def _given(words: tuple[Word, ...], places: Places) -> list[tuple[str, ...]]:
-    return [arguments_in(without_status(words), place) for place in places]
+    return [arguments_in(effective_words(words), place) for place in places]
 
 
 def _effect_of(words: tuple[Word, ...], place: Path | None) -> ProgramEffect | None:
     """Return what a program does; None if that is not understood."""
     try:
-        arguments = arguments_in(without_status(words), place)
+        arguments = arguments_in(effective_words(words), place)
     except UnknownValue:
         return None
     return read_files(words[0].text, arguments) or change_files(words[0].text, arguments)
@@ -235,8 +237,15 @@ def may_write(part: SimpleCommand) -> bool:
     return words[0].text in WRITERS
 
 
-def without_status(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the arguments of a program; for echo, without those that match `STATUS`."""
-    if words[0].text != "echo":
+def effective_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the arguments of a program that matter for what it does.
+
+    For echo, those that match `STATUS` do not. To a program that only reads, `<(…)` is like `-`:
+    both stand for the output of a command, which is judged as a part of its own. To others it may
+    be a list of files, or a script.
+    """
+    if words[0].text == "echo":
+        return tuple(word for word in words[1:] if not STATUS.fullmatch(word.source))
+    if words[0].text not in READERS:
         return words[1:]
-    return tuple(word for word in words[1:] if not STATUS.fullmatch(word.source))
+    return tuple(INPUT if word.is_input else word for word in words[1:])

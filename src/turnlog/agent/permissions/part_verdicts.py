@@ -21,10 +21,7 @@ from turnlog.agent.permissions.file_verdicts import judge_output, judge_read, ju
 from turnlog.agent.permissions.git_index import doubt_index
 from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
 from turnlog.agent.permissions.guards import written_paths
-from turnlog.agent.permissions.interference import (
-    only_reads,
-    without_status,
-)
+from turnlog.agent.permissions.interference import effective_words, only_reads
 from turnlog.agent.permissions.launchers import (
     needs_whole_rule,
     without_wrappers,
@@ -164,7 +161,7 @@ def _judge_program(part: SimpleCommand, command: ShellCommand) -> Iterator[Acces
     name = words[0].text
     for place in command.places:
         try:
-            arguments = arguments_in(without_status(words), place)
+            arguments = arguments_in(effective_words(words), place)
         except UnknownValue as unknown:
             if name not in READERS:
                 yield _lacking(part)

@@ -41,6 +41,8 @@ class WordBuilder:
         """The unquoted characters, with a quote mark in place of each quoted piece."""
         self.may_split = False
         """True if an expansion may split the word into several arguments."""
+        self.is_input = False
+        """True if the word starts with `<(…)`."""
 
     def add(self, char: str) -> None:
         """Add an unquoted character."""
@@ -73,7 +75,8 @@ class WordBuilder:
         # A lone `[` is the test command; with anything next to it, it may open a set.
         is_glob = bare != "[" and any(char in bare for char in GLOB_CHARACTERS)
         glob = "".join(self.pattern) if is_glob else None
-        return Word(text, glob, has_tilde, source, start, self.may_split)
+        is_input = self.is_input and self.text == [HOLE]
+        return Word(text, glob, has_tilde, source, start, self.may_split, is_input)
 
 
 class Lexer(ABC):
@@ -202,7 +205,9 @@ class Lexer(ABC):
         if self.take("`"):
             self._read_backticked()
             word.add_hole()
-        elif self.take("<(") or self.take(">("):
+        elif self.peek("<(") or self.peek(">("):
+            word.is_input |= self.char == "<" and not word.text
+            self.place += 2
             self.script.is_concurrent = True
             if self.char == "(":
                 # Bash first tries to read `<((` as arithmetic, where `#` starts no comment.

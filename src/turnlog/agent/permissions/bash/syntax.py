@@ -24,6 +24,8 @@ class Word(Struct, frozen=True):
     """Offset of `source` in the command; -1 for a word in backticks or in a here-document."""
     may_split: bool = False
     """True if it may become several arguments, or none, as an unquoted `$x` may."""
+    is_input: bool = False
+    """True if it is exactly one `<(…)`: the name of a pipe with the output of a command."""
 
     @property
     def has_glob(self) -> bool:

@@ -1,8 +1,10 @@
-"""Programs whose arguments are a small language: find, jq, printf, test, date, cd and command."""
+"""Programs whose arguments are a small language: find, printf, test, date, cd, set and command."""
 
 import re
 from collections.abc import Callable
 
+from turnlog.agent.permissions.programs.awk import read_awk
+from turnlog.agent.permissions.programs.jq import read_jq
 from turnlog.agent.permissions.programs.sed import read_sed
 from turnlog.agent.permissions.programs.usage import (
     ProgramEffect,
@@ -40,6 +42,10 @@ UNARY = frozenset(f"-{letter}" for letter in "bcdefghknprstuwxzGLNOS")
 BINARY = frozenset("= == != =~ < > -nt -ot -ef".split())
 NUMERIC = frozenset("-eq -ne -lt -le -gt -ge".split())
 INTEGER = re.compile(r"-?[0-9]+")
+SHELL_OPTIONS = re.compile(
+    r"(?:-[eEu]+|-[eEu]*o (?:errexit|nounset|pipefail))"
+    r"(?: -[eEu]+| -[eEu]*o (?:errexit|nounset|pipefail))*+"
+)
 EXIT_CODE = re.compile(r"[0-9]{1,3}", re.ASCII)
 JOINING = frozenset("! ( ) -a -o && ||".split())
 ZONE_FILE = "TZ="
@@ -47,18 +53,6 @@ ZONE_FILE = "TZ="
 DATE = ProgramUsage(
     "uR", "d", "iso-8601 rfc-email utc universal", "date rfc-3339", operands="format"
 )
-
-JQ = ProgramUsage(
-    "aceCjMnrsS",
-    long="ascii-output color-output compact-output exit-status join-output monochrome-output "
-    "null-input raw-output slurp sort-keys tab",
-    operands="filter path...",
-)
-_JQ_FIELD, _JQ_ITEM = r"[A-Za-z_]\w*+", r"\[(?:-?[0-9]*:?-?[0-9]*|\"[\w .@/:-]*\")\]"
-_JQ_PATH = rf"\.(?:(?:{_JQ_FIELD}|{_JQ_ITEM})\??(?:(?:\.{_JQ_FIELD}|\.?{_JQ_ITEM})\??)*+)?"
-_JQ_STEP = rf"(?:{_JQ_PATH}|add|first|flatten|keys|last|length|not|reverse|sort|type|unique)"
-JQ_FILTER = re.compile(rf"\s*{_JQ_STEP}(?:\s*[|,]\s*{_JQ_STEP})*+\s*", re.ASCII)
-"""Paths and a few functions: others import modules, or read variables of the environment."""
 
 
 def read_find(arguments: tuple[str, ...]) -> ProgramEffect | None:
@@ -164,20 +158,22 @@ def is_plain_condition(words: tuple[str, ...]) -> bool:
     return True
 
 
-def read_jq(arguments: tuple[str, ...]) -> ProgramEffect | None:
-    """Accept a filter of plain paths, and files.
+def read_set(arguments: tuple[str, ...]) -> ProgramEffect | None:
+    """Accept the options of bash that make a command stop early, but no positional parameters.
 
-    >>> [bool(read_jq((each,))) for each in (".", ".a[0].b?", '.["x"] | keys', "env", "input")]
-    [True, True, True, False, False]
+    `-x` and `-v` print values of variables, `-a` exports them, `-o posix` changes the grammar.
+
+    >>> [bool(read_set(tuple(each.split()))) for each in ("-euo pipefail", "-eu", "-x", "-e -- x")]
+    [True, True, False, False]
     """
-    found = parse_arguments(arguments, JQ)
-    if found is None or not found.operands or "--" in arguments:
-        return None
-    return effect_of(arguments, JQ) if JQ_FILTER.fullmatch(found.operands[0]) else None
+    is_split = not any(" " in each for each in arguments)
+    is_plain = is_split and SHELL_OPTIONS.fullmatch(" ".join(arguments)) is not None
+    return ProgramEffect(roles=("option",) * len(arguments)) if is_plain else None
 
 
 EXPRESSIONS: dict[str, Callable[[tuple[str, ...]], ProgramEffect | None]] = {
     "[": read_bracket,
+    "awk": read_awk,
     "cd": read_cd,
     "command": read_command,
     "date": read_date,
@@ -187,10 +183,12 @@ EXPRESSIONS: dict[str, Callable[[tuple[str, ...]], ProgramEffect | None]] = {
     "jq": read_jq,
     "printf": read_printf,
     "sed": read_sed,
+    "set": read_set,
     "test": read_test,
 }
 DESCRIPTIONS = {
     "[": ("file tests, comparisons of text and of literal numbers", "condition"),
+    "awk": ("`-F value`", "[one `print` of fields](#sed-awk-jq-and-git); path..."),
     "cd": ("none", "one directory"),
     "command": ("`-v`, `-V`", "names"),
     "date": ("`-u`, `-R`, `-d`, `--utc`, `--date`, `--iso-8601`, `--rfc-email`", "`+format`"),
@@ -199,13 +197,14 @@ DESCRIPTIONS = {
     "find": ("tests, `-print`, `-print0`, `-printf`, `-ls`, `-prune`, `-quit`", "path..."),
     "jq": (
         "`-aceCjMnrsS` and their long names",
-        "filter of paths, `|`, `,` and functions such as `keys`; path...",
+        "[filter of paths, operators and functions such as `keys`](#sed-awk-jq-and-git); path...",
     ),
     "printf": ("none", "format without `%n`, `%*`, `%(…)T`; text..."),
     "sed": (
         "`-n -E -r -s -u -z -e`",
-        "[one `s///`, or `p`, `d`, `q` and `=`](#sed-and-git); path...",
+        "[one `s///`, or `p`, `d`, `q` and `=`](#sed-awk-jq-and-git); path...",
     ),
+    "set": ("`-e`, `-E`, `-u`, `-o errexit`, `-o nounset`, `-o pipefail`", "none"),
     "test": ("as `[`", "condition"),
 }
 """Options and operands, for the generated documentation."""

@@ -174,6 +174,9 @@ FILES: dict[str, ProgramUsage] = {
         operands="path",  # a second operand is overwritten
     ),
     "wc": ProgramUsage("clLmw", long="bytes chars lines max-line-length words"),
+    # Not -r, which writes. Only some versions accept joined options: others find `-i` in `-il`,
+    # take the `5` behind it for a file to read, and write the next operand.
+    "xxd": ProgramUsage("abdeEipu", "cgls", operands="path", values_stand_alone=True),
 }
 TEXTS: dict[str, ProgramUsage] = {
     ":": ProgramUsage(operands="text..."),
