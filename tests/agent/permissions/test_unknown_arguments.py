@@ -25,6 +25,7 @@ RUNNING = (
 )
 MATCHING = (
     *("/lib64/ld-linux-x86-64.so.2 bin/cu?l -V", "ln -s bin/cu?l zz; ./zz", "cp bin/c* zz; ./zz"),
+    *("x=bin/cu?l; any-program $x", "ln -s bin zb; for i in zb/c*; do cp $i zz; done; ./zz"),
     *("any-program bin/[c]url", "cd bin; any-program *", "cd $x; any-program c*l"),
 )
 PLAIN = (

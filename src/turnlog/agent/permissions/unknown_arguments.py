@@ -91,18 +91,22 @@ def may_run(rule: Rule, command: ShellCommand) -> bool:
     parts = [each.part for each in command.inner if each.part.words]
     if not programs or all(part.is_test for part in parts):
         return False
-    if not all(map(takes_data, parts)) and _globs_name(programs, parts, command):
-        return True
     values = values_of(command)
+    if not all(map(takes_data, parts)):
+        words = [word for part in parts for word in part.words]
+        # `$x` expands the pattern that an assignment or a loop gives to `x`.
+        words += [word for given in values.values() for word in given]
+        if _globs_name(programs, words, command):
+            return True
     if _runs_placed(parts, programs, values, command):
         return True
     return any(_may_run(part, programs, values, command) for part in parts if not part.is_test)
 
 
-def _globs_name(programs: set[str], parts: list[SimpleCommand], command: ShellCommand) -> bool:
+def _globs_name(programs: set[str], words: list[Word], command: ShellCommand) -> bool:
     """Return whether a pattern in the command matches a program: `ln -s /usr/bin/cu?l x; ./x`."""
-    words = {word for part in parts for word in part.words if word.has_glob}
-    texts = {text for word in words for text in _matches(word, programs, command)}
+    globs = {word for word in words if word.has_glob}
+    texts = {text for word in globs for text in _matches(word, programs, command)}
     return any(names_program(text, name) for text in texts for name in programs)
 
 
@@ -111,7 +115,10 @@ def _matches(word: Word, programs: set[str], command: ShellCommand) -> Iterator[
         try:
             if place is None and not word.text.startswith("/"):
                 raise UnknownValue(word.source)
-            yield from expand_glob(word, place or command.policy.cwd).arguments
+            found = expand_glob(word, place or command.policy.cwd).arguments
+            if found == (word.text,):
+                raise UnknownValue(word.source)  # the command may create what it matches
+            yield from found
         except UnknownValue:
             last = word.text.rpartition("/")[2].lower()
             pattern = re.sub(rf"\[.*?\]|[{HOLE}\[]", "*", last)
