@@ -31,6 +31,7 @@ MATCHING = (
 PLAIN = (
     *('git commit -m "$(date)"', 'echo "$(date)"', "kill $(cat pid)", "wc -l $(git ls-files)"),
     *("for f in *.txt; do node $f; done", "for f in a b; do node src/$f.js; done", "make -C $HOME"),
+    *("docker rm $(docker ps -q)", "docker logs $(docker ps -lq)", "kubectl get pods $x"),
     *(
         "black $(git ls-files '*.py')",
         "git ls-files | xargs black",

@@ -20,6 +20,7 @@ from turnlog.agent.permissions.bash import (
 )
 from turnlog.agent.permissions.launchers import (
     PLAIN_TEXT,
+    QUIET_SUBCOMMANDS,
     name_of,
     runs_given_text,
     without_wrappers,
@@ -43,15 +44,6 @@ RUNNING_NONE = frozenset(NEVER_WRITING | REMOVERS) | frozenset(
     """.split()
 )
 """Programs without an option that runs another one."""
-QUIET_SUBCOMMANDS = {
-    **dict.fromkeys(
-        ("docker", "podman"),
-        frozenset("images inspect kill logs network port ps rm rmi stop tag volume".split()),
-    ),
-    "kubectl": frozenset("annotate delete describe get label logs rollout scale top wait".split()),
-    "gh": frozenset(("api", "issue", "pr", "release", "run", "search")),
-}
-"""Subcommands that run no program, whatever their arguments are."""
 RUNNING = PROGRAM_OPTIONS.keys() | frozenset(
     """
     ant c++ cargo cc clang clang++ cmake find g++ gcc git gmake go gradle gsed javac just ld make
