@@ -39,6 +39,8 @@ from turnlog.agent.permissions.restrictions import reach
 from turnlog.agent.permissions.rules import COMMANDS, Match
 from turnlog.agent.permissions.shell_command import ShellCommand, parse_command
 from turnlog.agent.permissions.stale_inputs import judge_inputs
+from turnlog.agent.permissions.unknown_arguments import may_run
+from turnlog.agent.permissions.variable_values import judge_values
 from turnlog.agent.workspace.access import ApprovalMode, DirectoryUse, Runs
 from turnlog.agent.workspace.shell.command_environment import find_program
 
@@ -209,7 +211,7 @@ def _restrictions(command: ShellCommand) -> Iterator[AccessDecision]:
             match = reach(rule, command.text, command.script, command.inner)
             if match is Match.YES:
                 yield AccessDecision(kind, f"{rule.text} {verb} it", is_firm=True)
-            elif match is Match.MAYBE:
+            elif match is Match.MAYBE or may_run(rule, command):
                 yield may_apply(rule)
 
 
@@ -221,6 +223,7 @@ def _guards(command: ShellCommand) -> Iterator[AccessDecision]:
         yield from guard(*given, is_still=is_still)
     yield from judge_inputs(command)
     yield from judge_variables(command)
+    yield from judge_values(command)
 
 
 def _is_named_whole(command: ShellCommand) -> bool:

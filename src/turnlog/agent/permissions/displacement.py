@@ -8,13 +8,14 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from turnlog.agent.permissions.bash import UnknownValue
+from turnlog.agent.permissions.bash import UnknownValue, Word
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.path_access import names_of
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import change_files
 from turnlog.agent.permissions.removals import Places
+from turnlog.agent.permissions.taken_sources import takes_sources
 from turnlog.agent.permissions.working_directories import arguments_in, path_in
 from turnlog.agent.workspace.access import DirectoryUse, Runs
 
@@ -29,7 +30,7 @@ class Displacement:
         self.is_unknown = False
         """True if some of the paths are only known when the command runs."""
         parts = [without_wrappers(each.part.words) for each in inner if not each.part.is_test]
-        movers = [words for words in parts if words and name_of(words[0]) in MOVERS]
+        movers = [words for words in parts if words and _moves(words)]
         for words in movers:
             for place in places:
                 try:
@@ -38,6 +39,11 @@ class Displacement:
                     self.paths += [path_in(text, place) for text in texts]
                 except UnknownValue:
                     self.is_unknown = True
+
+
+def _moves(words: tuple[Word, ...]) -> bool:
+    name = name_of(words[0])
+    return name in MOVERS or takes_sources(name, [word.text for word in words[1:]])
 
 
 def _sources(name: str, arguments: tuple[str, ...]) -> Iterable[str]:

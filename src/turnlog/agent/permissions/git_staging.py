@@ -10,10 +10,10 @@ from pathlib import Path
 
 from turnlog.agent.permissions.bash import UnknownValue, Word
 from turnlog.agent.permissions.file_verdicts import READING, restricted, restricted_names
+from turnlog.agent.permissions.folder_contents import restrictions_below
 from turnlog.agent.permissions.git_reader import GitReader
 from turnlog.agent.permissions.git_repository import Repository
 from turnlog.agent.permissions.git_subcommands import ADDING, is_builtin, may_be, without_options
-from turnlog.agent.permissions.guards import restrictions_below
 from turnlog.agent.permissions.path_access import names_of
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.program_calls import without_messages

@@ -9,20 +9,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from unicodedata import normalize
 
 from msgspec.structs import replace
 
 from turnlog.agent.permissions.archive_targets import guard_archives
 from turnlog.agent.permissions.bash import (
-    COMPARISONS,
     HOLE,
     NAMES,
     NoPath,
     SimpleCommand,
     UnknownValue,
     Word,
-    is_folder,
     is_there,
 )
 from turnlog.agent.permissions.copies import guard_copies, guard_trees
@@ -35,16 +32,21 @@ from turnlog.agent.permissions.file_verdicts import (
     restricted_names,
     unknown_files,
 )
+from turnlog.agent.permissions.folder_contents import (
+    doubt,
+    may_be_folder,
+    protected_below,
+    restrictions_below,
+    with_linked,
+)
 from turnlog.agent.permissions.git_index import tracked_names
 from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
 from turnlog.agent.permissions.interference import effective_words
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
-from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
 from turnlog.agent.permissions.packing import named_by_options, packs_more
 from turnlog.agent.permissions.patch_targets import guard_patches
 from turnlog.agent.permissions.path_access import (
-    has_protected_name,
     has_protected_part,
     is_guarded,
     names_below,
@@ -66,20 +68,18 @@ from turnlog.agent.permissions.programs import (
 )
 from turnlog.agent.permissions.removals import (
     Places,
-    deletes_others,
     name_pattern,
     removed_by,
     takes_much,
 )
 from turnlog.agent.permissions.restrictions import evaluates
+from turnlog.agent.permissions.taken_sources import guard_sources
 from turnlog.agent.permissions.working_directories import arguments_in, entries_below, path_in
 from turnlog.agent.workspace.access import AMBIGUOUS_NAMES
 
 MOST_GUESSES = 100
 """Maximum number of strings in one call that are tried as paths."""
 UNKNOWN_TARGET = "which file it writes is only known when it runs"
-TAKING_ALL = frozenset("mv rm shred".split())
-"""Programs that change everything below a directory argument."""
 
 
 def guard(
@@ -92,7 +92,7 @@ def guard(
     """
     words = without_wrappers(part.words)
     if evaluates(part) and policy.has_file_rules:
-        yield _doubt(policy, "Read", "Edit")
+        yield doubt(policy, "Read", "Edit")
     if not words or part.is_test:
         return
     name = name_of(words[0])
@@ -112,6 +112,7 @@ def guard(
             yield from guard_patches(name, call.words, part, place, policy)
             yield from guard_archives(name, call.words, place, policy)
             yield from guard_trees(name, call.words, place, policy)
+            yield from guard_sources(name, call.words, place, policy)
 
 
 def _effect_in(name: str, words: tuple[Word, ...], place: Path | None) -> ProgramEffect | None:
@@ -131,7 +132,7 @@ def _guard_effect(
         writes = written_paths(effect, place)
     except UnknownValue:
         if policy.has_file_rules:
-            yield _doubt(policy, "Read", "Edit")
+            yield doubt(policy, "Read", "Edit")
         if effect.writes:
             yield unknown_files(UNKNOWN_TARGET, policy)
         return
@@ -142,9 +143,9 @@ def _guard_effect(
             yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
     if effect.moved:
         yield from guard_copies(effect, place, policy)
-    if effect.needs_files and _has_rules(policy, "Read") and any(map(_may_be_folder, reads)):
+    if effect.needs_files and _has_rules(policy, "Read") and any(map(may_be_folder, reads)):
         # `diff -r a b` reads all files of both directories, and follows links in them.
-        yield _doubt(policy, "Read")
+        yield doubt(policy, "Read")
     if effect.lists_below and _has_rules(policy, "Read"):
         yield from restrictions_below(reads, policy, READING, "Read", are_folders=True)
     if effect.is_recursive:
@@ -161,7 +162,7 @@ def _guard_content(
     if not effect.shows_content or not _has_rules(policy, "Read"):
         return
     if not (is_still and effect.shows_tracked and _tracks_nothing_denied(effect, place, policy)):
-        yield _doubt(policy, "Read")
+        yield doubt(policy, "Read")
 
 
 def _tracks_nothing_denied(effect: ProgramEffect, place: Path | None, policy: Policy) -> bool:
@@ -195,81 +196,7 @@ def _guard_below(
         yield from restrictions_below(reads, policy, READING, "Read", effect.endings)
     if policy.has_file_rules:
         yield from restrictions_below(removed, policy, WRITING, "Edit")
-    yield from _protected_below(removed)
-
-
-def _protected_below(folders: Iterable[Path]) -> Iterator[AccessDecision]:
-    """Yield a finding for each directory that contains a protected file."""
-    for folder in filter(_may_be_folder, folders):
-        try:
-            entries = entries_below(folder, NAMES)
-            found = next((entry.path for entry in entries if _is_protected_entry(entry)), None)
-        except UnknownValue:
-            found = f"something below {folder}"
-        if found:
-            yield AccessDecision(VerdictKind.ASK, f"{found} is protected", is_guarded=True)
-
-
-def _is_protected_entry(entry: os.DirEntry[str]) -> bool:
-    return has_protected_name(entry.name, entry.path.rpartition("/")[0])
-
-
-def restrictions_below(
-    folders: Iterable[Path],
-    policy: Policy,
-    denying: tuple[str, ...],
-    asking: str,
-    endings: tuple[str, ...] = (),
-    *,
-    are_folders: bool = False,
-) -> Iterator[AccessDecision]:
-    """Yield a finding for each directory that contains a file that a rule covers.
-
-    With `endings`, only names that end like that count; with `are_folders`, only directories.
-    """
-    for folder in filter(_may_be_folder, folders):
-        try:
-            entries = entries_below(folder, NAMES if endings or are_folders else COMPARISONS)
-            chosen = (each for each in entries if _is_chosen(each, folder, endings))
-            chosen = filter(_is_own_folder, chosen) if are_folders else chosen
-            names = (names_below(folder, entry) for entry in chosen)
-            checked = (restricted_names(each, policy, denying, asking) for each in names)
-            found = next(filter(None, checked), None)
-        except UnknownValue:
-            yield _doubt(policy, asking)
-            continue
-        if found:
-            yield AccessDecision(VerdictKind.ASK, f"below {folder}: {found.reason}", is_firm=True)
-
-
-def _is_own_folder(entry: "os.DirEntry[str]") -> bool:
-    return entry.is_dir(follow_symlinks=False)
-
-
-def _is_chosen(entry: "os.DirEntry[str]", folder: Path, endings: tuple[str, ...]) -> bool:
-    """Return whether a search for files with certain endings reads an entry below a directory.
-
-    Each part of the path is compared, because some programs compare the whole path.
-    """
-    if not endings:
-        return True
-    if entry.is_dir(follow_symlinks=False):
-        return False  # its entries are checked one by one
-    parts = Path(entry.path).relative_to(folder).parts
-    wanted = tuple(map(_folded, endings))
-    return any(_folded(part).endswith(wanted) for part in (folder.name, *parts))
-
-
-def _folded(text: str) -> str:
-    """Return a text in the form by which a case-insensitive file system compares names."""
-    return normalize("NFC", text).casefold()
-
-
-def _may_be_folder(path: Path) -> bool:
-    try:
-        return is_folder(path)
-    except UnknownValue:
-        return True
+    yield from protected_below(removed)
 
 
 def written_paths(effect: ProgramEffect, place: Path | None) -> list[Path]:
@@ -308,9 +235,9 @@ def _guard_unknown(
     is_doubtful = not is_complete or call.lists_files or is_elsewhere
     arguments = tuple(word.text for word in call.words)
     if is_doubtful and _has_rules(policy, *call.tools):
-        yield _doubt(policy, *call.tools)
+        yield doubt(policy, *call.tools)
     elif _has_rules(policy, "Read") and shows_files(call.name, arguments, is_known=is_complete):
-        yield _doubt(policy, "Read")
+        yield doubt(policy, "Read")
     yield from _guard_protected(call, place, policy, is_complete=is_complete)
     yield from _guard_find(call, place, policy)
     if call.changed_trees and policy.has_file_rules:
@@ -371,29 +298,11 @@ def _guard_guess(
 def _guard_packing(path: Path, policy: Policy) -> Iterator[AccessDecision]:
     """Check all files that a program copies or packs along with a directory."""
     try:
-        folders = list(_with_linked(path)) if _may_be_folder(path) else []
+        folders = list(with_linked(path)) if may_be_folder(path) else []
     except UnknownValue:
-        yield _doubt(policy, "Read")
+        yield doubt(policy, "Read")
         return
     yield from restrictions_below(folders, policy, READING, "Read")
-
-
-def _with_linked(folder: Path) -> Iterator[Path]:
-    """Yield a directory, and each directory that a symlink below it leads to.
-
-    `zip -r`, `tar -h` and `cp -rL` follow them: with `src/top -> ..`, they pack all of the project.
-    """
-    pending, seen = [folder], list[Path]()
-    while pending:
-        place = pending.pop()
-        real = real_path(place)
-        # Links may form a cycle, or lead into a directory that was already visited.
-        if any(map(real.is_relative_to, seen)):
-            continue
-        seen.append(real)
-        yield place
-        links = (Path(each.path) for each in entries_below(place, NAMES) if each.is_symlink())
-        pending += filter(_may_be_folder, links)
 
 
 def _guard_mentions(
@@ -425,9 +334,6 @@ def _guard_protected(
             is_sure = call.is_writer or path.name not in AMBIGUOUS_NAMES
             if is_sure and is_guarded(path, policy.directories, policy.added_path):
                 yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
-            is_emptied = text == texts[-1] and deletes_others(call.name, texts)
-            if is_emptied or (text in texts and call.name in TAKING_ALL):
-                yield from _protected_below([path])
     # `for f in .envrc; do any-program "$f"; done` names it outside of the call; input may too.
     around = [call.around] if call.is_instructed or not is_complete else []
     written = replace(call, words=call.written, around="")
@@ -476,8 +382,3 @@ def _restrictions(
 
 def _has_rules(policy: Policy, *tools: str) -> bool:
     return any(rule.tool in tools for rule in (*policy.deny, *policy.ask))
-
-
-def _doubt(policy: Policy, *tools: str) -> AccessDecision:
-    rule = next(rule for rule in (*policy.deny, *policy.ask) if rule.tool in (*tools, "Read"))
-    return may_apply(rule)

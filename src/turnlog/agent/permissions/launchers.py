@@ -105,6 +105,15 @@ OTHERS = frozenset(
     """.split()
 )
 """Programs that may run any of their arguments; their options are not analyzed."""
+QUIET_SUBCOMMANDS = {
+    **dict.fromkeys(
+        ("docker", "podman"),
+        frozenset("images inspect kill logs network port ps rm rmi stop tag volume".split()),
+    ),
+    "kubectl": frozenset("annotate delete describe get label logs rollout scale top wait".split()),
+    "gh": frozenset(("api", "issue", "pr", "release", "run", "search")),
+}
+"""Subcommands that run no program, whatever their arguments are."""
 STARTING_SHELLS = frozenset("linux32 linux64 setarch unshare sudo su chroot nsenter".split())
 """Launchers that start a shell when no program is given."""
 SHELLS = frozenset("bash sh zsh dash ksh ash fish csh tcsh mksh rbash".split())
@@ -248,6 +257,8 @@ def _direct(words: tuple[Word, ...]) -> Iterator[Inner]:
     elif GIT_PROGRAM.fullmatch(program.text):
         given = (Word("git"), Word(name.removeprefix("git-")), *words[1:])
         yield Inner(SimpleCommand(given))
+    elif any(word.text in QUIET_SUBCOMMANDS.get(name, ()) for word in words[1:2]):
+        return  # `docker rm $(docker ps -q)` is no `rm`
     elif name in LAUNCHERS or name in OTHERS:
         yield from _of_launcher(name, words)
 

@@ -5,10 +5,11 @@ creates `.mcp.json`. No list of such variables is complete, so any variable coun
 that opens files, but not for one that runs code of the project: `STAGE=test npm test`.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 
-from turnlog.agent.permissions.bash import UNKNOWN, Assignment, SimpleCommand, Word
+from turnlog.agent.permissions.bash import HOLE, UNKNOWN, Assignment, SimpleCommand, Word
 from turnlog.agent.permissions.file_verdicts import unknown_files
 from turnlog.agent.permissions.launchers import name_of, runs_given_text, without_wrappers
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
@@ -38,6 +39,8 @@ UNRELATED = re.compile(
     re.X,
 )
 """Variables that name no file to open, or are checked elsewhere."""
+GIT_FILES = re.compile(r"GIT_(?:CONFIG|TRACE)\w*|GIT_\w*(?:DIRECTOR|FILE)\w*")
+"""Variables from which git takes the names of files that it reads or writes."""
 PLAIN_VALUE = re.compile(r"[0-9.]*|true|false|yes|no|on|off|auto|always|never")
 LEVEL = re.compile(r"(?:-[0-9]+e?|-T ?[0-9]+|-[knqv]|[ ])*")
 """Options for the level, the number of threads and the like: `XZ_OPT='-9e -T0'`."""
@@ -51,7 +54,7 @@ ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\+?=(.*))?", re.S)
 def judge_variables(command: ShellCommand) -> Iterator[AccessDecision]:
     """Ask about each program that may take options from a variable that the command sets."""
     parts = [inner.part for inner in command.inner]
-    exported = list(_exported(parts))
+    exported = list(exported_variables(parts))
     for part in parts:
         words = without_wrappers(part.words)
         if words and not part.is_test:
@@ -65,28 +68,32 @@ def _judge(name: str, given: Iterable[Assignment], policy: Policy) -> Iterator[A
         if is_safe_assignment(each) or _is_harmless(each):
             continue
         reason = f"{each.name} may decide which files {name} uses"
+        # A known value is checked as a path.
+        is_git = HOLE in each.value.text and GIT_FILES.fullmatch(each.name)
         is_home = opens_files and HOMES.fullmatch(each.name)
         if name not in NEVER_WRITING and (is_home or OPTIONS.fullmatch(each.name)):
             yield unknown_files(reason, policy)
-        elif policy.has_file_rules and (opens_files or OPTIONS.fullmatch(each.name)):
+        elif policy.has_file_rules and (opens_files or OPTIONS.fullmatch(each.name) or is_git):
             yield AccessDecision(VerdictKind.ASK, reason, is_firm=True)
 
 
 def _is_harmless(assignment: Assignment) -> bool:
     if OPTIONS.fullmatch(assignment.name):
         return assignment.name != "POSIXLY_CORRECT" and bool(LEVEL.fullmatch(assignment.value.text))
+    if HOLE in assignment.value.text and GIT_FILES.fullmatch(assignment.name):
+        return False
     is_plain = PLAIN_VALUE.fullmatch(assignment.value.text)
     return bool(UNRELATED.fullmatch(assignment.name) or is_plain)
 
 
-def _exported(parts: list[SimpleCommand]) -> Iterator[Assignment]:
+def exported_variables(parts: list[SimpleCommand]) -> Iterator[Assignment]:
     """Yield the variables that programs get from assignments in other parts of a command."""
-    exporting = [part for part in parts if _exports(part)]
+    exporting = [part for part in parts if exports(part)]
     for part in parts:
         for each in part.assignments if not part.words else ():
             # A variable of the environment stays exported.
             is_known = OPTIONS.fullmatch(each.name) or HOMES.fullmatch(each.name)
-            if exporting or is_known:
+            if exporting or is_known or each.name in os.environ:
                 yield each
     for part in exporting:
         words = part.words[1:] if name_of(part.words[0]) in EXPORTING else ()
@@ -95,7 +102,7 @@ def _exported(parts: list[SimpleCommand]) -> Iterator[Assignment]:
             yield Assignment(name, UNKNOWN if value is None else Word(value))
 
 
-def _exports(part: SimpleCommand) -> bool:
+def exports(part: SimpleCommand) -> bool:
     words = without_wrappers(part.words)
     name = name_of(words[0]) if words else ""
     is_all = name == "set" and any(EXPORT_ALL.fullmatch(word.text) for word in words[1:])

@@ -1,7 +1,7 @@
 """Detect removals of critical directories: a home, a working directory, or a parent of one."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path, PurePath
 
@@ -9,6 +9,7 @@ from turnlog.agent.permissions.bash import HOLE, UnknownValue, Word, is_there
 from turnlog.agent.permissions.launchers import name_of
 from turnlog.agent.permissions.path_access import critical_paths, is_critical
 from turnlog.agent.permissions.programs import REMOVERS
+from turnlog.agent.permissions.taken_sources import MOVERS, taken_words
 from turnlog.agent.permissions.working_directories import arguments_in, path_in
 
 Places = tuple[Path | None, ...]
@@ -26,7 +27,8 @@ def removed_by(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
     if name == "find" and any(word.text == "-delete" for word in words):
         ends = (n for n, word in enumerate(words) if word.text.startswith(("-", "!", "(")))
         return words[: next(ends)] or (Word("."),)
-    return ()
+    # Moving a directory in use is judged elsewhere; another one can be moved back.
+    return taken_words(name, words) if name not in MOVERS else ()
 
 
 def name_pattern(words: tuple[Word, ...]) -> str:
@@ -37,11 +39,6 @@ def name_pattern(words: tuple[Word, ...]) -> str:
     is_plain = len(given) == 1 and not {"!", "-not", "-o", "-or", ","} & set(texts)
     is_known = is_plain and not re.search(rf"[\[\\{HOLE}]", given[0])
     return given[0].casefold() if is_known else "*"
-
-
-def deletes_others(name: str, arguments: Sequence[str]) -> bool:
-    """Return whether rsync deletes what is in its target, but not in its source."""
-    return name == "rsync" and any(each.startswith("--del") for each in arguments)
 
 
 def takes_much(call: tuple[Word, ...], places: Places, folders: tuple[Path, ...]) -> bool:
@@ -67,7 +64,9 @@ def _is_recursive(name: str, words: tuple[Word, ...]) -> bool:
     unknown = [word for word in words if HOLE in word.text]
     has_option = any(RECURSIVE.fullmatch(word.text) for word in words)
     is_doubtful = len(unknown) > 1 or any(word.may_split for word in unknown)
-    return name == "find" or (name == "rm" and (has_option or is_doubtful))
+    if name not in ("rm", "rmdir"):
+        return True
+    return name == "rm" and (has_option or is_doubtful)
 
 
 def _is_critical(word: Word, places: Places, roots: tuple[Path, ...]) -> bool:

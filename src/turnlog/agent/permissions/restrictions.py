@@ -147,7 +147,7 @@ def _mentions(rule: Rule, part: SimpleCommand) -> bool:
     """
     if any(STEERING_VARIABLE.fullmatch(each.name) for each in part.assignments):
         return True
-    names = _programs_of(rule)
+    names = programs_of(rule)
     if not names:
         return False
     # The text that is evaluated may be assembled at run time, so no name has to appear in it.
@@ -157,7 +157,7 @@ def _mentions(rule: Rule, part: SimpleCommand) -> bool:
     if part.words and not takes_data(part):
         suspects += part.words[not part.is_test :]
     texts = {text for word in suspects for text in (word.text, word.source)}
-    if any(_names_program(text, name) for text in texts for name in names):
+    if any(names_program(text, name) for text in texts for name in names):
         return True
     return any(
         _hides_subcommand(pattern, part) or _is_same_file(pattern, part)
@@ -165,26 +165,26 @@ def _mentions(rule: Rule, part: SimpleCommand) -> bool:
     )
 
 
-def _programs_of(rule: Rule) -> set[str]:
+def programs_of(rule: Rule) -> set[str]:
     """Return the programs that a rule for commands names."""
     first = [re.split(rf"[ {ANY}{BLANK}]", each, maxsplit=1)[0] for each in rule.patterns]
     return {word.rpartition("/")[2].lower() for word in first} - {""}
 
 
-def _names_program(text: str, name: str) -> bool:
+def names_program(text: str, name: str) -> bool:
     r"""Return whether a text names a program, even with quotes that a second evaluation removes.
 
     A long name counts anywhere. A short one is part of many words (`rm` is in `form`), so at most
     one letter may precede it: sed runs `rm` for `1erm x`. Any character but a letter may precede
     it, because some interpreters accept any as a quote: perl runs `rm` for `qx.rm x.`.
 
-    >>> _names_program("1ecurl", "curl"), _names_program("-c/bin/rm x", "rm")
+    >>> names_program("1ecurl", "curl"), names_program("-c/bin/rm x", "rm")
     (True, True)
-    >>> [_names_program(text, "rm") for text in ("1erm x", "qx.rm x.", "x:;-rm x", "erm x")]
+    >>> [names_program(text, "rm") for text in ("1erm x", "qx.rm x.", "x:;-rm x", "erm x")]
     [True, True, True, True]
-    >>> _names_program("form", "rm"), _names_program("farm.txt", "rm")
+    >>> names_program("form", "rm"), names_program("farm.txt", "rm")
     (False, False)
-    >>> [_names_program(text, "curl") for text in (r"a[$(c\url x)]", "c${Z}url", "c$(:)url")]
+    >>> [names_program(text, "curl") for text in (r"a[$(c\url x)]", "c${Z}url", "c$(:)url")]
     [True, True, True]
     """
     # A substitution may run the program, or print nothing in the middle of its name.
@@ -260,7 +260,7 @@ def _hides_subcommand(pattern: str, part: SimpleCommand) -> bool:
     words = without_wrappers(part.words)
     if not wanted or len(words) < 2 or name_of(words[0]) != program:
         return False
-    if words[1].is_option and any(_names_program(word.text, wanted[0]) for word in words[1:]):
+    if words[1].is_option and any(names_program(word.text, wanted[0]) for word in words[1:]):
         return True
     is_value = False
     for word in words[1:]:
@@ -298,7 +298,7 @@ def _is_in_text(rule: Rule, text: str, inner: tuple[Inner, ...]) -> bool:
     has_tools = any(part.words[0].text in DATA_SUBCOMMANDS for part in parts)
     if all(map(takes_data, parts)) and not (writes and has_tools):
         return False
-    return any(_names_program(text, name) for name in _programs_of(rule))
+    return any(names_program(text, name) for name in programs_of(rule))
 
 
 def takes_data(part: SimpleCommand) -> bool:

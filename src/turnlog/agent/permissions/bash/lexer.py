@@ -232,6 +232,7 @@ class Lexer(ABC):
             self.read_nested(")")
         elif self.peek("["):
             self.doubt("it evaluates arithmetic")
+            self.script.evaluated.append(f"(({self.source[self.place + 1 :]}")
         elif found := SIMPLE_PARAMETER.match(self.source, self.place):
             self.place = found.end()
         elif self.take("{"):
@@ -261,6 +262,7 @@ class Lexer(ABC):
     def _read_braced(self) -> None:
         """Read `${x:=word}` and the like, which may set variables, calculate or run commands."""
         self.doubt("it has a parameter expansion other than ${name}")
+        start = self.place
         if self.char and self.char in " \t\n|":
             self.read_nested("}")  # bash 5.3: runs the commands inside of the braces
             return
@@ -272,10 +274,12 @@ class Lexer(ABC):
                 self.place += 1
             else:
                 self._read_piece(ignored)
+        self.script.evaluated.append(self.source[start : self.place - 1])
 
     def _read_arithmetic(self) -> None:
         """Read `((…))`; array subscripts in it may run commands."""
         self.doubt("it evaluates arithmetic")
+        start = self.place
         self.place += 2
         depth, ignored = 2, WordBuilder()
         while depth:
@@ -286,6 +290,7 @@ class Lexer(ABC):
                 self.place += 1
             else:
                 self._read_piece(ignored)
+        self.script.evaluated.append(self.source[start : self.place])
 
     def _read_ansi(self, word: WordBuilder) -> None:
         """Read `$'…'`; its text is a hole if it has an escape that is not in `ANSI_ESCAPES`."""

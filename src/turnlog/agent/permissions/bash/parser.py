@@ -132,6 +132,9 @@ class Parser(RedirectReader):
             replace(part, is_fed=part.is_fed or self.is_fed) for part in detached(nested.parts)
         ]
         self.script.inputs += nested.inputs
+        self.script.evaluated += nested.evaluated
+        for name, words in nested.loop_words.items():
+            self.script.loop_words.setdefault(name, []).extend(words)
         self.script.has_loop |= nested.has_loop
         self.script.has_background |= nested.has_background
         self.script.is_concurrent |= nested.is_concurrent
@@ -277,6 +280,9 @@ class Parser(RedirectReader):
         """Read `name=value`, if it is next; after `export` and the like, it counts as a word."""
         if SUBSCRIPT.match(self.source, self.place):
             self.doubt("it sets an element of an array")
+            subscript, sign, _ = self.source[self.place :].partition("]")
+            # Without a sign, or with a substitution in it, the rest of the command counts.
+            self.script.evaluated.append(subscript + sign)
         found = ASSIGNMENT.match(self.source, self.place)
         if not found:
             return False
@@ -386,11 +392,14 @@ class Parser(RedirectReader):
         else:
             name = self.read_word().text
         self._skip_space(newlines=True)
+        words = self.script.loop_words.setdefault(name, [])
         if self._take_word("in"):
             self._skip_space()
             while self.char and self.char not in ";\n":
-                self.read_word()
+                words.append(self.read_word())
                 self._skip_space()
+        else:
+            words.append(UNKNOWN)
         self.script.parts.append(
             SimpleCommand(assignments=(Assignment(name, UNKNOWN),), source=f"for {name}")
         )

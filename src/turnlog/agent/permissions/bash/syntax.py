@@ -85,6 +85,13 @@ class Script(Struct):
     """The texts of here-documents and here-strings."""
     backticked: list[str] = field(default_factory=list[str])
     """The commands between backticks, which bash parses only when it runs them."""
+    evaluated: list[str] = field(default_factory=list[str])
+    """The sources of arithmetic, of subscripts and of expansions other than `${name}`.
+
+    In some of them, bash evaluates the values of variables as code.
+    """
+    loop_words: dict[str, list[Word]] = field(default_factory=dict[str, list[Word]])
+    """The words that the variables of `for` and `select` take as values."""
     has_loop: bool = False
     """True if a part may run more than once."""
     has_background: bool = False
