@@ -163,6 +163,13 @@ NAMED_INSIDE = r"""
     python3 -c 'open(".env")'
     python3 -c 'open(".ENV")'
     echo 'open(".env")' | python3
+    echo 'open(".e''nv")' | python3
+    echo $'open(".e\x6ev")' | python3
+    python3 <<< 'open(".e''nv")'
+    python3 -c 'open(".\u0065nv")'
+    perl -e 'open F, q x.envx; print <F>'
+    perl -e 'open F, q-.env-; print <F>'
+    ruby -e 'puts File.read(%_.env_)'
     vim -c 'r .env' x
     sqlite3 :memory: '.read .env'
     tar cf - -T list.txt

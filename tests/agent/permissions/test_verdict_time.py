@@ -69,6 +69,15 @@ def test_a_search_of_many_files_is_given_up_and_asks(tmp_path: Path) -> None:
     assert (verdict.kind, verdict.is_firm) == (VerdictKind.ASK, True)
 
 
+@pytest.mark.parametrize("command", ["npm test", "sed 1rlink src/x", "foo " + "link " * 480])
+def test_links_are_looked_up_in_time(command: str, tmp_path: Path) -> None:
+    (tmp_path / "link").mkdir()
+    for folder in (tmp_path, tmp_path / "link"):
+        for number in range(4_000):
+            (folder / f"link{number}").symlink_to("link0")
+    timed(command, tmp_path, ("Bash",), DENY)
+
+
 def test_the_console_stays_alive_while_a_verdict_is_made(tmp_path: Path) -> None:
     world, gaps = World(tmp_path), list[float]()
 

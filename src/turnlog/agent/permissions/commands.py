@@ -217,9 +217,10 @@ def _restrictions(command: ShellCommand) -> Iterator[AccessDecision]:
 
 def _guards(command: ShellCommand) -> Iterator[AccessDecision]:
     is_still = command.policy.has_file_rules and command.is_still
+    text = command.all_text
     for inner in command.inner:
         CLOCK.check()
-        given = (inner.part, command.text, command.places, command.policy)
+        given = (inner.part, text, command.places, command.policy)
         yield from guard(*given, is_still=is_still)
     yield from judge_inputs(command)
     yield from judge_variables(command)

@@ -3,11 +3,11 @@
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from unicodedata import normalize
 
 from turnlog.agent.permissions.bash import COMPARISONS, NAMES, UnknownValue, is_folder
 from turnlog.agent.permissions.file_verdicts import restricted_names
 from turnlog.agent.permissions.links import real_path
+from turnlog.agent.permissions.name_mentions import folded
 from turnlog.agent.permissions.path_access import has_protected_name, names_below
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind, may_apply
 from turnlog.agent.permissions.working_directories import entries_below
@@ -71,13 +71,8 @@ def _is_chosen(entry: "os.DirEntry[str]", folder: Path, endings: tuple[str, ...]
     if entry.is_dir(follow_symlinks=False):
         return False  # its entries are checked one by one
     parts = Path(entry.path).relative_to(folder).parts
-    wanted = tuple(map(_folded, endings))
-    return any(_folded(part).endswith(wanted) for part in (folder.name, *parts))
-
-
-def _folded(text: str) -> str:
-    """Return a text in the form by which a case-insensitive file system compares names."""
-    return normalize("NFC", text).casefold()
+    wanted = tuple(map(folded, endings))
+    return any(folded(part).endswith(wanted) for part in (folder.name, *parts))
 
 
 def may_be_folder(path: Path) -> bool:

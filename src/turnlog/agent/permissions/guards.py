@@ -43,6 +43,7 @@ from turnlog.agent.permissions.git_index import tracked_names
 from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
 from turnlog.agent.permissions.interference import effective_words
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
+from turnlog.agent.permissions.link_mentions import protected_links, restricted_links
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
 from turnlog.agent.permissions.packing import named_by_options, packs_more
 from turnlog.agent.permissions.patch_targets import guard_patches
@@ -87,7 +88,8 @@ def guard(
 ) -> Iterator[AccessDecision]:
     """Yield the findings of file rules, and of checks for dangerous removals, about a program.
 
-    `text` is the whole command: an interpreter may get the name of a file from any part of it.
+    `text` is the whole command, also without quotes: an interpreter may get the name of a file from
+    any part of it.
     `is_still` is true if nothing changes files between the verdict and the end of the command.
     """
     words = without_wrappers(part.words)
@@ -230,7 +232,7 @@ def _guard_unknown(
         yield from _guard_guess(call, path, text in texts, policy)
         if text in packed and _has_rules(policy, "Read"):
             yield from _guard_packing(path, policy)
-    yield from _guard_mentions(call, derived, policy)
+    yield from _guard_mentions(call, derived, place, policy)
     is_elsewhere = _is_named_elsewhere(call, texts) or packs_more(call.name, texts)
     is_doubtful = not is_complete or call.lists_files or is_elsewhere
     arguments = tuple(word.text for word in call.words)
@@ -306,16 +308,16 @@ def _guard_packing(path: Path, policy: Policy) -> Iterator[AccessDecision]:
 
 
 def _guard_mentions(
-    call: ProgramCall, derived: list[str], policy: Policy
+    call: ProgramCall, derived: list[str], place: Path | None, policy: Policy
 ) -> Iterator[AccessDecision]:
     """Ask if an argument, or the command around an interpreter, names a denied file."""
+    texts, joined = [*call.texts, *derived], call.joined_texts
     for rule in (*policy.deny, *policy.ask):
         is_about = rule.tool == "Read" or rule.tool in call.tools
-        if is_about and (
-            mentions_rule(rule, [*call.texts, *derived])
-            or mentions_rule(rule, call.joined_texts, anywhere=True)
-        ):
+        if is_about and (mentions_rule(rule, texts) or mentions_rule(rule, joined, anywhere=True)):
             yield may_apply(rule)
+    if policy.has_file_rules:
+        yield from restricted_links(texts, joined, place, policy, writes=call.can_write)
 
 
 def _guard_protected(
@@ -337,10 +339,10 @@ def _guard_protected(
     # `for f in .envrc; do any-program "$f"; done` names it outside of the call; input may too.
     around = [call.around] if call.is_instructed or not is_complete else []
     written = replace(call, words=call.written, around="")
-    if mentions_protected([*around, *written.texts, *derived]) or mentions_protected(
-        written.joined_texts, anywhere=True
-    ):
+    named, joined = [*around, *written.texts, *derived], written.joined_texts
+    if mentions_protected(named) or mentions_protected(joined, anywhere=True):
         yield AccessDecision(VerdictKind.ASK, "it names a protected file", is_guarded=True)
+    yield from protected_links(named, joined, place, policy)
 
 
 def _guard_find(call: ProgramCall, place: Path | None, policy: Policy) -> Iterator[AccessDecision]:

@@ -5,6 +5,7 @@ An unknown program may extract a file name from any text: curl from `f=@.env;typ
 """
 
 import re
+import sys
 from collections.abc import Iterable
 from functools import lru_cache
 from unicodedata import normalize
@@ -23,7 +24,7 @@ from turnlog.agent.workspace.access import (
 START = r"(?<![^\W\d_][^\W\d_])"
 ENDING = r"(?:\.(?:asc|br|bz2?|cpt|gpg|gz|lz|lz4|lzma|lzo|pgp|xz|zst?|z)|[-_]z|-gz)"
 """An ending that programs drop when they unpack or decrypt a file: `gunzip .envrc.gz`."""
-END = rf"(?={ENDING}*(?:[^\w.-]|\.(?!\w)|\Z))"
+END = rf"(?={ENDING}*(?:[^\w.-]|[._-](?!\w)|\Z))"
 FILES = PROTECTED_FILES - AMBIGUOUS_NAMES
 PROTECTED = re.compile(
     START
@@ -32,32 +33,61 @@ PROTECTED = re.compile(
     + r"(?<!\.claude(?=/worktrees))"
 )
 GLOB = re.compile(r"[*?\[\]!\\]+")
+ESCAPE = re.compile(
+    r"\\(?:0?(?P<octal>[0-7]{1,3})|x(?P<byte>[0-9A-Fa-f]{1,2})|[ux]\{(?P<code>[0-9A-Fa-f]{1,8})\}"
+    r"|u(?P<short>[0-9A-Fa-f]{1,4})|U(?P<long>[0-9A-Fa-f]{1,8})|(?P<sign>.))",
+    re.S,
+)
+"""An escaped character: `\\056` and `\\x2e` for a dot in most languages, `a\\ b` in vim."""
+DELIMITER = re.compile(r"(?:\bq[qrwx]?(?:\s+(?=\w)|(?=[.-]))|%[qw]?(?=[._-]))([\w.-])")
+"""A sign that perl or ruby takes for a quotation mark: `q x.envx` and `%_.env_` are `'.env'`."""
 SHORTEST = 2
 
 
 def mentions_rule(rule: Rule, texts: Iterable[str], *, anywhere: bool = False) -> bool:
     """Return whether a text names a file of a rule; with `anywhere`, even after letters."""
     pattern = _pattern_for(rule.about or "", anywhere=anywhere)
-    return pattern is not None and any(pattern.search(each) for each in _forms(texts))
+    return pattern is not None and any(pattern.search(each) for each in forms_of(texts))
 
 
 def mentions_protected(texts: Iterable[str], *, anywhere: bool = False) -> bool:
     """Return whether a text names a protected file."""
     if anywhere:
-        return any(name in each for each in _forms(texts) for name in _PROTECTED_NAMES)
-    return any(PROTECTED.search(each) for each in _forms(texts))
+        return any(name in each for each in forms_of(texts) for name in _PROTECTED_NAMES)
+    return any(PROTECTED.search(each) for each in forms_of(texts))
 
 
 _PROTECTED_NAMES = FILES | {f"{name}/" for name in PROTECTED_FOLDERS | PROTECTED_PATHS}
 
 
-def _forms(texts: Iterable[str]) -> Iterable[str]:
-    """Yield each text with its case folded, and also percent-decoded, as in a URL."""
+def forms_of(texts: Iterable[str]) -> Iterable[str]:
+    """Yield each text as it is, and as a program may decode it, with its case folded.
+
+    >>> list(forms_of([r"open('\\x2eENV')"]))[1], list(forms_of(["open F, q x.envx"]))[1]
+    ("open('.env')", "open f, q '.env'")
+    """
     for text in texts:
-        folded = normalize("NFC", text).casefold()
-        yield folded
-        if "%" in folded:
-            yield unquote(folded)
+        plain = folded(text)
+        yield plain
+        if "%" in plain:
+            yield unquote(plain)
+        if "\\" in text:
+            yield folded(ESCAPE.sub(_unescaped, text))
+        for letter in dict.fromkeys(DELIMITER.findall(plain)):
+            yield plain.replace(letter, "'")
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    kind = found.lastgroup or ""
+    if kind == "sign":
+        return found[kind]
+    number = int(found[kind], 8 if kind == "octal" else 16)
+    return chr(number) if number <= sys.maxunicode else ""
+
+
+def folded(text: str) -> str:
+    """Return a text in the form in which names are compared."""
+    return normalize("NFC", text).casefold()
 
 
 @lru_cache(maxsize=512)
@@ -72,7 +102,7 @@ def _pattern_for(about: str, *, anywhere: bool) -> re.Pattern[str] | None:
         parts.pop()
     if not parts:
         return None
-    last = normalize("NFC", parts[-1]).casefold()
+    last = folded(parts[-1])
     name = _longest(last)
     # `Read(//etc/**)` is about `/etc`, not about each text with these three letters.
     is_top = len(list(filter(None, parts))) == 1 and about.startswith("//")

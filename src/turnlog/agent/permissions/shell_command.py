@@ -9,6 +9,7 @@ from msgspec import Struct
 from turnlog.agent.permissions.archive_targets import TAR
 from turnlog.agent.permissions.bash import (
     CLOCK,
+    HOLE,
     Script,
     SimpleCommand,
     Word,
@@ -69,6 +70,18 @@ class ShellCommand(Struct, frozen=True):
         """True if a rule allows all commands."""
         rules = self.policy.allow if self.policy.mode is not ApprovalMode.PLAN else ()
         return any(rule.tool == COMMANDS and rule.about is None for rule in rules)
+
+    @property
+    def all_text(self) -> str:
+        """The command as written, followed by what quote removal makes of its words and inputs.
+
+        A program that reads its input gets `open("notes")` from `echo 'open("no''tes")'`.
+        """
+        words = [word for inner in self.inner for word in inner.part.words]
+        words += [each.value for inner in self.inner for each in inner.part.assignments]
+        texts = [word.text.replace(HOLE, " ") for word in words if word.text != word.source]
+        given = dict.fromkeys((*texts, *self.script.inputs))
+        return "\n".join((self.text, *(each for each in given if each not in self.text)))
 
     @property
     def writes(self) -> bool:

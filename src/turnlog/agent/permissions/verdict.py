@@ -14,6 +14,7 @@ from turnlog.agent.permissions.bash import TooComplex, UnknownValue, expand_glob
 from turnlog.agent.permissions.commands import CommandFindings, analyze_command
 from turnlog.agent.permissions.file_verdicts import judge_read, judge_write, unknown_files
 from turnlog.agent.permissions.git_repository import git_places
+from turnlog.agent.permissions.link_mentions import list_folder
 from turnlog.agent.permissions.links import ways_of
 from turnlog.agent.permissions.path_access import (
     config_targets,
@@ -49,7 +50,10 @@ from turnlog.agent.workspace.access import (
 
 COMMANDS = "Bash"
 LOCK = Lock()
-CACHES = (ways_of, linked_starts, config_targets, git_places, search_directories, expand_glob)
+CACHES = (
+    *(ways_of, linked_starts, config_targets, git_places, search_directories, expand_glob),
+    list_folder,
+)
 """Functions that remember what is on the disk."""
 FREE = frozenset(
     """Agent BashOutput KillShell StructuredOutput Task TaskCreate TaskGet TaskList TaskOutput
