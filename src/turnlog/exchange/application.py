@@ -22,6 +22,7 @@ from turnlog.exchange.shared_paths import set_aside
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import open_regular
 from turnlog.store.paths import Store
+from turnlog.store.symlinks import find_link
 
 MOST_FILES = 2000
 MOST_BYTES = 256 << 20
@@ -97,6 +98,8 @@ class Applier:
                 for file in own.files.values()
                 if file.is_changed
             ]
+            if self._is_linked(own, named):
+                return []
             changed = [each for each in named if not self._is_taken(each)]
         except TurnlogError as error:
             self._fail(own, error)
@@ -104,6 +107,19 @@ class Applier:
         # The session's own log comes last: a client lists a session as soon as its log exists,
         # and must not open it before its sub-agents and tool results are there.
         return sorted(changed, key=lambda each: each.is_main)
+
+    def _is_linked(self, own: OwnSession, named: list[Writing]) -> bool:
+        """Return whether a file is behind a symlink, which turnlog reads but never writes through.
+
+        The other machine's lines wait, in case that the link is replaced by what it leads to.
+        """
+        root = self.placement.root
+        folders = {each.path.parent for each in named}
+        link = next(filter(None, (find_link(root, folder) for folder in sorted(folders))), None)
+        if link is not None:
+            self.failed.add(id(own))
+            self.report.linked.append(NotExchanged(own.local or own.session, str(link)))
+        return link is not None
 
     def _is_taken(self, each: Writing) -> bool:
         """Return whether a new document's path is taken; if so, drop it from the session.

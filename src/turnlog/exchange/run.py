@@ -5,11 +5,12 @@ editions of others. A sync that is killed earlier is simply run again.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
+from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -59,9 +60,9 @@ def sync_with(
     """Exchange all sessions of a store with DEST."""
     _require_outside(store, dest)
     folder = state_folder(dest, store.root)
-    with only_sync(folder, dest):
-        transport = open_transport(dest, folder)
-        started = initialize(transport, dest, options.may_start)
+    with _locked(folder, dest, options.is_dry_run) as local:
+        transport = open_transport(dest, local)
+        started = initialize(transport, dest, options.may_start, options.is_dry_run)
         problems: list[NotExchanged] = []
         if options.password is None:
             require_plain(transport, quote(mask(dest)))
@@ -74,6 +75,20 @@ def sync_with(
         sync.report.started = started
         with closing(sync):
             return sync.carry_out(journal or open_journal())
+
+
+@contextmanager
+def _locked(folder: Path, dest: str, is_dry_run: bool) -> Generator[Path]:
+    """Lock DEST for this machine; yield the folder for the local files of its transport.
+
+    The first dry run with a DEST leaves nothing behind, not even the clone of a git repository.
+    """
+    if is_dry_run and not folder.exists():
+        with TemporaryDirectory(prefix="turnlog-") as temporary:
+            yield Path(temporary)
+    else:
+        with only_sync(folder, dest):
+            yield folder
 
 
 def _require_outside(store: Store, dest: str) -> None:
