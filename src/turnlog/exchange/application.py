@@ -5,13 +5,14 @@ Each batch is one change in the journal: it is applied completely or not at all.
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.edit.journal import Journal
 from turnlog.errors import TurnlogError
+from turnlog.exchange.documents import Aside
 from turnlog.exchange.editions import MAIN, OwnFile, OwnSession
 from turnlog.exchange.machine_manifest import FileVersion
 from turnlog.exchange.machine_state import UNSETTLED, SeenFile
@@ -56,6 +57,8 @@ class Applier:
         self.report: Exchanged = receiver.report
         self.failed: set[int] = set()
         """The `id()` of each `OwnSession` that could not be written."""
+        self.incomplete: list[OwnSession] = []
+        """Sessions that were written, but not all versions that belong next to their documents."""
         self._title = f"sync with {dest}"
         self._seen = seen
 
@@ -64,8 +67,8 @@ class Applier:
         for batch in self._batches(owns):
             self._apply_batch(batch)
             progress(len({id(each.own) for each in batch}))
-        if self.receiver.asides:
-            self._write_asides()
+        if asides := self._named_asides():
+            self._write_asides(asides)
 
     def remove(self, store: Store, sessions: list[Path]) -> None:
         """Remove sessions with all their files, as one change that can be undone."""
@@ -133,7 +136,7 @@ class Applier:
         # The next sync reads the existing file, because its session is back.
         del each.own.files[version.role]
         if not _has_content(each.path, version):
-            self.receiver.asides[set_aside(each.path, version.digest)] = version
+            self.receiver.asides.append(Aside(each.own, version))
         return True
 
     def _apply_batch(self, batch: list[Writing]) -> None:
@@ -188,25 +191,40 @@ class Applier:
         else:
             self._seen.pop(name, None)
 
-    def _write_asides(self) -> None:
+    def _named_asides(self) -> dict[Path, Aside]:
+        """Return the versions to write next to documents, by path, without those there already."""
+        found: dict[Path, Aside] = {}
+        for each in self.receiver.asides:
+            own, version = each
+            if own.is_deleted or id(own) in self.failed:
+                continue
+            mine = own.files.get(version.role) or OwnFile(version)
+            path = set_aside(self.placement.path_for(own, mine), version.digest)
+            if not path.exists():
+                found[path] = each
+        return found
+
+    def _write_asides(self, asides: Mapping[Path, Aside]) -> None:
         from turnlog.edit.apply import Change, apply_changes
 
-        for path, version in self.receiver.asides.items():
-            if path.exists():
-                continue
-            content = (self.receiver.fetch(*piece) for piece in version.pieces)
-            try:
-                record = apply_changes(
-                    self.journal,
-                    self._title,
-                    [Change(path, content, None)],
-                    root=self.placement.root,
-                )
-            except (TurnlogError, OSError) as error:
+        changes = [
+            Change(path, OwnFile(each.version).content(self.receiver.fetch), None)
+            for path, each in asides.items()
+        ]
+        try:
+            root = self.placement.root
+            record = apply_changes(self.journal, self._title, changes, root=root)
+        except (TurnlogError, OSError) as error:
+            if len(asides) > 1:
+                for path, each in asides.items():
+                    self._write_asides({path: each})
+                return
+            for path, each in asides.items():
                 self.report.problems.append(NotExchanged(str(path), str(error)))
-            else:
-                self.report.changes += [record.id] if record else []
-                self.report.set_aside.append(str(path))
+                self.incomplete.append(each.own)
+        else:
+            self.report.changes += [record.id] if record else []
+            self.report.set_aside += map(str, asides)
 
     def _fail(self, own: OwnSession, error: Exception) -> None:
         self.failed.add(id(own))

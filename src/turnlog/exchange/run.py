@@ -21,12 +21,11 @@ from turnlog.exchange.application import Applier
 from turnlog.exchange.destinations import initialize, open_transport
 from turnlog.exchange.editions import (
     MAIN,
-    OwnFile,
     OwnSession,
     fork_aliases,
-    own_version,
+    gone_session,
 )
-from turnlog.exchange.local_scan import LocalSession, Scan
+from turnlog.exchange.local_scan import LocalSession, Scan, own_files
 from turnlog.exchange.machine_manifest import Piece, SessionVersion
 from turnlog.exchange.machine_state import (
     MergedManifest,
@@ -204,13 +203,14 @@ class _Sync:
             if key == (name, ""):
                 key = names.get(name, key)
             own = OwnSession(*key, name)
-            own.files = _files_of(self.store.root, session, before)
+            own.files = own_files(self.store.root, session, before)
+            own.is_partial = session.is_partial
             owns.append(own)
             if session.is_rewritten:
                 files = session.files.items()
                 lost[id(own)] = {role: file.lost for role, file in files if file.lost}
         gone = [version for version in sessions if version.local is None]
-        owns += [_gone_session(version) for version in (*known.values(), *gone)]
+        owns += [gone_session(version) for version in (*known.values(), *gone)]
         return owns, lost
 
     def _transcripts(self, owns: Iterable[OwnSession]) -> list[Path]:
@@ -270,6 +270,9 @@ class _Sync:
             self._postpone(incoming)
             for own in receiver.of_session(session):
                 own.leave()
+        finally:
+            for own in receiver.of_session(session):
+                own.drop_lines()
 
     def _bring_back(self, receiver: Receiver, owns: list[OwnSession]) -> None:
         for own in owns:  # restoring may append to this list
@@ -388,13 +391,14 @@ class _Sync:
 
     def _finish(self, receiver: Receiver, applier: Applier, scan: Scan) -> None:
         failed = [own for own in receiver.owns if id(own) in applier.failed]
-        for own in failed:
+        for own in [*failed, *applier.incomplete]:
             self.unmerged |= {
                 (name.machine, _key(version))
                 for name, manifest in self.others.manifests.items()
                 for version in manifest.sessions
                 if version.session == own.session
             }
+        for own in failed:
             own.leave()
         state = self.state
         merged = {
@@ -475,30 +479,6 @@ def _with_mapping(state: State, options: ExchangeOptions) -> State:
         state.mapped |= options.mapped
         state.seen = {}
     return state
-
-
-def _files_of(
-    root: Path, session: LocalSession, before: SessionVersion | None
-) -> dict[str, OwnFile]:
-    """Return the files of a session, including those removed since the last sync."""
-    files = {
-        role: OwnFile(own_version(file.version), root / file.path, file.state, file.version.pieces)
-        for role, file in session.files.items()
-    }
-    for version in before.files if before else ():
-        if version.role not in files:
-            files[version.role] = OwnFile(own_version(version))
-    for file in files.values():
-        file.original = own_version(file.version)
-    return files
-
-
-def _gone_session(version: SessionVersion) -> OwnSession:
-    own = OwnSession(version.session, version.label, version.local, is_deleted=version.is_deleted)
-    own.files = {
-        file.role: OwnFile(own_version(file), original=own_version(file)) for file in version.files
-    }
-    return own
 
 
 def _was_removed(own: OwnSession) -> bool:
