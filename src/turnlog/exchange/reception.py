@@ -26,6 +26,7 @@ from turnlog.exchange.editions import (
     read_segments,
     split_editions,
 )
+from turnlog.exchange.expansion_budget import ExpansionBudget
 from turnlog.exchange.line_merge import (
     Contest,
     Ranked,
@@ -68,6 +69,7 @@ class Receiver:
         self.report = report
         self.placement = Placement(root, places, self.reader, report)
         self.asides: list[Aside] = []
+        self._budget = ExpansionBudget(self.reader)
         self._by_session: dict[str, list[OwnSession]] = {}
         for own in owns:
             self._by_session.setdefault(own.session, []).append(own)
@@ -232,6 +234,8 @@ class Receiver:
         Return False if a part of it could not be read, so that the next sync tries again.
         """
         version, listed = incoming.version, incoming.version.listed
+        if not self.admits(version):
+            return False
         # Usually each log has one version, so there is nothing to split. Splitting reads all lines,
         # so it must not happen if a file is too large.
         has_others = len(listed) > len(version.files) or any(
@@ -251,6 +255,20 @@ class Receiver:
         for each in split_editions(readable, self.fetch):
             is_whole &= self._receive(Incoming(incoming.machine, each))
         return is_whole
+
+    def admits(self, version: SessionVersion) -> bool:
+        """Return whether another machine's version is small enough to be read; report it if not."""
+        have = {
+            (role, piece.hash)
+            for own in self.of_session(version.session)
+            for role, file in own.files.items()
+            for piece in file.version.pieces
+        }
+        if reason := self._budget.problem_of(version, have):
+            problem = NotExchanged(version.session or "files of no session", reason)
+            if problem not in self.report.problems:
+                self.report.problems.append(problem)
+        return reason is None
 
     def _receive(self, incoming: Incoming) -> bool:
         version, label = incoming.version, incoming.version.label
@@ -293,7 +311,7 @@ class Receiver:
 
     def covers(self, own: OwnSession, version: SessionVersion) -> bool:
         """Return whether the writer of a version had every line and document of a session here."""
-        if own.is_partial:
+        if own.is_partial or not self.admits(version):
             return False
         theirs: dict[str, list[Piece]] = {}
         documents = {file.role: file for file in version.files if not file.is_log}

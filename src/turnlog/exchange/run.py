@@ -16,7 +16,7 @@ import msgspec
 
 from turnlog.edit.journal import Journal, open_journal
 from turnlog.edit.open_sessions import open_files
-from turnlog.errors import Damaged, TurnlogError, UsageError
+from turnlog.errors import TurnlogError, UsageError
 from turnlog.exchange.application import Applier
 from turnlog.exchange.destinations import initialize, open_transport
 from turnlog.exchange.editions import (
@@ -224,7 +224,8 @@ class _Sync:
             try:
                 if rewritten := lost.get(id(own)):
                     others = [each.as_version() for each in receiver.of_session(own.session)]
-                    versions = [*others, *self.versions.get(own.session, [])]
+                    theirs = self.versions.get(own.session, [])
+                    versions = [*others, *filter(receiver.admits, theirs)]
                     receiver.detect_edit(own, rewritten, versions)
                 elif own.local not in known and len(receiver.of_session(own.session)) > 1:
                     receiver.separate(own)
@@ -235,8 +236,10 @@ class _Sync:
     def _merge(self, receiver: Receiver) -> list[OwnSession]:
         """Merge all changed versions; return the sessions that changed, in a stable order."""
         incoming = self._changed_versions()
+        sizes = {name: sum(map(_listed_size, found)) for name, found in incoming.items()}
         touched = {own.session for own in receiver.owns if own.has_gaps and not own.is_deleted}
-        sessions = sorted(touched | incoming.keys())
+        # Small ones first: what a hostile manifest lists again and again is refused, not the rest.
+        sessions = sorted(touched | incoming.keys(), key=lambda name: (sizes.get(name, 0), name))
         progress = self._progress("merging", len(sessions))
         for session in sessions:
             self._merge_session(receiver, session, incoming.get(session, []))
@@ -246,10 +249,6 @@ class _Sync:
             for own in receiver.owns
             if own.is_changed and own.local is not None and not own.is_deleted
         ]
-        total = sum(f.version.size for own in changed for f in own.files.values() if f.is_new)
-        # Each file is limited in size, but a manifest can list a million files of the same pieces.
-        if problem := self.reader.total_problem(total):
-            raise Damaged(f"{self.report.dest} {problem}; nothing was changed")
         return sorted(changed, key=lambda own: (own.session, own.label))
 
     def _merge_session(self, receiver: Receiver, session: str, incoming: list[Incoming]) -> None:
@@ -479,6 +478,10 @@ def _with_mapping(state: State, options: ExchangeOptions) -> State:
         state.mapped |= options.mapped
         state.seen = {}
     return state
+
+
+def _listed_size(incoming: Incoming) -> int:
+    return sum(piece.size for pieces in incoming.version.listed for piece in pieces)
 
 
 def _was_removed(own: OwnSession) -> bool:
