@@ -45,7 +45,9 @@ def test_it_tells_what_was_sent_and_received(two: list[SyncedMachine]) -> None:
     a, b = two
     preview = turnlog(a, a.dest, "--dry-run", "--init")
     assert preview.stdout.startswith("1 session would be sent, ")
+    assert preview.stderr == f"turnlog: would create {a.dest}\n"
     assert not Path(a.dest).exists()
+    assert not a.state_folder.exists()
     sent = turnlog(a, a.dest, "--init")
     assert sent.returncode == 0
     assert sent.stderr.startswith(f"turnlog: creating {a.dest}\n")
@@ -281,3 +283,47 @@ def test_a_branch_that_is_checked_out_is_named(
     assert sync == f"turnlog sync-with git:'{looked_at}'"
     subprocess.run(["sh", "-c", detach], check=True, capture_output=True)
     assert turnlog(a, f"git:{looked_at}").returncode == 0
+
+
+def test_a_first_dry_run_with_a_repository_clones_nothing(two: list[SyncedMachine]) -> None:
+    a, _ = two
+    bare = a.home.parent / "sessions.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True)
+    a.dest = f"git:{bare}"
+    preview = turnlog(a, a.dest, "--dry-run", "--init")
+    assert preview.stderr == f"turnlog: would start at git:{bare}\n"
+    assert not (a.home / "data").exists()
+
+
+def test_a_session_in_a_linked_folder_is_sent_but_not_changed(two: list[SyncedMachine]) -> None:
+    a, b = two
+    folder = a.path().parent
+    elsewhere = a.home.parent / "elsewhere"
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
+    start(a)
+    b.sync()
+    assert b.path().read_bytes() == START
+    b.append(session(user("on", uuid="on")))
+    b.sync()
+    for _ in range(2):
+        done = turnlog(a, a.dest)
+        assert done.returncode == 0
+        reason = "is a symbolic link, which turnlog reads but never writes through"
+        assert done.stderr == f"turnlog: not changed here: {SESSION}: {folder} {reason}\n"
+    assert a.path().read_bytes() == START
+    folder.unlink()
+    elsewhere.rename(folder)
+    assert turnlog(a, a.dest).returncode == 0
+    assert a.lines() == b.lines()
+
+
+def test_a_linked_folder_of_a_session_is_named_once(two: list[SyncedMachine]) -> None:
+    a, _ = two
+    results = a.path().with_suffix("") / "tool-results"
+    results.parent.mkdir()
+    results.symlink_to(a.home)
+    done = turnlog(a, a.dest, "--init")
+    reason = "a symbolic link to a directory, which is not followed"
+    assert f"turnlog: skipped {results}: {reason}\n" in done.stderr
+    assert done.stderr.count(str(results)) == 1

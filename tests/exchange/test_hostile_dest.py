@@ -9,7 +9,7 @@ import pytest
 
 from support.build import SESSION, session, user
 from support.machines import SyncedMachine, machines
-from turnlog.errors import Damaged, Unavailable
+from turnlog.errors import Unavailable
 from turnlog.exchange.machine_manifest import (
     FORMAT,
     FileVersion,
@@ -52,10 +52,16 @@ class Attacker:
 
     def publish(self, *sessions: SessionVersion, sequence: int = 1, machine: str = HOSTILE) -> None:
         manifest = MachineManifest(FORMAT, machine, self.packs, self.places, list(sessions))
-        self.publish_raw(encode_manifest(manifest), sequence)
+        self.publish_raw(encode_manifest(manifest), sequence, machine=machine)
 
-    def publish_raw(self, content: bytes, sequence: int = 1, digest: str | None = None) -> None:
-        name = ManifestName(HOSTILE, sequence, digest or hashlib.sha256(content).hexdigest())
+    def publish_raw(
+        self,
+        content: bytes,
+        sequence: int = 1,
+        digest: str | None = None,
+        machine: str = HOSTILE,
+    ) -> None:
+        name = ManifestName(machine, sequence, digest or hashlib.sha256(content).hexdigest())
         self.put("manifests", str(name).removeprefix("manifests/"), content)
 
 
@@ -246,7 +252,8 @@ def test_links_in_the_store_are_not_written_through(
     attacker.publish(
         SessionVersion(SESSION, "", [FileVersion(MAIN, "=-p", [attacker.piece(LINE)])])
     )
-    assert machine.sync().problems
+    (found,) = machine.sync().linked
+    assert found.reason == str(machine.store.projects / "-p")
     assert list(outside.iterdir()) == []
 
 
@@ -257,9 +264,49 @@ def test_many_files_of_one_piece_do_not_fill_the_disk(
     piece = attacker.piece(b" " * 999_999 + b"\n")
     roles = [f"projects/{{id}}/tool-results/{n}" for n in range(2000)]
     attacker.publish(SessionVersion(SESSION, "", [FileVersion(r, "=-p", [piece]) for r in roles]))
-    with pytest.raises(Damaged, match="expands from"):
-        machine.sync()
+    (problem,) = machine.sync().problems
+    assert "expands to" in problem.reason
     assert files(machine) == before
+
+
+def test_former_versions_of_many_sessions_are_refused_but_others_exchanged(
+    machine: SyncedMachine, attacker: Attacker
+) -> None:
+    big = attacker.piece(b'{"uuid":"x"}' + b" " * 15_000_000 + b"\n")
+    small = attacker.piece(LINE)
+    ids = [f"5e551011-0000-4000-8000-{n:012d}" for n in range(100, 140)]
+    bombs = [FileVersion(MAIN, "=-p", [small], [[big], [big, small]]) for _ in ids]
+    honest = SessionVersion(SESSION, "", [FileVersion(MAIN, "=-p", [small])])
+    listed = [SessionVersion(n, "", [each]) for n, each in zip(ids, bombs, strict=True)]
+    attacker.publish(*listed, honest)
+    start = time.monotonic()
+    report = machine.sync()
+    assert report.created == [SESSION]
+    assert len(report.problems) == len(ids)
+    assert time.monotonic() - start < 20
+
+
+def test_a_piece_that_many_sessions_list_is_read_for_few_of_them(
+    machine: SyncedMachine, attacker: Attacker
+) -> None:
+    big = attacker.piece(b'{"uuid":"x"}' + b" " * 6_000_000 + b"\n")
+    ids = [f"5e551011-0000-4000-8000-{n:012d}" for n in range(100, 140)]
+    attacker.publish(*(SessionVersion(n, "", [FileVersion(MAIN, "=-p", [big])]) for n in ids))
+    report = machine.sync()
+    assert 0 < len(report.created) < 8
+    assert len(report.problems) + len(report.created) == len(ids)
+
+
+def test_many_machines_that_list_the_same_lines_are_all_read(
+    machine: SyncedMachine, attacker: Attacker
+) -> None:
+    big = attacker.piece(b'{"uuid":"x"}' + b" " * 12_000_000 + b"\n")
+    for number in range(12):
+        attacker.publish(
+            SessionVersion(SESSION, "", [FileVersion(MAIN, "=-p", [big])]), machine=f"{number:032x}"
+        )
+    report = machine.sync()
+    assert (report.created, report.problems) == ([SESSION], [])
 
 
 def test_a_session_file_that_is_a_link_is_not_sent(machine: SyncedMachine, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Three machines append, edit, crash and clean up at random: after an exchange, all have all lines.
 
+Backups and tool results are not lost either, and a sync never changes a backup that a machine has.
+
 `TURNLOG_HISTORIES` is the number of random histories, `TURNLOG_KILLS` that of those in which syncs
 are killed.
 """
@@ -46,6 +48,8 @@ class World:
         self.ids = random.Random(seed)
         self.machines = machines(Path(self.folder.name))
         self.ever: set[bytes] = set()
+        self.documents: list[set[bytes]] = [set(), set(), set()]
+        """The contents of backups and tool results that a machine had, and did not give up."""
         self.count = 0
 
     def close(self) -> None:
@@ -92,6 +96,41 @@ class World:
             fields = {"type": "mode", "sessionId": session, "cwd": self.directory(who, session)}
             file.write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")
 
+    def write_backup(self, who: int, session: str, number: int) -> None:
+        """A client counts on after a rewind, so it overwrites a backup of another branch."""
+        folder = self.machines[who].store.file_history / session
+        self._write_document(who, folder / f"0123456789abcdef@v{number}")
+
+    def write_result(self, who: int, session: str) -> None:
+        folder = self.path(who, session).with_suffix("") / "tool-results"
+        self._write_document(who, folder / f"result{self.count}.txt")
+
+    def _write_document(self, who: int, path: Path) -> None:
+        self.count += 1
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self.giving_up(who):
+            path.write_text(f"document {self.count}")
+
+    @contextmanager
+    def giving_up(self, who: int) -> Generator[None]:
+        """Note the documents that a machine itself replaces or removes."""
+        before = set(documents_of(self.machines[who]).values())
+        yield
+        self.documents[who] -= before - set(documents_of(self.machines[who]).values())
+
+    @contextmanager
+    def keeping_documents(self, who: int) -> Generator[None]:
+        """Require that a sync changes no backup, and note the documents that a machine has."""
+        before = documents_of(self.machines[who])
+        self.documents[who] |= set(before.values())
+        try:
+            yield
+        finally:
+            after = documents_of(self.machines[who])
+            kept = {path: content for path, content in before.items() if "@v" in path.name}
+            assert kept == {path: after.get(path) for path in kept}
+            self.documents[who] |= set(after.values())
+
     @contextmanager
     def known_ids(self) -> Generator[None]:
         """Let the seed decide the ids of machines, as their order decides who keeps a label."""
@@ -106,14 +145,15 @@ class World:
 
     def sync(self, who: int, **options: Any) -> None:
         seen = self.machines[who].lines()
-        with self.known_ids():
+        with self.known_ids(), self.keeping_documents(who):
             self.machines[who].sync(**options)
         self.ever |= seen
 
     def check(self) -> None:
         """Exchange everything; every line must be everywhere, and nothing must change again."""
-        for machine in self.machines:
+        for who, machine in enumerate(self.machines):
             self.ever |= machine.lines()
+            self.documents[who] |= set(documents_of(machine).values())
         with self.known_ids():
             reports = all_sync(self.machines, rounds=2)
             self._check([each for report in reports for each in report.problems])
@@ -124,6 +164,9 @@ class World:
             assert not missing, (machine.home.name, problems, sorted(missing))
         found = [machine.lines() for machine in self.machines]
         assert found[0] == found[1] == found[2]
+        had = set[bytes]().union(*self.documents)
+        lost = had.difference(*map(contents_of, self.machines))
+        assert not lost, (problems, sorted(lost))
         # A to-do list that outlived its session is read once the session is back.
         all_sync(self.machines)
         before = [machine.snapshot() for machine in self.machines]
@@ -139,6 +182,19 @@ def uuid_of(line: bytes) -> str | None:
         return json.loads(line).get("uuid")
     except ValueError:
         return None
+
+
+def documents_of(machine: SyncedMachine) -> dict[Path, bytes]:
+    """The backups and tool results of a machine."""
+    backups = machine.store.file_history.glob("*/*@v?")
+    results = machine.store.projects.glob("*/*/tool-results/*")
+    found = [path for path in (*backups, *results) if path.is_file()]
+    return {path: path.read_bytes() for path in found if ".theirs" not in path.name}
+
+
+def contents_of(machine: SyncedMachine) -> set[bytes]:
+    """Like `documents_of`, with the versions of other machines next to them."""
+    return {content for content in machine.snapshot().values() if content.startswith(b"document")}
 
 
 def subagent_of(main: Path, is_loose: bool) -> Path:
@@ -181,6 +237,22 @@ class ThreeMachines(RuleBasedStateMachine):
             path.parent.mkdir(exist_ok=True)
             path.write_text(str(text))
 
+    @rule(who=WHO, session=SESSION_IDS, number=st.integers(1, 3))
+    def write_backup(self, who: int, session: str, number: int) -> None:
+        if self.world.path(who, session).exists():
+            self.world.write_backup(who, session, number)
+
+    @rule(who=WHO, session=SESSION_IDS)
+    def write_result(self, who: int, session: str) -> None:
+        if self.world.path(who, session).exists():
+            self.world.write_result(who, session)
+
+    @rule(who=WHO, session=SESSION_IDS, number=st.integers(1, 3), line=st.integers(0, 99))
+    def edit_with_a_backup(self, who: int, session: str, number: int, line: int) -> None:
+        """Rewrite a line and a backup, as `turnlog redact` does."""
+        self.write_backup(who, session, number)
+        self.edit(who, SESSIONS.index(session), line)
+
     @rule(who=WHO, pick=st.integers(0, 99), line=st.integers(0, 99))
     def edit(self, who: int, pick: int, line: int) -> None:
         """Rewrite a line and keep its uuid, as `turnlog edit` does."""
@@ -210,8 +282,9 @@ class ThreeMachines(RuleBasedStateMachine):
         logs = self.world.machines[who].logs()
         if logs:
             path = logs[pick % len(logs)]
-            path.unlink()
-            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+            with self.world.giving_up(who):
+                path.unlink()
+                shutil.rmtree(path.with_suffix(""), ignore_errors=True)
 
     @rule(who=WHO, pick=st.integers(0, 99))
     def tear(self, who: int, pick: int) -> None:
@@ -265,7 +338,7 @@ class ThreeMachines(RuleBasedStateMachine):
         from turnlog.edit.journal import open_journal
         from turnlog.errors import TurnlogError
 
-        with self.world.machines[who].environment():
+        with self.world.machines[who].environment(), self.world.giving_up(who):
             try:
                 open_journal().undo()
             except TurnlogError:
@@ -282,7 +355,7 @@ class ThreeMachines(RuleBasedStateMachine):
             if left < 0:
                 raise Crash
 
-        with crashing(count), self.world.known_ids():
+        with self.world.keeping_documents(who), crashing(count), self.world.known_ids():
             try:
                 self.world.machines[who].sync()
             except Crash:
@@ -349,16 +422,19 @@ def test_every_line_survives_syncs_that_are_killed() -> None:
 def _act(world: World, chance: random.Random) -> None:
     who = chance.randrange(3)
     logs = world.machines[who].logs()
-    match chance.randrange(8):
+    match chance.randrange(9):
         case 0 | 1 | 2:
             world.append(who, chance.choice(SESSIONS), chance.randint(1, 40), False)
+        case 8 if logs:
+            world.write_backup(who, chance.choice(logs).stem, chance.randrange(3))
         case 3 if logs:
             path = chance.choice(logs)
             path.write_bytes(path.read_bytes().replace(b"prompt", b"PROMPT", 1))
         case 4 if logs:
             chance.choice(logs).unlink()
         case _:
-            kill_sync(world.machines[who], chance.uniform(0, 0.08))
+            with world.keeping_documents(who):
+                kill_sync(world.machines[who], chance.uniform(0, 0.08))
 
 
 def kill_sync(machine: SyncedMachine, delay: float) -> None:
@@ -393,9 +469,11 @@ def test_every_line_survives_syncs_that_fail() -> None:
 def _write(world: World, who: int, chance: random.Random) -> None:
     logs = world.machines[who].logs()
     path = world.path(who, chance.choice(SESSIONS))
-    match chance.randrange(7):
+    match chance.randrange(8):
         case 0 if logs:
             chance.choice(logs).unlink()
+        case 7 if path.exists():
+            world.write_backup(who, path.stem, chance.randrange(3))
         case 1 if logs:
             path = chance.choice(logs)
             path.write_bytes(path.read_bytes().replace(b"prompt", b"PROMPT", 1))
@@ -418,7 +496,7 @@ def _sync_somehow(world: World, who: int, chance: random.Random) -> None:
             patch.setattr(apply, "apply_changes", no_space)
         if ending == "crash":
             patch.setattr(run, "publish", crash_now)
-        with suppress(Crash):
+        with suppress(Crash), world.keeping_documents(who):
             world.sync(who, settle=math.inf if ending == "open" else 0)
 
 

@@ -185,6 +185,9 @@ def _print_problems(done: Exchanged, quiet: bool) -> None:
         echo(f"turnlog: another machine's version is in {plain(path)}", err=True)
     for each in () if quiet else done.skipped:
         _print_one("not changed here", each, f"turnlog sync-with {plain(done.dest)}")
+    for each in () if quiet else done.linked:
+        reason = f"{each.reason} is a symbolic link, which turnlog reads but never writes through"
+        _print_one("not changed here", NotExchanged(each.name, reason))
     for each in done.problems:
         _print_one("not exchanged", each)
     if done.returned and not quiet:

@@ -5,13 +5,14 @@ Each batch is one change in the journal: it is applied completely or not at all.
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.edit.journal import Journal
 from turnlog.errors import TurnlogError
+from turnlog.exchange.documents import Aside
 from turnlog.exchange.editions import MAIN, OwnFile, OwnSession
 from turnlog.exchange.machine_manifest import FileVersion
 from turnlog.exchange.machine_state import UNSETTLED, SeenFile
@@ -22,6 +23,7 @@ from turnlog.exchange.shared_paths import set_aside
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import open_regular
 from turnlog.store.paths import Store
+from turnlog.store.symlinks import find_link
 
 MOST_FILES = 2000
 MOST_BYTES = 256 << 20
@@ -55,6 +57,8 @@ class Applier:
         self.report: Exchanged = receiver.report
         self.failed: set[int] = set()
         """The `id()` of each `OwnSession` that could not be written."""
+        self.incomplete: list[OwnSession] = []
+        """Sessions that were written, but not all versions that belong next to their documents."""
         self._title = f"sync with {dest}"
         self._seen = seen
 
@@ -63,8 +67,8 @@ class Applier:
         for batch in self._batches(owns):
             self._apply_batch(batch)
             progress(len({id(each.own) for each in batch}))
-        if self.receiver.asides:
-            self._write_asides()
+        if asides := self._named_asides():
+            self._write_asides(asides)
 
     def remove(self, store: Store, sessions: list[Path]) -> None:
         """Remove sessions with all their files, as one change that can be undone."""
@@ -97,6 +101,8 @@ class Applier:
                 for file in own.files.values()
                 if file.is_changed
             ]
+            if self._is_linked(own, named):
+                return []
             changed = [each for each in named if not self._is_taken(each)]
         except TurnlogError as error:
             self._fail(own, error)
@@ -104,6 +110,19 @@ class Applier:
         # The session's own log comes last: a client lists a session as soon as its log exists,
         # and must not open it before its sub-agents and tool results are there.
         return sorted(changed, key=lambda each: each.is_main)
+
+    def _is_linked(self, own: OwnSession, named: list[Writing]) -> bool:
+        """Return whether a file is behind a symlink, which turnlog reads but never writes through.
+
+        The other machine's lines wait, in case that the link is replaced by what it leads to.
+        """
+        root = self.placement.root
+        folders = {each.path.parent for each in named}
+        link = next(filter(None, (find_link(root, folder) for folder in sorted(folders))), None)
+        if link is not None:
+            self.failed.add(id(own))
+            self.report.linked.append(NotExchanged(own.local or own.session, str(link)))
+        return link is not None
 
     def _is_taken(self, each: Writing) -> bool:
         """Return whether a new document's path is taken; if so, drop it from the session.
@@ -117,7 +136,7 @@ class Applier:
         # The next sync reads the existing file, because its session is back.
         del each.own.files[version.role]
         if not _has_content(each.path, version):
-            self.receiver.asides[set_aside(each.path, version.digest)] = version
+            self.receiver.asides.append(Aside(each.own, version))
         return True
 
     def _apply_batch(self, batch: list[Writing]) -> None:
@@ -172,25 +191,40 @@ class Applier:
         else:
             self._seen.pop(name, None)
 
-    def _write_asides(self) -> None:
+    def _named_asides(self) -> dict[Path, Aside]:
+        """Return the versions to write next to documents, by path, without those there already."""
+        found: dict[Path, Aside] = {}
+        for each in self.receiver.asides:
+            own, version = each
+            if own.is_deleted or id(own) in self.failed:
+                continue
+            mine = own.files.get(version.role) or OwnFile(version)
+            path = set_aside(self.placement.path_for(own, mine), version.digest)
+            if not path.exists():
+                found[path] = each
+        return found
+
+    def _write_asides(self, asides: Mapping[Path, Aside]) -> None:
         from turnlog.edit.apply import Change, apply_changes
 
-        for path, version in self.receiver.asides.items():
-            if path.exists():
-                continue
-            content = (self.receiver.fetch(*piece) for piece in version.pieces)
-            try:
-                record = apply_changes(
-                    self.journal,
-                    self._title,
-                    [Change(path, content, None)],
-                    root=self.placement.root,
-                )
-            except (TurnlogError, OSError) as error:
+        changes = [
+            Change(path, OwnFile(each.version).content(self.receiver.fetch), None)
+            for path, each in asides.items()
+        ]
+        try:
+            root = self.placement.root
+            record = apply_changes(self.journal, self._title, changes, root=root)
+        except (TurnlogError, OSError) as error:
+            if len(asides) > 1:
+                for path, each in asides.items():
+                    self._write_asides({path: each})
+                return
+            for path, each in asides.items():
                 self.report.problems.append(NotExchanged(str(path), str(error)))
-            else:
-                self.report.changes += [record.id] if record else []
-                self.report.set_aside.append(str(path))
+                self.incomplete.append(each.own)
+        else:
+            self.report.changes += [record.id] if record else []
+            self.report.set_aside += map(str, asides)
 
     def _fail(self, own: OwnSession, error: Exception) -> None:
         self.failed.add(id(own))

@@ -44,7 +44,7 @@ def _require_no_checkout(path: Path) -> None:
         raise Conflict(f"{path} is a git worktree: files written there would be in no commit", hint)
 
 
-def initialize(transport: Transport, dest: str, may_start: bool) -> list[str]:
+def initialize(transport: Transport, dest: str, may_start: bool, is_dry_run: bool) -> list[str]:
     """Raise an error if DEST is new and `may_start` is False; return notes for the user."""
     if transport.list():
         return []
@@ -58,10 +58,11 @@ def initialize(transport: Transport, dest: str, may_start: bool) -> list[str]:
         problem = "has no sessions of turnlog yet" if exists else "does not exist"
         raise NotFound(f"{shown} {problem}", f"turnlog sync-with {shown} --init")
     if root is None:
-        return [f"starting at {shown}"]
+        return [f"{'would start' if is_dry_run else 'starting'} at {shown}"]
     if not root.parent.is_dir():
         raise NotFound(f"{root.parent} does not exist", f"mkdir -p {quote(str(root.parent))}")
-    found = [f"starting in {shown}" if root.exists() else f"creating {shown}"]
+    start, create = ("would start", "would create") if is_dry_run else ("starting", "creating")
+    found = [f"{start} in {shown}" if root.exists() else f"{create} {shown}"]
     if repository := root_of(root.resolve()):
         # `git add .` would commit every conversation, and `git push` publish it.
         below = quote(f"/{root.resolve().relative_to(repository)}/")

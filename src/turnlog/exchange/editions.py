@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from turnlog.edit.journal import chunks_of
 from turnlog.errors import Damaged
 from turnlog.exchange.line_merge import Segment, find_contest, split_lines
 from turnlog.exchange.machine_manifest import FileVersion, Piece, SessionVersion
@@ -46,6 +45,8 @@ class OwnFile:
     """Lines that were removed here and stay removed."""
     original: FileVersion | None = None
     """The version before the merge; None if this machine never had the file."""
+    published: FileVersion | None = None
+    """The version in the last manifest of this machine; None if that did not list the file."""
     is_left: bool = False
     """True for a file that was removed here and is not restored."""
 
@@ -60,41 +61,48 @@ class OwnFile:
     def load(self, fetch: Fetch) -> list[Segment]:
         """Return all lines of a log, from the local file as far as possible."""
         if self.segments is None:
-            found: list[Segment] = []
-            if self.path is not None and self.state is not None:
-                found = self._load_base(self.path)
-            # The pieces after those on disk were merged in this sync.
-            rest = self.version.ranked()[len(found) :]
-            self.segments = found + read_segments(rest, fetch)
+            ranked = zip(self.version.ranked(), self._contents(fetch), strict=True)
+            self.segments = [
+                Segment(split_lines(raw), piece, rank) for (piece, rank), raw in ranked
+            ]
         return self.segments
 
     def content(self, fetch: Fetch) -> Iterator[bytes]:
         """Yield the bytes of the merged file."""
-        if self.segments is not None:
-            for segment in self.segments:
-                yield from segment.lines
-        else:
-            start = 0
-            if self.path is not None and self.state is not None and not self.is_replaced:
-                start, size = len(self.base), sum(piece.size for piece in self.base)
-                yield from chunks_of(self.path, size)
-                # The last line of the file may lack its newline, though its piece has it.
-                yield b"\n" if size > self.state.size else b""
-                self.tail = b"".join(chunks_of(self.path, self.state.size, size))
-            for piece in self.version.pieces[start:]:
-                is_log = self.version.is_log
-                yield b"".join(read_log_piece(piece, fetch)) if is_log else fetch(*piece)
+        yield from self._contents(fetch)
         yield self.tail
 
-    def _load_base(self, path: Path) -> list[Segment]:
-        with open_regular(path) as file:
-            found: list[Segment] = []
-            for piece, rank in self.version.ranked()[: len(self.base)]:
+    def _contents(self, fetch: Fetch) -> Iterator[bytes]:
+        """Yield each piece, from the local file if that has it; then set the tail."""
+        is_log = self.version.is_log
+        if self.path is None or self.state is None or self.is_replaced:
+            for piece in self.version.pieces:
+                yield b"".join(read_log_piece(piece, fetch)) if is_log else fetch(*piece)
+            return
+        offsets = _offsets(self.base)
+        with open_regular(self.path) as file:
+            for piece in self.version.pieces:
+                if piece not in offsets:
+                    yield b"".join(read_log_piece(piece, fetch)) if is_log else fetch(*piece)
+                    continue
+                file.seek(offsets[piece])
                 raw = file.read(piece.size)
-                raw += b"\n" if len(raw) == piece.size - 1 else b""
-                found.append(Segment(split_lines(raw), piece, rank))
-            self.tail = file.read()
-        return found
+                # The last line of the file may lack its newline, though its piece has it.
+                yield raw + b"\n" if len(raw) == piece.size - 1 else raw
+            end = sum(piece.size for piece in self.base)
+            file.seek(end)
+            # What a client appended since the file was read is not ours to write.
+            self.tail = file.read(max(0, self.state.size - end))
+
+
+def _offsets(pieces: Iterable[Piece]) -> dict[Piece, int]:
+    """Return where each piece of a file starts."""
+    found: dict[Piece, int] = {}
+    end = 0
+    for piece in pieces:
+        found.setdefault(piece, end)
+        end += piece.size
+    return found
 
 
 @dataclass
@@ -110,6 +118,8 @@ class OwnSession:
     is_deleted: bool = False
     is_new: bool = False
     """True if this machine did not know the edition before."""
+    is_partial: bool = False
+    """True if it has a file here that is not exchanged, and is reported."""
     is_former: bool = False
     """True for a former edition that was assigned an id here in this sync."""
 
@@ -169,10 +179,25 @@ class OwnSession:
         # If it kept the id, the next sync would take it for a session that was removed here.
         self.local = None if self.is_former else self.local
 
+    def drop_lines(self) -> None:
+        """Free the lines that a merge needed; writing reads them again."""
+        for file in self.files.values():
+            file.segments = None
+
     def forget(self) -> None:
         """Mark all files of the session as removed."""
         for file in self.files.values():
             file.path, file.state, file.is_left = None, None, True
+
+
+def gone_session(version: SessionVersion) -> OwnSession:
+    """Return a published session of which this machine has no file any more."""
+    own = OwnSession(version.session, version.label, version.local, is_deleted=version.is_deleted)
+    own.files = {
+        file.role: OwnFile(own_version(file), original=own_version(file), published=file)
+        for file in version.files
+    }
+    return own
 
 
 def own_version(version: FileVersion) -> FileVersion:
@@ -289,9 +314,16 @@ def _remove_version(
 def _replaced(
     files: Mapping[str, FileVersion], roles: list[str], other: FileVersion
 ) -> list[FileVersion]:
-    """Return the files of an edition in which one log is another version."""
-    kept = {role: file for role, file in files.items() if role not in roles}
-    return [*kept.values(), other]
+    """Return the files of an edition in which one log is another version.
+
+    Documents that were replaced since may belong to the other edition only.
+    """
+    kept = [
+        file
+        for role, file in files.items()
+        if role not in roles and not (not file.is_log and file.replaces)
+    ]
+    return [*kept, other]
 
 
 def fork_aliases(versions: Iterable[SessionVersion]) -> dict[str, tuple[str, str]]:
@@ -313,9 +345,15 @@ def lines_of(segments: Iterable[Segment]) -> set[bytes]:
     return {line for segment in segments for line in segment.lines}
 
 
-def has_more(drafts: Mapping[str, OwnFile], files: Mapping[str, OwnFile]) -> bool:
-    """Return whether logs have lines that the files do not have."""
+def has_more(
+    drafts: Mapping[str, OwnFile], files: Mapping[str, OwnFile], theirs: Iterable[FileVersion]
+) -> bool:
+    """Return whether logs have lines, or theirs has documents, that the files do not have."""
     return any(
         role not in files or draft.version.pieces != files[role].version.pieces
         for role, draft in drafts.items()
+    ) or any(
+        file.role not in files or not files[file.role].version.covers(file)
+        for file in theirs
+        if not file.is_log
     )

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from turnlog.exchange.editions import MAIN, own_version
+from turnlog.exchange.editions import MAIN, OwnFile, own_version
 from turnlog.exchange.machine_manifest import MOST_REPLACED, FileVersion, Piece, SessionVersion
 from turnlog.exchange.machine_state import SeenFile, State
 from turnlog.exchange.options import NotExchanged, Progress
@@ -57,6 +57,8 @@ class LocalSession:
     """By role."""
     directories: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """The directories that entries mention, by the folder of the file, for files that were read."""
+    is_partial: bool = False
+    """True if it has files that are not exchanged, and are reported."""
 
     @property
     def is_rewritten(self) -> bool:
@@ -139,7 +141,7 @@ class Scan:
         if role in session.files:
             problem = "is in two projects; only the first one is exchanged"
         if problem:
-            self.problems.append(NotExchanged(path, problem))
+            self._refuse(session, path, problem)
             return
         known = self._known.get(name, {}).get(role)
         try:
@@ -147,14 +149,18 @@ class Scan:
         except FileNotFoundError:
             return
         except OSError as error:
-            self.problems.append(NotExchanged(path, error.strerror or str(error)))
+            self._refuse(session, path, error.strerror or str(error))
             return
         except ValueError as error:
-            self.problems.append(NotExchanged(path, str(error)))
+            self._refuse(session, path, str(error))
             return
         if folder:
             session.directories.setdefault(folder, set()).update(self._directories)
             self._read_in.setdefault(folder, set()).update(self._directories)
+
+    def _refuse(self, session: LocalSession, path: str, reason: str) -> None:
+        session.is_partial = True
+        self.problems.append(NotExchanged(path, reason))
 
     def _name_projects(self, session: LocalSession, name: str) -> None:
         """Give all files of a session in one folder the same shared name of the project."""
@@ -259,6 +265,22 @@ class Scan:
         self._directories.update(directories_in(raw[:CHUNK]))
         self._writer.add(piece.hash, raw)
         pieces.append(piece)
+
+
+def own_files(
+    root: Path, session: LocalSession, before: SessionVersion | None
+) -> dict[str, OwnFile]:
+    """Return the files of a session, including those removed since the last sync."""
+    files = {
+        role: OwnFile(own_version(file.version), root / file.path, file.state, file.version.pieces)
+        for role, file in session.files.items()
+    }
+    for version in before.files if before else ():
+        file = files.setdefault(version.role, OwnFile(own_version(version)))
+        file.published = version
+    for file in files.values():
+        file.original = own_version(file.version)
+    return files
 
 
 def cut_lines(file: BinaryIO) -> Iterator[bytes]:

@@ -57,8 +57,18 @@ class FileVersion(Struct, array_like=True, gc=False):
         return self.role.endswith(".jsonl")
 
     @property
+    def is_backup(self) -> bool:
+        """True for a backup of the file history, whose name clients reuse after a rewind."""
+        return self.role.startswith("file-history/")
+
+    @property
     def size(self) -> int:
         return sum(piece.size for piece in self.pieces)
+
+    @property
+    def listed(self) -> list[list[Piece]]:
+        """The pieces of this version, and of each former one."""
+        return [self.pieces, *self.former]
 
     @property
     def next_rank(self) -> int:
@@ -74,6 +84,10 @@ class FileVersion(Struct, array_like=True, gc=False):
     def digest(self) -> bytes:
         """A hash that identifies this version of a document."""
         return hashlib.sha256(b"".join(piece.hash for piece in self.pieces)).digest()
+
+    def covers(self, other: "FileVersion") -> bool:
+        """Return whether a document has the content of another version, or replaced it."""
+        return other.digest == self.digest or other.digest in self.replaces
 
 
 class SessionVersion(Struct, array_like=True, gc=False):
@@ -96,6 +110,11 @@ class SessionVersion(Struct, array_like=True, gc=False):
     @property
     def size(self) -> int:
         return sum(file.size for file in self.files)
+
+    @property
+    def listed(self) -> list[list[Piece]]:
+        """The pieces of each file, and of each former version of one."""
+        return [pieces for file in self.files for pieces in file.listed]
 
     @property
     def digest(self) -> bytes:

@@ -90,6 +90,8 @@ class Exchanged:
     """Sessions that were removed here and that the sync restored."""
     skipped: list[NotExchanged] = field(default_factory=list[NotExchanged])
     """Sessions that are open or were just written to; a later sync merges them."""
+    linked: list[NotExchanged] = field(default_factory=list[NotExchanged])
+    """Sessions with a file behind a symlink, and that link; they are sent but not changed here."""
     problems: list[NotExchanged] = field(default_factory=list[NotExchanged])
     changes: list[str] = field(default_factory=list[str])
     """Ids of the changes in the journal."""

@@ -161,15 +161,12 @@ class PieceReader:
         if total <= ALWAYS_ALLOWED:
             return None
         names = {place.pack for digest, _ in listed if (place := self.places.get(digest))}
-        packed = sum(self._sizes.get(f"packs/{name}", 0) for name in names)
+        packed = sum(map(self.packed_size, names))
         return f"expands from {packed:,} to {total:,} bytes" if total > RATIO * packed else None
 
-    def total_problem(self, total: int) -> str | None:
-        """Return why all new files together are refused as too large; None if they are not."""
-        packed = sum(self._sizes.values())
-        if total <= ALWAYS_ALLOWED or total <= RATIO * packed:
-            return None
-        return f"expands from {packed:,} to {total:,} bytes"
+    def packed_size(self, pack: str) -> int:
+        """Return the size of a pack at DEST; 0 if it was not there before this sync."""
+        return self._sizes.get(f"packs/{pack}", 0)
 
     def _pack(self, name: str) -> bytes:
         if name in self._packs:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.errors import Damaged
+from turnlog.exchange.documents import Aside, published_documents, take_documents
 from turnlog.exchange.editions import (
     MAIN,
     OwnFile,
@@ -25,6 +26,7 @@ from turnlog.exchange.editions import (
     read_segments,
     split_editions,
 )
+from turnlog.exchange.expansion_budget import ExpansionBudget
 from turnlog.exchange.line_merge import (
     Contest,
     Ranked,
@@ -33,11 +35,11 @@ from turnlog.exchange.line_merge import (
     is_forward,
     merge,
 )
-from turnlog.exchange.machine_manifest import MOST_REPLACED, FileVersion, Piece, SessionVersion
+from turnlog.exchange.machine_manifest import FileVersion, Piece, SessionVersion
 from turnlog.exchange.options import Exchanged, NotExchanged
 from turnlog.exchange.packs import Fetch, PackWriter, PieceReader
 from turnlog.exchange.placement import Placement
-from turnlog.exchange.shared_paths import Places, is_loose, nested_role, set_aside
+from turnlog.exchange.shared_paths import Places, is_loose, nested_role
 
 MOST_LABELS = 16
 """Number of labels to try for one version before it is refused."""
@@ -66,8 +68,8 @@ class Receiver:
         self.reader, self.writer = packs
         self.report = report
         self.placement = Placement(root, places, self.reader, report)
-        self.asides: dict[Path, FileVersion] = {}
-        """Other machines' versions of documents, by the paths next to ours to write them to."""
+        self.asides: list[Aside] = []
+        self._budget = ExpansionBudget(self.reader)
         self._by_session: dict[str, list[OwnSession]] = {}
         for own in owns:
             self._by_session.setdefault(own.session, []).append(own)
@@ -91,7 +93,7 @@ class Receiver:
         segments = {role: self._segments(pieces) for role, pieces in lost.items()}
         found = [self._contest(own.files[role], each) for role, each in sorted(segments.items())]
         if contest := next(filter(None, found), None):
-            self._retire(own, lost)
+            self._retire(own, lost, published_documents(own))
             new = contested_label(own.session, own.label, contest.uuid, contest.ours)
             matching = self._matching_label(own, known)
             own.label = new if matching is None else matching
@@ -110,12 +112,23 @@ class Receiver:
                 own.files[role].version.former.append(pieces)
         own.remember()
 
-    def _retire(self, own: OwnSession, lost: Mapping[str, list[Piece]]) -> None:
-        """Keep listing the edition that a session belonged to before it was edited."""
+    def _retire(
+        self,
+        own: OwnSession,
+        lost: Mapping[str, list[Piece]],
+        documents: Mapping[str, FileVersion],
+    ) -> None:
+        """Keep listing the edition that a session belonged to before it was edited.
+
+        `documents` are those of that edition: the edit may have changed documents, too.
+        """
         # This may raise, so it comes before anything is changed.
         holder = self._holder(own, lost)
         old = OwnSession(own.session, own.label, None)
+        old.files = {role: OwnFile(own_version(each)) for role, each in documents.items()}
         for role, file in own.files.items():
+            if not file.version.is_log:
+                continue
             pieces = lost.get(role, file.version.pieces)
             former = [each for each in file.version.former if each != pieces]
             file.version.former = []
@@ -128,7 +141,7 @@ class Receiver:
             self._add(old)
             return
         for role, file in old.files.items():
-            if role in lost or file.version.former:
+            if role in lost or file.version.former or not file.version.is_log:
                 self._adopt(holder, file, holder.role_of(role))
         holder.remember()
 
@@ -175,7 +188,10 @@ class Receiver:
             if isinstance(draft, Contest):
                 # A sync that could not read it noted removed lines, but the log was edited.
                 found = [each for each in former if self._contest(file, self._segments(each))]
-                self._retire(own, {role: (found or former)[-1]})
+                # How documents were before is known only of those that never changed.
+                documents = published_documents(own)
+                same = {role: each for role, each in documents.items() if not each.replaces}
+                self._retire(own, {role: (found or former)[-1]}, same)
                 own.label = contested_label(own.session, own.label, draft.uuid, draft.ours)
                 return
             draft.version.former = unread
@@ -217,16 +233,16 @@ class Receiver:
 
         Return False if a part of it could not be read, so that the next sync tries again.
         """
-        version = incoming.version
-        listed = [pieces for file in version.files for pieces in (file.pieces, *file.former)]
+        version, listed = incoming.version, incoming.version.listed
+        if not self.admits(version):
+            return False
         # Usually each log has one version, so there is nothing to split. Splitting reads all lines,
         # so it must not happen if a file is too large.
         has_others = len(listed) > len(version.files) or any(
             len(roles) > 1 for roles in log_groups(version)
         )
         if not has_others or any(map(self.reader.size_problem, listed)):
-            self._receive(incoming)
-            return True
+            return self._receive(incoming)
         files: list[FileVersion] = []
         for file in version.files:
             former, _ = self._split_readable(version.session, file.former)
@@ -235,11 +251,26 @@ class Receiver:
         readable = SessionVersion(
             version.session, version.label, files, version.local, version.is_deleted
         )
+        is_whole = sum(len(file.former) for file in files) == len(listed) - len(files)
         for each in split_editions(readable, self.fetch):
-            self._receive(Incoming(incoming.machine, each))
-        return sum(len(file.former) for file in files) == len(listed) - len(files)
+            is_whole &= self._receive(Incoming(incoming.machine, each))
+        return is_whole
 
-    def _receive(self, incoming: Incoming) -> None:
+    def admits(self, version: SessionVersion) -> bool:
+        """Return whether another machine's version is small enough to be read; report it if not."""
+        have = {
+            (role, piece.hash)
+            for own in self.of_session(version.session)
+            for role, file in own.files.items()
+            for piece in file.version.pieces
+        }
+        if reason := self._budget.problem_of(version, have):
+            problem = NotExchanged(version.session or "files of no session", reason)
+            if problem not in self.report.problems:
+                self.report.problems.append(problem)
+        return reason is None
+
+    def _receive(self, incoming: Incoming) -> bool:
         version, label = incoming.version, incoming.version.label
         # Each conflict gives one side a new label, under which another conflict may occur.
         for _ in range(MOST_LABELS):
@@ -248,10 +279,12 @@ class Receiver:
             found = list(zip(targets, drafts, strict=True))
             contested = [(own, each) for own, each in found if isinstance(each, Contest)]
             if not contested:
-                for own, each in found:
-                    if not isinstance(each, Contest):
-                        self._commit(own, version, each)
-                return
+                committed = [
+                    self._commit(own, version, each)
+                    for own, each in found
+                    if not isinstance(each, Contest)
+                ]
+                return all(committed)
             own, contest = contested[0]
             label = self._decide(own, label, contest)
         raise Damaged(f"{version.session} of machine {incoming.machine} has too many editions")
@@ -277,15 +310,23 @@ class Receiver:
                 own.label = label
 
     def covers(self, own: OwnSession, version: SessionVersion) -> bool:
-        """Return whether a version has every line of this machine's logs."""
+        """Return whether the writer of a version had every line and document of a session here."""
+        if own.is_partial or not self.admits(version):
+            return False
         theirs: dict[str, list[Piece]] = {}
+        documents = {file.role: file for file in version.files if not file.is_log}
         for each in version.files:
             theirs.setdefault(own.role_of(each.role), []).extend(each.pieces)
         for role, file in own.files.items():
-            if file.version.is_log and not file.is_new:
-                known = theirs.get(role, [])
-                if not lines_of(file.load(self.fetch)) <= lines_of(self._segments(known)):
-                    return False
+            if file.is_new:
+                continue
+            if file.version.is_log:
+                known = lines_of(self._segments(theirs.get(role, [])))
+                is_known = lines_of(file.load(self.fetch)) <= known
+            else:
+                is_known = role in documents and documents[role].covers(file.version)
+            if not is_known:
+                return False
         return True
 
     def _targets(self, version: SessionVersion, label: str) -> list[OwnSession]:
@@ -356,16 +397,16 @@ class Receiver:
                 drafts[file.role] = draft
         return drafts
 
-    def _commit(self, own: OwnSession, version: SessionVersion, drafts: dict[str, OwnFile]) -> None:
-        if own.is_deleted and has_more(drafts, own.files):
+    def _commit(self, own: OwnSession, version: SessionVersion, drafts: dict[str, OwnFile]) -> bool:
+        theirs = self.placement.accepted(own, version)
+        if own.is_deleted and has_more(drafts, own.files, theirs):
             # Another machine continued a session that was deleted here: restore all of it.
             own.is_deleted = False
             for file in (*own.files.values(), *drafts.values()):
                 file.is_left = False
         own.files |= drafts
-        for file in self.placement.accepted(own, version):
-            if not file.is_log:
-                self._take_document(own, file)
+        documents = [file for file in theirs if not file.is_log]
+        return take_documents(own, documents, self.asides)
 
     def _draft(self, mine: OwnFile, versions: Iterable[Ranked]) -> OwnFile | Contest:
         """Return a log with versions merged into it, or a conflict with one of them."""
@@ -418,26 +459,6 @@ class Receiver:
         piece = Piece(hashlib.sha256(raw).digest(), len(raw))
         self.writer.add(piece.hash, raw)
         return segment._replace(piece=piece)
-
-    def _take_document(self, own: OwnSession, theirs: FileVersion) -> None:
-        mine = own.files.get(theirs.role)
-        if mine is None:
-            version = FileVersion(theirs.role, theirs.project, theirs.pieces)
-            version.replaces = theirs.replaces[-MOST_REPLACED:]
-            own.files[theirs.role] = OwnFile(version)
-            return
-        ours, other = mine.version.digest, theirs.digest
-        # Equal, or an old version that this machine has replaced already.
-        if ours == other or other in mine.version.replaces:
-            return
-        if ours in theirs.replaces:
-            mine.version = own_version(mine.version)
-            mine.version.pieces = theirs.pieces
-            mine.version.replaces = theirs.replaces[-MOST_REPLACED:]
-            mine.is_replaced = True
-        # Changed on both machines: documents cannot be merged, so both are kept.
-        elif mine.path is not None:
-            self.asides[set_aside(mine.path, other)] = theirs
 
     def _segments(self, pieces: Iterable[Piece]) -> list[Segment]:
         return read_segments(_ranked(pieces), self.fetch)

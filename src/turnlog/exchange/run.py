@@ -5,27 +5,27 @@ editions of others. A sync that is killed earlier is simply run again.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
+from tempfile import TemporaryDirectory
 
 import msgspec
 
 from turnlog.edit.journal import Journal, open_journal
 from turnlog.edit.open_sessions import open_files
-from turnlog.errors import Damaged, TurnlogError, UsageError
+from turnlog.errors import TurnlogError, UsageError
 from turnlog.exchange.application import Applier
 from turnlog.exchange.destinations import initialize, open_transport
 from turnlog.exchange.editions import (
     MAIN,
-    OwnFile,
     OwnSession,
     fork_aliases,
-    own_version,
+    gone_session,
 )
-from turnlog.exchange.local_scan import LocalSession, Scan
+from turnlog.exchange.local_scan import LocalSession, Scan, own_files
 from turnlog.exchange.machine_manifest import Piece, SessionVersion
 from turnlog.exchange.machine_state import (
     MergedManifest,
@@ -59,9 +59,9 @@ def sync_with(
     """Exchange all sessions of a store with DEST."""
     _require_outside(store, dest)
     folder = state_folder(dest, store.root)
-    with only_sync(folder, dest):
-        transport = open_transport(dest, folder)
-        started = initialize(transport, dest, options.may_start)
+    with _locked(folder, dest, options.is_dry_run) as local:
+        transport = open_transport(dest, local)
+        started = initialize(transport, dest, options.may_start, options.is_dry_run)
         problems: list[NotExchanged] = []
         if options.password is None:
             require_plain(transport, quote(mask(dest)))
@@ -74,6 +74,20 @@ def sync_with(
         sync.report.started = started
         with closing(sync):
             return sync.carry_out(journal or open_journal())
+
+
+@contextmanager
+def _locked(folder: Path, dest: str, is_dry_run: bool) -> Generator[Path]:
+    """Lock DEST for this machine; yield the folder for the local files of its transport.
+
+    The first dry run with a DEST leaves nothing behind, not even the clone of a git repository.
+    """
+    if is_dry_run and not folder.exists():
+        with TemporaryDirectory(prefix="turnlog-") as temporary:
+            yield Path(temporary)
+    else:
+        with only_sync(folder, dest):
+            yield folder
 
 
 def _require_outside(store: Store, dest: str) -> None:
@@ -189,13 +203,14 @@ class _Sync:
             if key == (name, ""):
                 key = names.get(name, key)
             own = OwnSession(*key, name)
-            own.files = _files_of(self.store.root, session, before)
+            own.files = own_files(self.store.root, session, before)
+            own.is_partial = session.is_partial
             owns.append(own)
             if session.is_rewritten:
                 files = session.files.items()
                 lost[id(own)] = {role: file.lost for role, file in files if file.lost}
         gone = [version for version in sessions if version.local is None]
-        owns += [_gone_session(version) for version in (*known.values(), *gone)]
+        owns += [gone_session(version) for version in (*known.values(), *gone)]
         return owns, lost
 
     def _transcripts(self, owns: Iterable[OwnSession]) -> list[Path]:
@@ -209,7 +224,8 @@ class _Sync:
             try:
                 if rewritten := lost.get(id(own)):
                     others = [each.as_version() for each in receiver.of_session(own.session)]
-                    versions = [*others, *self.versions.get(own.session, [])]
+                    theirs = self.versions.get(own.session, [])
+                    versions = [*others, *filter(receiver.admits, theirs)]
                     receiver.detect_edit(own, rewritten, versions)
                 elif own.local not in known and len(receiver.of_session(own.session)) > 1:
                     receiver.separate(own)
@@ -220,8 +236,10 @@ class _Sync:
     def _merge(self, receiver: Receiver) -> list[OwnSession]:
         """Merge all changed versions; return the sessions that changed, in a stable order."""
         incoming = self._changed_versions()
+        sizes = {name: sum(map(_listed_size, found)) for name, found in incoming.items()}
         touched = {own.session for own in receiver.owns if own.has_gaps and not own.is_deleted}
-        sessions = sorted(touched | incoming.keys())
+        # Small ones first: what a hostile manifest lists again and again is refused, not the rest.
+        sessions = sorted(touched | incoming.keys(), key=lambda name: (sizes.get(name, 0), name))
         progress = self._progress("merging", len(sessions))
         for session in sessions:
             self._merge_session(receiver, session, incoming.get(session, []))
@@ -231,10 +249,6 @@ class _Sync:
             for own in receiver.owns
             if own.is_changed and own.local is not None and not own.is_deleted
         ]
-        total = sum(f.version.size for own in changed for f in own.files.values() if f.is_new)
-        # Each file is limited in size, but a manifest can list a million files of the same pieces.
-        if problem := self.reader.total_problem(total):
-            raise Damaged(f"{self.report.dest} {problem}; nothing was changed")
         return sorted(changed, key=lambda own: (own.session, own.label))
 
     def _merge_session(self, receiver: Receiver, session: str, incoming: list[Incoming]) -> None:
@@ -255,6 +269,9 @@ class _Sync:
             self._postpone(incoming)
             for own in receiver.of_session(session):
                 own.leave()
+        finally:
+            for own in receiver.of_session(session):
+                own.drop_lines()
 
     def _bring_back(self, receiver: Receiver, owns: list[OwnSession]) -> None:
         for own in owns:  # restoring may append to this list
@@ -373,13 +390,14 @@ class _Sync:
 
     def _finish(self, receiver: Receiver, applier: Applier, scan: Scan) -> None:
         failed = [own for own in receiver.owns if id(own) in applier.failed]
-        for own in failed:
+        for own in [*failed, *applier.incomplete]:
             self.unmerged |= {
                 (name.machine, _key(version))
                 for name, manifest in self.others.manifests.items()
                 for version in manifest.sessions
                 if version.session == own.session
             }
+        for own in failed:
             own.leave()
         state = self.state
         merged = {
@@ -462,28 +480,8 @@ def _with_mapping(state: State, options: ExchangeOptions) -> State:
     return state
 
 
-def _files_of(
-    root: Path, session: LocalSession, before: SessionVersion | None
-) -> dict[str, OwnFile]:
-    """Return the files of a session, including those removed since the last sync."""
-    files = {
-        role: OwnFile(own_version(file.version), root / file.path, file.state, file.version.pieces)
-        for role, file in session.files.items()
-    }
-    for version in before.files if before else ():
-        if version.role not in files:
-            files[version.role] = OwnFile(own_version(version))
-    for file in files.values():
-        file.original = own_version(file.version)
-    return files
-
-
-def _gone_session(version: SessionVersion) -> OwnSession:
-    own = OwnSession(version.session, version.label, version.local, is_deleted=version.is_deleted)
-    own.files = {
-        file.role: OwnFile(own_version(file), original=own_version(file)) for file in version.files
-    }
-    return own
+def _listed_size(incoming: Incoming) -> int:
+    return sum(piece.size for pieces in incoming.version.listed for piece in pieces)
 
 
 def _was_removed(own: OwnSession) -> bool:

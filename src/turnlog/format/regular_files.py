@@ -20,6 +20,7 @@ from turnlog.format.json_values import Fields, as_object
 READ_FLAGS = ("O_RDONLY", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
 """Flags that the system may lack: Windows has only O_BINARY."""
 READ = sum(getattr(os, name, 0) for name in READ_FLAGS)
+LINKED_FOLDER = "a symbolic link to a directory, which is not followed"
 KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe",
@@ -140,7 +141,9 @@ def is_regular(entry: "os.DirEntry[str]") -> bool:
     with skipping(entry.path):
         if entry.is_file():
             return True
-        note_skipped(entry.path, _kind(Path(entry.path).stat().st_mode))
+        kind = _kind(Path(entry.path).stat().st_mode)
+        is_link = entry.is_symlink() and entry.is_dir()
+        note_skipped(entry.path, LINKED_FOLDER if is_link else kind)
     return False
 
 
